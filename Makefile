@@ -1,0 +1,88 @@
+# Every verb of this repository. Each works from a bare clone: it makes .venv, fetches what it needs into ~/.cache/konverge (or
+# $KONVERGE_CACHE), says what it is doing, and is quick the second time. No terminal is needed.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+
+.PHONY: help
+help: ## List the verbs
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo "  ARGS=... goes to pytest (test, test-unit) and to konverge demo; PYTHON=... chooses the interpreter of .venv."
+	@echo "  KONVERGE_NO_CONTROL_PLANE=1 tests without a real kube-apiserver; KONVERGE_REQUIRE_CONTROL_PLANE=1 fails where there is none."
+
+# --- set-up: what the verbs below call -----------------------------------------------------------------------------------------
+
+.PHONY: venv
+venv:
+	@.ci/venv
+
+.PHONY: control-plane
+control-plane: venv
+ifeq ($(KONVERGE_NO_CONTROL_PLANE),1)
+	@echo "==> without a control plane, as asked (KONVERGE_NO_CONTROL_PLANE=1)"
+else ifeq ($(KONVERGE_REQUIRE_CONTROL_PLANE),1)
+	@$(BIN)/konverge control-plane install
+else
+	@$(BIN)/konverge control-plane install || echo "==> going on without a control plane: the tests that need it are skipped"
+endif
+
+# --- verbs ---------------------------------------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: venv ## Run the daemon on an embedded API server with samples of every mode, until Ctrl-C
+	@$(BIN)/konverge control-plane install
+	@$(BIN)/konverge demo $(ARGS)
+
+.PHONY: test
+test: control-plane ## Run every test, those on a real kube-apiserver too
+	$(BIN)/pytest $(ARGS)
+
+.PHONY: test-unit
+test-unit: venv ## Run what needs no server: unit and property tests (seconds)
+	$(BIN)/pytest tests/unit tests/property $(ARGS)
+
+.PHONY: lint
+lint: venv ## Check style, formatting, types, floors, and that generated files are fresh
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy konverge tests examples
+	$(BIN)/lint-imports
+	$(BIN)/python -m konverge.crds.generate --check
+	$(BIN)/python tests/meta/readme.py --check
+
+.PHONY: fmt
+fmt: venv ## Format, and mend what ruff can mend
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+.PHONY: generate
+generate: readme ## Write what is generated anew: CRD manifests, those under deploy/, and the examples in documents
+	$(BIN)/python -m konverge.crds.generate
+	$(BIN)/konverge crds >deploy/crds.yaml
+	$(BIN)/konverge rbac --service-account konverge-system/konverge >deploy/rbac.yaml
+
+.PHONY: readme
+readme: venv ## Put the examples into README.md and docs/ anew
+	$(BIN)/python tests/meta/readme.py
+
+.PHONY: bench
+bench: venv ## Measure, print tables, append to build/bench.json; one alone with ONLY=informers
+	$(BIN)/python tests/bench/run.py $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+.PHONY: dist
+dist: venv ## Build the sdist, and the wheel from the sdist, into dist/
+	@.ci/dist dist
+
+.PHONY: lock
+lock: venv ## Resolve the versions in constraints.txt anew
+	@.ci/lock
+
+.PHONY: clean
+clean: ## Remove what was made in this folder; the cache in ~/.cache/konverge stays
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,25 @@
+"""`konverge completion`: the shell's completion script."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+__all__ = ["completion"]
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    r"""Print the completion script of a shell.
+
+    \b
+    bash:  echo 'eval "$(konverge completion bash)"' >> ~/.bashrc
+    zsh:   echo 'eval "$(konverge completion zsh)"' >> ~/.zshrc
+    fish:  konverge completion fish > ~/.config/fish/completions/konverge.fish
+    """
+    from konverge.daemon.main import program
+
+    found = get_completion_class(shell)
+    assert found is not None
+    click.echo(found(program, {}, "konverge", "_KONVERGE_COMPLETE").source())

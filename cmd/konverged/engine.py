@@ -1,0 +1,222 @@
+"""One operator as a process: signals, logs, metrics, health, and an end in good order. `konverge run` and `kv.run` are this.
+
+    start    settings -> logs -> server of metrics and health -> manager
+    SIGTERM  not ready any more; passes drain within `drain` seconds; manager, then server, stop; exit code 0
+    again    the process ends at once, with 128 plus the number of the signal
+
+Promises: probes are answered from before the manager starts until after it has stopped. What cannot work (no kubeconfig, a port that is
+taken, a mistake in a build) ends the process with one line that says why, and exit code 1. A missing CRD or right ends nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import prometheus_client
+import structlog
+
+from konverge.client import ClientConfig
+from konverge.client.in_cluster import MOUNT
+from konverge.daemon import logs
+from konverge.daemon.programs import Build, fill
+from konverge.daemon.settings import Settings
+from konverge.metrics import Metrics
+from konverge.runtime import Manager, ManagerSettings
+from konverge.runtime.health import Check, checks_of
+from konverge.runtime.server import OFF, ProbeServer, ServerSettings
+from konverge.words import LogKey
+
+__all__ = ["Operator", "Probes", "Signals", "manager_settings", "operate", "process_metrics", "set_up"]
+
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """What runs: the name of its manager, its build (None: our own families), and its settings."""
+
+    name: str
+    build: Build | None
+    settings: Settings
+
+
+def set_up(settings: Settings) -> None:
+    """Set up what belongs to the process and not to a manager: logs, and the form of the exposition."""
+    logs.configure(level=settings.log_level, form=settings.log_format)
+    # Dashboards for Go controllers know no `_created` series; the switch is the whole process's, so it is here.
+    disable: Callable[[], None] = prometheus_client.disable_created_metrics
+    disable()
+
+
+def process_metrics() -> Metrics:
+    """Return metrics on a registry of their own, with those of the process and the interpreter."""
+    registry = prometheus_client.CollectorRegistry()
+    prometheus_client.ProcessCollector(registry=registry)
+    prometheus_client.PlatformCollector(registry=registry)
+    prometheus_client.GCCollector(registry=registry)
+    return Metrics(registry)
+
+
+def manager_settings(settings: Settings) -> ManagerSettings:
+    """Return the manager's part of the settings."""
+    return ManagerSettings(
+        namespace=settings.namespace or None,
+        drain=settings.drain,
+        strict=settings.strict,
+        stall_seconds=settings.stall,
+        client=settings.client,
+        informers=settings.informers,
+    )
+
+
+async def client_config(settings: Settings) -> ClientConfig:
+    """Find the API server; raises ConfigError that tells what was tried."""
+    mount = Path(settings.service_account) if settings.service_account else MOUNT
+    return await ClientConfig.load(
+        kubeconfig=settings.kubeconfig or None, context=settings.context or None, mount=mount
+    )
+
+
+class Signals:
+    """Turns the first SIGTERM or SIGINT into an event, and the second into the end of the process."""
+
+    def __init__(self, stop: asyncio.Event, *, leave: Callable[[int], Any] = os._exit) -> None:
+        self._stop = stop
+        self._leave = leave
+        self._log = structlog.get_logger("konverge.daemon")
+
+    @contextlib.contextmanager
+    def handled(self) -> Iterator[None]:
+        """Handle signals on the running loop until the block ends."""
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self.received, number)
+        try:
+            yield
+        finally:
+            for number in SIGNALS:
+                loop.remove_signal_handler(number)
+
+    def received(self, number: int) -> None:
+        """Take one signal."""
+        name = signal.Signals(number).name
+        if self._stop.is_set():
+            self._log.warning("a second signal: the process ends at once, passes may be cut off", signal=name)
+            self._leave(128 + number)
+            return
+        self._log.info("stopping; another signal ends the process at once", signal=name)
+        self._stop.set()
+
+
+class Probes:
+    """What the probes say about a manager and its process."""
+
+    def __init__(self, manager: Manager) -> None:
+        self._manager = manager
+        self.phase = "starting"
+
+    def live(self) -> Iterable[Check]:
+        """The process is alive where it answers at all."""
+        return ()
+
+    def ready(self) -> Iterable[Check]:
+        """The manager runs, and each controller has what it needs; informers are told beside them."""
+        yield Check("manager", "" if self.phase == "running" else self.phase)
+        yield from checks_of(self._manager.report())
+        yield from informer_checks(self._manager.debug().get("informers", list)())
+
+
+def informer_checks(informers: Iterable[Mapping[str, Any]]) -> Iterator[Check]:
+    """Return one check for each informer. A kind that the cluster does not serve is for its controllers to call missing."""
+    for informer in informers:
+        problem = informer.get("problem") or {}
+        reason, note = "", ""
+        if problem.get("cause") == "NotServed":
+            note = "not served"
+        elif problem and not informer.get("synced"):
+            reason = str(problem.get("message") or problem.get("cause"))
+        elif not informer.get("synced"):
+            reason = "the first list is not complete yet"
+        elif problem:
+            note = f"{problem.get('cause')}; what it has is from before"
+        yield Check(f"informer/{informer.get('selection', '?')}", reason, note)
+
+
+async def operate(
+    operator: Operator,
+    stop: asyncio.Event,
+    *,
+    config: ClientConfig | None = None,
+    serving: Callable[[Mapping[str, str]], None] = lambda _addresses: None,
+) -> None:
+    """Run an operator until `stop` is set, then drain it. Raises what is fatal: ConfigError, UsageError, a bug of the runtime.
+
+    `serving` is called once with the addresses that it serves.
+    """
+    settings = operator.settings
+    manager = Manager(
+        operator.name,
+        config or await client_config(settings),
+        metrics=process_metrics(),
+        settings=manager_settings(settings),
+    )
+    await fill(manager, operator.build, settings)
+    probes = Probes(manager)
+    server = ProbeServer(
+        registry=manager.metrics.registry,
+        live=probes.live,
+        ready=probes.ready,
+        debug=None if settings.debug == OFF else manager,
+        settings=ServerSettings(metrics=settings.metrics, health=settings.health, debug=settings.debug),
+    )
+    log = structlog.get_logger("konverge.daemon")
+    async with server:
+        serving(server.addresses)
+        log.info(
+            "serving",
+            **server.addresses,
+            controllers=[controller.name for controller in manager.controllers],
+            namespace=settings.namespace or "all",
+        )
+        try:
+            await _run(manager, probes, stop)
+        finally:
+            probes.phase = "stopping"
+            await manager.stop()
+    log.info("stopped")
+
+
+async def _run(manager: Manager, probes: Probes, stop: asyncio.Event) -> None:
+    """Start the manager and wait for the stop, or for its end, which before the stop is a failure."""
+    await manager.start()
+    probes.phase = "running"
+    told, ended = asyncio.ensure_future(stop.wait()), asyncio.ensure_future(manager.wait())
+    try:
+        await asyncio.wait({told, ended}, return_when=asyncio.FIRST_COMPLETED)
+        if ended.done():
+            ended.result()
+    finally:
+        for waiter in (told, ended):
+            waiter.cancel()
+        await asyncio.wait({told, ended})
+
+
+async def main(operator: Operator) -> None:
+    """Run an operator until a signal says stop."""
+    stop = asyncio.Event()
+    with Signals(stop).handled():
+        await operate(operator, stop)
+
+
+def run(operator: Operator) -> None:
+    """Run an operator on an event loop of its own, until a signal; raises what is fatal."""
+    set_up(operator.settings)
+    structlog.get_logger("konverge.daemon").debug("settings", **{LogKey.NAME: operator.name})
+    asyncio.run(main(operator))

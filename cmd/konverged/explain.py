@@ -1,0 +1,120 @@
+"""`konverge explain`: what a running daemon knows of one object, in plain words."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from konverge.daemon.options import output_option, print_json
+
+__all__ = ["explain", "told"]
+
+DEFAULT_URL = "http://127.0.0.1:8081"
+_TIMEOUT = 10.0
+
+
+@click.command()
+@click.argument("what", metavar="KIND/NAME")
+@click.option("-n", "--namespace", default="", metavar="NAME", help="The object's namespace.")
+@click.option(
+    "--url", envvar="KONVERGE_URL", default=DEFAULT_URL, show_default=True, help="Where the daemon serves health."
+)
+@output_option("text", "json")
+def explain(what: str, namespace: str, url: str, output: str) -> None:
+    r"""Say why and when an object was reconciled, what that wrote, and what it waits for.
+
+    KIND is a kind, its plural or its short name. It asks the /debug of a running daemon; for one in a cluster:
+
+    \b
+        kubectl -n konverge port-forward deploy/konverge 8081 &
+        konverge explain appinst/shop -n web
+    """
+    kind, slash, name = what.partition("/")
+    if not (kind and slash and name):
+        raise click.UsageError(f"{what}: write kind/name, for instance appinst/shop")
+    found = _ask(url, kind, namespace, name)
+    if not found:
+        raise click.ClickException(
+            f"no controller at {url} is for {kind}; curl {url.rstrip('/')}/debug/controllers lists them"
+        )
+    if output == "json":
+        print_json(found)
+    else:
+        click.echo(told(found))
+
+
+def _ask(url: str, kind: str, namespace: str, name: str) -> list[dict[str, Any]]:
+    if urllib.parse.urlsplit(url).scheme not in {"http", "https"}:
+        raise click.UsageError(f"--url {url}: it begins with http:// or https://")
+    query = urllib.parse.urlencode({"kind": kind, "namespace": namespace, "name": name})
+    address = f"{url.rstrip('/')}/debug/explain?{query}"
+    try:
+        with urllib.request.urlopen(address, timeout=_TIMEOUT) as answer:  # noqa: S310  # the scheme was checked
+            found: list[dict[str, Any]] = json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            text = error.read(500).decode("utf-8", "replace").strip()
+        raise click.ClickException(f"{address}: {error.code} {text}") from error
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise click.ClickException(
+            f"no daemon answers at {url}: {reason}; say where with --url, or forward a port: "
+            "kubectl port-forward deploy/konverge 8081"
+        ) from error
+    return found
+
+
+def told(found: Sequence[Mapping[str, Any]]) -> str:
+    """Tell in words what the controllers of an object know of it."""
+    return "\n\n".join("\n".join(_lines(one)) for one in found)
+
+
+def _lines(one: Mapping[str, Any]) -> list[str]:
+    lines = [f"{one['key']}, controller {one['controller']}"]
+    if not one.get("ready", True):
+        lines.append(f"  The controller is not ready: {_indented(one.get('why', ''))}")
+    if not one.get("cached", True):
+        lines.append("  The controller's cache has no such object: it does not exist, or is not selected.")
+    passes = one.get("passes") or []
+    if not passes:
+        lines.append("  It has not run since the daemon started, or longer ago than the daemon remembers.")
+    for number, record in enumerate(passes):
+        lines += _pass(record, "Last ran" if number == 0 else "Before that")
+    return lines + _next(one.get("waits"), passes)
+
+
+def _pass(record: Mapping[str, Any], when: str) -> list[str]:
+    lines = [
+        f"  {when} {record['started']}, for {1000 * record['duration']:.0f} ms (reconcile id {record['reconcile_id']})",
+        f"    because of: {'; '.join(record['reasons']) or 'no recorded reason'}",
+    ]
+    writes = list(record.get("writes") or [])
+    skipped = record.get("skipped", 0)
+    unchanged = f", and left {skipped} as {'it was' if skipped == 1 else 'they were'}" if skipped else ""
+    lines.append(f"    wrote: {', '.join(writes) if writes else 'nothing'}{unchanged}")
+    error = record.get("error")
+    lines.append(f"    failed: {_indented(error, '      ')}" if error else f"    ended: {record['outcome']}")
+    return lines
+
+
+def _next(waits: Mapping[str, Any] | None, passes: Sequence[Mapping[str, Any]]) -> list[str]:
+    if waits is None:
+        return ["  It runs next when something changes."] if passes else []
+    because = "; ".join(waits.get("reasons") or ())
+    seconds = waits.get("in_seconds") or 0.0
+    when = "as soon as a worker is free" if seconds <= 0 else f"in {seconds:.3g} s"
+    failures = waits.get("failures") or 0
+    lines = [f"  It runs next {when} (waits for {waits.get('wait')}), because of: {because}"]
+    if failures:
+        lines.append(f"  It failed {failures} {'time' if failures == 1 else 'times'} in a row.")
+    return lines
+
+
+def _indented(text: str, by: str = "    ") -> str:
+    return text.replace("\n", f"\n{by}")

@@ -1,0 +1,109 @@
+"""What several commands have in common: the flags for settings, the target, and output for scripts.
+
+Promises: top-level settings have flags of their own, every setting is set by `--set path=value`; a flag that is not given changes
+nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from konverge.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from konverge.daemon.config import Loaded
+    from konverge.daemon.programs import Build
+    from konverge.daemon.settings import Settings
+
+__all__ = ["chosen_build", "load_settings", "output_option", "print_json", "settings_options", "target_argument"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_FLAGS: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    (("--kubeconfig",), "FILE", "The kubeconfig; else $KUBECONFIG, the mounted ServiceAccount, ~/.kube/config."),
+    (("--context",), "NAME", "The context of the kubeconfig."),
+    (("--namespace", "-n"), "NAME", "Watch this namespace alone; without, the whole cluster."),
+    (("--controllers",), "NAMES", "Run these controllers or families alone (a,b)."),
+    (("--metrics",), "ADDRESS", "Where /metrics is served (:8080); 0 for nowhere."),
+    (("--health",), "ADDRESS", "Where /healthz and /readyz are served (:8081); 0 for nowhere."),
+    (("--debug",), "ADDRESS", "Where /debug is served; without, beside health for callers on loopback."),
+    (("--log-level",), "LEVEL", "debug, info, warning or error."),
+    (("--log-format",), "FORMAT", "auto, json or console."),
+    (("--drain",), "SECONDS", "What running passes have after SIGTERM (25)."),
+)
+
+
+def settings_options(function: F) -> F:
+    """Add the flags for settings, `--set` and `--config`; the command gets them as one mapping, `flags`."""
+    decorated: Any = function
+    decorated = click.option(
+        "--set", "assignments", multiple=True, metavar="PATH=VALUE", help="Any setting that konverge config lists."
+    )(decorated)
+    decorated = click.option(
+        "--config", "file", metavar="FILE", default=None, help="A YAML or TOML file of settings; else $KONVERGE_CONFIG."
+    )(decorated)
+    for names, metavar, text in reversed(_FLAGS):
+        decorated = click.option(*names, metavar=metavar, default=None, help=text)(decorated)
+    result: F = decorated
+    return result
+
+
+def target_argument(function: F) -> F:
+    """Add the optional argument that names a user's operator."""
+    result: F = click.argument("target", metavar="[MODULE:BUILD]", required=False)(function)
+    return result
+
+
+def output_option(*choices: str) -> Callable[[F], F]:
+    """Add `-o`; the first choice is the default."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(choices),
+        default=choices[0],
+        show_default=True,
+        help="The form of the output.",
+    )
+
+
+def load_settings(
+    target: str | None, file: str | None, assignments: tuple[str, ...], flags: dict[str, Any]
+) -> Loaded[Settings]:
+    """Read every source of settings and say what was odd; bad settings are wrong usage."""
+    from konverge.daemon.config import load, parse_assignment
+    from konverge.daemon.programs import settings_of
+
+    try:
+        given = dict(flags)
+        for text in assignments:
+            path, value = parse_assignment(text)
+            given[path] = value
+        loaded = load(settings_of(target), flags=given, environ=os.environ, file=file)
+    except (ConfigError, UsageError) as error:
+        raise click.UsageError(str(error)) from error
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    return loaded
+
+
+def chosen_build(target: str | None) -> tuple[str, Build | None]:
+    """Return the name and the build of what was named; our own families where nothing was."""
+    from konverge.daemon.programs import NAME, load_build
+
+    if target is None:
+        return NAME, None
+    try:
+        return load_build(target)
+    except UsageError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def print_json(data: Any) -> None:
+    """Print data for a script."""
+    import json
+
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False))

@@ -1,0 +1,139 @@
+"""What is run: our own families, or a user's `module:build`, narrowed to the controllers that were chosen.
+
+Promises: everything goes through the library's public face: a build is `build(manager)`, a family is `install(manager, settings)`. Mistakes
+in naming one are UsageErrors that list what there is.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from konverge.daemon.settings import Settings
+from konverge.errors import UsageError
+from konverge.reconcilers import apps
+from konverge.reconcilers.apps import Settings as AppsSettings
+
+if TYPE_CHECKING:
+    from konverge.runtime import Manager
+
+__all__ = ["NAME", "Build", "DaemonSettings", "families", "fill", "load_build", "narrow", "settings_of"]
+
+Build: TypeAlias = "Callable[[Manager], None]"
+
+NAME = "konverge"
+"""The name of our own daemon's manager: its field manager."""
+
+
+class DaemonSettings(Settings):
+    """The settings of our own daemon: those of every operator, and those of its families."""
+
+    apps: AppsSettings = AppsSettings()
+    """The family of ApplicationInstance."""
+
+
+def families(settings: DaemonSettings) -> dict[str, Build]:
+    """Return what installs each of our families."""
+    return {"apps": lambda manager: apps.install(manager, settings.apps)}
+
+
+def install_families(manager: Manager, settings: DaemonSettings) -> dict[str, tuple[str, ...]]:
+    """Install all families; returns the names of the controllers of each."""
+    found: dict[str, tuple[str, ...]] = {}
+    for family, install in families(settings).items():
+        before = {controller.name for controller in manager.controllers}
+        install(manager)
+        found[family] = tuple(one.name for one in manager.controllers if one.name not in before)
+    return found
+
+
+def load_build(target: str) -> tuple[str, Build]:
+    """Find `module:build`, or `path/to/file.py:build`; returns a name for its manager, and the function.
+
+    Without `:build` the function is called `build`. Modules are also looked for in the present directory. Raises UsageError.
+    """
+    module_name, colon, attribute = target.partition(":")
+    if not module_name or (colon and not attribute):
+        raise UsageError(f"{target!r}: write module:function, for instance backup_operator:build")
+    attribute = attribute or "build"
+    module = _from_file(Path(module_name)) if module_name.endswith(".py") else _from_path(module_name)
+    build = getattr(module, attribute, None)
+    if not callable(build):
+        there = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+        near = get_close_matches(attribute, there, n=1)
+        hint = f"; did you mean {module_name}:{near[0]}?" if near else ""
+        raise UsageError(f"{module_name} has no function {attribute}(manager){hint}")
+    return module.__name__.rpartition(".")[2].replace("_", "-"), build
+
+
+def _from_path(name: str) -> Any:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
+            raise  # the module is there, and something that it imports is not
+        raise UsageError(f"no module {name!r}, neither installed nor in {here}") from error
+
+
+def _from_file(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path) if path.is_file() else None
+    if spec is None or spec.loader is None:
+        raise UsageError(f"no file {path}")
+    folder = str(path.parent.resolve())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    module = importlib.util.module_from_spec(spec)
+    # Models resolve their annotations through sys.modules.
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def settings_of(target: str | None) -> type[Settings]:
+    """Return what can be set for our own daemon (no target), or for a user's operator."""
+    return DaemonSettings if target is None else Settings
+
+
+async def fill(manager: Manager, target: Build | None, settings: Settings) -> None:
+    """Add the controllers to a manager that was not started: all of our families, or a user's; then narrow them."""
+    if target is not None:
+        target(manager)
+        await narrow(manager, settings, {})
+        return
+    assert isinstance(settings, DaemonSettings)
+    await narrow(manager, settings, install_families(manager, settings))
+
+
+async def narrow(manager: Manager, settings: Settings, belongs: Mapping[str, Sequence[str]]) -> None:
+    """Keep the chosen controllers, and give each the numbers that were set for it. Raises UsageError for a name that is none."""
+    names = [controller.name for controller in manager.controllers]
+    chosen: set[str] = set()
+    for wanted in settings.controllers:
+        if wanted not in names and wanted not in belongs:
+            raise UsageError(_no_controller(wanted, names, belongs))
+        chosen.update(belongs.get(wanted, (wanted,)))
+    for name in settings.controller:
+        if name not in names:
+            raise UsageError(_no_controller(name, names, {}))
+    for spec in manager.controllers:
+        numbers = settings.reconcile.numbers()
+        if spec.name in settings.controller:
+            numbers |= settings.controller[spec.name].numbers()
+        dropped = bool(chosen) and spec.name not in chosen
+        if dropped or numbers:
+            await manager.remove(spec.name)
+        if numbers and not dropped:
+            manager.add(spec.with_(**numbers))
+
+
+def _no_controller(name: str, names: Sequence[str], belongs: Mapping[str, Sequence[str]]) -> str:
+    there = f"controllers: {', '.join(names) or 'none'}" + (f"; families: {', '.join(belongs)}" if belongs else "")
+    return f"there is no controller {name!r} here; {there}"

@@ -1,0 +1,98 @@
+"""`konverge rbac`: the rights that the chosen controllers need, as manifests."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from konverge.daemon.options import (
+    chosen_build,
+    load_settings,
+    output_option,
+    print_json,
+    settings_options,
+    target_argument,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from konverge.daemon.programs import Build
+    from konverge.daemon.settings import Settings
+    from konverge.runtime import Rule
+
+__all__ = ["binding", "manifests", "rbac"]
+
+
+@click.command()
+@target_argument
+@click.option("--name", metavar="NAME", default=None, help="The name of the role; without, the operator's.")
+@click.option(
+    "--service-account", metavar="NAMESPACE/NAME", default=None, help="Also print a binding to this ServiceAccount."
+)
+@output_option("yaml", "json")
+@settings_options
+def rbac(
+    target: str | None,
+    name: str | None,
+    service_account: str | None,
+    output: str,
+    file: str | None,
+    assignments: tuple[str, ...],
+    **flags: Any,
+) -> None:
+    """Print the RBAC rules that the chosen controllers need.
+
+    A ClusterRole, or with --namespace a Role there; --controllers and settings that change what is watched count. Nothing is asked of a
+    cluster. `konverge rbac --service-account konverge/konverge | kubectl apply -f -` grants them.
+    """
+    from konverge.crds import to_yaml
+
+    settings = load_settings(target, file, assignments, flags).settings
+    found, build = chosen_build(target)
+    rules = asyncio.run(rules_for(build, settings))
+    documents = manifests(name or found, rules, settings.namespace, service_account)
+    if output == "json":
+        print_json(documents[0] if len(documents) == 1 else {"apiVersion": "v1", "kind": "List", "items": documents})
+    else:
+        click.echo(to_yaml(*documents), nl=False)
+
+
+async def rules_for(build: Build | None, settings: Settings) -> tuple[Rule, ...]:
+    """Return the rules of the controllers that these settings choose; nothing is started."""
+    from konverge.daemon.programs import fill
+    from konverge.runtime import Manager
+
+    manager = Manager("rbac")
+    await fill(manager, build, settings)
+    return manager.rules()
+
+
+def manifests(name: str, rules: Iterable[Rule], namespace: str, service_account: str | None) -> list[dict[str, Any]]:
+    """Return the role, and where a ServiceAccount is given its binding. Raises click.UsageError for a malformed one."""
+    from konverge.runtime import cluster_role
+
+    role = cluster_role(name, rules, namespace=namespace)
+    if service_account is None:
+        return [role]
+    home, slash, account = service_account.partition("/")
+    if not (home and slash and account):
+        raise click.UsageError(f"--service-account {service_account}: write namespace/name")
+    return [role, binding(role, home, account)]
+
+
+def binding(role: dict[str, Any], namespace: str, account: str) -> dict[str, Any]:
+    """Return the binding of a role to a ServiceAccount."""
+    return {
+        "apiVersion": role["apiVersion"],
+        "kind": f"{role['kind']}Binding",
+        "metadata": dict(role["metadata"]),
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": role["kind"],
+            "name": role["metadata"]["name"],
+        },
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+    }

@@ -1,0 +1,33 @@
+"""`konverge run`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from konverge.daemon.options import chosen_build, load_settings, settings_options, target_argument
+
+__all__ = ["run"]
+
+
+@click.command()
+@target_argument
+@click.option(
+    "--name", metavar="NAME", default=None, help="The field manager of every write; without, the module's name."
+)
+@settings_options
+def run(target: str | None, name: str | None, file: str | None, assignments: tuple[str, ...], **flags: Any) -> None:
+    """Run controllers until told to stop.
+
+    Without an argument these are konverge's own families. MODULE:BUILD is an operator of yours: a module in this folder or installed
+    (or a path that ends in .py), and the function build(manager) in it that adds the controllers.
+
+    Flags win over KONVERGE_* variables, these over the file, that over defaults; `konverge config` shows the outcome. SIGTERM and
+    Ctrl-C let running passes end, for --drain seconds at most; a second one ends the process at once.
+    """
+    from konverge.daemon import engine
+
+    settings = load_settings(target, file, assignments, flags).settings
+    found, build = chosen_build(target)
+    engine.run(engine.Operator(name=name or found, build=build, settings=settings))

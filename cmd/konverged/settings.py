@@ -1,0 +1,136 @@
+"""What can be set for an operator that runs as a process.
+
+Promises: every number has its unit, its default and its reason beside it; `konverge config` shows them, with the value in force and where
+it came from. With nothing set at all, everything has a value that is safe to run with. There is no secret among them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from konverge.client import ClientSettings
+from konverge.errors import UsageError
+from konverge.informers import InformerSettings
+from konverge.runtime.server import parse_address
+
+__all__ = ["PREFIX", "Overrides", "Settings"]
+
+PREFIX = "KONVERGE_"
+
+Seconds = Annotated[float, Field(ge=0)]
+
+
+def _names(value: Any) -> Any:
+    """Let a list of names be written `a,b` as well."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _address(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            parse_address(value)
+        except UsageError as error:
+            raise ValueError(str(error)) from error  # what pydantic takes as a misfit of this field
+    return value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Address = Annotated[str, BeforeValidator(_address)]
+
+
+class Overrides(BaseModel):
+    """Numbers that replace those of controllers; what is not set stays as each controller has it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    concurrency: Annotated[int, Field(ge=1)] | None = None
+    """Passes of one controller at once; one key never runs twice at a time."""
+    timeout: Annotated[float, Field(gt=0)] | None = None
+    """Seconds that one pass may take; then it is cancelled and retried."""
+    barrier: Seconds | None = None
+    """Seconds to wait for the cache to show the controller's own writes; then the pass runs all the same and that is counted."""
+    min_interval: Seconds | None = None
+    """Seconds between the starts of two passes of one key, at least."""
+    debounce: Seconds | None = None
+    """Seconds of quiet to wait for after an event, so that a burst becomes one pass."""
+    resync: Seconds | None = None
+    """Seconds between two visits of every object without any event, give or take 10 %. 0: never."""
+    base_delay: Annotated[float, Field(gt=0)] | None = None
+    """Seconds before the first retry; doubles with each failure."""
+    max_delay: Annotated[float, Field(gt=0)] | None = None
+    """Seconds between retries at most."""
+
+    def numbers(self) -> dict[str, Any]:
+        """Return what is set, by name, as `Controller.with_` takes it."""
+        return self.model_dump(exclude_none=True)
+
+
+class Settings(BaseSettings):
+    """How an operator runs: `konverge run`, and `kv.run` for an operator of one's own.
+
+    >>> Settings(namespace="web").drain
+    25.0
+    """
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True)
+
+    kubeconfig: str = ""
+    """The kubeconfig to use. Empty: $KUBECONFIG, else the mounted ServiceAccount, else ~/.kube/config."""
+    context: str = ""
+    """The context of the kubeconfig; empty: its current one."""
+    service_account: str = ""
+    """The folder of the mounted ServiceAccount (token, ca.crt, namespace); empty: where the kubelet mounts it."""
+    namespace: str = ""
+    """Watch this namespace alone; empty: the whole cluster."""
+    controllers: Names = ()
+    """The controllers to run, by name, or by the name of their family; empty: all."""
+
+    metrics: Address = ":8080"
+    """Where /metrics is served: host:port, :port for every interface, 0 for not at all. controller-runtime's port."""
+    health: Address = ":8081"
+    """Where /healthz and /readyz are served. controller-runtime's port."""
+    debug: Address = ""
+    """Where /debug is served. Empty: beside health, for callers on loopback alone. An address: for whoever can reach it. 0: nowhere."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least severity that is logged."""
+    log_format: Literal["auto", "json", "console"] = "auto"
+    """One JSON object per line, or lines for people; auto: lines for people where standard error is a terminal."""
+
+    drain: Seconds = 25.0
+    """Seconds that running passes have after SIGTERM; below the 30 s that a pod has."""
+    strict: bool = False
+    """Make a malformed condition an error instead of cutting it; for tests."""
+    stall: Seconds = 0.1
+    """A pass that keeps the event loop for longer than this many seconds is reported with its stack; 0: never."""
+
+    reconcile: Overrides = Overrides()
+    """Numbers for every controller."""
+    controller: dict[str, Overrides] = Field(default_factory=dict)
+    """Numbers for single controllers, by name; they win over `reconcile`."""
+    client: ClientSettings = ClientSettings()
+    """How patient and how parallel requests are."""
+    informers: InformerSettings = InformerSettings()
+    """How kinds are listed and watched."""
+
+    @model_validator(mode="after")
+    def _delays(self) -> Settings:
+        for overrides in (self.reconcile, *self.controller.values()):
+            if overrides.base_delay and overrides.max_delay and overrides.base_delay > overrides.max_delay:
+                raise ValueError("base_delay is greater than max_delay")
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003  # the signature is pydantic's
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # as above
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # as above
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # as above
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take what is given and nothing else: `konverge.daemon.config.load` reads the sources, and remembers which said what."""
+        return (init_settings,)

@@ -1,0 +1,65 @@
+"""Custom resources: a pydantic model and a small declaration give a typed class and its CustomResourceDefinition.
+
+`resource.py` holds the class and the decorator, `markers.py` what a field can say to the API server, `schema.py` the way from model
+to structural schema, `manifest.py` the CustomResourceDefinition and its YAML, `partial.py` models of kinds that are not ours. The
+resources that konverge itself serves are listed in `catalogue.py`; their YAML is generated into `manifests/`.
+"""
+
+from __future__ import annotations
+
+if not __name__.startswith("konverge."):
+    raise ImportError("import konverge.crds; the folder at the root is the same room under another name")
+
+from konverge.conditions import Condition
+from konverge.crds.catalogue import all_manifests, own_resources
+from konverge.crds.declaration import Column, Declaration, Scale
+from konverge.crds.durations import Duration, format_duration, parse_duration
+from konverge.crds.manifest import crd, crd_manifests, crd_stub, to_yaml
+from konverge.crds.markers import (
+    Atomic,
+    Cel,
+    EmbeddedResource,
+    Immutable,
+    IntOrString,
+    ListMap,
+    ListSet,
+    Nullable,
+    PreserveUnknown,
+)
+from konverge.crds.partial import PartialModel, PartialResource
+from konverge.crds.resource import CustomResource, declaration_of, resource, schema_of
+from konverge.crds.status import Status
+from konverge.model import Model
+
+__all__ = [
+    "Atomic",
+    "Cel",
+    "Column",
+    "Condition",
+    "CustomResource",
+    "Declaration",
+    "Duration",
+    "EmbeddedResource",
+    "Immutable",
+    "IntOrString",
+    "ListMap",
+    "ListSet",
+    "Model",
+    "Nullable",
+    "PartialModel",
+    "PartialResource",
+    "PreserveUnknown",
+    "Scale",
+    "Status",
+    "all_manifests",
+    "crd",
+    "crd_manifests",
+    "crd_stub",
+    "declaration_of",
+    "format_duration",
+    "own_resources",
+    "parse_duration",
+    "resource",
+    "schema_of",
+    "to_yaml",
+]

@@ -1,0 +1,25 @@
+"""The custom resources that konverge itself serves.
+
+Promises: `own_resources` is the one list of them; the daemon, the chart and the generated manifests are made from it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from konverge.crds.manifest import crd_manifests
+from konverge.crds.resource import CustomResource
+
+__all__ = ["all_manifests", "own_resources"]
+
+
+def own_resources() -> tuple[type[CustomResource[Any, Any]], ...]:
+    """Return the classes of our own kinds; their modules are imported by this call, not before."""
+    from konverge.crds.apps_v1alpha1 import ApplicationInstance
+
+    return (ApplicationInstance,)
+
+
+def all_manifests() -> list[dict[str, Any]]:
+    """Return the CustomResourceDefinitions of our own kinds, sorted by name."""
+    return crd_manifests(own_resources())

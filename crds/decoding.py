@@ -1,0 +1,89 @@
+"""From pydantic's errors to one `InvalidObject` that may be shown to anybody.
+
+Promises: the error names the object, the path of the first misfit as the API spells it, and what is wrong. It never quotes a value:
+what pydantic itself says does not, and the text of a validator is shown only if none of its words is part of the value. No
+pydantic error hangs on it as cause or context, because those do quote.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_core.core_schema import ErrorType
+
+from konverge.errors import InvalidObject
+
+__all__ = ["misfit", "misfits", "name_of", "path_of"]
+
+# What pydantic words itself; of these only the tag of a union quotes its input. Everything else was worded by a validator.
+_PYDANTIC_WORDS = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error", "union_tag_invalid"}
+_WORD = re.compile(r"[^\s'\"`.,:;()\[\]{}<>=]+")
+_TELLING = 4
+_FALLBACK = "refused by a validator of the model (its words are not shown, they quote the value)"
+_PLAIN_STEP = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+def misfits(error: ValidationError) -> list[ErrorDetails]:
+    """Return what pydantic complains about, in its order."""
+    return error.errors(include_url=False)
+
+
+def misfit(what: str, details: ErrorDetails, *, below: str = "") -> InvalidObject:
+    """Return the error for one complaint; `below` is the path of what was validated."""
+    return InvalidObject(what, below + path_of(details["loc"]) or ".", _words(details))
+
+
+def path_of(location: Sequence[int | str]) -> str:
+    """Write a place in an object as kubectl does.
+
+    >>> path_of(("spec", "rules", 0, "host")), path_of(("spec", "limits", "a/b"))
+    ('.spec.rules[0].host', '.spec.limits["a/b"]')
+    """
+    steps = []
+    for step in location:
+        if isinstance(step, int):
+            steps.append(f"[{step}]")
+        elif step == "[key]":
+            continue
+        else:
+            steps.append(f".{step}" if _PLAIN_STEP.fullmatch(step) else f'["{step}"]')
+    return "".join(steps)
+
+
+def name_of(kind: str, data: Mapping[str, Any]) -> str:
+    """Name an object that does not decode, for instance `Backup web/nightly`."""
+    metadata = data.get("metadata")
+    if not isinstance(metadata, Mapping):
+        return kind
+    parts = [str(metadata[key]) for key in ("namespace", "name") if metadata.get(key)]
+    return f"{kind} {'/'.join(parts)}" if parts else kind
+
+
+def _words(details: ErrorDetails) -> str:
+    text = details["msg"]
+    if details["type"] in _PYDANTIC_WORDS:
+        return text
+    text = text.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+    words = set(_WORD.findall(text))
+    for value in _texts(details["input"]):
+        if any(word == value or (len(word) >= _TELLING and word in value) for word in words):
+            return _FALLBACK
+    return text or _FALLBACK
+
+
+def _texts(value: Any) -> Iterable[str]:
+    """Yield every scalar inside a value, keys left out: they are names, not content."""
+    if isinstance(value, BaseModel):
+        value = value.__dict__
+    if isinstance(value, Mapping):
+        for member in value.values():
+            yield from _texts(member)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for member in value:
+            yield from _texts(member)
+    elif value is not None and not isinstance(value, bool):
+        yield str(value)

@@ -1,0 +1,169 @@
+"""CustomResourceDefinitions: what the API server is told about resources, as data and as YAML.
+
+Promises: `crd` groups the versions of one kind and checks that they agree on everything that is said once (names, scope) and that one
+of them is stored; the status subresource is always on. `to_yaml` writes the same text for the same data, keys in the order in which
+they were made. What is returned is the caller's own.
+
+Source: Kubernetes, CustomResourceDefinition v1; the order of versions is that of `kubectl` (v2, v1, v1beta1, v1alpha1).
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from konverge.crds.declaration import AGE, Declaration, Scope, plural_of
+from konverge.crds.resource import CustomResource, declaration_of, schema_of
+from konverge.errors import UsageError
+from konverge.kinds import Kind
+
+__all__ = ["crd", "crd_manifests", "crd_stub", "to_yaml"]
+
+_STABILITY = {"": 2, "beta": 1, "alpha": 0}
+_VERSION = re.compile(r"v(\d+)(alpha|beta)?(\d*)")
+
+
+def crd(*versions: type[CustomResource[Any, Any]]) -> dict[str, Any]:
+    """Return the CustomResourceDefinition of one kind, given the class of each of its versions.
+
+    Raises UsageError where the classes are of several kinds, disagree on names or scope, or where not exactly one is stored.
+
+    >>> from konverge.crds import Model, Status, resource
+    >>> class BackupSpec(Model):
+    ...     schedule: str
+    >>> @resource("example.com/v1")
+    ... class Backup(CustomResource[BackupSpec, Status]):
+    ...     '''Nightly copies of a volume.'''
+    >>> crd(Backup)["metadata"]["name"]
+    'backups.example.com'
+    """
+    if not versions:
+        raise UsageError("crd(...) needs at least one class made with @resource")
+    ordered = sorted(versions, key=lambda cls: _age(declaration_of(cls).version), reverse=True)
+    first = declaration_of(ordered[0])
+    _check(first, [declaration_of(cls) for cls in ordered])
+    names: dict[str, Any] = {
+        "kind": first.kind,
+        "listKind": f"{first.kind}List",
+        "plural": first.plural,
+        "singular": first.singular,
+    }
+    if first.short_names:
+        names["shortNames"] = list(first.short_names)
+    if first.categories:
+        names["categories"] = list(first.categories)
+    return _definition(first.group, names, first.scope, [_version(cls) for cls in ordered])
+
+
+def crd_manifests(classes: Iterable[type[CustomResource[Any, Any]]]) -> list[dict[str, Any]]:
+    """Return the CustomResourceDefinitions of these classes, the versions of a kind in one, sorted by name."""
+    grouped: dict[str, list[type[CustomResource[Any, Any]]]] = {}
+    for cls in classes:
+        grouped.setdefault(declaration_of(cls).crd_name, []).append(cls)
+    return [crd(*grouped[name]) for name in sorted(grouped)]
+
+
+def crd_stub(kind: Kind[Any], *, scope: Scope = "Namespaced", status: bool = True) -> dict[str, Any]:
+    """Return a CustomResourceDefinition that accepts anything, for tests against kinds that are not ours.
+
+    The plural is the kind's own, or what English makes of it. `status` is whether there is a status subresource.
+
+    >>> from konverge.kinds import kind
+    >>> crd_stub(kind("velero.io/v1", "Backup"), status=False)["metadata"]["name"]
+    'backups.velero.io'
+    """
+    names = {
+        "kind": kind.kind,
+        "listKind": f"{kind.kind}List",
+        "plural": kind.plural or plural_of(kind.kind),
+        "singular": kind.kind.lower(),
+    }
+    version: dict[str, Any] = {"name": kind.version, "served": True, "storage": True}
+    version["schema"] = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    if status:
+        version["subresources"] = {"status": {}}
+    return _definition(kind.group, names, "Cluster" if kind.namespaced is False else scope, [version])
+
+
+def to_yaml(*documents: Mapping[str, Any], comment: str = "") -> str:
+    r"""Write documents as YAML, each opened by `---`; `comment` becomes the first lines.
+
+    >>> to_yaml({"kind": "Namespace", "metadata": {"name": "web"}}, comment="Generated.")
+    '# Generated.\n---\nkind: Namespace\nmetadata:\n  name: web\n'
+    """
+    import yaml
+
+    head = "".join(f"# {line}\n" for line in comment.splitlines())
+    return head + "".join(
+        "---\n"
+        + yaml.dump(copy.deepcopy(dict(document)), Dumper=_dumper(), sort_keys=False, width=120, allow_unicode=True)
+        for document in documents
+    )
+
+
+def _dumper() -> Any:
+    import yaml
+
+    class Plain(yaml.SafeDumper):
+        """Writes every part out: a shared part is repeated, never an alias that a reader must look up."""
+
+        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML calls it so
+            return True
+
+    return Plain
+
+
+def _definition(group: str, names: dict[str, Any], scope: Scope, versions: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{names['plural']}.{group}"},
+        "spec": {"group": group, "names": names, "scope": scope, "versions": versions},
+    }
+
+
+def _version(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:
+    declaration = declaration_of(cls)
+    version: dict[str, Any] = {
+        "name": declaration.version,
+        "served": declaration.served,
+        "storage": declaration.storage,
+    }
+    if declaration.deprecated is not None:
+        version |= {"deprecated": True, "deprecationWarning": declaration.deprecated}
+    columns = declaration.all_columns()
+    # Age alone is what kubectl shows anyhow.
+    if columns != (AGE,):
+        version["additionalPrinterColumns"] = [column.entry() for column in columns]
+    version["schema"] = {"openAPIV3Schema": copy.deepcopy(schema_of(cls))}
+    version["subresources"] = {"status": {}} | ({"scale": declaration.scale.entry()} if declaration.scale else {})
+    return version
+
+
+def _check(first: Declaration, all_of_them: list[Declaration]) -> None:
+    said_once = ("group", "kind", "plural", "singular", "scope", "short_names", "categories")
+    for other in all_of_them:
+        for name in said_once:
+            if getattr(other, name) != getattr(first, name):
+                raise UsageError(
+                    f"{first.kind} {first.version} and {other.kind} {other.version} disagree on {name}: "
+                    f"{getattr(first, name)!r} and {getattr(other, name)!r}; all versions of a kind say the same"
+                )
+    versions = [declaration.version for declaration in all_of_them]
+    if len(set(versions)) < len(versions):
+        raise UsageError(f"{first.kind} is declared twice in one version: {', '.join(versions)}")
+    stored = [declaration.version for declaration in all_of_them if declaration.storage]
+    if len(stored) != 1:
+        raise UsageError(
+            f"{first.kind} is stored in {', '.join(stored) or 'no version'}; exactly one of its versions has storage=True"
+        )
+
+
+def _age(version: str) -> tuple[int, int, int]:
+    """Order versions as kubectl does: stable before beta before alpha, higher numbers first."""
+    found = _VERSION.fullmatch(version)
+    assert found is not None, "a Declaration has checked its version"
+    major, stability, minor = found.groups()
+    return _STABILITY[stability or ""], int(major), int(minor or 0)

@@ -1,0 +1,248 @@
+"""What a field can say to the API server beyond its type.
+
+Promises: each marker is frozen data that stands in `Annotated[...]` and leaves validation in Python alone; it changes the schema only.
+`Cel` also decorates a whole model. The schema is checked when the resource is complete (`konverge.crds.schema`), so a marker in the
+wrong place is an error with the field's path, not a refusal by the API server weeks later.
+
+Does not promise: rules in CEL are not evaluated here; the API server does that.
+
+Source: Kubernetes, "Structural schemas" and "Validation rules" of CustomResourceDefinitions; the merge markers are those of
+structured-merge-diff.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, GetJsonSchemaHandler
+from pydantic_core import CoreSchema
+
+from konverge.errors import UsageError
+
+__all__ = [
+    "Atomic",
+    "Cel",
+    "EmbeddedResource",
+    "Immutable",
+    "IntOrString",
+    "ListMap",
+    "ListSet",
+    "Nullable",
+    "PreserveUnknown",
+    "rules_of",
+]
+
+M = TypeVar("M", bound=BaseModel)
+
+VALIDATIONS = "x-kubernetes-validations"
+RULE_KEYS = ("rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf")
+# Notes to konverge.crds.schema, which turns them into keys of Kubernetes.
+ATOMIC = "x-konverge-atomic"
+IMMUTABLE = "x-konverge-immutable"
+
+_RULES = "__konverge_rules__"
+_MAX_MESSAGE = 2048
+
+CelReason = Literal["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"]
+
+
+class _Marker(ABC):
+    """Marks the JSON schema of the type that it annotates."""
+
+    @abstractmethod
+    def mark(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema with the marker on it."""
+
+    def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return self.mark(handler(core_schema))
+
+
+@dataclass(frozen=True)
+class Cel(_Marker):
+    """A validation rule in CEL, on a field or on a whole model; the API server refuses what breaks it, with `message`.
+
+    `self` is the value, `oldSelf` the stored one; a rule that names `oldSelf` is checked on updates only. `reason` is the
+    machine-readable word of the refusal, `field_path` the field to blame where it is not the one that bears the rule (`.minimum`).
+    With `optional_old_self` the rule also runs on creation, and `oldSelf` is an optional value. `message_expression` is a CEL
+    expression that makes the message; `message` stands where it fails.
+
+    >>> from typing import Annotated
+    >>> from konverge.model import Model
+    >>> @Cel("has(self.secret) != has(self.value)", "write either secret or value")
+    ... class Token(Model):
+    ...     secret: Annotated[str, Cel("self.size() > 0", "must not be empty")] | None = None
+    ...     value: str | None = None
+    >>> [rule.message for rule in rules_of(Token)]
+    ['write either secret or value']
+    """
+
+    rule: str
+    message: str
+    reason: CelReason | None = None
+    field_path: str = ""
+    optional_old_self: bool = False
+    message_expression: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.rule.strip():
+            raise UsageError("Cel: the rule is empty")
+        if not self.message.strip() or "\n" in self.message or len(self.message) > _MAX_MESSAGE:
+            raise UsageError(
+                f"Cel({self.rule!r}): the message is what a user reads; write one line of at most {_MAX_MESSAGE} characters"
+            )
+
+    def __call__(self, model: type[M]) -> type[M]:
+        """Bind the rule to a whole model, as a decorator; several are checked in the order in which they are read."""
+        if not _is_model(model):
+            raise UsageError(f"@Cel({self.rule!r}) decorates models; on a field write Annotated[..., Cel(...)]")
+        if "__konverge_declaration__" in model.__dict__:
+            raise UsageError(
+                f"{model.__name__}: rules of a whole resource are an argument: @resource(..., rules=(Cel(...),))"
+            )
+        setattr(model, _RULES, (self, *model.__dict__.get(_RULES, ())))
+        return model
+
+    def entry(self) -> dict[str, Any]:
+        """Return the rule as an entry of `x-kubernetes-validations`."""
+        optional = {
+            "messageExpression": self.message_expression,
+            "reason": self.reason,
+            "fieldPath": self.field_path,
+            "optionalOldSelf": self.optional_old_self,
+        }
+        return {"rule": self.rule, "message": self.message, **{key: value for key, value in optional.items() if value}}
+
+    def mark(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema with the rule after those that it has."""
+        return {**schema, VALIDATIONS: [*schema.get(VALIDATIONS, ()), self.entry()]}
+
+
+class Immutable(Cel):
+    """The field cannot be changed, and cannot be removed once it is set; members of a list or map cannot be changed.
+
+    It holds as long as the object that bears the field is there: an optional object that is removed takes the rule along.
+
+    >>> Immutable().message
+    'cannot be changed'
+    """
+
+    def __init__(self, message: str = "cannot be changed") -> None:
+        super().__init__("self == oldSelf", message)
+
+    def mark(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema with the rule; the object that bears the field adds one that forbids to remove it."""
+        return {**super().mark(schema), IMMUTABLE: self.message}
+
+
+@dataclass(frozen=True, init=False)
+class ListMap(_Marker):
+    """A list of objects that is merged by key: each manager owns its own items (server-side apply).
+
+    The keys are given in the API's spelling; each must be required or have a default.
+
+    >>> ListMap("name").mark({})
+    {'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name']}
+    """
+
+    names: tuple[str, ...]
+
+    def __init__(self, key: str, *more: str) -> None:
+        object.__setattr__(self, "names", (key, *more))
+
+    def mark(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema with the marker on it."""
+        return {**schema, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(self.names)}
+
+
+@dataclass(frozen=True)
+class ListSet(_Marker):
+    """A list of scalars without duplicates, merged value by value (server-side apply).
+
+    >>> ListSet().mark({})
+    {'x-kubernetes-list-type': 'set'}
+    """
+
+    def mark(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema with the marker on it."""
+        return {**schema, "x-kubernetes-list-type": "set"}
+
+
+@dataclass(frozen=True)
+class Atomic(_Marker):
+    """A list, a map or an object that has one owner and is replaced as a whole (server-side apply).
+
+    Lists without a marker are atomic already; maps and objects are not.
+
+    >>> Atomic().mark({})
+    {'x-konverge-atomic': True}
+    """
+
+    def mark(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema with the marker on it; the type of the field decides which key it becomes."""
+        return {**schema, ATOMIC: True}
+
+
+@dataclass(frozen=True)
+class PreserveUnknown(_Marker):
+    """Anything may stand here: the API server neither checks nor prunes what the schema does not name.
+
+    >>> PreserveUnknown().mark({})
+    {'x-kubernetes-preserve-unknown-fields': True}
+    """
+
+    def mark(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema with the marker on it."""
+        return {**schema, "x-kubernetes-preserve-unknown-fields": True}
+
+
+@dataclass(frozen=True)
+class IntOrString(_Marker):
+    """A number or a text, for instance `8080` or `"25%"`; on `int | str`.
+
+    >>> IntOrString().mark({})
+    {'x-kubernetes-int-or-string': True}
+    """
+
+    def mark(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema with the marker on it."""
+        return {**schema, "x-kubernetes-int-or-string": True}
+
+
+@dataclass(frozen=True)
+class EmbeddedResource(_Marker):
+    """A whole Kubernetes object inside this one: apiVersion, kind and metadata are checked by the API server.
+
+    >>> EmbeddedResource().mark({})
+    {'x-kubernetes-embedded-resource': True, 'x-kubernetes-preserve-unknown-fields': True}
+    """
+
+    def mark(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema with the marker on it."""
+        return {**schema, "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
+
+
+@dataclass(frozen=True)
+class Nullable(_Marker):
+    """`None` is a value of its own that is stored as null; without this marker an optional field is either set or absent.
+
+    >>> Nullable().mark({})
+    {'nullable': True}
+    """
+
+    def mark(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema with the marker on it."""
+        return {**schema, "nullable": True}
+
+
+def _is_model(what: object) -> bool:
+    return isinstance(what, type) and issubclass(what, BaseModel)
+
+
+def rules_of(model: type[BaseModel]) -> tuple[Cel, ...]:
+    """Return the rules that decorate a model, those of its bases first."""
+    found: list[Cel] = []
+    for base in reversed(model.__mro__):
+        found.extend(base.__dict__.get(_RULES, ()))
+    return tuple(found)

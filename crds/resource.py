@@ -1,0 +1,364 @@
+"""Resources of our own: a class per kind and version, made from a model of the spec and a model of the status.
+
+Promises
+- `@resource` binds a class to its API version and checks the model as soon as pydantic can: at once, or, where a forward reference
+  is still open, when it is resolved. What no structural schema can express raises SchemaError there.
+- `to_dict` and so what is sent hold the fields that were set and no others; what a server defaults stays the server's. A field set
+  to None is not sent, unless it is marked `Nullable`.
+- `decode` raises InvalidObject with the path of the misfit and never its value. A status that does not decode never raises: what
+  can be read of it is kept, because the next pass writes it anew.
+- `undecoded` gives an object whose metadata and status work, and whose `spec` raises that InvalidObject.
+
+Does not promise: fields that the model does not know survive. The API server has pruned them; for kinds that are not ours there is
+`konverge.crds.PartialResource`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
+
+import msgspec
+from pydantic import Field, PrivateAttr, ValidationError
+from pydantic.errors import PydanticUndefinedAnnotation
+
+from konverge.conditions import Condition, find_condition
+from konverge.crds.declaration import Column, Declaration, Scale, Scope, plural_of
+from konverge.crds.decoding import misfit, misfits, name_of
+from konverge.crds.markers import Cel
+from konverge.crds.metadata import MetadataField, read_metadata, write_metadata
+from konverge.crds.root import root_schema, status_model, without_plain_nulls
+from konverge.crds.status import Status, readable
+from konverge.errors import InvalidObject, UsageError
+from konverge.kinds import Kind
+from konverge.model import Model
+from konverge.objects import Metadata
+
+__all__ = ["CustomResource", "declaration_of", "resource", "schema_of"]
+
+_DECLARATION = "__konverge_declaration__"
+_KIND = "__konverge_kind__"
+_SCHEMA = "__konverge_schema__"
+
+SpecT = TypeVar("SpecT", bound=Model)
+StatusT = TypeVar("StatusT", bound=Status)
+
+
+def _nothing() -> Any:
+    """The default of spec and status, which pydantic turns into the model at hand."""
+    return {}
+
+
+class CustomResource(Model, Generic[SpecT, StatusT]):
+    """The base of resources: subclass it with a spec and a status model, and decorate with `@resource`.
+
+    `spec` and `status` are always there; a status that was never written is an empty one. `metadata` is read only.
+
+    >>> class BackupSpec(Model):
+    ...     schedule: str
+    >>> @resource("example.com/v1")
+    ... class Backup(CustomResource[BackupSpec, Status]):
+    ...     '''Nightly copies of a volume.'''
+    >>> Backup.new("nightly", spec=BackupSpec(schedule="0 3 * * *")).to_dict()["spec"]
+    {'schedule': '0 3 * * *'}
+    """
+
+    __konverge_declaration__: ClassVar[Declaration]
+
+    metadata: MetadataField = Field(default_factory=Metadata, frozen=True)
+    spec: SpecT = Field(default_factory=_nothing, validate_default=True)
+    status: StatusT = Field(default_factory=_nothing, validate_default=True)
+
+    _raw: dict[str, Any] | None = PrivateAttr(default=None)
+    _invalid: InvalidObject | None = PrivateAttr(default=None)
+    _invalid_status: InvalidObject | None = PrivateAttr(default=None)
+
+    @classmethod
+    def __pydantic_on_complete__(cls) -> None:
+        """Check a declared resource as soon as every forward reference in it is resolved."""
+        super().__pydantic_on_complete__()
+        if _DECLARATION in cls.__dict__:
+            schema_of(cls)
+
+    @classmethod
+    def new(
+        cls,
+        name: str,
+        namespace: str = "",
+        *,
+        spec: SpecT | None = None,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Make an object that is not yet sent anywhere; `spec` may be left out where none of its fields is required.
+
+        Raises UsageError for a namespace of a cluster-scoped resource and for a spec that is missing.
+        """
+        declaration = declaration_of(cls)
+        if namespace and not declaration.namespaced:
+            raise UsageError(
+                f"{cls.__name__}.new({name!r}, {namespace!r}): {declaration.kind} is cluster-scoped; leave out the namespace"
+            )
+        required = schema_of(cls)["properties"]["spec"].get("required", ())
+        if spec is None and required:
+            raise UsageError(
+                f"{cls.__name__}.new({name!r}): give it a spec; these fields have no default: {', '.join(required)}"
+            )
+        metadata = Metadata(
+            name=name,
+            namespace=namespace,
+            labels=dict(labels) if labels else None,
+            annotations=dict(annotations) if annotations else None,
+        )
+        return cls.model_validate({"metadata": metadata} if spec is None else {"metadata": metadata, "spec": spec})
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> Self:
+        """Turn a decoded JSON object into one of this class; the dict becomes the object's own.
+
+        Raises InvalidObject, with the path of the first misfit, for anything but the status.
+        """
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            found = misfits(error)
+        what = name_of(cls._kind_name(), data)
+        elsewhere = next((details for details in found if details["loc"][:1] != ("status",)), None)
+        if elsewhere is not None:
+            raise misfit(what, elsewhere)
+        decoded = cls.model_validate({key: value for key, value in data.items() if key != "status"})
+        decoded.__dict__["status"] = readable(status_model(cls), data.get("status"))
+        decoded.model_fields_set.add("status")
+        decoded._invalid_status = misfit(what, found[0])
+        return decoded
+
+    @classmethod
+    def undecoded(cls, data: dict[str, Any], error: InvalidObject) -> Self:
+        """Return an object of which only metadata and status can be read; reading anything else raises `error`.
+
+        Where not even the metadata decodes, which the API server would not store, it raises `error` itself.
+        """
+        made = cast(Self, cls.model_construct())
+        made.__dict__.clear()
+        try:
+            made.__dict__["metadata"] = read_metadata(data.get("metadata"))
+        except ValueError:
+            raise error from None
+        made.__dict__["status"] = readable(status_model(cls), data.get("status"))
+        made._raw = data
+        made._invalid = error
+        return made
+
+    @classmethod
+    def kind_of_resource(cls) -> Kind[Self]:
+        """Return the kind; raises UsageError for a class without `@resource`."""
+        declaration_of(cls)
+        found: Kind[Self] = cls.__dict__[_KIND]
+        return found
+
+    @classmethod
+    def _kind_name(cls) -> str:
+        declaration: Declaration | None = cls.__dict__.get(_DECLARATION)
+        return cls.__name__ if declaration is None else declaration.kind
+
+    @property
+    def name(self) -> str:
+        """`metadata.name`."""
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        """`metadata.namespace`, "" where the object is cluster-scoped or has none yet."""
+        return self.metadata.namespace
+
+    @property
+    def uid(self) -> str:
+        """`metadata.uid`, "" for an object that was never stored."""
+        return self.metadata.uid
+
+    @property
+    def generation(self) -> int:
+        """`metadata.generation`: how often the spec was changed; 0 for an object that was never stored."""
+        return self.metadata.generation
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """`metadata.labels`, empty where there are none."""
+        return self.metadata.labels or {}
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """`metadata.annotations`, empty where there are none."""
+        return self.metadata.annotations or {}
+
+    @property
+    def deleting(self) -> bool:
+        """Whether a deletionTimestamp is set."""
+        return self.metadata.deleting
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """`status.conditions`."""
+        return self.status.conditions
+
+    def find_condition(self, type_: str) -> Condition | None:
+        """Return the condition of that type, None where absent."""
+        return find_condition(self.conditions, type_)
+
+    def condition(self, type_: str) -> Condition:
+        """Return the condition of that type; raises LookupError, naming those that are there, where absent."""
+        found = self.find_condition(type_)
+        if found is None:
+            there = ", ".join(condition.type for condition in self.conditions) or "none"
+            raise LookupError(
+                f"{self._kind_name()} {self.metadata.path} has no condition {type_} (conditions: {there})"
+            )
+        return found
+
+    @property
+    def invalid_status(self) -> InvalidObject | None:
+        """Why the stored status did not decode; None where it did."""
+        return self._invalid_status
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the object as the API server reads it: apiVersion, kind, metadata, and the fields that were set."""
+        declaration = declaration_of(type(self))
+        if self._raw is not None:
+            copied: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self._raw))
+            return copied
+        head = {
+            "apiVersion": declaration.api_version,
+            "kind": declaration.kind,
+            "metadata": write_metadata(self.metadata),
+        }
+        body = without_plain_nulls(self.wire(), schema_of(type(self)))
+        return {**head, **{key: value for key, value in body.items() if key not in head}}
+
+    def __repr_args__(self) -> list[tuple[str | None, Any]]:
+        return [("namespace", self.namespace), ("name", self.name)] if self.namespace else [("name", self.name)]
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    if not TYPE_CHECKING:  # seen by a type checker, it would let every misspelt attribute pass
+
+        def __getattr__(self, name: str) -> Any:
+            if name in type(self).model_fields and self._invalid is not None:
+                raise self._invalid.with_traceback(None)
+            return super().__getattr__(name)
+
+
+C = TypeVar("C", bound=CustomResource[Any, Any])
+
+
+def resource(
+    api_version: str,
+    /,
+    *,
+    kind: str | None = None,
+    plural: str | None = None,
+    singular: str | None = None,
+    short_names: tuple[str, ...] = (),
+    categories: tuple[str, ...] = (),
+    scope: Scope = "Namespaced",
+    conditions: tuple[str, ...] = (),
+    columns: tuple[Column, ...] = (),
+    rules: tuple[Cel, ...] = (),
+    scale: Scale | None = None,
+    served: bool = True,
+    storage: bool = True,
+    deprecated: str | None = None,
+) -> Callable[[type[C]], type[C]]:
+    """Declare a class to be a custom resource of this API version; the decorator returns the class itself.
+
+    The kind is the name of the class, its plural what English makes of it. `conditions` are the types that controllers may mark.
+    Age is the last column unless one of that name is given. `rules` are CEL about the whole object (`self.spec`,
+    `self.metadata.name`). Several versions of one kind are several classes with the same `kind=`, one of them with `storage=True`;
+    `deprecated` is the warning that users of an old one see.
+
+    Raises UsageError for names that the API server would refuse, SchemaError for a model that no structural schema can express.
+
+    >>> class BackupSpec(Model):
+    ...     schedule: str
+    >>> @resource("example.com/v1", short_names=("bk",), columns=(Column("Schedule", ".spec.schedule"),))
+    ... class Backup(CustomResource[BackupSpec, Status]):
+    ...     '''Nightly copies of a volume.'''
+    >>> declaration_of(Backup).crd_name
+    'backups.example.com'
+    """
+
+    def declare(cls: type[C]) -> type[C]:
+        group, _, version = api_version.rpartition("/")
+        name = kind or cls.__name__
+        declaration = Declaration(
+            group=group,
+            version=version,
+            kind=name,
+            plural=plural or plural_of(name),
+            singular=singular or name.lower(),
+            scope=scope,
+            short_names=short_names,
+            categories=categories,
+            conditions=conditions,
+            columns=columns,
+            rules=rules,
+            scale=scale,
+            served=served,
+            storage=storage,
+            deprecated=deprecated,
+        )
+        _bind(cls, declaration)
+        return cls
+
+    return declare
+
+
+def _bind(cls: type[CustomResource[Any, Any]], declaration: Declaration) -> None:
+    parameters = getattr(cls, "__pydantic_generic_metadata__", {}).get("parameters")
+    if not _is_resource(cls) or parameters:
+        raise UsageError(
+            f"@resource of {declaration.kind}: decorate a class with both models, as in "
+            f"class {declaration.kind}(CustomResource[{declaration.kind}Spec, {declaration.kind}Status])"
+        )
+    found: Kind[Any] = Kind(
+        declaration.api_version,
+        declaration.kind,
+        cls.decode,
+        namespaced=declaration.namespaced,
+        plural=declaration.plural,
+    )
+    setattr(cls, _DECLARATION, declaration)
+    setattr(cls, _KIND, found)
+    if cls.__pydantic_complete__:
+        schema_of(cls)
+
+
+def _is_resource(what: object) -> bool:
+    return isinstance(what, type) and issubclass(what, CustomResource)
+
+
+def declaration_of(cls: type[CustomResource[Any, Any]]) -> Declaration:
+    """Return what `@resource` was told about a class; raises UsageError where it was not used on this very class."""
+    found: Declaration | None = cls.__dict__.get(_DECLARATION)
+    if found is None:
+        raise UsageError(f"{cls.__name__} declares no resource; decorate it with @resource('group/version')")
+    return found
+
+
+def schema_of(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:
+    """Return the structural schema of a resource; the dict is shared, so it must not be changed.
+
+    Raises UsageError where a forward reference is still open, SchemaError where the model cannot be expressed.
+    """
+    known: dict[str, Any] | None = cls.__dict__.get(_SCHEMA)
+    if known is not None:
+        return known
+    declaration = declaration_of(cls)
+    if not cls.__pydantic_complete__:
+        try:
+            cls.model_rebuild()
+        except PydanticUndefinedAnnotation as error:
+            raise UsageError(f"{cls.__name__} refers to {error.name}, which is not defined yet") from None
+    found = root_schema(cls, declaration)
+    setattr(cls, _SCHEMA, found)
+    return found

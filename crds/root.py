@@ -1,0 +1,107 @@
+"""The schema of a whole resource, and what it says about values that are written.
+
+Promises: `root_schema` has apiVersion, kind and metadata as every object has them, then the fields of the class; `spec` is required
+where one of its fields is, and otherwise has the default of all its defaults, so that it is always there; rules about the whole
+object stand at the root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from konverge.crds.declaration import Declaration
+from konverge.crds.markers import VALIDATIONS
+from konverge.crds.pydantic_schema import model_schema
+from konverge.crds.schema import Place, structural, written_default
+from konverge.crds.status import Status
+from konverge.errors import SchemaError
+
+__all__ = ["root_schema", "status_model", "without_plain_nulls"]
+
+_HEAD = {
+    "apiVersion": {"type": "string", "description": "The version of the schema that this object is written in."},
+    "kind": {"type": "string", "description": "The kind of this object."},
+    "metadata": {"type": "object"},
+}
+
+
+def root_schema(cls: type[BaseModel], declaration: Declaration) -> dict[str, Any]:
+    """Return the structural schema of a complete resource class; raises SchemaError where there is none."""
+    schema = model_schema(cls)
+    found = structural(schema, Place(cls.__name__, schema.get("$defs", {})))
+    properties = {name: part for name, part in found["properties"].items() if name not in _HEAD}
+    if properties["spec"].get("type") != "object":
+        raise SchemaError(f"{cls.__name__}: .spec: write a model, class {cls.__name__}Spec(Model)")
+    _check_status(cls, properties["status"])
+    properties["spec"] = _with_default(cls, properties["spec"])
+    found["properties"] = _HEAD | properties
+    required = [*found.get("required", ()), *(["spec"] if properties["spec"].get("required") else [])]
+    if required:
+        found["required"] = required
+    rules = [*found.pop(VALIDATIONS, ()), *(rule.entry() for rule in declaration.rules)]
+    return {**found, VALIDATIONS: rules} if rules else found
+
+
+def _with_default(cls: type[BaseModel], schema: dict[str, Any]) -> dict[str, Any]:
+    """Give a spec that may be left out the default that its model has: nested defaults alone do nothing for an absent spec."""
+    model = cls.model_fields["spec"].annotation
+    if schema.get("required") or not (isinstance(model, type) and issubclass(model, BaseModel)):
+        return schema
+    try:
+        filled = model.model_validate({}).model_dump(mode="json", by_alias=True)
+    except ValidationError:
+        return schema
+    default = written_default(filled, schema)
+    return {**schema, "default": default} if default else schema
+
+
+def status_model(cls: type[BaseModel]) -> type[Status]:
+    """Return the status model of a resource class; raises SchemaError where it is none."""
+    model = cls.model_fields["status"].annotation
+    if not (isinstance(model, type) and issubclass(model, Status)):
+        raise SchemaError(f"{cls.__name__}: .status: write a model, class {cls.__name__}Status(Status)")
+    return model
+
+
+def _check_status(cls: type[BaseModel], schema: Mapping[str, Any]) -> None:
+    model = status_model(cls)
+    for name in schema.get("required", ()):
+        raise SchemaError(
+            f"{cls.__name__}: .status.{name}: a status is empty until a controller has written it; give the field a default"
+        )
+    try:
+        model.model_validate({})
+    except ValidationError:
+        refused = True
+    else:
+        refused = False
+    if refused:
+        raise SchemaError(
+            f"{cls.__name__}: .status: a status is empty until a controller has written it, but a validator of "
+            f"{model.__name__} refuses an empty one"
+        )
+
+
+def without_plain_nulls(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Return a copy without the null members of which the schema says nothing; what it does not know stays as it is."""
+    if isinstance(value, Mapping):
+        known, more = schema.get("properties", {}), schema.get("additionalProperties", {})
+        return {
+            name: without_plain_nulls(member, known.get(name, more))
+            for name, member in value.items()
+            if member is not None or not _drops_null(known.get(name, more))
+        }
+    if isinstance(value, list):
+        return [without_plain_nulls(member, schema.get("items", {})) for member in value]
+    return value
+
+
+def _drops_null(schema: Mapping[str, Any]) -> bool:
+    return (
+        bool(schema)
+        and not schema.get("nullable")
+        and not (schema.get("x-kubernetes-preserve-unknown-fields") and "type" not in schema)
+    )

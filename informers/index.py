@@ -1,0 +1,118 @@
+"""Indexes: from a value to the objects that have it.
+
+Promises: the function of an index is called once per object and change; the values it gave are remembered, so it need not give
+the same again for the old object. An index function that raises leaves its object without values, and is logged and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias
+
+import structlog
+
+from konverge.errors import stack_of
+from konverge.informers.cached import Cached
+from konverge.words import LogKey
+
+__all__ = ["OWNER", "Index", "IndexFunction", "Path", "controller_uid"]
+
+_LOG = structlog.get_logger("konverge.informers")
+
+Path: TypeAlias = tuple[str, str]
+"""Namespace and name."""
+
+IndexFunction: TypeAlias = Callable[[Cached], Iterable[str]]
+"""Gives the values under which an object is found."""
+
+OWNER: Final = "owner"
+"""The built-in index: by the uid of the controlling owner."""
+
+
+def controller_uid(cached: Cached) -> Iterable[str]:
+    """Give the uid of the owner that controls this object, if one does."""
+    for owner in cached.metadata.owner_references:
+        if owner.controller:
+            return (owner.uid,)
+    return ()
+
+
+class Index:
+    """One index over the objects of one store.
+
+    >>> index = Index("finalizer", lambda cached: cached.metadata.finalizers)
+    >>> from konverge.objects import Metadata
+    >>> index.put("web", "a", Cached(Metadata(finalizers=("x/y",)), b"{}"))
+    >>> index.paths("x/y")
+    [('web', 'a')]
+    """
+
+    __slots__ = ("_by_value", "_values", "errors", "function", "name")
+
+    def __init__(self, name: str, function: IndexFunction) -> None:
+        self.name = name
+        self.function = function
+        self.errors = 0
+        # Most values belong to one object (a child to its owner), and a dict for each would cost more than the rest of the index.
+        self._by_value: dict[str, Path | dict[Path, None]] = {}
+        self._values: dict[Path, tuple[str, ...]] = {}
+
+    def empty(self) -> Index:
+        """Return an index of the same function without objects."""
+        fresh = Index(self.name, self.function)
+        fresh.errors = self.errors
+        return fresh
+
+    def put(self, namespace: str, name: str, cached: Cached) -> None:
+        """Take an object in, or its new state."""
+        try:
+            values = tuple(self.function(cached))
+        except Exception:  # noqa: BLE001  # foreign code; one object without values is better than a store that stops
+            self._failed(namespace, name)
+            values = ()
+        path = (namespace, name)
+        before = self._values.get(path, ())
+        if values == before:
+            return
+        self._remove(path, before)
+        if not values:
+            self._values.pop(path, None)
+            return
+        self._values[path] = values
+        for value in values:
+            held = self._by_value.get(value)
+            if held is None:
+                self._by_value[value] = path
+            elif isinstance(held, dict):
+                held[path] = None
+            elif held != path:
+                self._by_value[value] = {held: None, path: None}
+
+    def _failed(self, namespace: str, name: str) -> None:
+        self.errors += 1
+        # The first, and then ever fewer: one mistake in a function shows in each object.
+        if self.errors & (self.errors - 1) == 0:
+            keys = {LogKey.INDEX: self.name, LogKey.NAMESPACE: namespace, LogKey.NAME: name, LogKey.COUNT: self.errors}
+            _LOG.error("an index function raised; the object is not found by this index", stack=stack_of(), **keys)
+
+    def drop(self, namespace: str, name: str) -> None:
+        """Take an object out."""
+        path = (namespace, name)
+        self._remove(path, self._values.pop(path, ()))
+
+    def _remove(self, path: Path, values: Iterable[str]) -> None:
+        for value in values:
+            held = self._by_value.get(value)
+            if isinstance(held, dict):
+                held.pop(path, None)
+                if not held:
+                    del self._by_value[value]
+            elif held == path:
+                del self._by_value[value]
+
+    def paths(self, value: str) -> list[Path]:
+        """Return where the objects with this value are, in the order in which they got it."""
+        held = self._by_value.get(value)
+        if held is None:
+            return []
+        return list(held) if isinstance(held, dict) else [held]

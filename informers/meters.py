@@ -1,0 +1,153 @@
+"""The metrics of informers.
+
+Promises: gauges are computed when they are scraped, so they cost nothing per event. Informers that report under the same labels
+(one kind in two namespaces, two managers with one `Metrics`) are summed up; times show the worst of them. When the last informer
+under some labels stops, the series with these labels go away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from konverge.client import ResourceInfo
+from konverge.kinds import Kind
+from konverge.metrics import Metrics
+
+__all__ = ["Meters", "Source"]
+
+_VERSION_DIGITS = 15
+
+
+class Source(Protocol):
+    """What an informer tells when metrics are scraped, from whatever thread that happens in."""
+
+    def measure(self) -> dict[str, float]:
+        """Return numbers by the names in `_KIND_GAUGES` and `_INFORMER_GAUGES`."""
+
+
+# Name of the number, how several are put together, and which gauge shows it.
+_KIND_GAUGES: tuple[tuple[str, Callable[[list[float]], float], str], ...] = (
+    ("objects", sum, "cached_objects"),
+    ("bytes", sum, "cached_bytes"),
+    ("watch_age", max, "watch_age"),
+    ("silence", max, "watch_silence"),
+)
+_INFORMER_GAUGES: tuple[tuple[str, Callable[[list[float]], float], str], ...] = (
+    ("queued", sum, "informer_queued"),
+    ("version", max, "informer_version"),
+)
+
+
+@dataclass
+class _Series:
+    """All who report under one set of labels, and the label sets of counters that they made."""
+
+    sources: list[Source] = field(default_factory=list)
+    counted: set[tuple[Counter | Histogram, tuple[str, ...]]] = field(default_factory=set)
+
+    def value(self, name: str, together: Callable[[list[float]], float]) -> float:
+        numbers = [found[name] for source in tuple(self.sources) if name in (found := source.measure())]
+        return together(numbers) if numbers else 0.0
+
+
+class Meters:
+    """The metrics of one informer, from `start` to `stop`; `name` is its manager's."""
+
+    def __init__(self, metrics: Metrics, name: str, kind: Kind[Any], source: Source) -> None:
+        self._metrics = metrics
+        self._name = name
+        self._kind = (kind.group, kind.version, kind.kind)
+        self._resource: tuple[str, ...] | None = None
+        self._source = source
+        self._latency: Histogram | None = None
+
+    def start(self) -> None:
+        """Begin to report."""
+        self._join(self._kind, _KIND_GAUGES)
+
+    def discovered(self, info: ResourceInfo) -> None:
+        """Begin to report what is labelled with the resource, whose name is known from now on."""
+        if self._resource is not None:
+            return
+        self._resource = (self._name, info.group, info.version, info.plural)
+        series = self._join(self._resource, _INFORMER_GAUGES)
+        series.counted.add((self._metrics.informer_latency, self._resource))
+        self._latency = self._metrics.informer_latency.labels(*self._resource)
+
+    def stop(self) -> None:
+        """End to report; the last one to do so takes the series away."""
+        self._latency = None
+        self._leave(self._kind, _KIND_GAUGES)
+        if self._resource is not None:
+            self._leave(self._resource, _INFORMER_GAUGES)
+
+    def restarted(self, cause: str) -> None:
+        """Count a list or watch begun again."""
+        self._count(self._metrics.watch_restarts, (*self._kind, cause))
+
+    def fell_back(self, cause: str) -> None:
+        """Count a streaming list given up for a plain one."""
+        self._count(self._metrics.watchlist_fallbacks, (*self._kind, cause))
+
+    def handler_failed(self) -> None:
+        """Count an exception out of a handler."""
+        self._count(self._metrics.informer_handler_errors, self._kind)
+
+    def delivered(self, seconds: float) -> None:
+        """Observe how long a change took from its arrival to the end of its delivery."""
+        if self._latency is not None:
+            self._latency.observe(seconds)
+
+    def _count(self, counter: Counter, labels: tuple[str, ...]) -> None:
+        series = self._all().get(self._kind)
+        if series is not None:
+            series.counted.add((counter, labels))
+            counter.labels(*labels).inc()
+
+    def _all(self) -> dict[tuple[str, ...], _Series]:
+        found: dict[tuple[str, ...], _Series] = self._metrics.shared.setdefault(Meters, {})
+        return found
+
+    def _join(
+        self, labels: tuple[str, ...], gauges: tuple[tuple[str, Callable[[list[float]], float], str], ...]
+    ) -> _Series:
+        series = self._all().get(labels)
+        if series is None:
+            series = self._all()[labels] = _Series()
+            for number, together, gauge in gauges:
+                child: Gauge = getattr(self._metrics, gauge).labels(*labels)
+                child.set_function(_reader(series, number, together))
+        series.sources.append(self._source)
+        return series
+
+    def _leave(
+        self, labels: tuple[str, ...], gauges: tuple[tuple[str, Callable[[list[float]], float], str], ...]
+    ) -> None:
+        series = self._all().get(labels)
+        if series is None or self._source not in series.sources:
+            return
+        series.sources.remove(self._source)
+        if series.sources:
+            return
+        del self._all()[labels]
+        for _, _, gauge in gauges:
+            getattr(self._metrics, gauge).remove(*labels)
+        for counter, counted in series.counted:
+            counter.remove(*counted)
+
+
+def _reader(series: _Series, number: str, together: Callable[[list[float]], float]) -> Callable[[], float]:
+    return lambda: series.value(number, together)
+
+
+def version_number(version: str) -> float:
+    """Return the last digits of a version as a number, 0 where it is none.
+
+    >>> version_number("1234567890123456789")
+    567890123456789.0
+    """
+    return float(version[-_VERSION_DIGITS:]) if version.isascii() and version.isdigit() else 0.0

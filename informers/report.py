@@ -1,0 +1,76 @@
+"""What an informer says about itself when it is not up to date, and when it is again.
+
+A problem is kept from the first failure on. It is logged when somebody can act on it: at once where a right, a kind or the
+credentials are missing, otherwise when the third attempt in a row failed. Each problem is logged once, and so is its end.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import structlog
+
+from konverge.client import ResourceInfo, missing_rule
+from konverge.clock import wall_clock
+from konverge.errors import NotServed
+from konverge.informers.problem import Cause, Problem
+from konverge.informers.settings import Selection
+from konverge.words import LogKey
+
+__all__ = ["Reporter"]
+
+_LOG = structlog.get_logger("konverge.informers")
+_AT_ONCE: Final = frozenset({Cause.FORBIDDEN, Cause.UNAUTHORIZED, Cause.NOT_SERVED, Cause.REJECTED, Cause.BROKEN})
+_PATIENCE: Final = 3
+
+
+class Reporter:
+    """Keeps the problem of one informer, and logs it."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        self._info: ResourceInfo | None = None
+        self._failures = 0
+        self._logged = ""
+        self.problem: Problem | None = None
+
+    def discovered(self, info: ResourceInfo) -> None:
+        """Take note of how the kind is served; a missing right is named by it."""
+        self._info = info
+
+    def troubled(self, cause: str, error: Exception) -> None:
+        """Take note of a failure."""
+        self._failures += 1
+        before = self.problem
+        since = before.since if before is not None and before.cause == cause else wall_clock()
+        self.problem = Problem(cause, self._words(cause, error), self._rule(cause, error), since)
+        if self._logged != cause and (cause in _AT_ONCE or self._failures >= _PATIENCE):
+            self._logged = cause
+            keys: dict[str, Any] = {
+                LogKey.SELECTION: str(self._selection),
+                LogKey.CAUSE: cause,
+                LogKey.ERROR: self.problem.message,
+            }
+            if self.problem.rule is not None:
+                keys[LogKey.RULE] = self.problem.rule
+            _LOG.warning("an informer is not up to date", **keys)
+
+    def healthy(self) -> None:
+        """Take note that all is well."""
+        if self._logged:
+            _LOG.info("an informer is up to date again", **{LogKey.SELECTION: str(self._selection)})
+        self._failures = 0
+        self._logged = ""
+        self.problem = None
+
+    def _words(self, cause: str, error: Exception) -> str:
+        if cause == Cause.NOT_SERVED and not isinstance(error, NotServed):
+            kind = self._selection.kind
+            return str(NotServed(kind.api_version, kind.kind))
+        return str(error)
+
+    def _rule(self, cause: str, error: Exception) -> dict[str, Any] | None:
+        """The rule that this informer needs; the one that the refusal names has one of its two verbs only."""
+        if cause != Cause.FORBIDDEN or self._info is None or missing_rule(error) is None:
+            return None
+        return {"apiGroups": [self._info.group], "resources": [self._info.plural], "verbs": ["list", "watch"]}

@@ -1,0 +1,276 @@
+"""The store of one informer: what readers see, and the one writer.
+
+Promises
+- A reader sees each batch of events and each full state as one step; nothing between.
+- Objects are immutable (`Cached`); `version` is the last resource version that events, bookmarks and full states brought it to.
+- A full state is built aside and swapped in (`Staging`, `Writer.swap`); objects that did not change keep their identity, so a
+  relist costs no second copy of them. `difference` names deletions before everything else.
+- An event that brings the version which the store already holds changes nothing and is told to nobody.
+
+Does not promise: order between objects; that two kinds are equally fresh. Versions of different resources are never compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from konverge.errors import UsageError
+from konverge.informers.cached import Cached, Delta
+from konverge.informers.index import OWNER, Index, IndexFunction, Path, controller_uid
+from konverge.keys import compare_versions
+from konverge.selectors import LabelSelector
+
+__all__ = ["Difference", "Staging", "Store", "Table", "Writer", "difference"]
+
+Table: TypeAlias = dict[str, dict[str, Cached]]
+"""Objects by namespace and name: no tuple per object, and the objects of a namespace at hand."""
+
+# `list` is a method below, and would be taken for it in annotations there.
+_Objects: TypeAlias = list[Cached]
+_Paths: TypeAlias = list[Path]
+
+_EMPTY: dict[str, Cached] = {}
+
+
+class Difference(NamedTuple):
+    """What changed for one key."""
+
+    namespace: str
+    name: str
+    old: Cached | None
+    new: Cached | None
+
+
+class _Contents:
+    """What the store holds; replaced as a whole by a full state."""
+
+    __slots__ = ("count", "indexes", "size", "table")
+
+    def __init__(self, indexes: dict[str, Index]) -> None:
+        self.table: Table = {}
+        self.indexes = indexes
+        self.count = 0
+        self.size = 0
+
+    def put(self, namespace: str, name: str, cached: Cached) -> Cached | None:
+        inner = self.table.get(namespace)
+        if inner is None:
+            inner = self.table[namespace] = {}
+        old = inner.get(name)
+        inner[name] = cached
+        self.size += len(cached.body)
+        if old is None:
+            self.count += 1
+        else:
+            self.size -= len(old.body)
+        for index in self.indexes.values():
+            index.put(namespace, name, cached)
+        return old
+
+    def drop(self, namespace: str, name: str) -> Cached | None:
+        inner = self.table.get(namespace)
+        old = inner.pop(name, None) if inner is not None else None
+        if inner is None or old is None:
+            return None
+        if not inner:
+            del self.table[namespace]
+        self.count -= 1
+        self.size -= len(old.body)
+        for index in self.indexes.values():
+            index.drop(namespace, name)
+        return old
+
+
+class Store:
+    """The reader's side: everything here is synchronous and gives immutable objects.
+
+    >>> Store().get("web", "target") is None
+    True
+    """
+
+    def __init__(self) -> None:
+        self._contents = _Contents({OWNER: Index(OWNER, controller_uid)})
+        self._version = ""
+        self._synced = False
+
+    @property
+    def synced(self) -> bool:
+        """Whether a full state was reached, and the kind was not lost since."""
+        return self._synced
+
+    @property
+    def version(self) -> str:
+        """The resource version that the store stands at; "" before the first full state."""
+        return self._version
+
+    @property
+    def size(self) -> int:
+        """Bytes of the cached bodies."""
+        return self._contents.size
+
+    def __len__(self) -> int:
+        return self._contents.count
+
+    def get(self, namespace: str, name: str) -> Cached | None:
+        """Return an object, None where there is none."""
+        return self._contents.table.get(namespace, _EMPTY).get(name)
+
+    def list(self, namespace: str | None = None, labels: LabelSelector | None = None) -> _Objects:
+        """Return the objects of a namespace, or of all, whose labels match."""
+        table = self._contents.table
+        tables: Iterable[dict[str, Cached]] = table.values() if namespace is None else (table.get(namespace, _EMPTY),)
+        found = [cached for inner in tables for cached in inner.values()]
+        if labels is None:
+            return found
+        return [cached for cached in found if labels.matches(cached.metadata.labels or {})]
+
+    def keys(self, namespace: str | None = None) -> _Paths:
+        """Return namespace and name of each object of a namespace, or of all."""
+        table = self._contents.table
+        if namespace is not None:
+            return [(namespace, name) for name in table.get(namespace, _EMPTY)]
+        return [(where, name) for where, inner in table.items() for name in inner]
+
+    def by_index(self, index: str, value: str) -> _Objects:
+        """Return the objects that an index holds under this value. Raises UsageError for an index that was not added."""
+        found = self._contents.indexes.get(index)
+        if found is None:
+            known = ", ".join(sorted(self._contents.indexes))
+            raise UsageError(
+                f"no index {index!r} (there are: {known}); add it: informer.add_index({index!r}, function)"
+            )
+        table = self._contents.table
+        return [table[namespace][name] for namespace, name in found.paths(value)]
+
+    def shows(self, namespace: str, name: str, version: str) -> bool | None:
+        """Tell whether what was written to this object at `version` is visible here; None where nobody can tell."""
+        whole = compare_versions(self._version, version)
+        if whole is not None and whole >= 0:
+            return True
+        cached = self.get(namespace, name)
+        own = compare_versions(cached.version, version) if cached is not None else None
+        if own is not None and own >= 0:
+            return True
+        return None if whole is None and own is None else False
+
+    def has_uid(self, namespace: str, name: str, uid: str) -> bool:
+        """Tell whether this very object is still here, not another of its name."""
+        cached = self.get(namespace, name)
+        return cached is not None and cached.uid == uid
+
+    @property
+    def index_errors(self) -> int:
+        """How often an index function raised."""
+        return sum(index.errors for index in self._contents.indexes.values())
+
+    def snapshot(self) -> Table:
+        """Return the objects as they are now; later changes of the store do not show in it."""
+        return {namespace: dict(inner) for namespace, inner in self._contents.table.items()}
+
+
+class Staging:
+    """A full state in the making; what it holds already shares unchanged objects with the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._known = store._contents.table
+        self.contents = _Contents({name: index.empty() for name, index in store._contents.indexes.items()})
+
+    @property
+    def table(self) -> Table:
+        """The objects so far."""
+        return self.contents.table
+
+    def take(self, deltas: Iterable[Delta]) -> None:
+        """Take in what a page or a piece of a streaming list brought."""
+        contents = self.contents
+        for namespace, name, cached in deltas:
+            if cached is None:
+                contents.drop(namespace, name)
+                continue
+            known = self._known.get(namespace, _EMPTY).get(name)
+            contents.put(namespace, name, known if known is not None and known.same(cached) else cached)
+
+
+class Writer:
+    """The writer's side of a store: only the informer's own reflector holds it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def apply(self, deltas: Iterable[Delta], version: str) -> list[Difference]:
+        """Change the store by a batch of events, which brings it to `version`; return what changed, in order."""
+        store = self.store
+        contents = store._contents
+        changed = []
+        for namespace, name, cached in deltas:
+            if cached is None:
+                old = contents.drop(namespace, name)
+                if old is not None:
+                    changed.append(Difference(namespace, name, old, None))
+                continue
+            held = contents.table.get(namespace, _EMPTY).get(name)
+            if held is None or not held.same(cached):
+                contents.put(namespace, name, cached)
+                changed.append(Difference(namespace, name, held, cached))
+        store._version = version
+        return changed
+
+    def advance(self, version: str) -> None:
+        """Take note of a version that came with no change."""
+        self.store._version = version
+
+    def swap(self, staging: Staging, version: str) -> Table:
+        """Make a staged state the store's content at `version`; return what was there before, for `difference`."""
+        store = self.store
+        before = store._contents.table
+        # An index that was added while the state was in the making is not in it yet.
+        for name, index in store._contents.indexes.items():
+            if name not in staging.contents.indexes:
+                staging.contents.indexes[name] = _filled(index.empty(), staging.contents.table)
+        store._contents = staging.contents
+        store._version = version
+        store._synced = True
+        return before
+
+    def clear(self) -> Table:
+        """Drop everything, because the kind is gone; return what was there, for `difference`."""
+        before = self.swap(Staging(self.store), "")
+        self.store._synced = False
+        return before
+
+    def add_index(self, name: str, function: IndexFunction) -> None:
+        """Add an index, over what is here already too.
+
+        The same function under the same name may be added again. Raises UsageError for another function under a known name.
+        """
+        indexes = self.store._contents.indexes
+        known = indexes.get(name)
+        if known is None:
+            indexes[name] = _filled(Index(name, function), self.store._contents.table)
+        elif known.function != function:
+            raise UsageError(
+                f"there is another index {name!r} on this informer, which others share; choose another name"
+            )
+
+
+def _filled(index: Index, table: Table) -> Index:
+    for namespace, inner in table.items():
+        for name, cached in inner.items():
+            index.put(namespace, name, cached)
+    return index
+
+
+def difference(before: Table, after: Table) -> Iterator[Difference]:
+    """Give what changed from one table to another, all deletions first. Neither may change meanwhile."""
+    for namespace, inner in before.items():
+        now = after.get(namespace, _EMPTY)
+        for name, old in inner.items():
+            if name not in now:
+                yield Difference(namespace, name, old, None)
+    for namespace, inner in after.items():
+        past = before.get(namespace, _EMPTY)
+        for name, new in inner.items():
+            old_or_none = past.get(name)
+            if old_or_none is not new:
+                yield Difference(namespace, name, old_or_none, new)

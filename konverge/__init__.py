@@ -1,0 +1,146 @@
+"""konverge: Kubernetes controllers for asyncio Python.
+
+The names that programs are written with; each is documented where it is defined. Import it as `kv`:
+
+    import konverge as kv
+
+Importing this costs nothing until a name is used: every name is loaded from its module at first touch, so that a command line or a
+test plugin that needs one of them does not pay for all.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from konverge.client import Client, ClientConfig
+    from konverge.conditions import Condition, is_false, is_true
+    from konverge.crds import Column, CustomResource, Status, resource
+    from konverge.errors import (
+        ApiError,
+        Conflict,
+        InvalidObject,
+        KonvergeError,
+        NotFound,
+        RetryAfter,
+        Terminal,
+    )
+    from konverge.keys import Key
+    from konverge.kinds import Kind, kind
+    from konverge.metrics import Metrics
+    from konverge.model import Model
+    from konverge.objects import Metadata, Object
+    from konverge.outcome import Done, Outcome, RequeueAfter
+    from konverge.program import run
+    from konverge.runtime import (
+        HOLD,
+        TAKE,
+        Caches,
+        Child,
+        Context,
+        Controller,
+        Delete,
+        FieldsHeld,
+        Manager,
+        ManagerSettings,
+        Mark,
+        Plan,
+        Reader,
+        Report,
+        Rule,
+        back_reference,
+        by_back_reference,
+    )
+
+__all__ = [
+    "HOLD",
+    "TAKE",
+    "ApiError",
+    "Caches",
+    "Child",
+    "Client",
+    "ClientConfig",
+    "Column",
+    "Condition",
+    "Conflict",
+    "Context",
+    "Controller",
+    "CustomResource",
+    "Delete",
+    "Done",
+    "FieldsHeld",
+    "InvalidObject",
+    "Key",
+    "Kind",
+    "KonvergeError",
+    "Manager",
+    "ManagerSettings",
+    "Mark",
+    "Metadata",
+    "Metrics",
+    "Model",
+    "NotFound",
+    "Object",
+    "Outcome",
+    "Plan",
+    "Reader",
+    "Report",
+    "RequeueAfter",
+    "RetryAfter",
+    "Rule",
+    "Status",
+    "Terminal",
+    "back_reference",
+    "by_back_reference",
+    "is_false",
+    "is_true",
+    "kind",
+    "resource",
+    "run",
+]
+
+_HOMES = {
+    "konverge.client": ("Client", "ClientConfig"),
+    "konverge.conditions": ("Condition", "is_false", "is_true"),
+    "konverge.crds": ("Column", "CustomResource", "Status", "resource"),
+    "konverge.errors": (
+        *("ApiError", "Conflict", "InvalidObject", "KonvergeError", "NotFound", "RetryAfter", "Terminal"),
+    ),
+    "konverge.keys": ("Key",),
+    "konverge.kinds": ("Kind", "kind"),
+    "konverge.metrics": ("Metrics",),
+    "konverge.model": ("Model",),
+    "konverge.objects": ("Metadata", "Object"),
+    "konverge.outcome": ("Done", "Outcome", "RequeueAfter"),
+    "konverge.program": ("run",),
+    "konverge.runtime": (
+        *(
+            "HOLD",
+            "TAKE",
+            "Caches",
+            "Child",
+            "Context",
+            "Controller",
+            "Delete",
+            "FieldsHeld",
+            "Manager",
+            "ManagerSettings",
+        ),
+        *("Mark", "Plan", "Reader", "Report", "Rule", "back_reference", "by_back_reference"),
+    ),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'konverge' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted((*globals(), *__all__))

@@ -1,0 +1,58 @@
+"""The only room that talks HTTP to an API server.
+
+    config.py       where the server is and as whom to speak to it
+      in_cluster.py   ... from the mounted ServiceAccount, followed when it rotates
+      kubeconfig.py   ... from a kubeconfig, through kubernetes_asyncio (imported there, lazily, and nowhere else)
+      exec_plugin.py  ... and from the plugin that it names
+      credentials.py  what a request is signed and a connection secured with; tls.py and proxy.py beside it
+    requests.py     requests as data: pure building
+    status.py       answers that are no success, as typed errors
+    retry.py        whether and when to ask again: pure decisions, and tenacity that carries them out
+    transport.py    the seam below which bytes travel: aiohttp sessions, deadlines, keepalive
+    sending.py      one call: slot, attempts, credentials, metrics
+    discovery.py    which resources the server serves
+    watching.py     lines and events out of a watch
+    ledger.py       what this process wrote
+    client.py       the verbs
+
+Promises: every call has a deadline and every watch a read-idle limit. Only what is safe to repeat is repeated. A write that was
+cancelled or lost its answer is recorded as possibly done. No body is ever logged.
+"""
+
+from __future__ import annotations
+
+if not __name__.startswith("konverge."):
+    raise ImportError("import konverge.client; the folder at the root is the same room under another name")
+
+from konverge.client.client import Client
+from konverge.client.config import ClientConfig
+from konverge.client.ledger import Ledger, LedgerStatistics, Ticket, Write, WriteState
+from konverge.client.resources import Listing, ListQuery, Page, ResourceInfo, WatchQuery
+from konverge.client.settings import ClientSettings
+from konverge.client.status import missing_rule, status_error
+from konverge.client.transport import Answer, OpenStream, Transport
+from konverge.client.watching import WatchEvent, WatchIdle, WatchStream
+
+__all__ = [
+    "Answer",
+    "Client",
+    "ClientConfig",
+    "ClientSettings",
+    "Ledger",
+    "LedgerStatistics",
+    "ListQuery",
+    "Listing",
+    "OpenStream",
+    "Page",
+    "ResourceInfo",
+    "Ticket",
+    "Transport",
+    "WatchEvent",
+    "WatchIdle",
+    "WatchQuery",
+    "WatchStream",
+    "Write",
+    "WriteState",
+    "missing_rule",
+    "status_error",
+]

@@ -1,0 +1,87 @@
+"""Bodies of successful answers, decoded as far as each is needed.
+
+Promises: pure. A body that is not what was asked for is a `ServerFailure` that names the size and not the content: something between
+us and the API server answered in its place.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from konverge.client.resources import Page
+from konverge.errors import ServerFailure
+from konverge.objects import Metadata
+
+__all__ = ["decode_metadata", "decode_object", "decode_page", "has_ended"]
+
+T = TypeVar("T")
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+    remaining_item_count: int | None = None
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+class _WithMetadata(msgspec.Struct):
+    metadata: Metadata
+
+
+class _Deletion(msgspec.Struct, rename="camel"):
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    finalizers: list[str] | None = None
+
+
+class _WithDeletion(msgspec.Struct):
+    metadata: _Deletion
+
+
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
+_LIST = msgspec.json.Decoder(_List)
+_METADATA = msgspec.json.Decoder(_WithMetadata)
+_DELETION = msgspec.json.Decoder(_WithDeletion)
+
+
+def _decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, what: str) -> T:
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ServerFailure(f"a success was answered with {len(bytes(body))} bytes that are no {what}") from error
+
+
+def decode_object(body: bytes | msgspec.Raw) -> dict[str, Any]:
+    """Decode an object whole."""
+    return _decode(_OBJECT, body, "object")
+
+
+def decode_metadata(body: bytes) -> Metadata:
+    """Decode only the metadata of an object."""
+    return _decode(_METADATA, body, "object with metadata").metadata
+
+
+def has_ended(body: bytes) -> bool:
+    """Tell whether a write was answered with an object that ended by it: the one that took the last finalizer away.
+
+    Such an answer shows the version from before; there is no other. A pod whose grace period runs has not ended.
+    """
+    about = _decode(_DELETION, body, "object with metadata").metadata
+    return bool(about.deletion_timestamp and not about.deletion_grace_period_seconds and not about.finalizers)
+
+
+def decode_page(body: bytes) -> Page:
+    """Cut a page of a list into its items."""
+    found = _decode(_LIST, body, "list")
+    return Page(
+        items=found.items or [],
+        resource_version=found.metadata.resource_version,
+        continue_=found.metadata.continue_,
+        remaining=found.metadata.remaining_item_count,
+    )

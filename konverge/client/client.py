@@ -1,0 +1,373 @@
+"""The verbs: what a program asks an API server, typed.
+
+Promises: every method raises an error of `konverge.errors` or returns what the server answered. A write with an `actor` is in the
+ledger before its first byte leaves and settled when it returns, whatever way it returns; a cancellation passes through at once and
+leaves the write as "unknown" there. A 404 for a whole resource (its CRD is gone) is `NotServed` and makes discovery forget it.
+
+Does not promise: to read its own writes, to cache objects, to notice edits. That is the informers' and the runtime's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from random import Random
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from konverge.client import requests
+from konverge.client.answers import decode_metadata, decode_object, decode_page, has_ended
+from konverge.client.config import ClientConfig
+from konverge.client.discovery import Discovery
+from konverge.client.ledger import Ledger, Ticket
+from konverge.client.naming import checked_name, user_agent
+from konverge.client.requests import JSON, Propagation, Request, Style
+from konverge.client.resources import Listing, ListQuery, Page, ResourceInfo, WatchQuery
+from konverge.client.sending import Call, RequestMeasures, Sender
+from konverge.client.settings import ClientSettings
+from konverge.client.status import deleted_uid
+from konverge.client.transport import Answer
+from konverge.client.watching import WatchStream
+from konverge.errors import Expired, NotFound, NotServed
+from konverge.kinds import Kind, Resource, kind_of
+from konverge.metrics import Metrics
+from konverge.objects import Metadata, Object
+
+__all__ = ["Client"]
+
+R = TypeVar("R", bound=Resource)
+
+
+class Client:
+    """A client of one API server, for one event loop.
+
+    `name` is the default field manager and the User-Agent. `actor` on the writing methods is who writes, for the ledger; None is
+    not recorded. `random` gives the jitter of the waits. Connects when first used; leaving `async with` closes the connections.
+
+    >>> async def names(config: ClientConfig) -> list[str]:
+    ...     async with Client(config, name="reader") as client:
+    ...         return [node.name for node in await client.list(kind("v1", "Node"))]
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        *,
+        name: str,
+        settings: ClientSettings | None = None,
+        metrics: Metrics | None = None,
+        random: Random | None = None,
+    ) -> None:
+        self.name = checked_name(name)
+        self.config = config
+        self.settings = settings or ClientSettings()
+        self.ledger = Ledger()
+        self._transport = config.open(self.settings, user_agent(name))
+        self._sender = Sender(
+            self._transport,
+            settings=self.settings,
+            measures=RequestMeasures(metrics or Metrics(), config.host),
+            random=random or Random(),  # noqa: S311 - jitter, no secret
+        )
+        self._discovery = Discovery(self._discover, self.settings)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections; open watches end as cut off. Calling it again does nothing."""
+        await self._transport.close()
+
+    # -- reading
+
+    async def get(self, kind: Kind[R] | type[R], name: str, namespace: str = "") -> R:
+        """Return an object; raises NotFound."""
+        found = kind_of(kind)
+        info = await self._info(found)
+        answer = await self._read(requests.get(info, namespace, name), info)
+        return found.decode(decode_object(answer.body))
+
+    async def get_metadata(self, kind: Kind[Any] | type[Resource], name: str, namespace: str = "") -> Metadata:
+        """Return an object's metadata without fetching its body; raises NotFound."""
+        info = await self._info(kind_of(kind))
+        answer = await self._read(requests.get(info, namespace, name, metadata_only=True), info)
+        return decode_metadata(answer.body)
+
+    async def list(
+        self, kind: Kind[R] | type[R], namespace: str | None = None, *, labels: str = "", fields: str = ""
+    ) -> Listing[R]:
+        """Return all objects of a kind, of one namespace or (None) of all, page by page behind the scenes.
+
+        Pages belong together: all show one version. Where the server forgets that version half way (410), the list is asked again
+        as a whole.
+        """
+        found = kind_of(kind)
+        info = await self._info(found)
+        query = ListQuery(namespace=namespace, labels=labels, fields=fields, limit=self.settings.page_size)
+        try:
+            return await _all_pages(self, found, info, query)
+        except Expired:
+            return await _all_pages(self, found, info, replace(query, limit=0))
+
+    async def list_page(self, info: ResourceInfo, query: ListQuery) -> Page:
+        """Return one page of a list, its items not yet decoded."""
+        answer = await self._read(requests.list_page(info, query), info)
+        return decode_page(answer.body)
+
+    @asynccontextmanager
+    async def _watch(self, info: ResourceInfo, query: WatchQuery) -> AsyncIterator[WatchStream]:
+        request = requests.watch(info, query)
+        async with AsyncExitStack() as stack:
+            try:
+                body = await stack.enter_async_context(self._sender.open(request))
+            except NotFound as error:
+                self._check_served(info, error)
+                raise
+            yield WatchStream(
+                body.read,
+                what=request.what,
+                idle_seconds=query.idle_seconds,
+                max_line_bytes=self.settings.max_line_bytes,
+            )
+
+    def watch(self, info: ResourceInfo, query: WatchQuery) -> AbstractAsyncContextManager[WatchStream]:
+        """Open a watch; entering raises ApiError for an answer that is no success, leaving closes the connection."""
+        return self._watch(info, query)
+
+    # -- writing
+
+    async def create(self, obj: R, *, dry_run: bool = False, actor: Hashable | None = None) -> R:
+        """Create an object and return it as stored; raises AlreadyExists. With `metadata.generateName` the server names it."""
+        kind: Kind[R] = kind_of(obj)
+        info = await self._info(kind)
+        body = obj.to_dict()
+        request = requests.create(info, body, manager=self.name, dry_run=dry_run)
+        answer = await self._write(request, info, kind, obj.namespace, obj.name, None if dry_run else actor)
+        return kind.decode(decode_object(answer.body))
+
+    async def replace(
+        self, obj: R, *, subresource: str = "", dry_run: bool = False, actor: Hashable | None = None
+    ) -> R:
+        """Replace an object by this one; with its resourceVersion set, Conflict where it changed meanwhile."""
+        kind: Kind[R] = kind_of(obj)
+        info = await self._info(kind)
+        body = obj.to_dict()
+        request = requests.replace(info, body, manager=self.name, subresource=subresource, dry_run=dry_run)
+        answer = await self._write(request, info, kind, obj.namespace, obj.name, None if dry_run else actor)
+        return kind.decode(decode_object(answer.body))
+
+    async def patch(
+        self,
+        kind: Kind[R] | type[R],
+        name: str,
+        namespace: str = "",
+        *,
+        patch: Mapping[str, Any] | Sequence[Any],
+        style: Style,
+        subresource: str = "",
+        dry_run: bool = False,
+        actor: Hashable | None = None,
+    ) -> R:
+        """Patch an object: a mapping for `merge` and `strategic` (built-in kinds only), a list of operations for `json`."""
+        found = kind_of(kind)
+        info = await self._info(found)
+        request = requests.patch(
+            info,
+            namespace,
+            name,
+            patch,
+            style=style,
+            manager=self.name,
+            subresource=subresource,
+            dry_run=dry_run,
+        )
+        answer = await self._write(request, info, found, namespace, name, None if dry_run else actor)
+        return found.decode(decode_object(answer.body))
+
+    async def apply(
+        self,
+        kind: Kind[Any] | type[Resource],
+        body: Mapping[str, Any],
+        *,
+        manager: str | None = None,
+        force: bool = False,
+        subresource: str = "",
+        dry_run: bool = False,
+        actor: Hashable | None = None,
+    ) -> Object:
+        """Apply a whole intent by server-side apply; return the object as stored, managedFields included.
+
+        Null members are dropped. Raises ApplyConflict, which names managers and fields, unless `force`.
+        """
+        found = kind_of(kind)
+        info = await self._info(found)
+        request = requests.apply(
+            info,
+            body,
+            manager=manager or self.name,
+            force=force,
+            subresource=subresource,
+            dry_run=dry_run,
+        )
+        metadata = body.get("metadata") or {}
+        namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+        answer = await self._write(request, info, found, namespace, name, None if dry_run else actor)
+        return Object(decode_object(answer.body))
+
+    async def delete(
+        self,
+        kind: Kind[Any] | type[Resource],
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: Propagation = "Background",
+        dry_run: bool = False,
+        actor: Hashable | None = None,
+    ) -> bool:
+        """Delete an object; False where it was already gone. Raises Conflict where the uid or the version is another one.
+
+        Give the uid: then a deletion whose answer was lost may be repeated, and never hits a successor of the same name.
+        """
+        found = kind_of(kind)
+        info = await self._info(found)
+        request = requests.delete(
+            info,
+            namespace,
+            name,
+            uid=uid,
+            resource_version=resource_version,
+            propagation=propagation,
+            dry_run=dry_run,
+        )
+        ticket = self._begin(found, namespace, name, None if dry_run else actor)
+        call = self._sender.call(request)
+        try:
+            answer = await self._carry(call, info, ticket)
+        except NotFound:
+            # With doubt, an attempt of ours whose answer was lost may be what removed it.
+            return call.doubtful
+        _settle_deletion(ticket, answer, uid)
+        return True
+
+    # -- discovery and the rest
+
+    async def resource(self, kind: Kind[Any] | type[Resource]) -> ResourceInfo:
+        """Return how the server serves a kind; raises NotServed. Cached: a "no" for seconds, a "yes" for minutes."""
+        return await self._discovery.resource(kind_of(kind))
+
+    def forget_discovery(self, group_version: str | None = None) -> None:
+        """Make the next question about this group and version (None: about any) go to the server."""
+        self._discovery.forget(group_version)
+
+    async def raw(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | Mapping[str, Any] | None = None,
+        content_type: str = JSON,
+        params: Mapping[str, str] | None = None,
+        accept: str = JSON,
+        repeatable: bool | None = None,
+    ) -> bytes:
+        """Send any request within the same deadlines and errors; return the body of the answer.
+
+        `repeatable` says whether it may be sent again when its answer was lost; by default only reads are (a review, which is
+        posted and changes nothing, may say True).
+        """
+        request = requests.raw(
+            method, path, body=body, content_type=content_type, params=params, accept=accept, repeatable=repeatable
+        )
+        return (await self._sender.send(self._sender.call(request))).body
+
+    async def _discover(self, path: str) -> bytes:
+        return await self.raw("GET", path)
+
+    async def _info(self, kind: Kind[Any]) -> ResourceInfo:
+        if kind.plural is None or kind.namespaced is None:
+            return await self._discovery.resource(kind)
+        return ResourceInfo(
+            api_version=kind.api_version, kind=kind.kind, plural=kind.plural, namespaced=kind.namespaced
+        )
+
+    async def _read(self, request: Request, info: ResourceInfo) -> Answer:
+        return await self._carry(self._sender.call(request), info, None)
+
+    async def _write(
+        self,
+        request: Request,
+        info: ResourceInfo,
+        kind: Kind[Any],
+        namespace: str,
+        name: str,
+        actor: Hashable | None,
+    ) -> Answer:
+        ticket = self._begin(kind, namespace, name, actor)
+        answer = await self._carry(self._sender.call(request), info, ticket)
+        if ticket is not None:
+            try:
+                stored, ended = decode_metadata(answer.body), has_ended(answer.body)
+            except BaseException:
+                ticket.unknown()
+                raise
+            if ended:
+                ticket.deleted(stored.uid)
+            else:
+                ticket.settle(stored.resource_version, stored.uid, stored.name)
+        return answer
+
+    def _begin(self, kind: Kind[Any], namespace: str, name: str, actor: Hashable | None) -> Ticket | None:
+        return None if actor is None else self.ledger.begin(actor, kind, namespace, name)
+
+    async def _carry(self, call: Call, info: ResourceInfo, ticket: Ticket | None) -> Answer:
+        try:
+            return await self._sender.send(call)
+        except BaseException as error:
+            if ticket is not None:
+                if call.doubtful:
+                    ticket.unknown()
+                else:
+                    ticket.failed()
+            if isinstance(error, NotFound):
+                self._check_served(info, error)
+            raise
+
+    def _check_served(self, info: ResourceInfo, error: NotFound) -> None:
+        """Raise NotServed where a 404 came without a Status: no resource answered, the CRD or this version of it is gone."""
+        if not error.reason:
+            self._discovery.forget(info.api_version)
+            raise NotServed(info.api_version, info.kind) from error
+
+
+async def _all_pages(client: Client, kind: Kind[R], info: ResourceInfo, query: ListQuery) -> Listing[R]:
+    """Ask for all pages of a list and decode each as it comes, so that a long list does not hold up the loop."""
+    items: list[R] = []
+    while True:
+        page = await client.list_page(info, query)
+        items += (kind.decode(decode_object(raw)) for raw in page.items)
+        if not page.continue_:
+            return Listing(items=items, resource_version=page.resource_version)
+        query = replace(query, continue_=page.continue_)
+
+
+def _settle_deletion(ticket: Ticket | None, answer: Answer, uid: str) -> None:
+    """A deletion is answered by a Status, by the object that is gone, or by the object that waits for its finalizers."""
+    if ticket is None:
+        return
+    gone = deleted_uid(answer.body)
+    if gone is not None:
+        ticket.deleted(gone or uid)
+        return
+    stored = decode_metadata(answer.body)
+    if stored.deleting:
+        ticket.settle(stored.resource_version, stored.uid)
+    else:
+        ticket.deleted(stored.uid or uid)

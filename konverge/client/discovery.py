@@ -1,0 +1,139 @@
+"""Which resources the API server serves, asked per group and version when it is first needed.
+
+Promises: `/apis/<group>/<version>` (or `/api/v1`) is asked once however many wait for it; answers are believed for a while, "not
+served" only briefly, and forgotten at once on request. A kind that the server does not serve is `NotServed`; any other failure is
+raised as it is to all who waited for it.
+
+Does not promise: to notice by itself that a CRD changed. A 404 on a path that discovery gave is the sign, and the client acts on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from konverge.client.resources import ResourceInfo
+from konverge.client.settings import ClientSettings
+from konverge.errors import NotFound, NotServed, ServerFailure
+from konverge.kinds import Kind
+
+__all__ = ["Discovery", "discovery_path", "read_resources"]
+
+
+class _Resource(msgspec.Struct, rename="camel"):
+    name: str = ""
+    singular_name: str = ""
+    namespaced: bool = False
+    kind: str = ""
+    verbs: list[str] | None = None
+    short_names: list[str] | None = None
+    categories: list[str] | None = None
+
+
+class _ResourceList(msgspec.Struct):
+    resources: list[_Resource] | None = None
+
+
+_DECODE = msgspec.json.Decoder(_ResourceList).decode
+
+
+def discovery_path(api_version: str) -> str:
+    """Return the path that describes a group and version."""
+    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+
+
+def read_resources(api_version: str, body: bytes) -> dict[str, ResourceInfo]:
+    """Read an APIResourceList into infos by kind. Where two resources share a kind, the first is the main one.
+
+    Raises ServerFailure where the body is no such list.
+    """
+    try:
+        resources = _DECODE(body).resources or []
+    except msgspec.DecodeError as error:
+        raise ServerFailure(f"discovery of {api_version} answered something that is no APIResourceList") from error
+    below: dict[str, set[str]] = {}
+    for one in resources:
+        plural, slash, subresource = one.name.partition("/")
+        if slash:
+            below.setdefault(plural, set()).add(subresource)
+    found: dict[str, ResourceInfo] = {}
+    for one in resources:
+        if "/" in one.name or one.kind in found:
+            continue
+        found[one.kind] = ResourceInfo(
+            api_version=api_version,
+            kind=one.kind,
+            plural=one.name,
+            namespaced=one.namespaced,
+            verbs=frozenset(one.verbs or ()),
+            subresources=frozenset(below.get(one.name, ())),
+            short_names=tuple(one.short_names or ()),
+            singular=one.singular_name,
+            categories=tuple(one.categories or ()),
+        )
+    return found
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of one group and version; `resources` None: nothing yet."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    resources: dict[str, ResourceInfo] | None = None
+    asked_at: float = float("-inf")
+    failure: Exception | None = None
+    failures: int = 0
+
+
+class Discovery:
+    """The cache of discovery. `fetch` reads a path and raises NotFound where the server has none such."""
+
+    def __init__(self, fetch: Callable[[str], Awaitable[bytes]], settings: ClientSettings) -> None:
+        self._fetch = fetch
+        self._settings = settings
+        self._known: dict[str, _Known] = {}
+
+    async def resource(self, kind: Kind[Any]) -> ResourceInfo:
+        """Return how a kind is served; raises NotServed."""
+        known = self._known.setdefault(kind.api_version, _Known())
+        if not self._fresh(known, kind):
+            failures = known.failures
+            async with known.lock:
+                await self._refresh(known, kind, failures)
+        found = (known.resources or {}).get(kind.kind)
+        if found is None:
+            raise NotServed(kind.api_version, kind.kind)
+        return found
+
+    def forget(self, api_version: str | None = None) -> None:
+        """Forget a group and version, or everything."""
+        if api_version is None:
+            self._known.clear()
+        else:
+            self._known.pop(api_version, None)
+
+    def _fresh(self, known: _Known, kind: Kind[Any]) -> bool:
+        if known.resources is None:
+            return False
+        settings = self._settings
+        age = asyncio.get_running_loop().time() - known.asked_at
+        return age < (settings.discovery_seconds if kind.kind in known.resources else settings.discovery_absent_seconds)
+
+    async def _refresh(self, known: _Known, kind: Kind[Any], failures: int) -> None:
+        """Ask, unless another who held the lock has just asked; `failures` is how many there had been before the wait."""
+        if self._fresh(known, kind):
+            return
+        if known.failure is not None and known.failures > failures:
+            raise known.failure.with_traceback(None)
+        try:
+            known.resources = read_resources(kind.api_version, await self._fetch(discovery_path(kind.api_version)))
+        except NotFound:
+            known.resources = {}
+        except Exception as error:
+            known.failure, known.failures = error, known.failures + 1
+            raise
+        known.asked_at, known.failure = asyncio.get_running_loop().time(), None

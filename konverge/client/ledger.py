@@ -1,0 +1,294 @@
+"""The write ledger: what this process wrote, so that nobody acts on a cache that does not show it yet.
+
+Promises: pure and synchronous; an entry exists before the first byte of its write leaves (`begin`), and is settled when the answer
+is known. Of several writes to one object `pending` gives the one that matters: in flight before unknown before the newest settled.
+A write that surely was not done (`failed`) leaves what was known before it untouched.
+
+Does not promise: anything about other processes, nor that a version will ever show up in a cache; the barrier has a time limit.
+
+Invariants: settled versions of one object only grow (where they can be compared); `seen` with an outdated write changes nothing;
+the memory of last writers is bounded and forgets the longest unwritten first. Objects are told apart by group, kind, namespace and
+name; the version of the API through which one was written does not matter.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, TypeAlias
+
+from konverge.keys import compare_versions
+from konverge.kinds import Kind
+
+__all__ = ["Ledger", "LedgerStatistics", "Ticket", "Write", "WriteState"]
+
+
+class WriteState(Enum):
+    """How far a write has come."""
+
+    IN_FLIGHT = "in flight"
+    DONE = "done"
+    DELETED = "deleted"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One write. `version` and `uid` are "" where they are not known; `number` tells writes apart, later ones are larger."""
+
+    kind: Kind[Any]
+    namespace: str
+    name: str
+    state: WriteState
+    version: str = ""
+    uid: str = ""
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerStatistics:
+    """Counts of what the ledger holds."""
+
+    actors: int
+    pending: int
+    in_flight: int
+    unknown: int
+    writers: int
+
+
+_Object: TypeAlias = tuple[str, str, str]
+
+
+class _Entry:
+    """The writes of one actor to one object that the cache has not shown yet."""
+
+    __slots__ = ("forgotten", "open", "settled", "unknown")
+
+    def __init__(self) -> None:
+        self.open: dict[int, Write] = {}
+        self.forgotten = 0
+        self.unknown: Write | None = None
+        self.settled: Write | None = None
+
+    def current(self) -> Write | None:
+        """The write that decides whether a cache is up to date."""
+        if self.open:
+            return self.open[max(self.open)]
+        return self.unknown or self.settled
+
+    def close(self, begun: Write, write: Write | None) -> None:
+        """Note how a write ended (None: surely not done). What a later write has replaced is not kept."""
+        del self.open[begun.number]
+        if write is None or begun.number <= self.forgotten:
+            return
+        if write.state is not WriteState.UNKNOWN:
+            if self.settled is None or _newer(write, self.settled):
+                self.settled = write
+        elif self.unknown is None or self.unknown.number < write.number:
+            self.unknown = write
+        if self.unknown is not None and self.settled is not None and self.unknown.number < self.settled.number:
+            self.unknown = None
+
+    def seen(self, write: Write) -> None:
+        """Drop this write, if it is still the one that counts."""
+        if self.current() != write:
+            return
+        if self.unknown == write:
+            self.unknown = None
+        else:
+            self.settled = None
+
+    def forget(self) -> None:
+        """Drop everything; what is in flight leaves no trace when it closes."""
+        self.settled = self.unknown = None
+        self.forgotten = max(self.open, default=0)
+
+
+def _newer(write: Write, before: Write) -> bool:
+    if write.state is WriteState.DONE and before.state is WriteState.DONE and write.uid == before.uid:
+        order = compare_versions(write.version, before.version)
+        if order is not None and order != 0:
+            return order > 0
+    return write.number > before.number
+
+
+class Ticket:
+    """The receipt of one write that has begun. Exactly one of its methods counts; later calls do nothing."""
+
+    __slots__ = ("_actor", "_before", "_ledger", "_object", "_write", "closed")
+
+    def __init__(self, ledger: Ledger, actor: Hashable, target: _Object, write: Write, before: Hashable | None) -> None:
+        self._ledger = ledger
+        self._actor = actor
+        self._object = target
+        self._write = write
+        self._before = before
+        self.closed = False
+
+    def settle(self, version: str, uid: str, name: str = "") -> None:
+        """Record that the write was done and the object now stands at this version; `name` where the server chose it."""
+        write = replace(self._write, state=WriteState.DONE, version=version, uid=uid)
+        if name and name != write.name:
+            write = replace(write, name=name)
+        self._close(write)
+
+    def deleted(self, uid: str) -> None:
+        """Record that the object of this uid is gone."""
+        self._close(replace(self._write, state=WriteState.DELETED, uid=uid))
+
+    def unknown(self) -> None:
+        """Record that nobody can tell whether the write was done: cancelled, timed out, cut off."""
+        self._close(replace(self._write, state=WriteState.UNKNOWN))
+
+    def failed(self) -> None:
+        """Record that the write surely was not done."""
+        self._close(None)
+
+    def _close(self, write: Write | None) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self._ledger._closed(self._actor, self._object, self._write, write, self._before)
+
+
+def _object_of(kind: Kind[Any], namespace: str, name: str) -> _Object:
+    return (kind.group_kind, namespace, name)
+
+
+class Ledger:
+    """What this process wrote, per actor (who wrote) and object.
+
+    >>> from konverge.kinds import kind
+    >>> ledger = Ledger()
+    >>> ticket = ledger.begin("backup", kind("v1", "Secret"), "web", "target")
+    >>> ledger.pending("backup")[0].state
+    <WriteState.IN_FLIGHT: 'in flight'>
+    >>> ticket.settle("42", "uid-1")
+    >>> ledger.pending("backup")[0].version
+    '42'
+    """
+
+    def __init__(self, *, max_writers: int = 65536) -> None:
+        self._max_writers = max_writers
+        self._entries: dict[Hashable, dict[_Object, _Entry]] = {}
+        self._writers: OrderedDict[_Object, Hashable] = OrderedDict()
+        self._written: dict[Hashable, set[_Object]] = {}
+        self._number = 0
+
+    def begin(self, actor: Hashable, kind: Kind[Any], namespace: str, name: str) -> Ticket:
+        """Record, before the first byte is sent, that this actor is about to write this object."""
+        self._number += 1
+        write = Write(kind, namespace, name, WriteState.IN_FLIGHT, number=self._number)
+        target = _object_of(kind, namespace, name)
+        entry = self._entries.setdefault(actor, {}).setdefault(target, _Entry())
+        entry.open[write.number] = write
+        before = self._writers.get(target)
+        if name:
+            self._set_writer(target, actor)
+        return Ticket(self, actor, target, write, before)
+
+    def pending(self, actor: Hashable) -> tuple[Write, ...]:
+        """Return what this actor wrote and its cache has not shown yet, at most one write per object, oldest first."""
+        found = (entry.current() for entry in self._entries.get(actor, {}).values())
+        return tuple(sorted((write for write in found if write is not None), key=lambda write: write.number))
+
+    def seen(self, actor: Hashable, write: Write) -> None:
+        """Record that the barrier is done with this write: the cache shows it, or nobody waits for it any longer.
+
+        A write that is in flight, or that a later one has replaced, stays.
+        """
+        target = _object_of(write.kind, write.namespace, write.name)
+        entry = self._entries.get(actor, {}).get(target)
+        if entry is not None and write.state is not WriteState.IN_FLIGHT:
+            entry.seen(write)
+            self._drop(actor, target)
+
+    def writer_of(self, kind: Kind[Any], namespace: str, name: str) -> Hashable | None:
+        """Return who wrote this object last, as far as this process knows; None where nobody did or it is forgotten."""
+        return self._writers.get(_object_of(kind, namespace, name))
+
+    def forget(self, actor: Hashable) -> None:
+        """Forget what an actor wrote and that it wrote; what it has in flight stays pending until it closes, and no longer."""
+        for target, entry in list(self._entries.get(actor, {}).items()):
+            entry.forget()
+            self._drop(actor, target)
+        for target in self._written.pop(actor, ()):
+            if self._writers.get(target) == actor:
+                del self._writers[target]
+
+    def statistics(self) -> LedgerStatistics:
+        """Count what is held."""
+        entries = [entry for entries in self._entries.values() for entry in entries.values()]
+        return LedgerStatistics(
+            actors=len(self._entries),
+            pending=sum(1 for entry in entries if entry.current() is not None),
+            in_flight=sum(len(entry.open) for entry in entries),
+            unknown=sum(1 for entry in entries if entry.unknown is not None),
+            writers=len(self._writers),
+        )
+
+    def _closed(
+        self, actor: Hashable, target: _Object, begun: Write, write: Write | None, before: Hashable | None
+    ) -> None:
+        entry = self._entries[actor][target]
+        if write is not None and write.name != begun.name:
+            entry.close(begun, None)
+            self._made(actor, write)
+        else:
+            entry.close(begun, write)
+        if write is None:
+            self._restore_writer(target, actor, before)
+        elif write.state is WriteState.DELETED:
+            self._unset_writer(target, actor)
+        self._drop(actor, target)
+
+    def _made(self, actor: Hashable, write: Write) -> None:
+        """Note a write whose name the server chose, under the object that it made."""
+        made = _object_of(write.kind, write.namespace, write.name)
+        entry = self._entries.setdefault(actor, {}).setdefault(made, _Entry())
+        entry.open[write.number] = write
+        entry.close(write, write)
+        self._set_writer(made, actor)
+
+    def _drop(self, actor: Hashable, target: _Object) -> None:
+        entries = self._entries.get(actor)
+        if entries is None:
+            return
+        entry = entries.get(target)
+        if entry is not None and not entry.open and entry.current() is None:
+            del entries[target]
+        if not entries:
+            del self._entries[actor]
+
+    def _set_writer(self, target: _Object, actor: Hashable) -> None:
+        self._unset_writer(target, None)
+        self._writers[target] = actor
+        self._written.setdefault(actor, set()).add(target)
+        while len(self._writers) > self._max_writers:
+            oldest, writer = self._writers.popitem(last=False)
+            self._forget_written(writer, oldest)
+
+    def _unset_writer(self, target: _Object, actor: Hashable | None) -> None:
+        """Forget the last writer of an object; with an actor only where it is that one."""
+        writer = self._writers.get(target)
+        if writer is None or (actor is not None and writer != actor):
+            return
+        del self._writers[target]
+        self._forget_written(writer, target)
+
+    def _restore_writer(self, target: _Object, actor: Hashable, before: Hashable | None) -> None:
+        entry = self._entries.get(actor, {}).get(target)
+        if self._writers.get(target) != actor or before == actor or (entry is not None and entry.open):
+            return
+        self._unset_writer(target, actor)
+        if before is not None:
+            self._set_writer(target, before)
+
+    def _forget_written(self, actor: Hashable, target: _Object) -> None:
+        written = self._written.get(actor)
+        if written is not None:
+            written.discard(target)
+            if not written:
+                del self._written[actor]

@@ -1,0 +1,313 @@
+"""Requests as data: pure building, apart from sending.
+
+Promises: no I/O and no state. A `Request` carries everything that goes on the wire except who asks (credentials) and where
+(server), so that tests compare requests instead of faking servers. It also says whether sending it twice is harmless
+(`repeatable`), which is what the retries go by.
+
+Invariants: names and namespaces are escaped into the path; a namespaced kind needs a namespace and a cluster-scoped one must not
+have any (UsageError before anything is sent); bodies are bytes; `what` never contains any part of a body.
+
+Source of the rules: Kubernetes API concepts (paths, patch media types, field manager, dry run, metadata-only answers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from konverge.client.resources import ListQuery, ResourceInfo, WatchQuery
+from konverge.errors import UsageError
+from konverge.fields import without_nulls
+
+__all__ = ["APPLY", "JSON", "MERGE", "METADATA", "METADATA_LIST", "PATCHES", "Propagation", "Request", "Style"]
+
+Style = Literal["merge", "json", "strategic"]
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+JSON: Final = "application/json"
+APPLY: Final = "application/apply-patch+yaml"  # JSON is valid YAML, and cheaper to write
+MERGE: Final = "application/merge-patch+json"
+PATCHES: Final[Mapping[str, str]] = {
+    "merge": MERGE,
+    "json": "application/json-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
+# A server without this representation (some aggregated ones) falls back to whole objects, which decode just as well.
+METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
+_ENCODE = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request of the API: method, path, parameters, body.
+
+    `repeatable` tells that a second sending leaves the server in the state that the first one would have left it in, so an
+    answer that was lost may be asked for again. `what` is how messages name the request. The body stays out of the repr.
+    """
+
+    method: str
+    path: str
+    params: tuple[tuple[str, str], ...] = ()
+    body: bytes | None = field(default=None, repr=False)
+    content_type: str = ""
+    accept: str = JSON
+    repeatable: bool = False
+    what: str = ""
+
+    @property
+    def target(self) -> str:
+        """Path and query, escaped."""
+        return f"{self.path}?{urlencode(self.params)}" if self.params else self.path
+
+    @property
+    def writes(self) -> bool:
+        """Whether the server may change something because of it."""
+        return self.method not in {"GET", "HEAD"}
+
+
+def _segment(text: str) -> str:
+    if not text or text in {".", ".."}:
+        raise UsageError(f"{text!r} cannot be part of a path of the API")
+    return quote(text, safe="")
+
+
+def collection_path(info: ResourceInfo, namespace: str | None) -> str:
+    """Return the path of all objects of a resource: of one namespace, or (None) of the whole cluster."""
+    prefix = f"/apis/{info.api_version}" if info.group else f"/api/{info.api_version}"
+    if namespace is None:
+        return f"{prefix}/{info.plural}"
+    if not info.namespaced:
+        raise UsageError(f"{info.kind} is cluster-scoped and has no namespace, but {namespace!r} was given")
+    return f"{prefix}/namespaces/{_segment(namespace)}/{info.plural}"
+
+
+def object_path(info: ResourceInfo, namespace: str, name: str, subresource: str = "") -> str:
+    """Return the path of one object or of its subresource."""
+    if info.namespaced and not namespace:
+        raise UsageError(f"{info.kind} {name!r} lives in a namespace, and none was given")
+    path = f"{collection_path(info, namespace or None)}/{_segment(name)}"
+    return f"{path}/{_segment(subresource)}" if subresource else path
+
+
+def _where(namespace: str | None, name: str = "") -> str:
+    return f" {'/'.join(part for part in (namespace, name) if part)}".rstrip()
+
+
+def describe(verb: str, info: ResourceInfo, namespace: str | None, name: str = "", subresource: str = "") -> str:
+    """Return how messages name a request: `apply helmreleases.helm.toolkit.fluxcd.io/status web/shop`."""
+    resource = f"{info.group_resource}/{subresource}" if subresource else info.group_resource
+    return f"{verb} {resource}{_where(namespace, name)}"
+
+
+def _params(**named: str | bool) -> tuple[tuple[str, str], ...]:
+    return tuple((name, "true" if value is True else str(value)) for name, value in named.items() if value)
+
+
+def _writing(manager: str, dry_run: bool, *, force: bool = False) -> tuple[tuple[str, str], ...]:
+    return _params(fieldManager=manager, force=force, dryRun="All" if dry_run else "")
+
+
+def _answers_itself(path_free: Mapping[str, Any]) -> bool:
+    """Whether an intent carries a version: sent twice, its second sending would conflict with its first."""
+    metadata = path_free.get("metadata")
+    return not (isinstance(metadata, Mapping) and metadata.get("resourceVersion"))
+
+
+def get(info: ResourceInfo, namespace: str, name: str, *, metadata_only: bool = False) -> Request:
+    """Read one object."""
+    return Request(
+        method="GET",
+        path=object_path(info, namespace, name),
+        accept=METADATA if metadata_only else JSON,
+        repeatable=True,
+        what=describe("get", info, namespace, name),
+    )
+
+
+def _selection(query: ListQuery | WatchQuery) -> dict[str, str]:
+    return {
+        "labelSelector": query.labels,
+        "fieldSelector": query.fields,
+        "resourceVersion": query.resource_version,
+        "resourceVersionMatch": query.match,
+    }
+
+
+def list_page(info: ResourceInfo, query: ListQuery) -> Request:
+    """Read one page of a list. A continued list must not name a version again: the token carries it."""
+    chosen = _selection(query)
+    if query.continue_:
+        chosen["resourceVersion"] = chosen["resourceVersionMatch"] = ""
+    return Request(
+        method="GET",
+        path=collection_path(info, query.namespace),
+        params=_params(**chosen, limit=str(query.limit) if query.limit else "", **{"continue": query.continue_}),
+        accept=METADATA_LIST if query.metadata_only else JSON,
+        repeatable=True,
+        what=describe("list", info, query.namespace),
+    )
+
+
+def watch(info: ResourceInfo, query: WatchQuery) -> Request:
+    """Watch a collection; with `send_initial_events` a streaming list comes first."""
+    match = query.match or ("NotOlderThan" if query.send_initial_events else "")
+    chosen = {**_selection(query), "resourceVersionMatch": match}
+    return Request(
+        method="GET",
+        path=collection_path(info, query.namespace),
+        params=_params(
+            watch=True,
+            allowWatchBookmarks=True,
+            sendInitialEvents=query.send_initial_events,
+            timeoutSeconds=str(query.timeout_seconds),
+            **chosen,
+        ),
+        accept=METADATA if query.metadata_only else JSON,
+        repeatable=True,
+        what=describe("watch", info, query.namespace),
+    )
+
+
+def create(info: ResourceInfo, body: Mapping[str, Any], *, manager: str, dry_run: bool) -> Request:
+    """Create an object; never repeated blindly, since the second one would meet the first."""
+    metadata = body.get("metadata") or {}
+    namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+    if info.namespaced and not namespace:
+        raise UsageError(f"{info.kind} {name!r} lives in a namespace, and none was given")
+    if not name and not metadata.get("generateName"):
+        raise UsageError(f"a new {info.kind} needs a name or a generateName")
+    return Request(
+        method="POST",
+        path=collection_path(info, namespace or None),
+        params=_writing(manager, dry_run),
+        body=_ENCODE(body),
+        content_type=JSON,
+        repeatable=dry_run,
+        what=describe("create", info, namespace, name or f"{metadata['generateName']}*"),
+    )
+
+
+def replace(info: ResourceInfo, body: Mapping[str, Any], *, manager: str, subresource: str, dry_run: bool) -> Request:
+    """Replace an object or one of its subresources."""
+    metadata = body.get("metadata") or {}
+    namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+    return Request(
+        method="PUT",
+        path=object_path(info, namespace, name, subresource),
+        params=_writing(manager, dry_run),
+        body=_ENCODE(body),
+        content_type=JSON,
+        repeatable=dry_run,
+        what=describe("replace", info, namespace, name, subresource),
+    )
+
+
+def patch(
+    info: ResourceInfo,
+    namespace: str,
+    name: str,
+    change: Mapping[str, Any] | Sequence[Any],
+    *,
+    style: Style,
+    manager: str,
+    subresource: str,
+    dry_run: bool,
+) -> Request:
+    """Patch an object. Never repeated blindly: a JSON patch may add twice, a merge patch may undo what came between."""
+    if style not in PATCHES:
+        raise UsageError(f"patch style {style!r}: it is one of {', '.join(PATCHES)}")
+    if (style == "json") is isinstance(change, Mapping):
+        raise UsageError("a JSON patch is a list of operations; merge and strategic patches are mappings")
+    return Request(
+        method="PATCH",
+        path=object_path(info, namespace, name, subresource),
+        params=_writing(manager, dry_run),
+        body=_ENCODE(change),
+        content_type=PATCHES[style],
+        repeatable=dry_run,
+        what=describe("patch", info, namespace, name, subresource),
+    )
+
+
+def apply_body(info: ResourceInfo, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an apply sends: the intent without nulls (they would claim fields) and without managedFields (refused)."""
+    intent: dict[str, Any] = without_nulls(body)
+    metadata = dict(intent.get("metadata") or {})
+    metadata.pop("managedFields", None)
+    return {**intent, "apiVersion": info.api_version, "kind": info.kind, "metadata": metadata}
+
+
+def apply(
+    info: ResourceInfo, body: Mapping[str, Any], *, manager: str, force: bool, subresource: str, dry_run: bool
+) -> Request:
+    """Apply an intent by server-side apply. It may be repeated, unless it carries a version as a lock."""
+    intent = apply_body(info, body)
+    namespace, name = str(intent["metadata"].get("namespace") or ""), str(intent["metadata"].get("name") or "")
+    return Request(
+        method="PATCH",
+        path=object_path(info, namespace, name, subresource),
+        params=_writing(manager, dry_run, force=force),
+        body=_ENCODE(intent),
+        content_type=APPLY,
+        repeatable=dry_run or _answers_itself(intent),
+        what=describe("apply", info, namespace, name, subresource),
+    )
+
+
+def delete(
+    info: ResourceInfo,
+    namespace: str,
+    name: str,
+    *,
+    uid: str,
+    resource_version: str,
+    propagation: Propagation,
+    dry_run: bool,
+) -> Request:
+    """Delete an object. It may be repeated where a uid keeps the second sending from hitting a successor of the same name."""
+    options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
+    conditions = {"uid": uid, "resourceVersion": resource_version}
+    if any(conditions.values()):
+        options["preconditions"] = {key: value for key, value in conditions.items() if value}
+    if dry_run:
+        options["dryRun"] = ["All"]
+    return Request(
+        method="DELETE",
+        path=object_path(info, namespace, name),
+        body=_ENCODE(options),
+        content_type=JSON,
+        repeatable=dry_run or (bool(uid) and not resource_version),
+        what=describe("delete", info, namespace, name),
+    )
+
+
+def raw(
+    method: str,
+    path: str,
+    *,
+    body: bytes | Mapping[str, Any] | None,
+    content_type: str,
+    params: Mapping[str, str] | None,
+    accept: str,
+    repeatable: bool | None,
+) -> Request:
+    """Build any request; only reads are repeated unless the caller knows better."""
+    if not path.startswith("/"):
+        raise UsageError(f"a path of the API begins with a slash, got {path!r}")
+    reads = method in {"GET", "HEAD"}
+    return Request(
+        method=method,
+        path=path,
+        params=tuple((params or {}).items()),
+        body=_ENCODE(body) if isinstance(body, Mapping) else body,
+        content_type=content_type if body is not None else "",
+        accept=accept,
+        repeatable=reads if repeatable is None else repeatable,
+        what=f"{method} {path}",
+    )

@@ -1,0 +1,129 @@
+"""What the client asks and what it is told, as frozen data: resources, queries, pages, listings.
+
+Nothing here does I/O. `ResourceInfo` is what discovery says about a kind; `ListQuery` and `WatchQuery` carry everything that
+decides which objects an answer holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import msgspec
+
+__all__ = ["ListQuery", "Listing", "Page", "ResourceInfo", "WatchQuery"]
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourceInfo:
+    """How the API server serves a kind.
+
+    `verbs` and `subresources` are empty where the kind declared its plural and scope itself and discovery was not asked.
+
+    >>> ResourceInfo(api_version="apps/v1", kind="Deployment", plural="deployments", namespaced=True).group_resource
+    'deployments.apps'
+    """
+
+    api_version: str
+    kind: str
+    plural: str
+    namespaced: bool
+    verbs: frozenset[str] = frozenset()
+    subresources: frozenset[str] = frozenset()
+    short_names: tuple[str, ...] = ()
+    singular: str = ""
+    categories: tuple[str, ...] = ()
+
+    @property
+    def group(self) -> str:
+        """The API group, "" for the core group."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def version(self) -> str:
+        """The version without the group."""
+        return self.api_version.rpartition("/")[2]
+
+    @property
+    def group_resource(self) -> str:
+        """`deployments.apps`, or `secrets` for the core group: how messages and audit logs write it."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def has_status(self) -> bool:
+        """Whether the status is a subresource."""
+        return "status" in self.subresources
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListQuery:
+    """One page of a list: which objects, from which version, how many, continued from where.
+
+    `namespace` None lists all namespaces. `resource_version` and `match` ("Exact", "NotOlderThan", "") are sent as they are;
+    `limit` 0 asks for everything at once.
+
+    >>> ListQuery(namespace="web", labels="app=shop", limit=500).limit
+    500
+    """
+
+    namespace: str | None = None
+    labels: str = ""
+    fields: str = ""
+    resource_version: str = ""
+    match: str = ""
+    limit: int = 0
+    continue_: str = ""
+    metadata_only: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchQuery:
+    """One watch. Bookmarks are always asked for.
+
+    `timeout_seconds` is how long the server keeps the watch open; `idle_seconds` how long the client waits for a byte before it
+    gives the connection up (choose it above the bookmark interval, about 60 s). `send_initial_events` asks for a streaming list.
+
+    >>> WatchQuery(resource_version="42", timeout_seconds=300, idle_seconds=75).send_initial_events
+    False
+    """
+
+    namespace: str | None = None
+    labels: str = ""
+    fields: str = ""
+    resource_version: str = ""
+    match: str = ""
+    send_initial_events: bool = False
+    timeout_seconds: int
+    idle_seconds: float
+    metadata_only: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """One page of a list: the items as slices of the answer's bytes (which live as long as any slice does)."""
+
+    items: list[msgspec.Raw]
+    resource_version: str
+    continue_: str = ""
+    remaining: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing(Generic[R]):
+    """All objects of a list, and the version at which the server had them.
+
+    >>> list(Listing(items=["a", "b"], resource_version="7"))
+    ['a', 'b']
+    """
+
+    items: list[R] = field(default_factory=list)
+    resource_version: str = ""
+
+    def __iter__(self) -> Iterator[R]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)

@@ -1,0 +1,110 @@
+"""Whether a failed attempt may be repeated, and after how long: pure decisions, and the tenacity objects that carry them out.
+
+| What happened                                        | Read or repeatable write | Any other write |
+|---|---|---|
+| nothing was sent (refused, DNS, TLS, connect timeout) | again                    | again           |
+| sent, and no answer                                   | again                    | never           |
+| 429, whatever it says                                 | again                    | again           |
+| 503 with Retry-After                                  | again                    | again           |
+| other 5xx                                             | again                    | never           |
+| 401, once                                             | again, with credentials looked up afresh   ||
+| anything else                                         | never                    | never           |
+
+A 429 and a 503 with Retry-After say that the server did not take the request up; another 5xx may come from behind a write that was
+done. "storage is (re)initializing", the answer of a CRD that was just made, is such a 429. The wait is never shorter than the server
+asked for; where that would break the deadline of the call, the error is raised at once. Waits carry jitter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+
+from tenacity import AsyncRetrying, RetryCallState
+from tenacity.retry import retry_if_exception
+from tenacity.stop import stop_base
+from tenacity.wait import wait_base
+
+from konverge.client.requests import Request
+from konverge.client.settings import ClientSettings
+from konverge.errors import ApiError, ServerFailure, TooManyRequests, Unauthorized, Unreachable
+
+__all__ = ["delay_before", "may_repeat", "retrying"]
+
+
+def may_repeat(request: Request, error: BaseException, attempt: int) -> bool:
+    """Tell whether a request whose attempt (1 is the first) ended like this may be sent again."""
+    if isinstance(error, Unreachable):
+        return request.repeatable or not error.maybe_done
+    if isinstance(error, TooManyRequests):
+        return True
+    if isinstance(error, Unauthorized):
+        return attempt == 1
+    if isinstance(error, ServerFailure):
+        return request.repeatable or (error.status == 503 and error.retry_after is not None)
+    return False
+
+
+def delay_before(error: BaseException, attempt: int, settings: ClientSettings, random: Random) -> float:
+    """Return the seconds to wait after this attempt (1 is the first): the server's wish plus up to a tenth, or backoff."""
+    if isinstance(error, Unauthorized):
+        return 0.0
+    if isinstance(error, ApiError) and error.retry_after is not None:
+        return error.retry_after * (1 + random.random() / 10)
+    ceiling = min(settings.backoff_limit, settings.backoff_start * 2.0 ** (attempt - 1))
+    return ceiling * (0.5 + random.random() / 2)
+
+
+def _error(state: RetryCallState) -> BaseException:
+    error = state.outcome.exception() if state.outcome is not None else None
+    assert error is not None
+    return error
+
+
+class _Wait(wait_base):
+    def __init__(self, settings: ClientSettings, random: Random) -> None:
+        self._settings = settings
+        self._random = random
+
+    def __call__(self, retry_state: RetryCallState) -> float:
+        return delay_before(_error(retry_state), retry_state.attempt_number, self._settings, self._random)
+
+
+class _Stop(stop_base):
+    """Stops after the last attempt, and before a wait that would end after the deadline."""
+
+    def __init__(self, attempts: int, deadline: float) -> None:
+        self._attempts = attempts
+        self._deadline = deadline
+
+    def __call__(self, retry_state: RetryCallState) -> bool:
+        if retry_state.attempt_number >= self._attempts:
+            return True
+        return asyncio.get_running_loop().time() + retry_state.upcoming_sleep >= self._deadline
+
+
+def retrying(
+    request: Request,
+    *,
+    settings: ClientSettings,
+    random: Random,
+    deadline: float,
+    before_retry: Callable[[BaseException], None],
+) -> AsyncRetrying:
+    """Return what repeats the attempts of one call until its deadline (a time of the running loop); raises the last error."""
+    attempt = 0
+
+    def repeat(error: BaseException) -> bool:
+        nonlocal attempt
+        attempt += 1
+        return may_repeat(request, error, attempt)
+
+    return AsyncRetrying(
+        sleep=asyncio.sleep,
+        retry=retry_if_exception(repeat),
+        wait=_Wait(settings, random),
+        stop=_Stop(settings.attempts, deadline),
+        before_sleep=lambda state: before_retry(_error(state)),
+        reraise=True,
+    )

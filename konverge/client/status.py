@@ -1,0 +1,213 @@
+"""From an answer that is no success to a typed error.
+
+Promises: pure. A `Status` object (the body of an answer, or the object of a watch's ERROR event) and anything else that a proxy or
+a dying server may answer instead become one of the errors of `konverge.errors`. The server's own words are kept; a body that
+is no Status is quoted only where it is short plain text.
+
+Source of the rules: k8s.io/apimachinery `pkg/apis/meta/v1` (Status, StatusDetails, StatusReason), `pkg/api/errors`; the text of a
+403 is that of k8s.io/apiserver `endpoints/handlers/responsewriters`; the causes of an apply conflict those of
+`pkg/endpoints/handlers/fieldmanager`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+from konverge.errors import (
+    AlreadyExists,
+    ApiError,
+    ApplyConflict,
+    BadRequest,
+    Conflict,
+    Expired,
+    FieldConflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    ServerFailure,
+    TooManyRequests,
+    Unauthorized,
+)
+
+__all__ = ["deleted_uid", "missing_rule", "retry_after_seconds", "status_error"]
+
+_MAX_QUOTE = 200
+_FIELD_CONFLICT = "FieldManagerConflict"
+
+
+class _Cause(msgspec.Struct):
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class _Details(msgspec.Struct, rename="camel"):
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: list[_Cause] | None = None
+    retry_after_seconds: int = 0
+
+
+class _Status(msgspec.Struct):
+    kind: str = ""
+    status: str = ""
+    message: str = ""
+    reason: str = ""
+    details: _Details | None = None
+    code: int = 0
+
+
+_DECODE: Callable[[bytes | msgspec.Raw], _Status] = msgspec.json.Decoder(_Status, strict=False).decode
+
+
+def _read(raw: bytes | msgspec.Raw) -> _Status | None:
+    try:
+        found = _DECODE(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return found if found.kind == "Status" else None
+
+
+def deleted_uid(raw: bytes | msgspec.Raw) -> str | None:
+    """Return the uid in the Status that answers a deletion ("" where it names none), None where the body is no Status."""
+    found = _read(raw)
+    if found is None:
+        return None
+    return found.details.uid if found.details else ""
+
+
+def retry_after_seconds(header: str | None, now: datetime) -> float | None:
+    """Read a Retry-After header, in seconds or as a date; None where it is absent or unreadable."""
+    if not header:
+        return None
+    text = header.strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        moment = parsedate_to_datetime(text)
+        return max(0.0, (moment - now).total_seconds())
+    except (TypeError, ValueError):
+        return None
+
+
+def _quoted(raw: bytes | msgspec.Raw, content_type: str) -> str:
+    """The words of an answer that is no Status: short plain text is quoted, anything else is only measured."""
+    body = bytes(raw)
+    if content_type.startswith("text/plain"):
+        text = body[: _MAX_QUOTE + 1].decode("utf-8", "replace").strip()
+        if text:
+            return text if len(text) <= _MAX_QUOTE else text[: _MAX_QUOTE - 1] + "…"
+    return f"{len(body)} bytes of {content_type or 'unknown type'} that are no Status object"
+
+
+_MANAGER = re.compile(r'^conflict with ("(?:[^"\\]|\\.)*")')
+
+
+def _field_conflict(cause: _Cause) -> FieldConflict:
+    found = _MANAGER.match(cause.message)
+    if found is None:
+        return FieldConflict(manager=cause.message, field=cause.field)
+    try:
+        manager = str(json.loads(found[1]))
+    except ValueError:
+        manager = found[1].strip('"')
+    return FieldConflict(manager=manager, field=cause.field)
+
+
+_BY_REASON: dict[str, type[ApiError]] = {
+    "Expired": Expired,
+    "Gone": Expired,
+    "AlreadyExists": AlreadyExists,
+    "Conflict": Conflict,
+    "TooManyRequests": TooManyRequests,
+}
+_BY_CODE: dict[int, type[ApiError]] = {
+    400: BadRequest,
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Expired,
+    422: Invalid,
+    429: TooManyRequests,
+}
+
+
+def _class_of(code: int, reason: str) -> type[ApiError]:
+    if code in {409, 410} or not code:
+        by_reason = _BY_REASON.get(reason)
+        if by_reason is not None:
+            return by_reason
+    return ServerFailure if code >= 500 else _BY_CODE.get(code, ApiError)
+
+
+def status_error(
+    raw: bytes | msgspec.Raw,
+    request: str = "",
+    *,
+    code: int = 0,
+    retry_after: float | None = None,
+    content_type: str = "",
+) -> ApiError:
+    """Return the typed error for a Status object (an error body, the object of an ERROR event) or for any other error body.
+
+    `code` is the HTTP status where there was one, and then wins over the one in the body; `retry_after` the header's seconds.
+
+    >>> status_error(b'{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version"}')
+    Expired('too old resource version')
+    """
+    found = _read(raw)
+    if found is None:
+        return _class_of(code, "")(
+            f"HTTP {code}: {_quoted(raw, content_type)}", status=code, retry_after=retry_after, request=request
+        )
+    status = code or found.code
+    details = found.details or _Details()
+    causes = details.causes or []
+    message = found.message or found.reason or f"HTTP {status}"
+    conflicts = [_field_conflict(cause) for cause in causes if cause.reason == _FIELD_CONFLICT]
+    if conflicts and status == 409:
+        return ApplyConflict(message, conflicts=conflicts, status=status, request=request)
+    return _class_of(status, found.reason)(
+        message,
+        status=status,
+        reason=found.reason,
+        causes=[(cause.field, cause.message) for cause in causes],
+        retry_after=retry_after if retry_after is not None else float(details.retry_after_seconds) or None,
+        request=request,
+    )
+
+
+_DENIED = re.compile(
+    r' cannot (?P<verb>\S+) (?:resource "(?P<resource>[^"]*)" in API group "(?P<group>[^"]*)"|path "(?P<path>[^"]*)")'
+)
+
+
+def missing_rule(error: BaseException | None) -> dict[str, Any] | None:
+    """Return the RBAC rule that a 403 asks for, as it stands in a Role or ClusterRole; None where it was no RBAC denial.
+
+    A refusal by quota, by an admission webhook or by Pod Security is a 403 too, and no rule would help. Server-side apply of an
+    object that may not exist yet needs `create` beside `patch`, so both are named.
+
+    >>> missing_rule(Forbidden('pods is forbidden: User "u" cannot list resource "pods" in API group "" at the cluster scope'))
+    {'apiGroups': [''], 'resources': ['pods'], 'verbs': ['list']}
+    """
+    if not isinstance(error, Forbidden):
+        return None
+    found = _DENIED.search(error.message)
+    if found is None:
+        return None
+    if found["path"] is not None:
+        return {"nonResourceURLs": [found["path"]], "verbs": [found["verb"]]}
+    applied = error.request.startswith("apply ") and "/" not in found["resource"]
+    verbs = ["create", "patch"] if applied else [found["verb"]]
+    return {"apiGroups": [found["group"]], "resources": [found["resource"]], "verbs": verbs}

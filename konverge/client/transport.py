@@ -1,0 +1,299 @@
+"""The seam below which bytes travel, and what travels them: aiohttp.
+
+`Transport` is the seam: an API server in the same process takes its place in tests. `HttpTransport` keeps two sessions, one for calls
+and one for watches, so that a hundred watches do not starve the calls.
+
+Promises: a connection is made within `connect_timeout` (TLS included); TCP notices a dead peer (keepalive, user timeout); no proxy,
+cookie, redirect or netrc comes from the surroundings; no request is sent twice behind the caller's back. Every failure below HTTP is an
+`Unreachable` that says whether the request may have arrived. TLS contexts follow certificates as they rotate: new connections use
+the new ones, open watches go on. The deadline of an attempt is the caller's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from weakref import WeakSet
+
+import aiohttp
+import structlog
+from yarl import URL
+
+from konverge.client.credentials import Credentials, CredentialSource, TlsMaterial
+from konverge.client.requests import Request
+from konverge.client.settings import ClientSettings
+from konverge.client.status import retry_after_seconds
+from konverge.client.tls import TlsOptions, handshake_hint, make_context
+from konverge.clock import wall_clock
+from konverge.errors import ConfigError, Unreachable, UsageError
+from konverge.words import LogKey
+
+__all__ = ["Answer", "HttpTransport", "OpenStream", "Transport"]
+
+_log = structlog.get_logger("konverge.client")
+
+_FAREWELL = 1.0
+"""Seconds that closing waits for connections to end in good order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the server answered. The body stays out of the repr."""
+
+    status: int
+    body: bytes = field(repr=False)
+    content_type: str = ""
+    retry_after: float | None = None
+
+
+class OpenStream(Protocol):
+    """An answer whose body is still coming."""
+
+    status: int
+    content_type: str
+    retry_after: float | None
+
+    async def read(self) -> bytes:
+        """Return the bytes that have come since the last call, at least one; b"" at the end. Raises Unreachable when cut off."""
+
+
+class Transport(Protocol):
+    """Carries requests to one API server. Deadlines are set around its calls, and it must bear being cancelled."""
+
+    async def prepare(self) -> None:
+        """Make ready what a request needs (credentials, TLS); nothing is sent yet."""
+
+    async def send(self, request: Request) -> Answer:
+        """Send a request and return the whole answer, whatever its status. Raises Unreachable."""
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[OpenStream]:
+        """Send a request and enter its answer; leaving closes the connection. Raises Unreachable."""
+
+    async def close(self) -> None:
+        """Close all connections."""
+
+
+class _Broken(Exception):
+    """Carries a transport error past aiohttp's own silent second attempt."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+async def _no_second_attempt(
+    request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """Keep aiohttp from repeating PUT and DELETE by itself when a kept connection breaks: that is for `retry` to decide."""
+    try:
+        return await handler(request)
+    except (aiohttp.ClientError, OSError) as error:
+        raise _Broken(error) from error
+
+
+_NEVER_SENT = (
+    aiohttp.ClientConnectorError,
+    aiohttp.ConnectionTimeoutError,
+    aiohttp.ClientHttpProxyError,
+    aiohttp.InvalidURL,
+    aiohttp.ServerFingerprintMismatch,
+)
+
+
+def _socket_factory(settings: ClientSettings, sockets: WeakSet[socket.socket]) -> Any:
+    """Make sockets that notice a peer which is gone without a word, and note them in `sockets`."""
+    options = [
+        (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
+        (socket.IPPROTO_TCP, "TCP_KEEPIDLE", max(1, int(settings.keepalive_idle))),
+        (socket.IPPROTO_TCP, "TCP_KEEPINTVL", max(1, int(settings.keepalive_idle / 3))),
+        (socket.IPPROTO_TCP, "TCP_KEEPCNT", 3),
+        (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", max(1, int(settings.tcp_user_timeout * 1000))),
+    ]
+
+    def make(address: tuple[Any, ...]) -> socket.socket:
+        made = socket.socket(family=address[0], type=address[1], proto=address[2])
+        for level, name, value in options:
+            option = getattr(socket, name, None)  # not every platform has each of them
+            if option is not None:
+                made.setsockopt(level, option, value)
+        sockets.add(made)
+        return made
+
+    return make
+
+
+class _HttpStream:
+    """The body of one aiohttp response, as it comes."""
+
+    def __init__(self, transport: HttpTransport, request: Request, response: aiohttp.ClientResponse) -> None:
+        self._transport = transport
+        self._request = request
+        self._content = response.content
+        self.status = response.status
+        self.content_type = response.content_type
+        self.retry_after = _retry_after(response)
+
+    async def read(self) -> bytes:
+        try:
+            return await self._content.readany()
+        except (aiohttp.ClientError, OSError, RuntimeError) as error:  # RuntimeError: read after the connection closed
+            raise self._transport.unreachable(self._request, error) from error
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> float | None:
+    return retry_after_seconds(response.headers.get("Retry-After"), wall_clock())
+
+
+class HttpTransport:
+    """Carries requests over HTTP/1.1; connects when it is first used."""
+
+    def __init__(
+        self,
+        *,
+        server: str,
+        source: CredentialSource,
+        options: TlsOptions,
+        proxy: str,
+        settings: ClientSettings,
+        user_agent: str,
+    ) -> None:
+        self._server = server
+        self._secure = server.startswith("https:")
+        self._source = source
+        self._options = options
+        self._proxy = proxy or None
+        self._settings = settings
+        self._headers = {
+            "User-Agent": user_agent,
+            "Accept-Encoding": "gzip" if settings.compression else "identity",
+        }
+        self._calls: aiohttp.ClientSession | None = None
+        self._watches: aiohttp.ClientSession | None = None
+        self._material: TlsMaterial | None = None
+        self._context: Any = True
+        self._tls_lock = asyncio.Lock()
+        self._closed = False
+        self._sockets: WeakSet[socket.socket] = WeakSet()
+
+    async def prepare(self) -> None:
+        """Renew credentials and TLS context where they are due."""
+        await self._credentials()
+
+    async def _credentials(self) -> Credentials:
+        credentials = await self._source.current()
+        if self._secure and credentials.tls != self._material:
+            async with self._tls_lock:
+                if credentials.tls != self._material:
+                    await self._renew_context(credentials.tls)
+        return credentials
+
+    async def _renew_context(self, material: TlsMaterial) -> None:
+        try:
+            self._context = await asyncio.to_thread(make_context, material, self._options)
+        except ConfigError as error:
+            if self._material is None:
+                raise
+            _log.warning("new TLS certificates do not work, the old ones are used", **{LogKey.ERROR: str(error)})
+        self._material = material
+
+    def _session(self, *, limit: int) -> aiohttp.ClientSession:
+        if self._closed:
+            raise UsageError("the client is closed; make requests inside its `async with` block")
+        connector = aiohttp.TCPConnector(
+            limit=limit,
+            keepalive_timeout=self._settings.pool_idle,
+            socket_factory=_socket_factory(self._settings, self._sockets),
+        )
+        return aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._settings.connect_timeout),
+            headers=self._headers,
+            trust_env=False,
+            middlewares=(_no_second_attempt,),
+        )
+
+    async def _start(self, session: aiohttp.ClientSession, request: Request) -> aiohttp.ClientResponse:
+        credentials = await self._credentials()
+        headers = [("Accept", request.accept), *credentials.headers]
+        if credentials.authorization:
+            headers.append(("Authorization", credentials.authorization))
+        data: io.BytesIO | None = None
+        if request.body is not None:
+            headers.append(("Content-Type", request.content_type))
+            data = io.BytesIO(request.body)  # as a stream, so that a large body does not hold up the loop
+        try:
+            response = await session.request(
+                request.method,
+                URL(self._server + request.target, encoded=True),
+                headers=headers,
+                data=data,
+                allow_redirects=False,
+                ssl=self._context,
+                server_hostname=self._options.server_name or None,
+                proxy=self._proxy,
+            )
+        except _Broken as broken:
+            raise self.unreachable(request, broken.error) from broken.error
+        except (aiohttp.ClientError, OSError) as error:
+            raise self.unreachable(request, error) from error
+        if response.status == 401:
+            self._source.distrust()
+        return response
+
+    async def send(self, request: Request) -> Answer:
+        """Send a request and return the whole answer."""
+        if self._calls is None:
+            self._calls = self._session(limit=self._settings.max_in_flight)
+        async with await self._start(self._calls, request) as response:
+            try:
+                body = await response.read()
+            except (aiohttp.ClientError, OSError) as error:
+                raise self.unreachable(request, error) from error
+            return Answer(response.status, body, response.content_type, _retry_after(response))
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[OpenStream]:
+        """Send a request and enter its answer. The connection is never used again."""
+        if self._watches is None:
+            self._watches = self._session(limit=0)
+        response = await self._start(self._watches, request)
+        try:
+            yield _HttpStream(self, request, response)
+        finally:
+            # A watch is left in the middle of a line: there is nothing to say farewell to.
+            if response.connection is not None and response.connection.transport is not None:
+                response.connection.transport.abort()
+            response.close()
+
+    def unreachable(self, request: Request, error: Exception) -> Unreachable:
+        """Turn an error below HTTP into ours, with what is known about the request's fate."""
+        # aiohttp shows its TLS context in the text of a connection error; what failed stands in the error below.
+        below = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+        words = str(below) or type(below).__name__
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
+            words = f"no connection within {self._settings.connect_timeout:g} s"
+        hint = handshake_hint(error, self._options)
+        return Unreachable(
+            f"{request.what}: {self._server}: {words}{hint}", maybe_done=not isinstance(error, _NEVER_SENT)
+        )
+
+    async def close(self) -> None:
+        """Close all connections; requests after this are a UsageError."""
+        self._closed = True
+        sessions = [session for session in (self._calls, self._watches) if session is not None]
+        self._calls = self._watches = None
+        for session in sessions:
+            await session.close()
+        await self._sockets_closed()
+
+    async def _sockets_closed(self) -> None:
+        """Wait until the loop has let go of every socket: aiohttp does not wait for the TLS farewell of connections that it dropped."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _FAREWELL
+        while any(one.fileno() != -1 for one in self._sockets) and loop.time() < deadline:
+            await asyncio.sleep(0.005)

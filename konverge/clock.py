@@ -1,0 +1,59 @@
+"""Wall time, from one place.
+
+Monotonic time and sleeping are the running event loop's (`loop.time`, `asyncio.sleep`, `asyncio.timeout`), so that a test can
+replace both by replacing the loop. What is written into objects is wall time, and that is read here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+__all__ = ["WallClock", "cpu_time", "from_rfc3339", "monotonic", "rfc3339", "rfc3339_micro", "wall_clock"]
+
+WallClock: TypeAlias = Callable[[], datetime]
+"""Returns the present moment as an aware datetime in UTC."""
+
+
+def wall_clock() -> datetime:
+    """Return the present moment, aware, in UTC; on a loop that keeps virtual wall time, that loop's.
+
+    A loop takes part by having a method `wall_time() -> datetime` (see `konverge.testing.loop`).
+    """
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return datetime.now(UTC)
+    virtual: Callable[[], datetime] | None = getattr(loop, "wall_time", None)
+    return virtual() if virtual is not None else datetime.now(UTC)
+
+
+def monotonic() -> float:
+    """Return monotonic seconds for code that runs outside any loop (start-up of processes, benchmarks)."""
+    return time.monotonic()
+
+
+def cpu_time() -> float:
+    """Return the CPU seconds that this process has used."""
+    return time.process_time()
+
+
+def rfc3339(moment: datetime) -> str:
+    """Write a moment as metav1.Time does: whole seconds, UTC, `Z`."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def rfc3339_micro(moment: datetime) -> str:
+    """Write a moment as metav1.MicroTime does: six decimals, UTC, `Z`."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def from_rfc3339(text: str) -> datetime:
+    """Read a timestamp of the API; raises ValueError where it is none."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"a timestamp without a zone: {text!r}")
+    return moment.astimezone(UTC)

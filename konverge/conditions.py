@@ -1,0 +1,180 @@
+"""Conditions, and the one function that changes them.
+
+Promises: `marked` stamps the generation that was reconciled and moves lastTransitionTime only when the status changes, never
+with reason or message (apimachinery `meta.SetStatusCondition`, sig-architecture api-conventions). The order of conditions is
+stable: a known type keeps its place, a new one goes to the end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, Protocol, TypeAlias
+
+from pydantic import ConfigDict
+
+from konverge.clock import rfc3339
+from konverge.errors import ConditionError
+from konverge.model import Model
+
+__all__ = [
+    "MAX_MESSAGE",
+    "Condition",
+    "Conditioned",
+    "Truth",
+    "check_condition",
+    "cut_condition",
+    "find_condition",
+    "is_false",
+    "is_true",
+    "marked",
+    "truth",
+]
+
+Truth: TypeAlias = Literal["True", "False", "Unknown"]
+
+MAX_MESSAGE = 32768
+"""The longest message of metav1.Condition, in characters."""
+_REASON = re.compile(r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
+_MAX_REASON = 1024
+
+
+class Condition(Model):
+    """One condition of a status, as metav1.Condition.
+
+    >>> Condition(type="Ready", status="True", reason="Scheduled").is_true
+    True
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    type: str
+    status: Truth
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+    observed_generation: int | None = None
+
+    @classmethod
+    def lenient(cls, entry: Mapping[str, Any]) -> Condition:
+        """Read a condition that somebody else wrote; an impossible status reads as Unknown, a wrong type as absent."""
+        status = entry.get("status")
+        generation = entry.get("observedGeneration")
+        return cls(
+            type=str(entry.get("type", "")),
+            status=status if status in ("True", "False", "Unknown") else "Unknown",
+            reason=str(entry.get("reason") or ""),
+            message=str(entry.get("message") or ""),
+            last_transition_time=entry["lastTransitionTime"]
+            if isinstance(entry.get("lastTransitionTime"), str)
+            else None,
+            observed_generation=generation if isinstance(generation, int) else None,
+        )
+
+    @property
+    def is_true(self) -> bool:
+        """Whether the status is True."""
+        return self.status == "True"
+
+    @property
+    def is_false(self) -> bool:
+        """Whether the status is False."""
+        return self.status == "False"
+
+
+def truth(value: bool | None) -> Truth:
+    """Write a truth value as a condition's status; None is Unknown."""
+    return "Unknown" if value is None else "True" if value else "False"
+
+
+def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
+    """Return the condition of that type, None where absent."""
+    return next((condition for condition in conditions if condition.type == type_), None)
+
+
+def check_condition(type_: str, reason: str, message: str, declared: Sequence[str] | None) -> None:
+    """Raise ConditionError for an undeclared type, a malformed reason or a message that the API would refuse."""
+    if declared is not None and type_ not in declared:
+        known = ", ".join(declared) or "none"
+        raise ConditionError(
+            f'condition {type_!r} is not declared (declared: {known}); add it: @kv.resource(..., conditions=("{type_}",))'
+        )
+    if not _REASON.match(reason) or len(reason) > _MAX_REASON:
+        raise ConditionError(
+            f"reason {reason!r} of condition {type_}: write one word in CamelCase, for instance 'SecretMissing'"
+        )
+    if len(message) > MAX_MESSAGE:
+        raise ConditionError(f"message of condition {type_} has {len(message)} characters; {MAX_MESSAGE} are allowed")
+
+
+def cut_condition(reason: str, message: str) -> tuple[str, str]:
+    """Return reason and message cut and cleaned until the API accepts them; what production does instead of failing."""
+    word = re.sub(r"[^A-Za-z0-9_,:]", "", reason)[:_MAX_REASON].lstrip("0123456789_,:").rstrip(",:")
+    if len(message) > MAX_MESSAGE:
+        message = message[: MAX_MESSAGE - 1] + "…"
+    return word or "Unspecified", message
+
+
+def marked(
+    conditions: Sequence[Condition],
+    type_: str,
+    status: Truth,
+    reason: str,
+    message: str,
+    *,
+    generation: int,
+    now: datetime,
+) -> tuple[Condition, ...]:
+    """Return the conditions with one of them set; `generation` is that of the object that was reconciled."""
+    before = find_condition(conditions, type_)
+    moved = before is None or before.status != status or before.last_transition_time is None
+    after = Condition(
+        type=type_,
+        status=status,
+        reason=reason,
+        message=message,
+        last_transition_time=rfc3339(now) if moved or before is None else before.last_transition_time,
+        observed_generation=generation,
+    )
+    if before is None:
+        return (*conditions, after)
+    return tuple(after if condition.type == type_ else condition for condition in conditions)
+
+
+class Conditioned(Protocol):
+    """An object that has conditions."""
+
+    @property
+    def metadata(self) -> Any:
+        """The metadata, with `generation`."""
+
+    def find_condition(self, type_: str, /) -> Condition | None:
+        """Return the condition of that type, None where absent."""
+
+
+def _has(type_: str, status: Truth) -> Callable[[Conditioned], bool]:
+    def holds(object_: Conditioned) -> bool:
+        condition = object_.find_condition(type_)
+        if condition is None or condition.status != status:
+            return False
+        seen, present = condition.observed_generation, int(object_.metadata.generation or 0)
+        return seen is None or seen >= present
+
+    return holds
+
+
+def is_true(type_: str) -> Callable[[Conditioned], bool]:
+    """Return a test for objects: the condition is True, and speaks of the present generation.
+
+    >>> ready = is_true("Ready")
+    """
+    return _has(type_, "True")
+
+
+def is_false(type_: str) -> Callable[[Conditioned], bool]:
+    """Return a test for objects: the condition is False, and speaks of the present generation.
+
+    >>> waiting = is_false("Ready")
+    """
+    return _has(type_, "False")

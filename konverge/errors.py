@@ -1,0 +1,303 @@
+"""Every error of the library, as one tree.
+
+    KonvergeError
+    ├── ApiError                    an answer of the API server that is no success        runtime: back off and retry
+    │   ├── BadRequest       400
+    │   ├── Unauthorized     401
+    │   ├── Forbidden        403                                                          names the RBAC rule that is missing
+    │   ├── NotFound         404
+    │   ├── AlreadyExists    409
+    │   ├── Conflict         409    the version or a precondition did not hold
+    │   │   └── ApplyConflict       another field manager owns a field                    runtime: take or hold
+    │   ├── Expired          410    the version is too old to watch from                  informer: list again
+    │   ├── Invalid          422
+    │   ├── TooManyRequests  429    with the server's delay
+    │   └── ServerFailure    5xx
+    ├── Unreachable                 no answer; a write may have been done                 runtime: back off and retry
+    ├── NotServed                   the cluster serves no such kind                       runtime: the controller is not ready
+    ├── ConfigError                 no usable kubeconfig or mounted ServiceAccount        raised at start
+    ├── InvalidObject               a stored object does not decode into its model        runtime: marked, never retried blindly
+    ├── RetryAfter                  raised by a reconciler: an error with its own delay
+    ├── Terminal                    raised by a reconciler: record it, do not retry
+    ├── ReconcileTimeout            a pass took longer than its limit                     runtime: back off and retry
+    ├── NotReady                    a manager did not become ready in time
+    └── UsageError                  a mistake in the calling program; the words say how to mend it
+        ├── CacheNotWatched         a cache was read that nobody fills
+        ├── MetadataOnly            the body of an object was read of which only metadata is cached
+        ├── NotAnOutcome            a reconcile returned something else than an Outcome
+        ├── ForgottenAwait          an effect was made and never awaited
+        ├── OwnershipError          an owner that the garbage collector would not honour
+        ├── NotOurs                 a child that exists and is not ours, or another controller writes
+        ├── ConditionError          an undeclared type, a malformed reason, a message too long
+        └── SchemaError             a model that no structural schema can express
+
+Promises: a message says what was attempted, what happened and, where it can be known, what to do. No message contains the
+content of a Secret or a credential. Transport errors are causes (`__cause__`), never bases.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from konverge.outcome import seconds
+
+__all__ = [
+    "AlreadyExists",
+    "ApiError",
+    "ApplyConflict",
+    "BadRequest",
+    "CacheNotWatched",
+    "ConditionError",
+    "ConfigError",
+    "Conflict",
+    "Expired",
+    "FieldConflict",
+    "Forbidden",
+    "ForgottenAwait",
+    "Invalid",
+    "InvalidObject",
+    "KonvergeError",
+    "MetadataOnly",
+    "NotAnOutcome",
+    "NotFound",
+    "NotOurs",
+    "NotReady",
+    "NotServed",
+    "OwnershipError",
+    "ReconcileTimeout",
+    "RetryAfter",
+    "SchemaError",
+    "ServerFailure",
+    "Terminal",
+    "TooManyRequests",
+    "Unauthorized",
+    "Unreachable",
+    "UsageError",
+    "stack_of",
+]
+
+
+def stack_of(error: BaseException | None = None) -> str:
+    """Return the traceback of an error, or of the one being handled, as text for a log line: never with the values of variables.
+
+    A log's own rendering of exceptions may show local variables, and those may hold the content of a Secret.
+    """
+    found = sys.exception() if error is None else error
+    return "" if found is None else "".join(traceback.format_exception(found)).rstrip()
+
+
+class KonvergeError(Exception):
+    """The root: catch it to catch everything that the library raises on purpose.
+
+    >>> issubclass(Terminal, KonvergeError)
+    True
+    """
+
+
+class ApiError(KonvergeError):
+    """The API server answered, and the answer was no success.
+
+    `status` is the HTTP code, `reason` the machine-readable word of the Status object ("" where there was none), `message` the
+    server's text, `causes` the fields it complained about as (field, message), `retry_after` seconds where the server named
+    them. `request` tells what was asked, without bodies.
+
+    >>> print(ApiError("etcd has no leader", status=500, request="get pods web/a"))
+    get pods web/a: etcd has no leader
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        reason: str = "",
+        causes: Sequence[tuple[str, str]] = (),
+        retry_after: float | None = None,
+        request: str = "",
+    ) -> None:
+        super().__init__(f"{request}: {message}" if request else message)
+        self.message = message
+        self.status = status
+        self.reason = reason
+        self.causes = tuple(causes)
+        self.retry_after = retry_after
+        self.request = request
+
+
+class BadRequest(ApiError):
+    """400: the request itself is malformed."""
+
+
+class Unauthorized(ApiError):
+    """401: the credentials are missing or no longer valid."""
+
+
+class Forbidden(ApiError):
+    """403: the credentials are known, the right is missing."""
+
+
+class NotFound(ApiError):
+    """404: no such object.
+
+    >>> NotFound("pods web/a not found", status=404).status
+    404
+    """
+
+
+class AlreadyExists(ApiError):
+    """409 AlreadyExists: an object of that name exists."""
+
+
+class Conflict(ApiError):
+    """409 Conflict: the resourceVersion, the uid or another precondition did not hold.
+
+    >>> Conflict("the object has been modified", status=409).status
+    409
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class FieldConflict:
+    """One field of an apply that another manager owns: the manager and the field's path (`.spec.interval`)."""
+
+    manager: str
+    field: str
+
+
+class ApplyConflict(Conflict):
+    """409 to a server-side apply without force: `conflicts` names each field and who owns it."""
+
+    def __init__(
+        self, message: str, *, conflicts: Sequence[FieldConflict], status: int = 409, request: str = ""
+    ) -> None:
+        super().__init__(message, status=status, reason="Conflict", request=request)
+        self.conflicts = tuple(conflicts)
+
+
+class Expired(ApiError):
+    """410: the resourceVersion or the continue token is older than what the server remembers."""
+
+
+class Invalid(ApiError):
+    """422: the object breaks its schema or a validation rule; `causes` names the fields."""
+
+
+class TooManyRequests(ApiError):
+    """429: the server asks to slow down; `retry_after` is its wish in seconds."""
+
+
+class ServerFailure(ApiError):
+    """5xx: the server or something behind it failed."""
+
+
+class Unreachable(KonvergeError):
+    """No answer: refused, reset, timed out or cut off.
+
+    `maybe_done` is True where the request may have reached the server: a write must then be treated as possibly done.
+    """
+
+    def __init__(self, message: str, *, maybe_done: bool = False) -> None:
+        super().__init__(message)
+        self.maybe_done = maybe_done
+
+
+class NotServed(KonvergeError):
+    """The API server serves no such kind: the CRD is not installed, or not this version of it."""
+
+    def __init__(self, api_version: str, kind: str) -> None:
+        super().__init__(
+            f"the API server serves no {kind} in {api_version}; install its CRD (for ours: konverge crds --apply)"
+        )
+        self.api_version = api_version
+        self.kind = kind
+
+
+class ConfigError(KonvergeError):
+    """No usable configuration: the words name the file or variable and what is wrong with it."""
+
+
+class InvalidObject(KonvergeError):
+    """A stored object does not fit its model. `field` is the path of the first misfit (`.spec.schedule`), `problem` what is wrong.
+
+    Raised by decoding, and again by reading `.spec` of an object that did not decode.
+
+    >>> print(InvalidObject("Backup web/nightly", ".spec.schedule", "a required field is missing"))
+    Backup web/nightly does not decode: .spec.schedule: a required field is missing
+    """
+
+    def __init__(self, what: str, field: str, problem: str) -> None:
+        super().__init__(f"{what} does not decode: {field}: {problem}")
+        self.field = field
+        self.problem = problem
+
+
+class RetryAfter(KonvergeError):
+    """Raised by a reconciler: this failed; try again after `delay` seconds instead of by backoff.
+
+    >>> RetryAfter(30, "the mirror is being rebuilt").delay
+    30.0
+    """
+
+    def __init__(self, delay: float | timedelta, message: str = "") -> None:
+        value = seconds(delay)
+        if not value > 0 or value == float("inf"):
+            raise ValueError(f"RetryAfter needs a finite duration above zero, got {delay!r}")
+        super().__init__(message or f"retry after {value:g} s")
+        self.delay = value
+
+
+class Terminal(KonvergeError):
+    """Raised by a reconciler: retrying cannot help; record it and wait for a change of the object.
+
+    >>> raise Terminal("the volume is gone")
+    Traceback (most recent call last):
+    konverge.errors.Terminal: the volume is gone
+    """
+
+
+class ReconcileTimeout(KonvergeError):
+    """A pass was cancelled because it took longer than the controller's reconcile timeout."""
+
+
+class NotReady(KonvergeError):
+    """A manager did not become ready in time; the words say which controller and why."""
+
+
+class UsageError(KonvergeError):
+    """A mistake in the calling program, found as early as it can be; the words say how to mend it."""
+
+
+class CacheNotWatched(UsageError):
+    """A cache was read that nobody fills. Raised at start where it can be known, else by the read."""
+
+
+class MetadataOnly(UsageError):
+    """The body of an object was read of which only the metadata is cached; read it live."""
+
+
+class NotAnOutcome(UsageError):
+    """`reconcile` or `finalize` returned something that is no Outcome."""
+
+
+class ForgottenAwait(UsageError):
+    """An effect (`ctx.own(...)`) was made and never awaited; nothing was sent."""
+
+
+class OwnershipError(UsageError):
+    """An owner reference that the garbage collector would not honour, refused before it is written."""
+
+
+class NotOurs(UsageError):
+    """An existing object without our controller reference, or with another writer; nothing was sent."""
+
+
+class ConditionError(UsageError):
+    """A condition of a type that the resource does not declare, or a reason or message that the API would refuse."""
+
+
+class SchemaError(UsageError):
+    """A model that no structural schema can express; names the field's path and an alternative."""

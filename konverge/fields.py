@@ -1,0 +1,195 @@
+"""Which fields a manager owns, and whether applying an intent would change anything.
+
+Promises: pure functions on `metadata.managedFields` (FieldsV1, kubernetes-sigs/structured-merge-diff `fieldpath`). `unchanged` is
+True only if the set of fields that the intent would own equals the set that the manager owns, and every value is equal; so a
+skipped apply is one that the server would have answered without a change. Where it says False for other reasons (a defaulted
+list key, a normalised quantity) an apply is sent once more than needed, never once less.
+
+It needs no schema: a value that somebody else changed is no longer owned by us, and what is owned says itself whether a list is
+a map, a set or atomic.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+__all__ = ["Owner", "decode_fields", "digest", "owned_by", "owners_of", "projection", "unchanged", "without_nulls"]
+
+_IDENTITY = frozenset(
+    {
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "managedFields",
+        "selfLink",
+        "generateName",
+    }
+)
+
+
+class Owner(NamedTuple):
+    """One owner of fields: the manager, how it writes (`Apply` or `Update`), and through which subresource ("" is the main one)."""
+
+    manager: str
+    operation: str
+    subresource: str
+
+
+class _Entry(msgspec.Struct, rename="camel"):
+    manager: str = ""
+    operation: str = ""
+    subresource: str = ""
+    fields_v1: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_DECODE_ENTRIES = msgspec.json.Decoder(list[_Entry])
+
+
+def owned_by(managed: bytes | msgspec.Raw, managers: Iterable[str]) -> dict[Owner, bytes]:
+    """Return the applied field sets (FieldsV1 as JSON bytes) of these managers from the raw managedFields list.
+
+    Only entries of operation Apply count: what we once updated is not part of an intent.
+    """
+    wanted = frozenset(managers)
+    return {
+        Owner(entry.manager, entry.operation, entry.subresource): bytes(entry.fields_v1)
+        for entry in _DECODE_ENTRIES.decode(managed)
+        if entry.manager in wanted and entry.operation == "Apply"
+    }
+
+
+def owners_of(managed: bytes | msgspec.Raw, path: tuple[str, ...]) -> list[Owner]:
+    """Return who owns the field at a path of plain keys, for instance ("spec", "interval")."""
+    found = []
+    for entry in _DECODE_ENTRIES.decode(managed):
+        here: Any = msgspec.json.decode(entry.fields_v1)
+        for step in path:
+            here = here.get(f"f:{step}") if isinstance(here, dict) else None
+        if here is not None:
+            found.append(Owner(entry.manager, entry.operation, entry.subresource))
+    return found
+
+
+def decode_fields(fields: bytes) -> dict[str, Any]:
+    """Decode FieldsV1 bytes."""
+    decoded: dict[str, Any] = msgspec.json.decode(fields)
+    return decoded
+
+
+def without_nulls(value: Any) -> Any:
+    """Return a copy without null members; an apply that names a field with null would claim it."""
+    if isinstance(value, Mapping):
+        return {key: without_nulls(member) for key, member in value.items() if member is not None}
+    if isinstance(value, list | tuple):
+        return [without_nulls(member) for member in value]
+    return value
+
+
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(_same(a, b) for a, b in zip(left, right, strict=True))
+    return bool(left == right)
+
+
+def _item(items: list[Any], keys: Mapping[str, Any]) -> Any:
+    for item in items:
+        if isinstance(item, Mapping) and all(key in item and _same(item[key], value) for key, value in keys.items()):
+            return item
+    return None
+
+
+def _list_unchanged(intent: list[Any], fields: Mapping[str, Any], live: Any) -> bool:
+    if not isinstance(live, list) or len(intent) != sum(1 for name in fields if name != "."):
+        return False
+    for name, below in fields.items():
+        if name == ".":
+            continue
+        tag, _, text = name.partition(":")
+        if tag == "k":
+            keys = msgspec.json.decode(text)
+            ours, theirs = _item(intent, keys), _item(live, keys)
+            if ours is None or theirs is None or not _value_unchanged(ours, below, theirs):
+                return False
+        elif tag == "v":
+            value = msgspec.json.decode(text)
+            if not any(_same(value, member) for member in intent) or not any(_same(value, member) for member in live):
+                return False
+        else:
+            return False
+    return True
+
+
+def _value_unchanged(intent: Any, fields: Mapping[str, Any], live: Any) -> bool:
+    below = [name for name in fields if name != "."]
+    if not below:
+        return (intent == {} and isinstance(live, Mapping)) or _same(intent, live)
+    if isinstance(intent, list):
+        return _list_unchanged(intent, fields, live)
+    if not isinstance(intent, Mapping) or not isinstance(live, Mapping):
+        return False
+    if {f"f:{key}" for key in intent} != set(below):
+        return False
+    return all(key in live and _value_unchanged(value, fields[f"f:{key}"], live[key]) for key, value in intent.items())
+
+
+def _applied_part(intent: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of an intent that can be owned: no identity, no empty metadata."""
+    part = {key: value for key, value in intent.items() if key not in {"apiVersion", "kind", "metadata"}}
+    metadata = {key: value for key, value in (intent.get("metadata") or {}).items() if key not in _IDENTITY}
+    if metadata:
+        part["metadata"] = metadata
+    return part
+
+
+def unchanged(intent: Mapping[str, Any], owned: bytes | None, live: Mapping[str, Any]) -> bool:
+    """Tell whether applying this intent would change neither a value nor who owns what.
+
+    `owned` is the FieldsV1 of our own entry (None where we own nothing), `live` the stored object.
+    """
+    part = _applied_part(intent)
+    if owned is None:
+        return False
+    fields = decode_fields(owned)
+    if not part:
+        return not any(name != "." for name in fields)
+    return _value_unchanged(part, fields, live)
+
+
+def projection(live: Any, fields: Mapping[str, Any]) -> Any:
+    """Return the part of a live value that a field set covers, as plain data (None where it is absent)."""
+    below = {name: inner for name, inner in fields.items() if name != "."}
+    if not below or live is None:
+        return live
+    if isinstance(live, Mapping):
+        return {
+            name[2:]: projection(live.get(name[2:]), inner)
+            for name, inner in sorted(below.items())
+            if name.startswith("f:")
+        }
+    if isinstance(live, list):
+        result: list[Any] = []
+        for name, inner in sorted(below.items()):
+            tag, _, text = name.partition(":")
+            member = msgspec.json.decode(text)
+            if tag == "k":
+                result.append(projection(_item(live, member), inner))
+            elif tag == "v":
+                result.append(member if any(_same(member, value) for value in live) else None)
+        return result
+    return live
+
+
+def digest(value: Any) -> str:
+    """Return a short digest of plain data, the same for equal data whatever the order of its keys."""
+    return hashlib.blake2b(msgspec.json.encode(value, order="deterministic"), digest_size=12).hexdigest()

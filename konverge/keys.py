@@ -1,0 +1,60 @@
+"""Keys of objects, and the order of resource versions.
+
+Promises: a `Key` names one object in one cluster and is hashable. `compare_versions` follows KEP-5504 (stable in Kubernetes
+1.35): two versions of one resource compare as numbers; anything else is "unknown", and callers fail open.
+
+Does not promise: versions of different resources must never be compared; nothing here can stop that.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from konverge.kinds import Kind
+
+__all__ = ["Key", "compare_versions", "reached"]
+
+
+class Key(NamedTuple):
+    """One object: cluster ("" is the manager's own), kind, namespace ("" where cluster-scoped), name.
+
+    >>> from konverge.kinds import kind
+    >>> str(Key("", kind("batch/v1", "CronJob"), "web", "nightly"))
+    'CronJob web/nightly'
+    """
+
+    cluster: str
+    kind: Kind[Any]
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.kind.kind} {where}" + (f" in {self.cluster}" if self.cluster else "")
+
+    @property
+    def path(self) -> str:
+        """`namespace/name`, or the name alone where cluster-scoped."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def _number(version: str) -> bool:
+    return version.isascii() and version.isdigit() and (version == "0" or version[0] != "0")
+
+
+def compare_versions(left: str, right: str) -> int | None:
+    """Order two resource versions of one resource: negative, 0, positive; None where they cannot be compared.
+
+    >>> compare_versions("9", "10"), compare_versions("10", "10"), compare_versions("a", "10")
+    (-1, 0, None)
+    """
+    if not (_number(left) and _number(right)):
+        return None
+    a, b = (len(left), left), (len(right), right)
+    return (a > b) - (a < b)
+
+
+def reached(seen: str, wanted: str) -> bool | None:
+    """Tell whether a cache that stands at `seen` shows what was written at `wanted`; None where nobody can tell."""
+    order = compare_versions(seen, wanted)
+    return None if order is None else order >= 0

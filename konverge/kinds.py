@@ -1,0 +1,176 @@
+"""Kinds: what an object is, and how its bytes become something to work with.
+
+A `Kind` is data: API version, kind, and the function that decodes an object of it. Whether it is namespaced and what its plural
+is, the API server says (`konverge.client`, discovery); a kind that declares them saves the question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Protocol, TypeVar, overload
+
+from konverge.errors import UsageError
+from konverge.objects import Metadata, Object
+
+__all__ = ["Kind", "Resource", "kind", "kind_of"]
+
+
+class Resource(Protocol):
+    """What every object can do, be it a thin view (`Object`) or a pydantic model (`CustomResource`)."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """The decoded metadata."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace, "" where the object is cluster-scoped or has none yet."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the object as the API server would read it: a fresh dict, only the fields that were set."""
+
+
+R = TypeVar("R", bound=Resource)
+R_co = TypeVar("R_co", bound=Resource, covariant=True)
+
+
+class Kind(Generic[R_co]):
+    """A kind of object, for instance `Kind[Object]` or `Kind[Backup]`.
+
+    Two kinds are equal where API version and kind are; the decoder takes no part. Immutable, hashable, cheap to compare.
+
+    >>> kind("v1", "Secret") == kind("v1", "Secret", namespaced=True)
+    True
+    """
+
+    __slots__ = ("_decode", "_hash", "api_version", "group", "kind", "namespaced", "plural", "version")
+
+    api_version: str
+    group: str
+    version: str
+    kind: str
+    namespaced: bool | None
+    plural: str | None
+
+    def __init__(
+        self,
+        api_version: str,
+        kind: str,
+        decode: Callable[[dict[str, Any]], R_co],
+        *,
+        namespaced: bool | None = None,
+        plural: str | None = None,
+    ) -> None:
+        group, slash, version = api_version.rpartition("/")
+        if not version or not kind or (slash and not group) or "/" in group:
+            raise UsageError(
+                f"kind({api_version!r}, {kind!r}): write the API version as group/version, or v1 for the core group"
+            )
+        self.api_version = api_version
+        self.group = group
+        self.version = version
+        self.kind = kind
+        self.namespaced = namespaced
+        self.plural = plural
+        self._decode = decode
+        self._hash = hash((api_version, kind))
+
+    def decode(self, data: dict[str, Any]) -> R_co:
+        """Turn a decoded JSON object into one of this kind; the dict becomes the object's own.
+
+        Raises InvalidObject where a model does not accept it.
+        """
+        data.setdefault("apiVersion", self.api_version)
+        data.setdefault("kind", self.kind)
+        return self._decode(data)
+
+    def new(
+        self,
+        name: str,
+        namespace: str = "",
+        *,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        **fields: Any,
+    ) -> R_co:
+        """Make an object of this kind, not yet sent anywhere; `fields` are its top-level fields in the API's spelling.
+
+        >>> kind("v1", "Secret").new("target", "web", data={"url": "czM6Ly9i"}).name
+        'target'
+        """
+        metadata: dict[str, Any] = {"name": name}
+        if namespace:
+            metadata["namespace"] = namespace
+        if labels:
+            metadata["labels"] = dict(labels)
+        if annotations:
+            metadata["annotations"] = dict(annotations)
+        return self.decode({"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata, **fields})
+
+    @property
+    def group_kind(self) -> str:
+        """`CronJob.batch`, or `Secret` for the core group: how people and the API server's messages write it."""
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Kind) and self.api_version == other.api_version and self.kind == other.kind
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"kind({self.api_version!r}, {self.kind!r})"
+
+
+@overload
+def kind(
+    api_version: str, name: str, /, *, namespaced: bool | None = None, plural: str | None = None
+) -> Kind[Object]: ...
+
+
+@overload
+def kind(
+    api_version: str, name: str, /, *, model: type[R], namespaced: bool | None = None, plural: str | None = None
+) -> Kind[R]: ...
+
+
+def kind(
+    api_version: str,
+    name: str,
+    /,
+    *,
+    model: type[Any] | None = None,
+    namespaced: bool | None = None,
+    plural: str | None = None,
+) -> Kind[Any]:
+    """Name a kind that is not ours, for instance `kind("batch/v1", "CronJob")`.
+
+    Without `model` its objects are thin views of the decoded dict (`Object`). With a model (a subclass of `PartialResource`)
+    they are that model; fields that it does not know survive. Raises UsageError for a malformed API version.
+
+    >>> kind("batch/v1", "CronJob").group_kind
+    'CronJob.batch'
+    """
+    decode: Callable[[dict[str, Any]], Any] = Object if model is None else model.decode_resource
+    return Kind(api_version, name, decode, namespaced=namespaced, plural=plural)
+
+
+def kind_of(what: Kind[R] | type[R] | R) -> Kind[R]:
+    """Return the kind of a kind, of a class made by `@resource`, or of an object.
+
+    Raises UsageError for a class that declares none.
+    """
+    if isinstance(what, Kind):
+        return what
+    if isinstance(what, Object):
+        found: Kind[Any] = kind(what.api_version, what.kind_name)
+        return found
+    declared = getattr(what, "kind_of_resource", None)
+    if declared is None:
+        raise UsageError(f"{what!r} declares no kind; decorate the class with @kv.resource(...) or use kv.kind(...)")
+    result: Kind[R] = declared()
+    return result

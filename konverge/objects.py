@@ -1,0 +1,206 @@
+"""Objects of kinds that have no model: decoded metadata, and a thin view of the decoded dict.
+
+Promises: `Metadata` is immutable. An `Object` owns its dict; reading it from a cache gives a private copy, so changing it
+corrupts nothing. Fields that nobody here knows survive untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from konverge.clock import from_rfc3339
+from konverge.conditions import Condition, find_condition
+from konverge.errors import MetadataOnly, UsageError
+
+__all__ = ["Metadata", "MetadataObject", "Object", "OwnerReference"]
+
+
+class OwnerReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """One entry of `metadata.ownerReferences`."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+    block_owner_deletion: bool = False
+
+    @property
+    def group(self) -> str:
+        """The API group, "" for the core group; the version of a reference is never compared."""
+        return self.api_version.rpartition("/")[0]
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """The metadata of an object, without managedFields.
+
+    >>> Metadata(name="target", namespace="web").path
+    'web/target'
+    """
+
+    name: str = ""
+    namespace: str = ""
+    generate_name: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: tuple[str, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """`namespace/name`, or the name alone where cluster-scoped."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def deleting(self) -> bool:
+        """Whether a deletionTimestamp is set."""
+        return self.deletion_timestamp is not None
+
+    @property
+    def created(self) -> datetime | None:
+        """When the object was created; None for one that was never stored."""
+        return from_rfc3339(self.creation_timestamp) if self.creation_timestamp else None
+
+    def label(self, name: str, default: str = "") -> str:
+        """Return a label's value."""
+        return (self.labels or {}).get(name, default)
+
+    def annotation(self, name: str, default: str = "") -> str:
+        """Return an annotation's value."""
+        return (self.annotations or {}).get(name, default)
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that controls this object, if one does."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+class Object:
+    """A thin view of a decoded object.
+
+    `data` is the dict itself. `spec` and `status` are its parts, {} where absent (then not connected to it). `get` walks a path.
+
+    >>> Object({"metadata": {"name": "a"}, "spec": {"replicas": 2}}).get("spec", "replicas")
+    2
+    """
+
+    __slots__ = ("_metadata", "data")
+
+    data: dict[str, Any]
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+        self._metadata: Metadata | None = None
+
+    @property
+    def api_version(self) -> str:
+        """`group/version` as the object says."""
+        return str(self.data.get("apiVersion", ""))
+
+    @property
+    def kind_name(self) -> str:
+        """The kind as the object says."""
+        return str(self.data.get("kind", ""))
+
+    @property
+    def metadata(self) -> Metadata:
+        """The metadata as it was when it was first asked for."""
+        if self._metadata is None:
+            self._metadata = msgspec.convert(self.data.get("metadata") or {}, Metadata, strict=False)
+        return self._metadata
+
+    @property
+    def name(self) -> str:
+        """`metadata.name`."""
+        return str((self.data.get("metadata") or {}).get("name", ""))
+
+    @property
+    def namespace(self) -> str:
+        """`metadata.namespace`, "" where there is none."""
+        return str((self.data.get("metadata") or {}).get("namespace", ""))
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """`spec`, {} where absent."""
+        return self.get("spec", default={})  # type: ignore[no-any-return]  # the API's own type
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """`status`, {} where absent."""
+        return self.get("status", default={})  # type: ignore[no-any-return]  # the API's own type
+
+    def get(self, *path: str | int, default: Any = None) -> Any:
+        """Return the value at a path of keys and list positions, `default` where any step is absent or null."""
+        here: Any = self.data
+        for step in path:
+            if isinstance(step, int):
+                if not isinstance(here, list) or not -len(here) <= step < len(here):
+                    return default
+                here = here[step]
+            elif isinstance(here, Mapping):
+                here = here.get(step)
+            else:
+                return default
+            if here is None:
+                return default
+        return here
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """`status.conditions`; entries that are no conditions are left out."""
+        entries = self.get("status", "conditions", default=[])
+        return tuple(Condition.lenient(entry) for entry in entries if isinstance(entry, Mapping) and entry.get("type"))
+
+    def find_condition(self, type_: str) -> Condition | None:
+        """Return the condition of that type, None where absent."""
+        return find_condition(self.conditions, type_)
+
+    def condition(self, type_: str) -> Condition:
+        """Return the condition of that type; raises LookupError where absent."""
+        found = self.find_condition(type_)
+        if found is None:
+            raise LookupError(f"{self.kind_name} {self.metadata.path} has no condition {type_}")
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a copy of the object that shares nothing with it."""
+        copied: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self.data))
+        return copied
+
+    def __repr__(self) -> str:
+        return f"<{self.kind_name or 'Object'} {self.metadata.path}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Object) and self.data == other.data
+
+    __hash__ = None  # type: ignore[assignment]  # mutable, so not hashable
+
+
+class MetadataObject(Object):
+    """An object of which only the metadata is cached: reading anything else raises MetadataOnly."""
+
+    __slots__ = ()
+
+    def get(self, *path: str | int, default: Any = None) -> Any:
+        """Return a value inside `metadata`; raises MetadataOnly for any other path."""
+        if not path or path[0] not in {"metadata", "apiVersion", "kind"}:
+            what = ".".join(str(step) for step in path) or "the body"
+            raise MetadataOnly(
+                f"{what} of {self.kind_name} {self.metadata.path} was read, but only its metadata is cached; "
+                f"read it live: await ctx.live(...).get({self.namespace!r}, {self.name!r})"
+            )
+        return super().get(*path, default=default)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise UsageError(f"{self.kind_name} has no attribute {name!r}; read fields with get(...)")

@@ -1,0 +1,58 @@
+"""`kv.run`: an operator of one's own as a whole program, by the same engine as `konverge run`.
+
+Promises: signals, logs, metrics, health and debug as our own daemon has them, and the same settings: from KONVERGE_* variables and the file
+that KONVERGE_CONFIG names (`konverge config` lists them). Embedding programs use `Manager` instead: only this sets up logs, handles
+signals, and ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from konverge.errors import KonvergeError
+
+if TYPE_CHECKING:
+    from konverge.daemon import config
+    from konverge.daemon.settings import Settings
+    from konverge.runtime import Manager
+
+__all__ = ["run"]
+
+
+def run(build: Callable[[Manager], None], *, name: str, settings: Settings | None = None) -> None:
+    """Run an operator until SIGTERM or SIGINT, drain it, and return.
+
+    `build` adds the controllers; `name` is the field manager of everything that they write. `settings` replaces what variables and
+    file say. What cannot work is told in one line on standard error, and ends the process with exit code 1 (2 for bad settings).
+
+    >>> import konverge as kv
+    >>> def build(manager: kv.Manager) -> None:
+    ...     manager.add(...)
+    >>> kv.run(build, name="backup-operator")                    # doctest: +SKIP
+    """
+    # Imported here, so that `import konverge.program` costs nothing.
+    from konverge.daemon import config, engine
+    from konverge.daemon.settings import Settings
+
+    try:
+        chosen = settings or _warned(config.load(Settings, flags={}, environ=os.environ))
+    except KonvergeError as error:
+        sys.exit(_said(error, 2))
+    try:
+        engine.run(engine.Operator(name=name, build=build, settings=chosen))
+    except KonvergeError as error:
+        sys.exit(_said(error, 1))
+
+
+def _warned(loaded: config.Loaded[Settings]) -> Settings:
+    for warning in loaded.warnings:
+        sys.stderr.write(f"warning: {warning}\n")
+    return loaded.settings
+
+
+def _said(error: KonvergeError, code: int) -> int:
+    sys.stderr.write(f"error: {error}\n")
+    return code

@@ -1,0 +1,240 @@
+"""One server-side apply: whether to send it, how, and what was learned.
+
+Promises: an apply is skipped only where the fields that it would own equal the fields that we own and every value is equal, or where
+this very intent was last answered with what the cache still shows (defaults and normalised quantities must not loop). An apply that
+met a conflict and was declared HOLD is not sent again until the intent, or the object, changed.
+
+The decisions are pure functions on what the cache and the memory say; `Applier` is the shell that sends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from konverge.client import Client
+from konverge.errors import ApplyConflict, FieldConflict
+from konverge.fields import Owner, decode_fields, digest, owned_by, projection, unchanged, without_nulls
+from konverge.informers import Cached
+from konverge.keys import Key
+from konverge.kinds import Kind
+from konverge.metrics import Metrics
+from konverge.objects import Object
+from konverge.runtime.plan import FieldsHeld, Held, OnConflict
+
+__all__ = ["HELD_RETRY", "Answer", "Applier", "Refusal", "answered_before", "held_for"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+HELD_RETRY = 30.0
+"""Seconds before a held apply is tried again: the object's version moved though no value of the intent did, or nobody caches it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How the server answered an intent: digests of the intent, of our field set, and of the values that it covers."""
+
+    intent: str
+    owned: str
+    values: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An intent that met fields of other managers, and the object as it was then."""
+
+    intent: str
+    uid: str
+    values: str
+    version: str
+    at: float
+    conflicts: tuple[FieldConflict, ...]
+
+
+def answered_before(intent: Mapping[str, Any], answer: Answer | None, cached: Cached, owner: Owner) -> bool:
+    """Tell whether this very intent was last answered with what the cache shows."""
+    if answer is None or answer.intent != digest(intent):
+        return False
+    owned = (cached.owned or {}).get(owner)
+    if owned is None:
+        return False
+    # Compared as data: the server escapes characters in JSON that an encoder here would not.
+    fields = decode_fields(owned)
+    return digest(fields) == answer.owned and digest(projection(cached.data(), fields)) == answer.values
+
+
+def held_for(intent: Mapping[str, Any], refusal: Refusal | None, cached: Cached, now: float) -> float | None:
+    """Tell whether sending the intent again could end otherwise than it did: None where it could.
+
+    Else the seconds after which it is worth another try: infinite where the object is as it was, finite where its version moved but no
+    value that the intent names did, since somebody may have let go of a field without changing it.
+    """
+    if refusal is None or refusal.intent != digest(intent):
+        return None
+    if cached.metadata.uid != refusal.uid or digest(_named_by(intent, cached.data())) != refusal.values:
+        return None
+    if cached.metadata.resource_version == refusal.version:
+        return math.inf
+    wait = refusal.at + HELD_RETRY - now
+    return wait if wait > 0 else None
+
+
+def _named_by(intent: Any, live: Any) -> Any:
+    """Return the part of a live object that an intent speaks of; lists count as a whole."""
+    if isinstance(intent, Mapping) and isinstance(live, Mapping):
+        skip = {"apiVersion", "kind", "uid", "resourceVersion"}
+        return {key: _named_by(member, live.get(key)) for key, member in intent.items() if key not in skip}
+    return live
+
+
+class _Memory(Generic[K, V]):
+    """A mapping that forgets what was used longest ago."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._items: OrderedDict[K, V] = OrderedDict()
+
+    def get(self, key: K) -> V | None:
+        if key not in self._items:
+            return None
+        self._items.move_to_end(key)
+        return self._items[key]
+
+    def put(self, key: K, value: V) -> None:
+        self._items[key] = value
+        self._items.move_to_end(key)
+        if len(self._items) > self._limit:
+            self._items.popitem(last=False)
+
+    def drop(self, key: K) -> None:
+        self._items.pop(key, None)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+
+def _answer(intent: Mapping[str, Any], stored: Object, owner: Owner) -> Answer | None:
+    managed = stored.data.get("metadata", {}).get("managedFields")
+    if not managed:
+        return None
+    owned = owned_by(msgspec.json.encode(managed), [owner.manager]).get(owner)
+    if owned is None:
+        return None
+    fields = decode_fields(owned)
+    return Answer(digest(intent), digest(fields), digest(projection(stored.data, fields)))
+
+
+class Applier:
+    """Sends the applies of one controller under one field manager, and remembers the answers. Constructing it does nothing."""
+
+    def __init__(
+        self, client: Client, *, controller: str, metrics: Metrics, now: Callable[[], float], memory: int = 50_000
+    ) -> None:
+        self._client = client
+        self._controller = controller
+        self._metrics = metrics
+        self._now = now
+        self._answers: _Memory[Key, dict[Owner, Answer]] = _Memory(memory)
+        self._refusals: _Memory[Key, Refusal] = _Memory(memory)
+
+    def _count(self, kind: Kind[Any], result: str) -> None:
+        self._metrics.applies.labels(controller=self._controller, kind=kind.kind, result=result).inc()
+
+    def skips(self, intent: Mapping[str, Any], key: Key, cached: Cached | None, owner: Owner) -> bool:
+        """Tell whether sending this intent would change nothing; always False where the cache has no such object.
+
+        Of an object under deletion only the status is worth the question: an ending that takes many looks writes it once.
+        """
+        if cached is None or (cached.metadata.deleting and not owner.subresource):
+            return False
+        owned = (cached.owned or {}).get(owner)
+        if owned is None:
+            return False
+        return unchanged(intent, owned, cached.data()) or answered_before(
+            intent, (self._answers.get(key) or {}).get(owner), cached, owner
+        )
+
+    async def apply(
+        self,
+        key: Key,
+        intent: Mapping[str, Any],
+        *,
+        cached: Cached | None,
+        manager: str,
+        on_conflict: OnConflict,
+        subresource: str = "",
+        actor: Hashable | None = None,
+    ) -> tuple[Object, bool]:
+        """Make the object hold this intent; returns it as stored, and whether anything was sent.
+
+        Raises FieldsHeld where other managers own fields and the conflict is to be held, and what the client raises.
+        """
+        intent = without_nulls(intent)
+        owner = Owner(manager, "Apply", subresource)
+        if cached is not None and self.skips(intent, key, cached, owner):
+            self._count(key.kind, "skipped")
+            return Object(cached.data()), False
+        if cached is not None and on_conflict is OnConflict.HOLD:
+            refusal = self._refusals.get(key)
+            wait = held_for(intent, refusal, cached, self._now())
+            if refusal is not None and wait is not None:
+                self._count(key.kind, "held")
+                raise FieldsHeld(Held(key, refusal.conflicts), look_again=wait)
+        try:
+            stored = await self._client.apply(
+                key.kind,
+                intent,
+                manager=manager,
+                force=on_conflict is OnConflict.TAKE,
+                subresource=subresource,
+                actor=actor,
+            )
+        except ApplyConflict as conflict:
+            self._count(key.kind, "conflicted")
+            if on_conflict is OnConflict.TAKE or not conflict.conflicts:
+                raise
+            self._remember_refusal(key, intent, cached, conflict)
+            # What nobody caches wakes nobody when it changes.
+            look_again = HELD_RETRY if cached is None else math.inf
+            raise FieldsHeld(Held(key, conflict.conflicts), look_again=look_again) from conflict
+        self._count(key.kind, "sent")
+        self._refusals.drop(key)
+        answer = _answer(intent, stored, owner)
+        if answer is not None:
+            self._answers.put(key, {**(self._answers.get(key) or {}), owner: answer})
+        stored.data.get("metadata", {}).pop("managedFields", None)
+        return stored, True
+
+    def _remember_refusal(
+        self, key: Key, intent: Mapping[str, Any], cached: Cached | None, conflict: ApplyConflict
+    ) -> None:
+        if cached is None:
+            return
+        seen = cached.metadata
+        self._refusals.put(
+            key,
+            Refusal(
+                digest(intent),
+                seen.uid,
+                digest(_named_by(intent, cached.data())),
+                seen.resource_version,
+                self._now(),
+                conflict.conflicts,
+            ),
+        )
+
+    def forget(self, key: Key) -> None:
+        """Drop what was remembered of an object that is gone."""
+        self._refusals.drop(key)
+        self._answers.drop(key)
+
+    @property
+    def remembered(self) -> int:
+        """Of how many objects something is remembered, at most."""
+        return len(self._answers) + len(self._refusals)

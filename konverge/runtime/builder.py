@@ -1,0 +1,249 @@
+"""The builder: a controller as one sentence.
+
+    Controller.of(Backup).owns(CRON_JOB).watches(SECRET, to=backups_using, metadata_only=True).reconciled_by(BackupReconciler())
+
+Promises: every verb returns a new frozen value and starts nothing; a mistake that can be seen in the sentence is an error there.
+Each verb's docstring says what it stands for.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar, overload, runtime_checkable
+
+from konverge.errors import UsageError
+from konverge.keys import Key
+from konverge.kinds import Kind, Resource, kind_of
+from konverge.objects import Metadata
+from konverge.outcome import Outcome
+from konverge.runtime.predicates import Predicate
+from konverge.runtime.rules import Rule
+
+if TYPE_CHECKING:
+    from konverge.runtime.caches import Caches
+    from konverge.runtime.context import Context
+
+__all__ = ["Controller", "Finalizes", "Mapper", "Numbers", "Reconciles", "Watched"]
+
+R = TypeVar("R", bound=Resource)
+W = TypeVar("W", bound=Resource)
+R_contra = TypeVar("R_contra", bound=Resource, contravariant=True)
+
+Mapper: TypeAlias = "Callable[[Any, Caches], Iterable[Key]]"
+
+_NAME = re.compile(r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
+_FINALIZER = re.compile(r"^[a-z0-9.-]+\.[a-z]+/[A-Za-z0-9._-]+$")
+
+
+class Reconciles(Protocol[R_contra]):
+    """What a reconciler is: `reconcile(object, ctx)` that returns an Outcome.
+
+    A plain function instead of a coroutine function is run in a thread of its own; it makes effects with `ctx.wait(...)`.
+    """
+
+    def reconcile(self, object_: R_contra, ctx: Context[Any], /) -> Awaitable[Outcome] | Outcome:
+        """Bring the world to what the object asks for; see what is, never what happened."""
+
+
+@runtime_checkable
+class Finalizes(Protocol[R_contra]):
+    """What a reconciler with a finalizer is, besides."""
+
+    def finalize(self, object_: R_contra, ctx: Context[Any], /) -> Awaitable[Outcome] | Outcome:
+        """Clean up; called under deletion until it returns Done, then the finalizer is removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One more kind that a controller reads: owned (`mapper` None) or mapped."""
+
+    kind: Kind[Any]
+    mapper: Mapper | None = None
+    metadata_only: bool = False
+    optional: bool = False
+    predicate: Predicate | None = None
+    labels: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """The numbers of one controller."""
+
+    concurrency: int = 1
+    """Passes at once; one key never runs twice at a time. 1, as controller-runtime: many controllers make the parallelism."""
+    timeout: float = 120.0
+    """Seconds that one pass may take; then it is cancelled and retried. On by default: a hung pass blocks its key for ever."""
+    barrier: float = 10.0
+    """Seconds to wait for the cache to show the controller's own writes; then the pass runs all the same and that is counted."""
+    min_interval: float = 0.0
+    """Seconds between the starts of two passes of one key, at least."""
+    debounce: float = 0.0
+    """Seconds of quiet to wait for after an event, so that a burst becomes one pass."""
+    resync: float = 36000.0
+    """Seconds between two visits of every object without any event, give or take 10 %; 10 h, as controller-runtime. 0: never."""
+    base_delay: float = 0.005
+    """Seconds before the first retry; doubles with each failure."""
+    max_delay: float = 1000.0
+    """Seconds between retries at most."""
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a number that no controller could work by."""
+        if self.concurrency < 1 or self.timeout <= 0 or self.base_delay <= 0:
+            raise UsageError("concurrency is at least 1, and timeout and base_delay are above 0")
+        if self.max_delay < self.base_delay:
+            raise UsageError(f"max_delay={self.max_delay:g} is below base_delay={self.base_delay:g}")
+        for name in ("barrier", "min_interval", "debounce", "resync"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"{name}={getattr(self, name):g}: it is 0 or more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controller(Generic[R]):
+    """A controller, described; `Manager.add` runs it.
+
+    >>> from konverge.kinds import kind
+    >>> Controller.of(kind("batch/v1", "CronJob")).named("nightly").name
+    'nightly'
+    """
+
+    kind: Kind[R]
+    name: str
+    model: type[Any] | None = None
+    reconciler: Reconciles[R] | None = None
+    owned: tuple[Watched, ...] = ()
+    watched: tuple[Watched, ...] = ()
+    finalizer_name: str = ""
+    invalid: tuple[str, str] | None = None
+    conditions: tuple[str, ...] | None = None
+    predicate: Predicate | None = None
+    labels: str = ""
+    rules: tuple[Rule, ...] = ()
+    status_suffix: str = ""
+    status_shared: bool = False
+    numbers: Numbers = field(default_factory=Numbers)
+
+    @classmethod
+    def of(cls, what: Kind[R] | type[R]) -> Controller[R]:
+        """Name the primary kind: every change of such an object asks for a pass with its key (controller-runtime: `For`).
+
+        The echo of the controller's own status write asks for none. The name is the kind's, in lower case, until `named`.
+        """
+        kind = kind_of(what)
+        declaration = getattr(what, "__konverge_declaration__", None)
+        conditions = None if declaration is None else tuple(declaration.conditions)
+        return cls(
+            kind=kind, name=kind.kind.lower(), conditions=conditions, model=what if inspect.isclass(what) else None
+        )
+
+    def owns(self, what: Kind[Any] | type[Any], *, optional: bool = False) -> Controller[R]:
+        """Watch children of this kind: a change of one asks for a pass of its controlling owner (`Owns`).
+
+        Only what is declared here can be made with `ctx.own`. With `optional` the controller also runs while the cluster
+        does not serve the kind (`ctx.serves(kind)` tells).
+        """
+        return replace(self, owned=(*self.owned, Watched(self._another(kind_of(what)), optional=optional)))
+
+    @overload
+    def watches(
+        self,
+        what: Kind[W] | type[W],
+        *,
+        to: Callable[[Metadata, Caches], Iterable[Key]],
+        metadata_only: Literal[True],
+        optional: bool = False,
+        when: Predicate | None = None,
+        labels: str = "",
+    ) -> Controller[R]: ...
+
+    @overload
+    def watches(
+        self,
+        what: Kind[W] | type[W],
+        *,
+        to: Callable[[W, Caches], Iterable[Key]],
+        metadata_only: Literal[False] = False,
+        optional: bool = False,
+        when: Predicate | None = None,
+        labels: str = "",
+    ) -> Controller[R]: ...
+
+    def watches(
+        self,
+        what: Kind[Any] | type[Any],
+        *,
+        to: Mapper,
+        metadata_only: bool = False,
+        optional: bool = False,
+        when: Predicate | None = None,
+        labels: str = "",
+    ) -> Controller[R]:
+        """Watch another kind: `to` says which keys a change of such an object concerns (`Watches` with a map function).
+
+        `to` is asked for the object before and after a change, so that both the old and the new reference are served. With
+        `metadata_only` only metadata is cached and `to` gets a `Metadata`; Secrets and ConfigMaps belong there.
+        """
+        watch = Watched(self._another(kind_of(what)), to, metadata_only, optional, when, labels)
+        return replace(self, watched=(*self.watched, watch))
+
+    def _another(self, kind: Kind[Any]) -> Kind[Any]:
+        if any(other.kind == kind for other in (*self.owned, *self.watched)):
+            raise UsageError(
+                f"controller {self.name!r} declares {kind.group_kind} twice; one .owns or .watches is enough"
+            )
+        return kind
+
+    def named(self, name: str) -> Controller[R]:
+        """Give the controller a name of its own: it stands in metrics, logs and debug, and is unique in a manager."""
+        if not _NAME.match(name):
+            raise UsageError(f"controller name {name!r}: use lower case letters, digits and dashes")
+        return replace(self, name=name)
+
+    def finalizer(self, name: str) -> Controller[R]:
+        """Hold every object by this finalizer until `finalize` returned Done; it is added before any pass of `reconcile`."""
+        if not _FINALIZER.match(name):
+            raise UsageError(f"finalizer {name!r}: write domain/name, for instance example.com/backup")
+        return replace(self, finalizer_name=name)
+
+    def invalid_as(self, type_: str, reason: str) -> Controller[R]:
+        """Say how an object that no longer decodes is marked: condition `type_` becomes True, Ready False, both with `reason`."""
+        return replace(self, invalid=(type_, reason))
+
+    def when(self, predicate: Predicate) -> Controller[R]:
+        """Let only these changes of the primary kind ask for a pass. Creation, deletion and resync always do."""
+        return replace(self, predicate=predicate)
+
+    def selecting(self, labels: str) -> Controller[R]:
+        """Watch only primary objects that match this label selector; others do not exist for this controller."""
+        return replace(self, labels=labels)
+
+    def needs(self, *rules: Rule) -> Controller[R]:
+        """Declare rights beyond those that the other verbs imply, for live reads and patches; `konverge rbac` prints them all."""
+        return replace(self, rules=(*self.rules, *rules))
+
+    def writes_status_as(self, suffix: str, *, shared: bool = False) -> Controller[R]:
+        """Write status as the field manager `<manager>.<suffix>`: for two controllers that write one kind's status.
+
+        With `shared` several controllers may declare the same suffix; they must never write at the same time.
+        """
+        return replace(self, status_suffix=suffix, status_shared=shared)
+
+    def with_(self, **numbers: Any) -> Controller[R]:
+        """Set numbers by name (`Numbers`): `.with_(concurrency=4, timeout=30)`. Raises UsageError for a name that is none."""
+        try:
+            return replace(self, numbers=replace(self.numbers, **numbers))
+        except TypeError as error:
+            known = ", ".join(Numbers.__dataclass_fields__)
+            raise UsageError(f"with_({', '.join(numbers)}): the numbers of a controller are {known}") from error
+
+    def reconciled_by(self, reconciler: Reconciles[R]) -> Controller[R]:
+        """Name the reconciler; the end of the sentence."""
+        if not callable(getattr(reconciler, "reconcile", None)) or inspect.isclass(reconciler):
+            raise UsageError(f"{reconciler!r} is no reconciler: give an object with a method reconcile(object, ctx)")
+        if self.finalizer_name and not isinstance(reconciler, Finalizes):
+            raise UsageError(
+                f"controller {self.name!r} declares the finalizer {self.finalizer_name}, but its reconciler has no finalize(object, ctx)"
+            )
+        return replace(self, reconciler=reconciler)

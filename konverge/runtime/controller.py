@@ -1,0 +1,476 @@
+"""A controller at work: its caches, its queue, its workers.
+
+Promises: starts by itself when its CRD appears and its rights suffice, and says meanwhile what is missing; nothing that is missing for
+it stops others. One worker at most works on a key. On stop the queue takes nothing new, running passes end or are cancelled after the
+limit, and no task remains.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import structlog
+
+from konverge.client import Client
+from konverge.clock import rfc3339_micro, wall_clock
+from konverge.errors import InvalidObject, UsageError, stack_of
+from konverge.informers import Change, InformerSet
+from konverge.keys import Key
+from konverge.kinds import Kind
+from konverge.metrics import RESULTS, Metrics
+from konverge.outcome import Done
+from konverge.runtime.applier import Applier
+from konverge.runtime.barrier import pause
+from konverge.runtime.builder import Controller, Watched
+from konverge.runtime.caches import Caches
+from konverge.runtime.context import Announce, Kit
+from konverge.runtime.decisions import Action, Verdict, judge
+from konverge.runtime.denials import Denials
+from konverge.runtime.feeds import Feeds
+from konverge.runtime.owners import Claims
+from konverge.runtime.passes import PassRunner, Result
+from konverge.runtime.queue_metrics import PrometheusQueue
+from konverge.runtime.record import History, PassRecord
+from konverge.runtime.report import ControllerReport, State
+from konverge.runtime.sources import INITIAL_PRIORITY, Ask, of_owned, of_primary, of_watched
+from konverge.runtime.stalls import StallWatch
+from konverge.words import LogKey, Why
+from konverge.workqueue import Item, ItemExponential, Pace, WorkQueue
+
+__all__ = ["ControllerRunner", "Surroundings"]
+
+_AT_ONCE = 500
+_OWN_VERSIONS = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the manager gives to each of its controllers."""
+
+    manager: str
+    client: Client
+    informers: InformerSet
+    metrics: Metrics
+    random: Random
+    stalls: StallWatch
+    announce: Callable[[Kind[Any], Key, Any], Announce]
+    namespace: str | None
+    strict: bool
+    drain: float
+    started: asyncio.Event
+    """Set once this process may write: at once, or (later) when it leads."""
+    claims: Claims = field(default_factory=Claims)
+    """Which controller applies which child."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    since: float
+    reasons: tuple[str, ...] = ()
+
+
+class ControllerRunner:
+    """Runs one controller until it is stopped. `run` is its one task; constructing it starts nothing."""
+
+    def __init__(self, spec: Controller[Any], around: Surroundings) -> None:
+        self.spec = spec
+        self.state = State.STARTING
+        self.history = History()
+        self._denials = Denials()
+        self._around = around
+        self._feeds = Feeds(spec, around.informers, around.namespace)
+        self._deferred: dict[Key, list[Change]] = {}
+        self._waiting: dict[Key, _Waiting] = {}
+        self._own_versions: OrderedDict[Key, str] = OrderedDict()
+        self._threads: ThreadPoolExecutor | None = None
+        self._stopping = asyncio.Event()
+        self._last_error = ""
+        numbers = spec.numbers
+        self._queue_metrics = PrometheusQueue(around.metrics, spec.name)
+        self.queue: WorkQueue[Key] = WorkQueue(
+            limiter=ItemExponential(base=numbers.base_delay, cap=numbers.max_delay),
+            pace=Pace(min_interval=numbers.min_interval, debounce=numbers.debounce),
+            metrics=self._queue_metrics,
+        )
+        self._queue_metrics.open()
+        self.caches = Caches(spec.name, self._feeds.informers)
+        suffix = f".{spec.status_suffix}" if spec.status_suffix else ""
+        loop = asyncio.get_running_loop()
+        self._applier = Applier(around.client, controller=spec.name, metrics=around.metrics, now=loop.time)
+        kit = Kit(
+            controller=spec.name,
+            kind=spec.kind,
+            client=around.client,
+            caches=self.caches,
+            applier=self._applier,
+            manager=around.manager + suffix,
+            owned=frozenset(owned.kind for owned in spec.owned),
+            wall_clock=wall_clock,
+            serves=self.serves,
+            claims=around.claims,
+        )
+        self._passes = PassRunner(
+            spec,
+            kit,
+            strict=around.strict,
+            executor=self._executor,
+            announce=lambda key, metadata: around.announce(spec.kind, key, metadata),
+            echo=self._remember_own,
+        )
+        self._log = structlog.get_logger("konverge.controller").bind(**{LogKey.CONTROLLER: spec.name})
+        self._init_metrics()
+
+    def _init_metrics(self) -> None:
+        metrics, name = self._around.metrics, self.spec.name
+        self._results = {result: metrics.reconcile_total.labels(controller=name, result=result) for result in RESULTS}
+        self._errors = metrics.reconcile_errors.labels(controller=name)
+        self._terminal = metrics.terminal_errors.labels(controller=name)
+        self._panics = metrics.panics.labels(controller=name)
+        self._timeouts = metrics.timeouts.labels(controller=name)
+        self._seconds = metrics.reconcile_seconds.labels(controller=name)
+        self._active = metrics.active_workers.labels(controller=name)
+        self._stale = metrics.stale_skips.labels(controller=name)
+        self._decode_errors = metrics.decode_errors.labels(controller=name)
+        metrics.max_concurrent.labels(controller=name).set(self.spec.numbers.concurrency)
+
+    # --- life ----------------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Wait for the caches, work, and end in order when stopped. Raises only what is a bug of the runtime."""
+        try:
+            self._feeds.open(self._on_primary, self._on_owned, self._on_watched)
+            await self._first(self._synced(), self._stopping.wait())
+            if not self._stopping.is_set():
+                self.state = State.WAITING
+                await self._first(self._around.started.wait(), self._stopping.wait())
+            if not self._stopping.is_set():
+                await self._work()
+        finally:
+            self.state = State.STOPPED
+            self._feeds.close()
+            self._queue_metrics.close()
+            if self._threads is not None:
+                self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _work(self) -> None:
+        self.state = State.RUNNING
+        self._log.info("controller started", workers=self.spec.numbers.concurrency)
+        async with asyncio.TaskGroup() as tasks:
+            workers = [
+                tasks.create_task(self._worker(), name=f"konverge worker {self.spec.name}/{number}")
+                for number in range(self.spec.numbers.concurrency)
+            ]
+            watcher = tasks.create_task(
+                self._feeds.watch_optional(self._visit), name=f"konverge feeds {self.spec.name}"
+            )
+            resync = tasks.create_task(self._resync(), name=f"konverge resync {self.spec.name}")
+            await self._stopping.wait()
+            self.state = State.DRAINING
+            watcher.cancel()
+            resync.cancel()
+            if not await self.queue.drain(timeout=self._around.drain):
+                self._log.warning("passes did not end in time and are cancelled", count=self.queue.statistics().working)
+            for worker in workers:
+                worker.cancel()
+
+    def stop(self) -> None:
+        """Ask the controller to end; `run` returns when it has."""
+        self._stopping.set()
+        self.queue.shut_down()
+
+    @staticmethod
+    async def _first(*waits: Any) -> None:
+        tasks = [asyncio.ensure_future(wait) for wait in waits]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done:
+            task.result()
+
+    def _executor(self) -> Executor:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(
+                self.spec.numbers.concurrency, thread_name_prefix=f"konverge-{self.spec.name}"
+            )
+        return self._threads
+
+    # --- caches --------------------------------------------------------------------------------------------------------------
+
+    async def _synced(self) -> None:
+        self.state = State.SYNCING
+        await self._feeds.synced()
+
+    def serves(self, kind: Kind[Any]) -> bool:
+        """Tell whether a declared kind is served and its cache complete."""
+        return self._feeds.serves(kind)
+
+    # --- what asks for passes ------------------------------------------------------------------------------------------------
+
+    def _on_primary(self, change: Change) -> None:
+        key = Key("", self.spec.kind, change.namespace, change.name)
+        held = self._deferred.get(key)
+        if held is not None:
+            held.append(change)
+            return
+        self._ask(of_primary(self.spec, change, self._own_versions.get(key, "")))
+
+    def _on_owned(self, watch: Watched, change: Change) -> None:
+        if change.new is None:
+            self._applier.forget(Key("", watch.kind, change.namespace, change.name))
+        self._ask(of_owned(self.spec, watch, change, namespaced=self._feeds.namespaced))
+
+    def _on_watched(self, watch: Watched, change: Change) -> None:
+        self._ask(of_watched(watch, change, self.caches, odd=self._odd))
+
+    def _odd(self, error: InvalidObject) -> None:
+        self._log.warning("a watched object does not decode; nobody is woken for it", **{LogKey.ERROR: str(error)})
+
+    def _ask(self, asks: Iterable[Ask]) -> None:
+        for ask in asks:
+            if ask.key.kind != self.spec.kind:
+                raise UsageError(
+                    f"a map function of controller {self.spec.name!r} gave {ask.key}; it must give keys of "
+                    f"{self.spec.kind.group_kind}, as caches({self.spec.kind.kind}).keys(...) does"
+                )
+            self.queue.add(self._own_key(ask.key), reason=ask.reason, priority=ask.priority)
+
+    def _own_key(self, key: Key) -> Key:
+        """Return the key with this controller's own kind: an equal one may decode to something else than the reconciler's model."""
+        return key._replace(kind=self.spec.kind)
+
+    @contextlib.contextmanager
+    def _events_deferred(self, key: Key) -> Iterator[None]:
+        """Keep events of a key until its pass has ended, as the queue would: then it is known which of them was our own echo.
+
+        The event of a write often comes before its answer. Added at once, it would run the key again, past its backoff.
+        """
+        self._deferred[key] = []
+        try:
+            yield
+        finally:
+            for change in self._deferred.pop(key):
+                self._on_primary(change)
+
+    def ask(self, key: Key, reason: str = Why.ASKED) -> None:
+        """Ask for a pass of a key from outside (a test, `/debug`)."""
+        self.queue.add(self._own_key(key), reason=reason)
+
+    async def _visit(self, reason: str) -> None:
+        """Ask for every object, and give the event loop its turn in between."""
+        kind = self.spec.kind
+        for number, (namespace, name) in enumerate(self._feeds.primary.store.keys(), start=1):
+            self.queue.add(Key("", kind, namespace, name), reason=reason, priority=INITIAL_PRIORITY)
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    async def _resync(self) -> None:
+        period = self.spec.numbers.resync
+        while period > 0:
+            await asyncio.sleep(period * self._around.random.uniform(0.9, 1.1))
+            await self._visit(Why.RESYNC)
+
+    def resync_now(self) -> None:
+        """Visit every object once, as the periodic resync does, but all in one turn of the event loop: for tests."""
+        for namespace, name in self._feeds.primary.store.keys():  # noqa: SIM118  # a method of the store, no dict
+            self.queue.add(Key("", self.spec.kind, namespace, name), reason=Why.RESYNC, priority=INITIAL_PRIORITY)
+
+    def _remember_own(self, key: Key, version: str) -> None:
+        self._own_versions[key] = version
+        self._own_versions.move_to_end(key)
+        if len(self._own_versions) > _OWN_VERSIONS:
+            self._own_versions.popitem(last=False)
+
+    # --- work ----------------------------------------------------------------------------------------------------------------
+
+    async def _worker(self) -> None:
+        async for item in self.queue:
+            self._active.inc()
+            task = asyncio.current_task()
+            assert task is not None
+            try:
+                with self._around.stalls.note(task, self.spec.name, str(item.key)):
+                    await self._contained(item)
+            finally:
+                self._active.dec()
+                self.queue.done(item.key)
+
+    async def _contained(self, item: Item[Key]) -> None:
+        """Work on one key; a defect of this library on it is told and retried, and hits no other key."""
+        try:
+            await self._one(item)
+        except Exception as error:  # noqa: BLE001  # containment: told with its trace, counted, retried
+            self._panics.inc()
+            self._last_error = f"{item.key}: {error}"
+            self._log.error("the runtime failed on a key", key=item.key.path, stack=stack_of(error))
+            self.queue.add_rate_limited(item.key, reason=Why.RETRY, priority=item.priority)
+
+    async def _one(self, item: Item[Key]) -> None:
+        key = item.key
+        if self._feeds.primary.store.get(key.namespace, key.name) is not None and await self._must_wait(item):
+            return
+        # Read after the barrier, which may have asked the server: the pass sees what the barrier judged.
+        cached = self._feeds.primary.store.get(key.namespace, key.name)
+        if cached is None:
+            self._gone(key)
+            return
+        loop = asyncio.get_running_loop()
+        started, wall = loop.time(), wall_clock()
+        waiting = self._waiting.pop(key, None)
+        reasons = tuple(dict.fromkeys((*(waiting.reasons if waiting else ()), *item.reasons)))
+        reconcile_id = f"{self._around.random.getrandbits(48):012x}"
+        log = self._log.bind(**{LogKey.KEY: key.path, LogKey.RECONCILE_ID: reconcile_id, LogKey.REASONS: list(reasons)})
+        with self._events_deferred(key):
+            result = await self._passes.run(key, cached, reasons, log)
+        verdict = judge(result.ended)
+        duration = loop.time() - started
+        next_run = self._act(item, verdict)
+        if result.trace.look_again < math.inf:
+            self.queue.add_after(key, result.trace.look_again, reason=Why.HELD, priority=item.priority)
+        if result.invalid:
+            self._decode_errors.inc()
+        self._count(verdict, duration, reasons)
+        record = PassRecord(
+            key=key,
+            reconcile_id=reconcile_id,
+            started=rfc3339_micro(wall),
+            duration=duration,
+            reasons=reasons,
+            outcome=type(result.ended).__name__,
+            error=str(verdict.error) if verdict.error else "",
+            writes=tuple(result.trace.writes),
+            skipped=result.trace.skipped,
+            next_run=next_run,
+        )
+        self.history.add(record)
+        rule = self._denials.note(key, verdict.error)
+        self._tell(log if rule is None else log.bind(**{LogKey.RULE: rule}), verdict, result, record)
+
+    async def _must_wait(self, item: Item[Key]) -> bool:
+        """Put the pass off while the cache is behind our own writes; after the limit let it run and count that."""
+        key = item.key
+        behind = await self._passes.behind(key)
+        now = asyncio.get_running_loop().time()
+        waiting = self._waiting.get(key)
+        barrier = self._around.metrics.barrier_waits
+        if not behind:
+            if waiting is not None:
+                barrier.labels(controller=self.spec.name, result="shown").inc()
+            return False
+        if waiting is None:
+            waiting = self._waiting[key] = _Waiting(now)
+        waited = now - waiting.since
+        if waited >= self.spec.numbers.barrier:
+            barrier.labels(controller=self.spec.name, result="timeout").inc()
+            self._log.warning(
+                "the cache stays behind own writes; the pass runs all the same", key=key.path, waits_for=behind
+            )
+            self._passes.stop_waiting(key)
+            return False
+        waiting.reasons = tuple(dict.fromkeys((*waiting.reasons, *item.reasons)))
+        self._stale.inc()
+        self.queue.add_after(key, pause(waited), reason=Why.BARRIER, priority=item.priority)
+        return True
+
+    def _gone(self, key: Key) -> None:
+        self.queue.forget(key)
+        self._waiting.pop(key, None)
+        self._own_versions.pop(key, None)
+        self._applier.forget(key)
+        self._around.client.ledger.forget(self._passes.actor(key))
+        self._around.claims.forget(self.spec.name, key)
+        if self._last_error.startswith(f"{key}: "):
+            self._last_error = ""
+        self.history.forget(key)
+        self._denials.forget(key)
+        self._results["success"].inc()
+
+    def _act(self, item: Item[Key], verdict: Verdict) -> str:
+        """Do to the queue what the verdict says; returns when the key runs next, in words."""
+        key, queue = item.key, self.queue
+        match verdict.action:
+            case Action.FORGET:
+                queue.forget(key)
+                return "when something changes"
+            case Action.FORGET_AND_ADD_AFTER:
+                queue.forget(key)
+                queue.add_after(key, verdict.delay, reason=Why.REQUEUE_AFTER, priority=item.priority)
+                return f"in {verdict.delay:g} s"
+            case Action.ADD_AFTER:
+                queue.add_after(key, verdict.delay, reason=f"{Why.RETRY}: {verdict.error}", priority=item.priority)
+                return f"in {verdict.delay:g} s"
+            case Action.BACK_OFF:
+                delay = queue.add_rate_limited(
+                    key, reason=f"{Why.RETRY}: {type(verdict.error).__name__}", priority=item.priority
+                )
+                return (
+                    "when something changes" if delay is None else f"in {delay:.3g} s (failure {queue.failures(key)})"
+                )
+
+    def _count(self, verdict: Verdict, duration: float, reasons: tuple[str, ...]) -> None:
+        self._results[verdict.result].inc()
+        self._seconds.observe(duration)
+        for word in {_word(reason) for reason in reasons}:
+            self._around.metrics.reasons.labels(controller=self.spec.name, reason=word).inc()
+        if not verdict.failed:
+            return
+        self._errors.inc()
+        if verdict.terminal:
+            self._terminal.inc()
+        if verdict.timeout:
+            self._timeouts.inc()
+        if verdict.unexpected:
+            self._panics.inc()
+
+    def _tell(self, log: Any, verdict: Verdict, result: Result, record: PassRecord) -> None:
+        if verdict.failed:
+            self._last_error = f"{record.key}: {verdict.error}"
+            log.error(
+                "reconcile failed",
+                error=str(verdict.error),
+                error_type=type(verdict.error).__name__,
+                next_run=record.next_run,
+                failures=self.queue.failures(record.key),
+                **({LogKey.STACK: stack_of(verdict.error)} if verdict.unexpected else {}),
+            )
+        elif record.writes:
+            log.info(
+                "reconciled",
+                writes=list(record.writes),
+                outcome=record.outcome,
+                duration_seconds=round(record.duration, 4),
+            )
+        else:
+            log.debug("reconciled, nothing to do", outcome=record.outcome)
+        if isinstance(result.ended, Done) and not verdict.failed and self._last_error.startswith(f"{record.key}: "):
+            self._last_error = ""
+
+    # --- what is told --------------------------------------------------------------------------------------------------------
+
+    def report(self) -> ControllerReport:
+        """Return whether this controller works, and if not why, in words that say what to do."""
+        return ControllerReport(
+            name=self.spec.name,
+            state=self.state,
+            problems=(*self._feeds.problems(), *self._denials.obstacles),
+            last_error=self._last_error,
+        )
+
+
+def _word(reason: str) -> str:
+    """The first words of a reason, without names: a label value of bounded variety."""
+    known = (Why.INITIAL, Why.CREATED, Why.CHANGED, Why.DELETED, Why.OWNED, Why.WATCHED, Why.REQUEUE_AFTER, Why.RETRY)
+    return next(
+        (word for word in (*known, Why.HELD, Why.BARRIER, Why.RESYNC, Why.ASKED) if reason.startswith(word)), "other"
+    )

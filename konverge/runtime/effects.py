@@ -1,0 +1,56 @@
+"""Effects: what a pass asks the outside for, and the proof that it waited for the answer.
+
+A forgotten `await ctx.own(...)` would be a silent no-op; an `Effect` is an awaitable that its pass knows of, so the end of the pass can
+tell. It starts when it is awaited, not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Generic, TypeVar
+
+from konverge.errors import ForgottenAwait
+
+__all__ = ["Effect", "Effects"]
+
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
+
+
+class Effect(Generic[T_co]):
+    """One effect; `await` it once."""
+
+    __slots__ = ("_start", "awaited", "what")
+
+    def __init__(self, what: str, start: Callable[[], Coroutine[Any, Any, T_co]]) -> None:
+        self.what = what
+        self.awaited = False
+        self._start = start
+
+    def __await__(self) -> Generator[Any, Any, T_co]:
+        self.awaited = True
+        return self._start().__await__()
+
+    def __repr__(self) -> str:
+        return f"<{self.what}, {'awaited' if self.awaited else 'not awaited'}>"
+
+
+class Effects:
+    """The effects of one pass."""
+
+    def __init__(self) -> None:
+        self._made: list[Effect[Any]] = []
+
+    def make(self, what: str, start: Callable[[], Coroutine[Any, Any, T]]) -> Effect[T]:
+        """Make an effect that the end of the pass will ask for."""
+        effect = Effect(what, start)
+        self._made.append(effect)
+        return effect
+
+    def check(self, controller: str) -> None:
+        """Raise ForgottenAwait that names each effect that was made and never awaited."""
+        forgotten = [effect.what for effect in self._made if not effect.awaited]
+        if forgotten:
+            raise ForgottenAwait(
+                f"controller {controller!r} made and never awaited: {', '.join(forgotten)}; nothing was sent for it, write await before it"
+            )

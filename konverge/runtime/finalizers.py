@@ -1,0 +1,57 @@
+"""Finalizers: added before anything else happens, removed when `finalize` is done.
+
+Rules (runtime-tested on a real server): added by a JSON patch that tests what it saw, never to an object under deletion; removed by a
+JSON patch that tests the list; an object or a uid that is gone counts as removed. The patches are pure data, made here.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from konverge.objects import Metadata
+
+__all__ = ["Step", "adding", "next_step", "removing"]
+
+
+class Step(enum.Enum):
+    """What to do with an object before `reconcile` may see it."""
+
+    RECONCILE = "reconcile"
+    ADD = "add the finalizer, then wait for the event"
+    FINALIZE = "finalize"
+    IGNORE = "ignore: it is being deleted and not held by us"
+
+
+def next_step(metadata: Metadata, finalizer: str) -> Step:
+    """Decide by deletionTimestamp and finalizers; `finalizer` "" means that the controller declared none."""
+    held = bool(finalizer) and finalizer in metadata.finalizers
+    if metadata.deleting:
+        return Step.FINALIZE if held else Step.IGNORE
+    return Step.RECONCILE if held or not finalizer else Step.ADD
+
+
+def adding(metadata: Metadata, finalizer: str) -> list[dict[str, Any]]:
+    """Return the JSON patch that adds a finalizer to exactly this version of the list."""
+    guard = {"op": "test", "path": "/metadata/uid", "value": metadata.uid}
+    if metadata.finalizers:
+        return [
+            guard,
+            {"op": "test", "path": "/metadata/finalizers", "value": list(metadata.finalizers)},
+            {"op": "add", "path": "/metadata/finalizers/-", "value": finalizer},
+        ]
+    return [
+        guard,
+        {"op": "test", "path": "/metadata/resourceVersion", "value": metadata.resource_version},
+        {"op": "add", "path": "/metadata/finalizers", "value": [finalizer]},
+    ]
+
+
+def removing(metadata: Metadata, finalizer: str) -> list[dict[str, Any]]:
+    """Return the JSON patch that removes a finalizer from exactly this list."""
+    position = metadata.finalizers.index(finalizer)
+    return [
+        {"op": "test", "path": "/metadata/uid", "value": metadata.uid},
+        {"op": "test", "path": f"/metadata/finalizers/{position}", "value": finalizer},
+        {"op": "remove", "path": f"/metadata/finalizers/{position}"},
+    ]

@@ -1,0 +1,367 @@
+"""One pass: from a key to what the queue is told.
+
+The order of a pass, each step of which may end it: is the object there; does the cache show our own writes; does it decode; is it being
+deleted; does it carry our finalizer; `reconcile` or `finalize` under a deadline; the status, once. An exception of a reconciler ends its
+pass and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from konverge.client import Write
+from konverge.conditions import find_condition
+from konverge.errors import (
+    ConditionError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    InvalidObject,
+    KonvergeError,
+    NotFound,
+    ReconcileTimeout,
+    RetryAfter,
+)
+from konverge.fields import Owner
+from konverge.informers import Cached, Informer
+from konverge.keys import Key
+from konverge.model import Model
+from konverge.objects import Object
+from konverge.outcome import Done, Outcome
+from konverge.runtime.barrier import View, look
+from konverge.runtime.builder import Controller
+from konverge.runtime.context import Announce, Context, Kit, Trace
+from konverge.runtime.decisions import checked
+from konverge.runtime.finalizers import Step, adding, next_step, removing
+from konverge.runtime.plan import TAKE
+from konverge.runtime.predicates import differs_in_status_alone
+from konverge.runtime.status import Ours, StatusEditor, nothing_else, transitions
+from konverge.selectors import LabelSelector
+from konverge.words import ConditionType, EventType, LogKey, Reason
+
+__all__ = ["ABNORMAL", "PassRunner", "Result"]
+
+ABNORMAL = frozenset({"Blocked", "Degraded", "Failed", "Stalled"})
+"""Condition types whose becoming True is a Warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one pass; `invalid`: the object did not decode."""
+
+    ended: Outcome | Exception
+    trace: Trace
+    invalid: bool = False
+
+
+class PassRunner:
+    """Runs passes of one controller. Knows no queue; constructing it does nothing."""
+
+    def __init__(
+        self,
+        spec: Controller[Any],
+        kit: Kit,
+        *,
+        strict: bool,
+        executor: Callable[[], Executor],
+        announce: Callable[[Key, Any], Announce],
+        echo: Callable[[Key, str], None],
+    ) -> None:
+        self._spec = spec
+        self._kit = kit
+        self._strict = strict
+        self._executor = executor
+        self._announce = announce
+        self._echo = echo
+
+    # --- before --------------------------------------------------------------------------------------------------------------
+
+    def actor(self, key: Key) -> Hashable:
+        """Return who writes in passes of this key, for the ledger."""
+        return (self._spec.name, key)
+
+    async def behind(self, key: Key) -> str:
+        """Return what the cache does not show yet of this key's own writes, "" where it shows them all."""
+        ledger = self._kit.client.ledger
+        for write in ledger.pending(self.actor(key)):
+            informer = self._kit.caches.informer(write.kind)
+            view = look(write, informer)
+            if view is View.UNCERTAIN:
+                view = await self._asked(write, informer)
+            if view is View.BEHIND:
+                return f"{write.kind.kind} {write.namespace}/{write.name}"
+            ledger.seen(self.actor(key), write)
+        return ""
+
+    async def _asked(self, write: Write, informer: Informer | None) -> View:
+        """Ask the server how the object stands, and compare the cache with that."""
+        try:
+            metadata = await self._kit.client.get_metadata(write.kind, write.name, write.namespace)
+        except NotFound:
+            there = informer is not None and informer.store.get(write.namespace, write.name) is not None
+            return View.BEHIND if there else View.SHOWN
+        except KonvergeError:
+            return View.BEHIND  # nobody can tell yet; the barrier's limit bounds the wait
+        if informer is None:
+            return View.UNWATCHED
+        if not LabelSelector.parse(informer.selection.labels).matches(metadata.labels or {}):
+            return View.UNWATCHED if informer.store.get(write.namespace, write.name) is None else View.BEHIND
+        shows = informer.store.shows(write.namespace, write.name, metadata.resource_version)
+        return View.BEHIND if shows is False else View.SHOWN
+
+    def stop_waiting(self, key: Key) -> None:
+        """Give up on what the cache does not show; who wrote it stays known."""
+        for write in self._kit.client.ledger.pending(self.actor(key)):
+            self._kit.client.ledger.seen(self.actor(key), write)
+
+    # --- the pass ------------------------------------------------------------------------------------------------------------
+
+    async def run(self, key: Key, cached: Cached, reasons: tuple[str, ...], log: Any) -> Result:
+        """Run one pass of an object that the cache has. Only cancellation comes out of it as an exception."""
+        trace = Trace()
+        try:
+            step = next_step(cached.metadata, self._spec.finalizer_name)
+            if step is Step.IGNORE:
+                return Result(Done(), trace)
+            if step is Step.ADD:
+                await self._add_finalizer(key, cached, trace)
+                return Result(Done(), trace)
+            object_, invalid = self._decode(key, cached)
+            ctx = self._context(key, cached, object_, reasons, log)
+            trace = ctx.trace
+            if invalid is not None and step is Step.RECONCILE:
+                return await self._invalid(key, cached, ctx, invalid)
+            ended = await self._call(step, object_, ctx)
+            return Result(await self._after(step, key, cached, ctx, ended), trace, invalid=invalid is not None)
+        except Exception as error:  # noqa: BLE001  # containment: one key's failure is an outcome, whatever it is
+            return Result(error, trace)
+
+    def _decode(self, key: Key, cached: Cached) -> tuple[Any, InvalidObject | None]:
+        try:
+            return cached.decode(key.kind), None
+        except InvalidObject as error:
+            undecoded = getattr(self._spec.model, "undecoded", None)
+            return (Object(cached.data()) if undecoded is None else undecoded(cached.data(), error)), error
+
+    def _context(self, key: Key, cached: Cached, object_: Any, reasons: tuple[str, ...], log: Any) -> Context[Any]:
+        data = cached.data()
+        previous = data.get("status")
+        status = getattr(object_, "status", None)
+        previous = previous if isinstance(previous, dict) else {}
+        owner = Owner(self._kit.manager, "Apply", "status")
+        # Of a kind that this controller did not declare, the status is somebody else's but for what was said here.
+        split = self._spec.conditions is None or (bool(self._spec.status_suffix) and not self._spec.status_shared)
+
+        def complain(error: ConditionError) -> None:
+            log.warning("a condition was cut to what the API accepts", **{LogKey.ERROR: str(error)})
+
+        editor: StatusEditor[Any] = StatusEditor(
+            previous=previous,
+            draft=status.model_copy(deep=True) if isinstance(status, Model) else dict(previous),
+            generation=cached.metadata.generation,
+            declared=self._spec.conditions,
+            now=self._kit.wall_clock(),
+            strict=self._strict,
+            ours=Ours.of((cached.owned or {}).get(owner)) if split else None,
+            complain=complain,
+        )
+        return Context(
+            self._kit,
+            object_=object_,
+            key=key,
+            reasons=reasons,
+            status=editor,
+            announce=self._announce(key, cached.metadata),
+            log=log,
+        )
+
+    async def _call(self, step: Step, object_: Any, ctx: Context[Any]) -> Outcome | Exception:
+        """Call `reconcile` or `finalize` under the deadline; what it raises is what it came to. Afterwards its context is closed."""
+        verb = "finalize" if step is Step.FINALIZE else "reconcile"
+        method = getattr(self._spec.reconciler, verb)
+        limit = self._spec.numbers.timeout
+        try:
+            async with asyncio.timeout(limit) as deadline:
+                if inspect.iscoroutinefunction(method):
+                    returned = await method(object_, ctx)
+                else:
+                    returned = await self._in_thread(method, object_, ctx, deadline)
+            outcome = checked(self._spec.name, verb, returned)
+            ctx.finish()
+        except TimeoutError as error:
+            if not deadline.expired():
+                return error
+            ctx.close("it took too long")
+            return ReconcileTimeout(f"{verb} of {ctx.key} took longer than {limit:g} s and was cancelled")
+        except Exception as error:  # noqa: BLE001  # what a reconciler raises is its outcome
+            return error
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # Let through, it would end the worker without a word, and with it the controller.
+            failure = RuntimeError(
+                f"{verb} of {ctx.key} let a cancellation through: something that it awaited was cancelled"
+            )
+            failure.__cause__ = error
+            return failure
+        finally:
+            ctx.close("it is over")
+        return outcome
+
+    async def _in_thread(
+        self, method: Callable[[Any, Any], Any], object_: Any, ctx: Context[Any], deadline: asyncio.Timeout
+    ) -> Any:
+        """Run a blocking reconciler. A cancellation closes its context, so that nothing more is sent.
+
+        At the deadline the key stays in work until the thread has really ended; at a stop nobody waits for it.
+        """
+        call = asyncio.get_running_loop().run_in_executor(self._executor(), method, object_, ctx)
+        try:
+            returned = await asyncio.shield(call)
+        except asyncio.CancelledError:
+            ctx.close("it was cancelled")
+            call.add_done_callback(partial(_told, ctx.log))
+            if deadline.expired():
+                await asyncio.wait({call})
+            raise
+        return await returned if isinstance(returned, Awaitable) else returned
+
+    # --- after ---------------------------------------------------------------------------------------------------------------
+
+    async def _after(
+        self, step: Step, key: Key, cached: Cached, ctx: Context[Any], ended: Outcome | Exception
+    ) -> Outcome | Exception:
+        if step is Step.FINALIZE and isinstance(ended, Done):
+            try:
+                await self._remove_finalizer(key, cached, ctx.trace)
+            except Exception as error:  # noqa: BLE001  # counted and retried as the pass's outcome
+                return error
+            return ended
+        if step is Step.RECONCILE and not isinstance(ended, Exception):
+            self._clear_invalid(ctx)
+        return await self._written(key, cached, ctx, ended)
+
+    async def _written(
+        self, key: Key, cached: Cached, ctx: Context[Any], ended: Outcome | Exception
+    ) -> Outcome | Exception:
+        """Write the status; its failure is the pass's outcome unless the pass had failed before."""
+        try:
+            await self.write_status(key, cached, ctx, failed=isinstance(ended, Exception))
+        except Exception as error:  # noqa: BLE001  # counted and retried as the pass's outcome
+            if isinstance(ended, Exception):
+                ctx.log.warning("the status could not be written after a failed pass", error=str(error))
+                return ended
+            return error
+        return ended
+
+    async def write_status(self, key: Key, cached: Cached, ctx: Context[Any], *, failed: bool) -> None:
+        """Apply the status once, announce transitions. An object that is gone, or is another one by now, has no status to write."""
+        editor: StatusEditor[Any] = ctx.status
+        status = editor.intent(failed=failed)
+        if not status and Owner(self._kit.manager, "Apply", "status") not in (cached.owned or {}):
+            return
+        metadata = {"name": key.name, "uid": cached.metadata.uid}
+        if key.namespace:
+            metadata["namespace"] = key.namespace
+        intent = {"apiVersion": key.kind.api_version, "kind": key.kind.kind, "metadata": metadata, "status": status}
+        try:
+            stored, sent = await self._kit.applier.apply(
+                key,
+                intent,
+                cached=cached,
+                manager=self._kit.manager,
+                on_conflict=TAKE,
+                subresource="status",
+                actor=self.actor(key),
+            )
+        except (NotFound, Conflict) as error:
+            if isinstance(error, NotFound) or "uid" in error.message.lower():
+                return
+            raise
+        if not sent:
+            return
+        ctx.trace.writes.append("status")
+        if _only_ours(cached, stored, status):
+            self._echo(key, stored.metadata.resource_version)
+        for change in transitions(editor.before, editor.conditions):
+            after = change.after
+            kind = EventType.WARNING if after.type in ABNORMAL and after.is_true else EventType.NORMAL
+            note = f"{after.type}={after.status}" + (f": {after.message}" if after.message else "")
+            ctx.event(after.reason or after.type, note, type_=kind, action=after.type)
+
+    async def _invalid(self, key: Key, cached: Cached, ctx: Context[Any], error: InvalidObject) -> Result:
+        """Mark an object that does not decode; its children stay untouched, and only a change of it can help."""
+        message = f"{error.field}: {error.problem}"
+        editor: StatusEditor[Any] = ctx.status
+        declared = self._spec.conditions or ()
+        type_, reason = self._spec.invalid or ("", Reason.VALIDATION_FAILED)
+        if type_:
+            editor.mark(type_, True, reason, message)
+        if ConditionType.READY in declared:
+            editor.mark(ConditionType.READY, False, reason, message)
+        ctx.log.warning("a stored object does not decode", error=str(error))
+        ended = await self._written(key, cached, ctx, Done())
+        return Result(ended, ctx.trace, invalid=True)
+
+    def _clear_invalid(self, ctx: Context[Any]) -> None:
+        """Take back the runtime's own mark once the object decodes again, unless this pass judged that condition itself."""
+        editor: StatusEditor[Any] = ctx.status
+        for type_, reason in (self._spec.invalid,) if self._spec.invalid else ():
+            stale = find_condition(editor.before, type_)
+            if stale is not None and stale.is_true and stale.reason == reason and not editor.was_marked(type_):
+                editor.mark(type_, False, Reason.VALID, "the object decodes again")
+
+    # --- finalizers ----------------------------------------------------------------------------------------------------------
+
+    async def _add_finalizer(self, key: Key, cached: Cached, trace: Trace) -> None:
+        patch = adding(cached.metadata, self._spec.finalizer_name)
+        trace.writes.append(f"add finalizer to {key}")
+        try:
+            await self._patch_finalizers(key, patch)
+        except (Invalid, Forbidden) as error:
+            if "being deleted" not in error.message:
+                raise
+
+    async def _remove_finalizer(self, key: Key, cached: Cached, trace: Trace) -> None:
+        patch = removing(cached.metadata, self._spec.finalizer_name)
+        trace.writes.append(f"remove finalizer from {key}")
+        await self._patch_finalizers(key, patch)
+
+    async def _patch_finalizers(self, key: Key, patch: list[dict[str, Any]]) -> None:
+        try:
+            await self._kit.client.patch(
+                key.kind, key.name, key.namespace, patch=patch, style="json", actor=self.actor(key)
+            )
+        except NotFound:
+            return
+        except Invalid as error:
+            if error.causes:
+                raise  # the stored object breaks its schema by now, or is under deletion
+            # A test of the patch did not hold: the object changed meanwhile, and the event of that change is on its way.
+            raise RetryAfter(1, f"{key} changed while its finalizers were patched: {error.message}") from error
+
+
+def _only_ours(cached: Cached, stored: Object, status: Mapping[str, Any]) -> bool:
+    """Tell whether the object that a status apply was answered with differs by that status alone from the one reconciled.
+
+    Anything else is news that came in between, and its event may be merged with that of our write.
+    """
+    if not differs_in_status_alone(cached.metadata, stored.metadata):
+        return False
+    before, after = cached.data(), stored.data
+    if not nothing_else(before.pop("status", None) or {}, after.get("status") or {}, status):
+        return False
+    aside = {"apiVersion", "kind", "metadata", "status"}
+    return all(before.get(name) == after.get(name) for name in (before.keys() | after.keys()) - aside)
+
+
+def _told(log: Any, call: asyncio.Future[Any]) -> None:
+    if not call.cancelled() and call.exception() is not None:
+        log.warning("a cancelled pass raised", error=repr(call.exception()))

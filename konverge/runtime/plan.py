@@ -1,0 +1,175 @@
+"""Plans: what a pass decided, as frozen data.
+
+A pure `decide(seen, now) -> Plan` needs no loop, no server and no fixture to be tested; `Context.carry_out` is the one place that
+turns a plan into writes. Order of carrying out: children in the order of the plan, then owned children outside it (where the plan names
+its children at all and none is held), then `deletes`, then marks and draft; the status is written once, at the end of the pass.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from konverge.conditions import Truth, truth
+from konverge.errors import FieldConflict, KonvergeError
+from konverge.keys import Key
+from konverge.kinds import Kind, Resource, kind_of
+from konverge.model import Model
+from konverge.objects import Object
+from konverge.outcome import Done, Outcome
+
+__all__ = ["HOLD", "TAKE", "Applied", "Child", "Delete", "FieldsHeld", "Held", "Mark", "OnConflict", "Plan"]
+
+St = TypeVar("St", bound=Model)
+R = TypeVar("R", bound=Resource)
+
+
+class OnConflict(enum.Enum):
+    """What to do where another field manager owns a field that an apply names."""
+
+    TAKE = "take"
+    """Force: become the owner. The default for children under our controller reference."""
+    HOLD = "hold"
+    """Send nothing more for that object, report manager and field, wait for a change."""
+
+
+TAKE = OnConflict.TAKE
+"""Force on a conflict: become the owner of the field.
+
+>>> TAKE
+<OnConflict.TAKE: 'take'>
+"""
+HOLD = OnConflict.HOLD
+"""Hold on a conflict: send nothing more for that object, report manager and field, wait for a change.
+
+>>> from konverge.kinds import kind
+>>> Child(kind("v1", "ConfigMap").new("a"), on_conflict=HOLD).on_conflict
+<OnConflict.HOLD: 'hold'>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One condition to set; `status` None is Unknown.
+
+    >>> Mark("Ready", False, "SecretMissing", "create a Secret named target").truth
+    'False'
+    """
+
+    type: str
+    status: bool | None
+    reason: str
+    message: str = ""
+
+    @property
+    def truth(self) -> Truth:
+        """The status as the API writes it."""
+        return truth(self.status)
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """One owned child of a plan, with what to do on conflicts, and whether an existing object without an owner is adopted.
+
+    >>> from konverge.kinds import kind
+    >>> Child(kind("v1", "ConfigMap").new("a"), adopt=True).on_conflict
+    <OnConflict.TAKE: 'take'>
+    """
+
+    object: Resource
+    on_conflict: OnConflict = TAKE
+    adopt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """One object to delete; `uid` and `resource_version` are preconditions.
+
+    >>> from konverge.kinds import kind
+    >>> Delete(kind("v1", "ConfigMap"), "a", "web", uid="0a1b").name
+    'a'
+    """
+
+    kind: Kind[Any]
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(Generic[St]):
+    """What a pass decided.
+
+    `children` None leaves children untouched (a plan that says Blocked or invalid); a tuple, even an empty one, is the whole set.
+    `draft` is a status of which the fields that were set replace those of the present one. `retract` names conditions to remove.
+
+    >>> Plan(marks=(Mark("Ready", True, "Scheduled"),)).children is None
+    True
+    """
+
+    children: tuple[Child | Resource, ...] | None = None
+    deletes: tuple[Delete, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    retract: tuple[str, ...] = ()
+    draft: St | None = None
+    outcome: Outcome = field(default_factory=Done)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A child whose apply met a field of another manager and was declared HOLD."""
+
+    key: Key
+    conflicts: tuple[FieldConflict, ...]
+
+    def __str__(self) -> str:
+        fields = ", ".join(f"{conflict.field} ({conflict.manager})" for conflict in self.conflicts)
+        return f"{self.key} is held: other managers own {fields}"
+
+
+class FieldsHeld(KonvergeError):
+    """Raised by `ctx.own(..., on_conflict=HOLD)`: nothing more is sent for that object until it or the intent changes.
+
+    Where a reconciler lets it pass, the runtime records it and waits for a change instead of backing off. `look_again` is in seconds.
+
+    >>> from konverge.kinds import kind
+    >>> key = Key("", kind("v1", "ConfigMap"), "web", "a")
+    >>> print(FieldsHeld(Held(key, (FieldConflict("kubectl", ".data.k"),))))
+    ConfigMap web/a is held: other managers own .data.k (kubectl)
+    """
+
+    def __init__(self, held: Held, *, look_again: float = math.inf) -> None:
+        super().__init__(str(held))
+        self.held = held
+        self.look_again = look_again
+
+
+class Applied:
+    """What carrying out children came to: each as it is stored now, those that are held, and whether anything was sent."""
+
+    __slots__ = ("_objects", "changed", "held")
+
+    def __init__(self) -> None:
+        self._objects: dict[Key, Object] = {}
+        self.held: tuple[Held, ...] = ()
+        self.changed = False
+
+    def add(self, key: Key, stored: Object) -> None:
+        """Note one child; for the runtime."""
+        self._objects[key] = stored
+
+    def find(self, what: Kind[R] | type[R], name: str = "", namespace: str = "") -> R | None:
+        """Return the child of that kind (and name, and namespace, where given) as it is stored now; None where there is none."""
+        kind = kind_of(what)
+        for key, stored in self._objects.items():
+            if key.kind == kind and name in ("", key.name) and namespace in ("", key.namespace):
+                return kind.decode(stored.to_dict())
+        return None
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The children in the order in which they were applied."""
+        return tuple(self._objects)

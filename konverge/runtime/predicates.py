@@ -1,0 +1,95 @@
+"""Predicates: which changes ask for a pass.
+
+Promises: pure functions of a `Change` (what was cached before and after). They filter events, not memory: to keep objects out of the
+cache use a selector. For the primary kind creation, the request for deletion, deletion and the initial list are never filtered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from konverge.informers import Cached, Change
+from konverge.objects import Metadata
+
+__all__ = [
+    "Predicate",
+    "all_of",
+    "annotations_changed",
+    "any_of",
+    "differs_in_status_alone",
+    "generation_changed",
+    "labels_changed",
+    "life_changed",
+    "metadata_changed",
+]
+
+Predicate: TypeAlias = Callable[[Change], bool]
+
+
+def _both(change: Change) -> tuple[Cached, Cached] | None:
+    return (change.old, change.new) if change.old is not None and change.new is not None else None
+
+
+def generation_changed(change: Change) -> bool:
+    """Pass changes of the generation: spec, where status is a subresource."""
+    both = _both(change)
+    return both is None or both[0].metadata.generation != both[1].metadata.generation
+
+
+def labels_changed(change: Change) -> bool:
+    """Pass changes of labels."""
+    both = _both(change)
+    return both is None or (both[0].metadata.labels or {}) != (both[1].metadata.labels or {})
+
+
+def annotations_changed(change: Change) -> bool:
+    """Pass changes of annotations."""
+    both = _both(change)
+    return both is None or (both[0].metadata.annotations or {}) != (both[1].metadata.annotations or {})
+
+
+def metadata_changed(change: Change) -> bool:
+    """Pass changes of anything in metadata that is more than bookkeeping: labels, annotations, finalizers, owners, deletion."""
+    both = _both(change)
+    return both is None or _meaning(both[0].metadata) != _meaning(both[1].metadata)
+
+
+def life_changed(change: Change, finalizer: str) -> bool:
+    """Pass what moves an object from one stage of its life to the next: deletion was asked for, the finalizer came or went."""
+    both = _both(change)
+    if both is None:
+        return True
+    old, new = both[0].metadata, both[1].metadata
+    return old.deleting != new.deleting or (finalizer in old.finalizers) != (finalizer in new.finalizers)
+
+
+def differs_in_status_alone(old: Metadata, new: Metadata) -> bool:
+    """Tell whether of two states of one object nothing but the status can differ, as far as the metadata tells."""
+    return (old.uid, old.generation) == (new.uid, new.generation) and _meaning(old) == _meaning(new)
+
+
+def _meaning(metadata: Metadata) -> tuple[object, ...]:
+    return (
+        metadata.labels or {},
+        metadata.annotations or {},
+        metadata.finalizers,
+        metadata.owner_references,
+        metadata.deletion_timestamp,
+    )
+
+
+def any_of(*predicates: Predicate) -> Predicate:
+    """Pass what one of these passes.
+
+    >>> spec_or_labels = any_of(generation_changed, labels_changed)
+    """
+    return lambda change: any(predicate(change) for predicate in predicates)
+
+
+def all_of(*predicates: Predicate) -> Predicate:
+    """Pass what all of these pass.
+
+    >>> both = all_of(generation_changed, labels_changed)
+    """
+    return lambda change: all(predicate(change) for predicate in predicates)

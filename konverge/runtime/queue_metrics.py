@@ -1,0 +1,96 @@
+"""The measures of one work queue, in Prometheus under client-go's names.
+
+Promises: the two gauges that are ages (unfinished work, longest running) are computed when they are scraped, on whatever thread that
+happens. Several queues of one controller name (two managers that share their metrics) add up; of the ages of the longest running the
+greatest is shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from konverge.metrics import Metrics
+
+__all__ = ["MAX_PRIORITIES", "PrometheusQueue"]
+
+MAX_PRIORITIES = 25
+"""So many values of the label `priority` at most; then `exceeded_cardinality_limit`, as controller-runtime."""
+_EXCEEDED = "exceeded_cardinality_limit"
+
+
+class PrometheusQueue:
+    """`QueueMetrics` for one controller; the label children are looked up once. Made on the queue's loop."""
+
+    def __init__(self, metrics: Metrics, controller: str) -> None:
+        self._metrics = metrics
+        self._labels = {"name": controller, "controller": controller}
+        self._now = asyncio.get_running_loop().time
+        self._adds = metrics.queue_adds.labels(**self._labels)
+        self._retries = metrics.queue_retries.labels(**self._labels)
+        self._waits = metrics.queue_seconds.labels(**self._labels)
+        self._works = metrics.work_seconds.labels(**self._labels)
+        self._gauges: dict[int, Any] = {}
+        self._depth_of: dict[int, int] = {}
+        # When the work in progress began; the queue's own figures belong to its loop, and a scrape may come from another thread.
+        self._begun: list[float] = []
+        self._together: list[PrometheusQueue] = metrics.shared.setdefault((PrometheusQueue, controller), [])
+
+    def open(self) -> None:
+        """Let the ages be computed whenever they are scraped, and show a depth from the start."""
+        self._together.append(self)
+        self.depth(0, 0)
+        together = self._together
+        self._metrics.unfinished_seconds.labels(**self._labels).set_function(
+            lambda: sum(sum(one.ages()) for one in tuple(together))
+        )
+        self._metrics.longest_running.labels(**self._labels).set_function(
+            lambda: max((max(one.ages(), default=0.0) for one in tuple(together)), default=0.0)
+        )
+
+    def close(self) -> None:
+        """Take back what this queue adds to depths and ages."""
+        for priority in tuple(self._depth_of):
+            self.depth(priority, 0)
+        if self in self._together:
+            self._together.remove(self)
+
+    def ages(self) -> list[float]:
+        """Return for how long each pass in progress has been running."""
+        now = self._now()
+        return [max(0.0, now - begun) for begun in tuple(self._begun)]
+
+    def added(self) -> None:
+        """Count an entry that became ready."""
+        self._adds.inc()
+
+    def depth(self, priority: int, entries: int) -> None:
+        """Set the depth of one priority; beyond 25 values all others share one label."""
+        self._gauge(priority).inc(entries - self._depth_of.pop(priority, 0))
+        if entries:
+            self._depth_of[priority] = entries
+
+    def _gauge(self, priority: int) -> Any:
+        gauge = self._gauges.get(priority)
+        if gauge is None:
+            known = len(self._gauges) < MAX_PRIORITIES
+            gauge = self._metrics.queue_depth.labels(**self._labels, priority=str(priority) if known else _EXCEEDED)
+            if known:
+                self._gauges[priority] = gauge
+        return gauge
+
+    def waited(self, seconds: float) -> None:
+        """Observe how long an entry was ready before it was handed out; its work begins."""
+        self._waits.observe(seconds)
+        self._begun.append(self._now())
+
+    def worked(self, seconds: float) -> None:
+        """Observe how long a pass took."""
+        self._works.observe(seconds)
+        if self._begun:
+            began = self._now() - seconds
+            self._begun.remove(min(self._begun, key=lambda begun: abs(begun - began)))
+
+    def retried(self) -> None:
+        """Count a delayed add."""
+        self._retries.inc()

@@ -1,0 +1,107 @@
+"""RBAC rules as data, and what a controller needs from what it declares.
+
+Promises: `rules_of` names every right that the runtime itself uses for a controller; what a reconciler reads live or patches
+beyond that is declared with `Controller.needs(...)`. Plurals are those of the kind where it knows them, else guessed as
+apimachinery `meta.UnsafeGuessKindToResource` does; a running manager asks the API server.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from konverge.kinds import Kind
+
+if TYPE_CHECKING:
+    from konverge.runtime.builder import Controller
+
+__all__ = ["Rule", "cluster_role", "merged", "plural_of", "rules_of"]
+
+READ = ("get", "list", "watch")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One RBAC rule: these verbs on these resources of this group ("" is the core group), by name where `names` are given.
+
+    >>> Rule("", ("secrets",), ("get",)).to_dict()
+    {'apiGroups': [''], 'resources': ['secrets'], 'verbs': ['get']}
+    """
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rule as rbac.authorization.k8s.io/v1 writes it."""
+        rule: dict[str, Any] = {
+            "apiGroups": [self.group],
+            "resources": list(self.resources),
+            "verbs": list(self.verbs),
+        }
+        if self.names:
+            rule["resourceNames"] = list(self.names)
+        return rule
+
+
+def plural_of(kind: Kind[Any]) -> str:
+    """Return the kind's plural as it declares it, else the guess that Kubernetes itself makes."""
+    if kind.plural:
+        return kind.plural
+    word = kind.kind.lower()
+    if word.endswith("endpoints"):
+        return word
+    if word.endswith("s"):
+        return word + "es"
+    if word.endswith("y"):
+        return word[:-1] + "ies"
+    return word + "s"
+
+
+def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
+    """Return the rights that the runtime uses on behalf of this controller, and those that it declared."""
+    primary, group = plural_of(controller.kind), controller.kind.group
+    rules = [
+        Rule(group, (primary,), (*READ, "patch") if controller.finalizer_name else READ),
+        Rule(group, (f"{primary}/status",), ("get", "patch")),
+        Rule("events.k8s.io", ("events",), ("create", "patch")),
+    ]
+    if controller.owned:
+        rules.append(Rule(group, (f"{primary}/finalizers",), ("update",)))
+    rules += [
+        Rule(owned.kind.group, (plural_of(owned.kind),), (*READ, "create", "patch", "delete"))
+        for owned in controller.owned
+    ]
+    rules += [Rule(watch.kind.group, (plural_of(watch.kind),), READ) for watch in controller.watched]
+    return merged((*rules, *controller.rules))
+
+
+def merged(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Return the same rights with one rule for each resource, and resources of equal verbs in one rule; sorted."""
+    verbs: dict[tuple[str, str, tuple[str, ...]], set[str]] = defaultdict(set)
+    for rule in rules:
+        for resource in rule.resources:
+            verbs[rule.group, resource, rule.names] |= set(rule.verbs)
+    together: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = defaultdict(list)
+    for (group, resource, names), allowed in verbs.items():
+        together[group, tuple(sorted(allowed)), names].append(resource)
+    return tuple(
+        Rule(group, tuple(sorted(resources)), allowed, names)
+        for (group, allowed, names), resources in sorted(
+            together.items(), key=lambda item: (item[0][0], item[1], item[0])
+        )
+    )
+
+
+def cluster_role(name: str, rules: Iterable[Rule], *, namespace: str = "") -> dict[str, Any]:
+    """Return a ClusterRole, or a Role where a namespace is given."""
+    metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role" if namespace else "ClusterRole",
+        "metadata": metadata,
+        "rules": [rule.to_dict() for rule in merged(rules)],
+    }

@@ -1,0 +1,231 @@
+"""The status of the object in hand: marked during a pass, written once at its end.
+
+Promises (runtime-semantics 2.9, KEP and incident numbers there): one apply holds everything that this controller owns; conditions that
+were not marked keep their value and their own observedGeneration; types that the resource no longer declares are left out, which
+removes them; a retraction is an explicit call. After a raise the marks so far are written, but `status.observedGeneration` stays.
+Where the status is not this controller's alone (two writers, or a kind that it did not declare), only what it owns or said is in the
+apply; of a kind that it did not declare, the observed generation is its own controller's affair. `intent` and `nothing_else` are pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from konverge.clock import rfc3339
+from konverge.conditions import Condition, check_condition, cut_condition, find_condition, marked, truth
+from konverge.errors import ConditionError
+from konverge.fields import decode_fields
+from konverge.model import Model
+
+__all__ = ["Ours", "StatusEditor", "Transition", "nothing_else", "read_conditions", "transitions"]
+
+St_co = TypeVar("St_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """What one of several writers of a status owns: top-level fields and condition types."""
+
+    fields: frozenset[str]
+    conditions: frozenset[str]
+
+    @classmethod
+    def of(cls, owned: bytes | None) -> Ours:
+        """Read it from the FieldsV1 of that writer's status entry; None is nothing."""
+        status = decode_fields(owned).get("f:status", {}) if owned else {}
+        types = (name[2:] for name in status.get("f:conditions", {}) if name.startswith("k:"))
+        return cls(
+            frozenset(name[2:] for name in status if name.startswith("f:")),
+            frozenset(str(msgspec.json.decode(keys).get("type")) for keys in types),
+        )
+
+
+def _wire(draft: Model | dict[str, Any]) -> dict[str, Any]:
+    return draft.wire() if isinstance(draft, Model) else dict(draft)
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One condition whose status changed."""
+
+    before: Condition | None
+    after: Condition
+
+
+def read_conditions(status: Any) -> tuple[Condition, ...]:
+    """Read the conditions of a decoded status, whoever wrote it; what is no condition is left out."""
+    entries = status.get("conditions") if isinstance(status, Mapping) else None
+    if not isinstance(entries, list):
+        return ()
+    return tuple(Condition.lenient(entry) for entry in entries if isinstance(entry, Mapping) and entry.get("type"))
+
+
+def transitions(before: Sequence[Condition], after: Iterable[Condition]) -> list[Transition]:
+    """Return the conditions whose status changed. A condition that appears counts where it is True, or is Ready."""
+    found = []
+    for condition in after:
+        old = find_condition(before, condition.type)
+        if (old is None and (condition.is_true or condition.type == "Ready")) or (
+            old is not None and old.status != condition.status
+        ):
+            found.append(Transition(old, condition))
+    return found
+
+
+def nothing_else(before: Any, after: Any, intent: Any) -> bool:
+    """Tell whether a status that became `after` by applying `intent` to `before` shows nothing that somebody else changed.
+
+    >>> nothing_else({"a": 1}, {"a": 1, "b": 2}, {"b": 2}), nothing_else({"a": 1}, {"a": 9, "b": 2}, {"b": 2})
+    (True, False)
+    """
+    if after == before:
+        return True
+    if isinstance(after, Mapping):
+        old, said = (side if isinstance(side, Mapping) else {} for side in (before, intent))
+        return old.keys() <= after.keys() and all(
+            nothing_else(old.get(name), value, said.get(name)) for name, value in after.items()
+        )
+    if isinstance(after, list):
+        sides = [_by_type(side) for side in (before or [], after, intent or [])]
+        if None not in sides:
+            return nothing_else(*sides)
+    return intent is not None and bool(after == intent)
+
+
+def _by_type(conditions: Any) -> dict[str, Any] | None:
+    if not isinstance(conditions, list) or not all(
+        isinstance(entry, Mapping) and "type" in entry for entry in conditions
+    ):
+        return None
+    return {str(entry["type"]): entry for entry in conditions}
+
+
+class StatusEditor(Generic[St_co]):
+    """What a pass says about its object.
+
+    `draft` is a copy of the status model: set its fields. `mark` sets a condition. Nothing is sent before the end of the pass.
+    """
+
+    def __init__(
+        self,
+        *,
+        previous: Mapping[str, Any],
+        draft: Model | dict[str, Any],
+        generation: int,
+        declared: Sequence[str] | None,
+        now: datetime,
+        strict: bool,
+        ours: Ours | None = None,
+        complain: Callable[[ConditionError], None] | None = None,
+    ) -> None:
+        self._complain = complain
+        self._previous = previous
+        self._draft = draft
+        self._generation = generation
+        self._declared = declared
+        self._now = now
+        self._strict = strict
+        self._ours = ours
+        self._initial = _wire(draft)
+        self._before = read_conditions(previous)
+        kept = self._before if declared is None else tuple(c for c in self._before if c.type in declared)
+        self._conditions = kept
+        self._marked: set[str] = set()
+
+    @property
+    def draft(self) -> St_co:
+        """The status to be written: the status model of a resource of ours, a dict for a kind without a model."""
+        return cast(St_co, self._draft)
+
+    def update(self, status: Model) -> None:
+        """Set the fields that were set in `status`, conditions and the observed generation aside."""
+        for name in status.model_fields_set - {"conditions", "observed_generation"}:
+            setattr(self._draft, name, getattr(status, name))
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """The conditions as they stand now, marks of this pass included."""
+        return self._conditions
+
+    @property
+    def before(self) -> tuple[Condition, ...]:
+        """The conditions as they were stored when the pass began."""
+        return self._before
+
+    @property
+    def previous(self) -> Mapping[str, Any]:
+        """The status as it was stored, as plain data."""
+        return self._previous
+
+    def find(self, type_: str) -> Condition | None:
+        """Return a condition as it stands now."""
+        return find_condition(self._conditions, type_)
+
+    def mark(self, type_: str, status: bool | None, reason: str, message: str = "") -> None:
+        """Set a condition; `status` None is Unknown.
+
+        Stamps the generation in hand, and moves lastTransitionTime only when the status changes. An undeclared type, a malformed
+        reason or a message that is too long raises ConditionError where the manager is strict (in tests); else it is cut and logged.
+        """
+        try:
+            check_condition(type_, reason, message, self._declared)
+        except ConditionError as error:
+            if self._strict:
+                raise
+            if self._complain is not None:
+                self._complain(error)
+            if self._declared is not None and type_ not in self._declared:
+                return
+            reason, message = cut_condition(reason, message)
+        self._conditions = marked(
+            self._conditions,
+            type_,
+            truth(status),
+            reason,
+            message,
+            generation=self._generation,
+            now=self._now,
+        )
+        self._marked.add(type_)
+
+    def retract(self, type_: str) -> None:
+        """Remove a condition from the status."""
+        self._conditions = tuple(condition for condition in self._conditions if condition.type != type_)
+
+    def was_marked(self, type_: str) -> bool:
+        """Tell whether this pass marked the condition."""
+        return type_ in self._marked
+
+    def intent(self, *, failed: bool) -> dict[str, Any]:
+        """Return everything that this controller says about the status, as the apply will hold it.
+
+        After a failed pass the observed generation stays what it was: what was seen is not yet handled.
+        """
+        status = {key: value for key, value in _wire(self._draft).items() if self._speaks_of(key, value)}
+        conditions = [self._stamped(condition).wire() for condition in self._conditions if self._judges(condition.type)]
+        if conditions:
+            status["conditions"] = conditions
+        observed = self._previous.get("observedGeneration") if failed else self._generation
+        if self._declared is not None and isinstance(observed, int):
+            status["observedGeneration"] = observed
+        return status
+
+    def _speaks_of(self, name: str, value: Any) -> bool:
+        """Tell whether a field is part of what this controller says: where several write one status, only what it set or owns."""
+        if value is None or name == "conditions" or (name == "observedGeneration" and self._declared is not None):
+            return False
+        return self._ours is None or name in self._ours.fields or self._initial.get(name) != value
+
+    def _judges(self, type_: str) -> bool:
+        return self._ours is None or type_ in self._ours.conditions or type_ in self._marked
+
+    def _stamped(self, condition: Condition) -> Condition:
+        """Return a condition that the API accepts: one that somebody stored without a time gets one."""
+        if condition.last_transition_time is not None:
+            return condition
+        return condition.model_copy(update={"last_transition_time": rfc3339(self._now)})

@@ -1,0 +1,54 @@
+"""What the event loop is busy with: every task, and where it waits. For `/debug/tasks`.
+
+Does not promise: a task's local variables are never shown, only places in code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+__all__ = ["tasks_of"]
+
+_FRAMES = 6
+
+
+def _place(frame: Any) -> str:
+    code = frame.f_code
+    return f"{code.co_qualname if hasattr(code, 'co_qualname') else code.co_name} ({code.co_filename}:{frame.f_lineno})"
+
+
+def tasks_of(loop: asyncio.AbstractEventLoop) -> list[dict[str, Any]]:
+    """Return the tasks of a loop by name, each with the innermost frames where it waits, outermost first.
+
+    Call it on the loop itself.
+    """
+    found = []
+    for task in asyncio.all_tasks(loop):
+        coroutine = task.get_coro()
+        entry: dict[str, Any] = {
+            "name": task.get_name(),
+            "coroutine": getattr(coroutine, "__qualname__", type(coroutine).__name__),
+            "stack": [_place(frame) for frame in _awaits(coroutine)[-_FRAMES:]],
+        }
+        if task.cancelling():
+            entry["cancelling"] = True
+        found.append(entry)
+    return sorted(found, key=lambda entry: str(entry["name"]))
+
+
+def _awaits(coroutine: Any) -> list[Any]:
+    """Follow what a coroutine awaits, and what that awaits in turn. `Task.get_stack` shows only the first."""
+    frames: list[Any] = []
+    here = coroutine
+    while here is not None and len(frames) < 100:
+        frame = next(
+            (getattr(here, name, None) for name in ("cr_frame", "gi_frame", "ag_frame") if hasattr(here, name)), None
+        )
+        if frame is None:
+            break
+        frames.append(frame)
+        here = next(
+            (getattr(here, name) for name in ("cr_await", "gi_yieldfrom", "ag_await") if hasattr(here, name)), None
+        )
+    return frames

@@ -1,0 +1,114 @@
+"""Label and field selectors, as the API server understands them.
+
+Promises: `LabelSelector.parse` accepts the grammar of `metav1.LabelSelector` strings (`a=b`, `a==b`, `a!=b`, `a`, `!a`,
+`a in (x,y)`, `a notin (x,y)`, joined by commas) and `matches` decides like the server does; the source of the rules is
+k8s.io/apimachinery `pkg/labels/selector.go`. Field selectors know `=`, `==` and `!=`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["FieldSelector", "LabelSelector", "Requirement"]
+
+Operator = Literal["exists", "absent", "in", "notin"]
+
+_SET = re.compile(r"^(?P<key>[^\s!=,()]+)\s+(?P<op>in|notin)\s*\((?P<values>[^()]*)\)$")
+_EQUALITY = re.compile(r"^(?P<key>[^\s!=,()]+)\s*(?P<op>==|=|!=)\s*(?P<value>[^\s!=,()]*)$")
+_EXISTENCE = re.compile(r"^(?P<not>!?)\s*(?P<key>[^\s!=,()]+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One clause of a label selector; all clauses must hold."""
+
+    key: str
+    operator: Operator
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether these labels satisfy the clause; a missing key satisfies `notin`."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "exists":
+                return value is not None
+            case "absent":
+                return value is None
+            case "in":
+                return value is not None and value in self.values
+            case "notin":
+                return value is None or value not in self.values
+
+
+def _split(text: str) -> list[str]:
+    parts, depth, current = [], 0, ""
+    for character in text:
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            parts.append(current)
+            current = ""
+        else:
+            current += character
+    return [part.strip() for part in (*parts, current) if part.strip()]
+
+
+def _requirement(clause: str) -> Requirement:
+    if found := _SET.match(clause):
+        values = frozenset(value.strip() for value in found["values"].split(","))
+        return Requirement(found["key"], "in" if found["op"] == "in" else "notin", values)
+    if found := _EQUALITY.match(clause):
+        return Requirement(found["key"], "notin" if found["op"] == "!=" else "in", frozenset({found["value"]}))
+    if found := _EXISTENCE.match(clause):
+        return Requirement(found["key"], "absent" if found["not"] else "exists")
+    raise ValueError(
+        f"{clause!r} is no clause of a label selector; write key=value, key!=value, key in (a,b), key or !key"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """A parsed label selector.
+
+    >>> LabelSelector.parse("app=shop,tier notin (test)").matches({"app": "shop"})
+    True
+    """
+
+    text: str
+    requirements: tuple[Requirement, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> LabelSelector:
+        """Parse a selector; raises ValueError that quotes the clause it could not read."""
+        return cls(text, tuple(_requirement(clause) for clause in _split(text)))
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Tell whether all clauses hold for these labels."""
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSelector:
+    """A parsed field selector: `path=value` and `path!=value` clauses joined by commas."""
+
+    text: str
+    clauses: tuple[tuple[str, bool, str], ...]
+
+    @classmethod
+    def parse(cls, text: str) -> FieldSelector:
+        """Parse a selector; raises ValueError that quotes the clause it could not read."""
+        clauses = []
+        for clause in (part.strip() for part in text.split(",")):
+            if not clause:
+                continue
+            found = re.match(r"^(?P<path>[^=!]+?)\s*(?P<op>==|=|!=)\s*(?P<value>.*)$", clause)
+            if found is None:
+                raise ValueError(f"{clause!r} is no clause of a field selector; write path=value or path!=value")
+            clauses.append((found["path"], found["op"] != "!=", found["value"]))
+        return cls(text, tuple(clauses))
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        """Tell whether all clauses hold for these values by path; a missing path reads as the empty text."""
+        return all((fields.get(path, "") == value) is equal for path, equal, value in self.clauses)

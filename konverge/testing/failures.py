@@ -1,0 +1,32 @@
+"""What the test kit raises.
+
+    KonvergeError
+    └── ControlPlaneError           a program of the control plane failed; the words end with the last lines of its log
+        ├── BinariesMissing         no etcd and kube-apiserver on this machine; the words say how to get them
+        ├── InstallFailed           a download or a build did not succeed
+        └── NoAnswer                the API server does not listen, or not yet
+
+These stand apart from `konverge.errors`, because nothing outside the test kit raises or catches them.
+"""
+
+from __future__ import annotations
+
+from konverge.errors import KonvergeError
+
+__all__ = ["BinariesMissing", "ControlPlaneError", "InstallFailed", "NoAnswer"]
+
+
+class ControlPlaneError(KonvergeError):
+    """A control plane did not start, did not answer or lost one of its programs."""
+
+
+class BinariesMissing(ControlPlaneError):
+    """No etcd and kube-apiserver were found; the message is one line that names the places and the remedy."""
+
+
+class InstallFailed(ControlPlaneError):
+    """A download or a build did not succeed; what was finished before stays and is not done again."""
+
+
+class NoAnswer(ControlPlaneError):
+    """The API server did not answer: it does not listen, or not yet."""

@@ -1,0 +1,195 @@
+"""What the Flux stand-in works with: the world below Flux, what a controller may see, and what one reconcile does.
+
+A reconcile of the stand-in is a generator of effects: each is one write to the API server, in the order in which the real controllers
+were recorded writing (tests/recordings/flux). So the same code runs against a dict in a unit test and against a real API server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Protocol, TypeAlias
+
+from konverge.clock import rfc3339
+
+__all__ = [
+    "FINALIZER",
+    "Conditions",
+    "Delete",
+    "Effect",
+    "Effects",
+    "Finalizer",
+    "Object_",
+    "Put",
+    "Retry",
+    "Status",
+    "View",
+    "World",
+    "digest",
+]
+
+Object_: TypeAlias = dict[str, Any]
+"""An object as plain JSON data."""
+
+FINALIZER: Final = "finalizers.fluxcd.io"
+"""Holds HelmReleases and sources until Flux has let go of them."""
+
+_FIRST = ("Reconciling", "Stalled", "Ready", "FetchFailed", "ArtifactOutdated")
+
+
+@dataclass(slots=True)
+class World:
+    """What lies below Flux: repositories, charts, and how Helm's actions on the cluster end. Change it while Flux runs.
+
+    >>> World(refused={"1.2.0": "Service is invalid"}).trouble("1.2.0")
+    'Service is invalid'
+    """
+
+    versions: set[str] | None = None
+    """Chart versions that exist; None: every one."""
+    unreachable: set[str] = field(default_factory=set)
+    """URLs that nobody answers, with everything below them."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """Chart versions that the API server refuses, with its text."""
+    slow: set[str] = field(default_factory=set)
+    """Chart versions whose workloads never become ready."""
+    failing_tests: set[str] = field(default_factory=set)
+    """Chart versions whose `helm test` fails."""
+    stuck: dict[str, str] = field(default_factory=dict)
+    """Releases (`namespace/name`) that cannot be uninstalled, with Helm's text."""
+    drifted: set[str] = field(default_factory=set)
+    """Releases (`namespace/name`) whose objects somebody changed by hand."""
+    installed: dict[str, str] = field(default_factory=dict)
+    """What runs: the chart version of each release (`namespace/name`). Written by Flux."""
+
+    def trouble(self, version: str) -> str:
+        """Return how an install or upgrade to this version fails, "" where it does not."""
+        if version in self.refused:
+            return self.refused[version]
+        if version in self.slow:
+            return "context deadline exceeded: timeout waiting for: [Deployment status: 'InProgress']"
+        return ""
+
+    def exists(self, version: str) -> bool:
+        """Tell whether a chart of this version can be had."""
+        return self.versions is None or version in self.versions
+
+    def answers(self, url: str) -> bool:
+        """Tell whether anybody answers at this URL."""
+        return not any(url == dead or url.startswith(f"{dead.rstrip('/')}/") for dead in self.unreachable)
+
+
+class View(Protocol):
+    """What a controller sees: the newest stored objects."""
+
+    def find(self, kind: str, namespace: str, name: str) -> Object_ | None:
+        """Return an object, None where there is none."""
+
+    def now(self) -> datetime:
+        """Return the present moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Write the status of the object in hand."""
+
+    status: Object_
+
+
+@dataclass(frozen=True, slots=True)
+class Finalizer:
+    """Add (or remove) Flux's finalizer on the object in hand."""
+
+    present: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Create another object, or give it this spec."""
+
+    object: Object_
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete another object."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """End the reconcile; look again after so many seconds."""
+
+    seconds: float
+
+
+Effect: TypeAlias = Status | Finalizer | Put | Delete | Retry
+Effects: TypeAlias = Iterator[Effect]
+
+
+class Conditions:
+    """The conditions of a status under work, as fluxcd/pkg sets them.
+
+    lastTransitionTime moves with status, reason and message alike; what is wrong is stored first. Reconciling
+    and Stalled exclude each other.
+    """
+
+    def __init__(self, status: Object_, generation: int, now: datetime) -> None:
+        self._status = status
+        self._generation = generation
+        self._now = now
+        self._entries = {entry["type"]: entry for entry in status.get("conditions", ())}
+
+    def set(self, type_: str, status: str, reason: str, message: str = "") -> None:
+        """Set one condition."""
+        before = self._entries.get(type_, {})
+        same = (before.get("status"), before.get("reason"), before.get("message")) == (status, reason, message)
+        self._entries[type_] = {
+            "type": type_,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "observedGeneration": self._generation,
+            "lastTransitionTime": before["lastTransitionTime"] if same else rfc3339(self._now),
+        }
+        if status == "True" and type_ in ("Reconciling", "Stalled"):
+            self._entries.pop("Stalled" if type_ == "Reconciling" else "Reconciling", None)
+        self._store()
+
+    def stamp(self, type_: str) -> None:
+        """Say of a condition that it holds for the present generation too."""
+        if type_ in self._entries:
+            self._entries[type_] = {**self._entries[type_], "observedGeneration": self._generation}
+            self._store()
+
+    def drop(self, *types: str) -> None:
+        """Remove conditions."""
+        for type_ in types:
+            self._entries.pop(type_, None)
+        self._store()
+
+    def find(self, type_: str) -> Object_ | None:
+        """Return a condition."""
+        return self._entries.get(type_)
+
+    def is_(self, type_: str, status: str) -> bool:
+        """Tell whether a condition has this status."""
+        return bool(self._entries.get(type_, {}).get("status") == status)
+
+    def _store(self) -> None:
+        def place(entry: Mapping[str, Any]) -> tuple[int, str]:
+            return (_FIRST.index(entry["type"]) if entry["type"] in _FIRST else len(_FIRST), entry["type"])
+
+        self._status["conditions"] = sorted(self._entries.values(), key=place)
+
+
+def digest(value: Any) -> str:
+    """Return `sha256:<hex>` of plain data or of a text."""
+    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

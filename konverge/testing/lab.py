@@ -1,0 +1,224 @@
+"""One environment for a test of a reconciler: a namespace, a running manager, and words for what the test expects.
+
+    async def test_a_backup_waits_for_its_secret(lab: Lab) -> None:
+        await lab.start(build)
+        await lab.create(Backup.new("nightly", spec=BackupSpec(schedule="0 3 * * *")))
+        backup = await lab.until(Backup, "nightly", kv.is_false("Ready"))
+
+Promises: the manager watches the lab's own namespace alone, is strict about conditions, and is drained and stopped at the end. The CRDs of
+the resources that a `build` names are installed and established before it starts. `until` waits on state, never on time alone; where it
+fails it says what was awaited, how the object stood, its last passes with their reasons, and the last writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from konverge.client import Client, ClientConfig
+from konverge.crds import crd
+from konverge.errors import AlreadyExists, NotFound, NotServed
+from konverge.keys import Key
+from konverge.kinds import Kind, Resource, kind, kind_of
+from konverge.metrics import Metrics
+from konverge.runtime import Controller, Manager, ManagerSettings
+
+__all__ = ["Lab", "Unmet", "install_crds"]
+
+R = TypeVar("R", bound=Resource)
+
+CRD = kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False, plural="customresourcedefinitions")
+_POLL = 0.02
+
+
+class Unmet(AssertionError):
+    """What `until` waited for did not come; the message is the story."""
+
+
+async def install_crds(client: Client, manifests: list[dict[str, Any]], *, timeout: float = 30.0) -> None:
+    """Apply CRDs and wait until each is established and served."""
+    for manifest in manifests:
+        await client.apply(CRD, manifest, force=True)
+    async with asyncio.timeout(timeout):
+        for manifest in manifests:
+            await _established(client, manifest)
+
+
+async def _established(client: Client, manifest: dict[str, Any]) -> None:
+    name, spec = manifest["metadata"]["name"], manifest["spec"]
+    while True:
+        condition = (await client.get(CRD, name)).find_condition("Established")
+        if condition is not None and condition.is_true:
+            break
+        await asyncio.sleep(_POLL)
+    served = next(version["name"] for version in spec["versions"] if version["served"])
+    resource = kind(f"{spec['group']}/{served}", spec["names"]["kind"])
+    while True:
+        try:
+            client.forget_discovery()
+            await client.resource(resource)
+            return
+        except NotServed:
+            await asyncio.sleep(_POLL)
+
+
+class Lab:
+    """A test's namespace on a real API server, and the manager under test. Made by the fixture `lab`."""
+
+    def __init__(self, client: Client, config: ClientConfig, namespace: str) -> None:
+        self.client = client
+        self.config = config
+        self.namespace = namespace
+        self.metrics = Metrics()
+        self._managers: list[Manager] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind_: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for manager in reversed(self._managers):
+            await manager.stop()
+
+    @property
+    def manager(self) -> Manager:
+        """The manager that was started last."""
+        if not self._managers:
+            raise LookupError("no manager was started; begin with await lab.start(build)")
+        return self._managers[-1]
+
+    async def start(
+        self,
+        build: Callable[[Manager], None],
+        *,
+        name: str = "lab",
+        config: ClientConfig | None = None,
+        settings: ManagerSettings | None = None,
+        wait: bool = True,
+        crds: bool = True,
+    ) -> Manager:
+        """Run a manager with these controllers in the lab's namespace; returns when it is ready (unless not `wait`)."""
+        chosen = settings or ManagerSettings(namespace=self.namespace, strict=True)
+        metrics = self.metrics if not self._managers else Metrics()
+        manager = Manager(name, config or self.config, metrics=metrics, settings=chosen)
+        build(manager)
+        if crds:
+            await install_crds(self.client, [crd(model) for model in _models(manager.controllers)])
+        self._managers.append(manager)
+        await manager.start()
+        if wait:
+            await manager.wait_ready(timeout=30)
+        return manager
+
+    async def stop(self) -> None:
+        """Stop the manager that was started last; another may be started after it."""
+        await self._managers.pop().stop()
+
+    def _placed(self, object_: R) -> R:
+        if object_.namespace:
+            return object_
+        what: Kind[R] = kind_of(object_)
+        data = object_.to_dict()
+        data["metadata"]["namespace"] = self.namespace
+        return what.decode(data)
+
+    async def create(self, object_: R) -> R:
+        """Create an object, in the lab's namespace unless it names one; returns it as stored."""
+        info = await self.client.resource(kind_of(object_))
+        return await self.client.create(self._placed(object_) if info.namespaced else object_)
+
+    async def get(self, what: Kind[R] | type[R], name: str, namespace: str | None = None) -> R:
+        """Read an object live; raises NotFound."""
+        return await self.client.get(what, name, self.namespace if namespace is None else namespace)
+
+    async def find(self, what: Kind[R] | type[R], name: str) -> R | None:
+        """Read an object live, None where there is none."""
+        try:
+            return await self.get(what, name)
+        except NotFound:
+            return None
+
+    async def patch(self, what: Kind[R] | type[R], name: str, patch: dict[str, Any], *, subresource: str = "") -> R:
+        """Merge-patch an object, as a person with `kubectl edit` would."""
+        return await self.client.patch(what, name, self.namespace, patch=patch, style="merge", subresource=subresource)
+
+    async def delete(self, what: Kind[Any] | type[Any], name: str) -> None:
+        """Delete an object; harmless where it is gone."""
+        await self.client.delete(what, name, self.namespace)
+
+    async def namespace_also(self, name: str) -> str:
+        """Make sure that another namespace exists."""
+        try:
+            await self.client.create(kind("v1", "Namespace", namespaced=False).new(name))
+        except AlreadyExists:
+            pass
+        return name
+
+    async def until(self, what: Kind[R] | type[R], name: str, test: Callable[[R], bool], *, timeout: float = 20.0) -> R:
+        """Wait until an object exists and passes a test; returns it. Raises Unmet with the story."""
+        last: R | None = None
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    last = await self.find(what, name)
+                    if last is not None and test(last):
+                        return last
+                    await asyncio.sleep(_POLL)
+        except TimeoutError:
+            raise Unmet(self._story(kind_of(what), name, test, last, timeout)) from None
+
+    async def until_gone(self, what: Kind[Any] | type[Any], name: str, *, timeout: float = 20.0) -> None:
+        """Wait until an object is really gone. Raises Unmet with the story."""
+        last: Any = None
+        try:
+            async with asyncio.timeout(timeout):
+                while (last := await self.find(what, name)) is not None:
+                    await asyncio.sleep(_POLL)
+        except TimeoutError:
+            raise Unmet(self._story(kind_of(what), name, "to be gone", last, timeout)) from None
+
+    async def settled(self, *, quiet: float = 0.3, timeout: float = 20.0) -> None:
+        """Wait until no controller has had anything to do for `quiet` seconds."""
+        loop = asyncio.get_running_loop()
+        since, seen = loop.time(), -1
+        async with asyncio.timeout(timeout):
+            while loop.time() - since < quiet:
+                queues = [self.manager.runner(spec.name).queue.statistics() for spec in self.manager.controllers]
+                busy = any(queue.ready or queue.held or queue.working for queue in queues)
+                adds = sum(queue.adds for queue in queues)
+                if busy or adds != seen:
+                    since, seen = loop.time(), adds
+                await asyncio.sleep(_POLL)
+
+    def _story(self, what: Kind[Any], name: str, test: Any, last: Resource | None, timeout: float) -> str:
+        awaited = test if isinstance(test, str) else getattr(test, "__qualname__", repr(test))
+        lines = [f"{what.kind} {self.namespace}/{name}: waited {timeout:g} s for {awaited}"]
+        if last is None:
+            lines.append("  it does not exist")
+        else:
+            lines.append(f"  generation {last.metadata.generation}, version {last.metadata.resource_version}")
+            lines += [
+                f"  {c.type}={c.status} {c.reason}: {c.message} (generation {c.observed_generation})"
+                for c in getattr(last, "conditions", ())
+            ]
+        for manager in self._managers:
+            lines.append(f"  manager {manager.name}: {manager.report()}")
+            for spec in manager.controllers:
+                key = Key("", spec.kind, self.namespace, name)
+                history = manager.runner(spec.name).history
+                passes = history.of(key) if spec.kind == what else history.recent()[-3:]
+                lines += [
+                    f"  {spec.name} {record.key}: {record.outcome} {record.error} because of {', '.join(record.reasons)}; "
+                    f"wrote {', '.join(record.writes) or 'nothing'}; next {record.next_run}"
+                    for record in passes
+                ]
+        return "\n".join(lines)
+
+
+def _models(controllers: tuple[Controller[Any], ...]) -> list[type[Any]]:
+    return [
+        spec.model for spec in controllers if spec.model is not None and hasattr(spec.model, "__konverge_declaration__")
+    ]

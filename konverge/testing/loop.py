@@ -1,0 +1,103 @@
+"""An event loop whose time jumps when nothing is ready.
+
+Promises: code that sleeps, sets timeouts or asks `loop.time()` runs unchanged, and a test that covers hours ends in
+milliseconds. `loop.time()` starts at 0 and moves only when every task waits for time: then it jumps to the next timer.
+`konverge.clock.wall_clock()` moves along, from 2030-01-01T00:00:00Z. Work in threads counts as busy: while a call made
+through `run_in_executor` (so also `asyncio.to_thread`) is open, time stands still.
+
+Does not promise: sockets to the outside. Data in flight over a real connection is not seen as work, so time may jump past a
+deadline while bytes travel; use it with in-process transports only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Callable
+from concurrent.futures import Executor
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar, TypeVarTuple, Unpack
+
+__all__ = ["EPOCH", "Deadlock", "VirtualTimeLoop"]
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
+"""The wall time at which every virtual loop starts."""
+
+_IDLE_SECONDS = 1.0
+
+
+class Deadlock(RuntimeError):
+    """Every task waits for something that can no longer happen: no timer, no thread, no socket is left to wake one."""
+
+
+class _JumpingSelector(selectors.DefaultSelector):
+    """Polls the real selector; where nothing is ready, tells the loop to jump instead of waiting."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.jump: Callable[[float], None] = lambda _seconds: None
+        self.busy: Callable[[], bool] = lambda: False
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if ready or (timeout is not None and timeout <= 0):
+            return ready
+        if self.busy():
+            return super().select(0.05 if timeout is None else min(timeout, 0.05))
+        if timeout is None:
+            ready = super().select(_IDLE_SECONDS)
+            if not ready:
+                raise Deadlock("every task waits and no timer is set: nothing can wake this loop again")
+            return ready
+        self.jump(timeout)
+        return []
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """An asyncio loop with virtual time; see the module."""
+
+    def __init__(self) -> None:
+        selector = _JumpingSelector()
+        self._now = 0.0
+        self._threads = 0
+        super().__init__(selector)
+        selector.jump = self.advance
+        selector.busy = lambda: self._threads > 0
+
+    def time(self) -> float:
+        """Return the virtual monotonic time in seconds."""
+        return self._now
+
+    def wall_time(self) -> datetime:
+        """Return the virtual wall time."""
+        return EPOCH + timedelta(seconds=self._now)
+
+    def advance(self, seconds: float) -> None:
+        """Move time forward; timers that became due run at the next turn of the loop."""
+        if seconds < 0:
+            raise ValueError("time does not run backwards")
+        self._now += seconds
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """Run a function in a thread; virtual time stands still until it returns."""
+        self._threads += 1
+        future: asyncio.Future[T] = super().run_in_executor(executor, func, *args)
+
+        def ended(_: asyncio.Future[Any]) -> None:
+            self._threads -= 1
+
+        future.add_done_callback(ended)
+        return future
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ARG002  # Python 3.11 has none
+        """Wait for the threads; the wait counts as work, so that its limit is not jumped to (Python 3.12 and newer set one)."""
+        self._threads += 1
+        try:
+            await super().shutdown_default_executor()
+        finally:
+            self._threads -= 1

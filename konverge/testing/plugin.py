@@ -1,0 +1,155 @@
+"""The pytest plugin: fixtures on a real control plane, and what happens where there is none.
+
+Promises
+- Nothing happens in a test run that uses none of it: importing this file imports pytest only.
+- `control_plane` is one plane for the whole session (one per worker under xdist), started when the first test asks for it,
+  usable from any event loop. It runs kube-controller-manager too where that program is on the machine, so that owners'
+  children are collected and namespaces go away. A test that needs another configuration, or breaks the plane, enters a
+  `ControlPlane` of its own.
+- Tests that are marked `control_plane`, or ask for a fixture of the plane, are skipped with one line of reason where etcd
+  and kube-apiserver are not on the machine; the end of the run says how many. With `KONVERGE_REQUIRE_CONTROL_PLANE=1` they
+  fail instead.
+- `KONVERGE_NO_CONTROL_PLANE=1` makes a run behave as if the programs were not there.
+
+Fixtures: `control_plane`, `admin_kubeconfig`, `namespace`; where pytest-asyncio is loaded, also `admin` and `client_for`
+(`konverge.testing.clients`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+if TYPE_CHECKING:
+    from konverge.testing.binaries import Binaries
+    from konverge.testing.control_plane import ControlPlane
+
+__all__ = ["DECLINE_VARIABLE", "REQUIRE_VARIABLE", "admin_kubeconfig", "control_plane", "namespace"]
+
+REQUIRE_VARIABLE = "KONVERGE_REQUIRE_CONTROL_PLANE"
+DECLINE_VARIABLE = "KONVERGE_NO_CONTROL_PLANE"
+_MARKER = "control_plane"
+_MISSING = pytest.StashKey[str]()
+_FOUND = pytest.StashKey[str]()
+_SUMMARY = "no control plane: "
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "control_plane: needs a real kube-apiserver and etcd; skipped where there are none"
+    )
+    if config.pluginmanager.hasplugin("asyncio"):
+        from konverge.testing import clients
+
+        config.pluginmanager.register(clients, "konverge-clients")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Look for the programs once, and only where a collected test needs them."""
+    needing = [item for item in items if _needs_control_plane(item)]
+    if not needing:
+        return
+    found = _look()
+    if not isinstance(found, str):
+        config.stash[_FOUND] = found.describe()
+        return
+    config.stash[_MISSING] = found
+    if not _required():
+        skip = pytest.mark.skip(reason=found)
+        for item in needing:
+            item.add_marker(skip)
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    """Say once which control plane the tests will run on."""
+    found = config.stash.get(_FOUND, "")
+    return [found] if found else []
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail, in a run that requires a control plane, what would be skipped elsewhere."""
+    missing = item.config.stash.get(_MISSING, "")
+    if missing and _required() and _needs_control_plane(item):
+        _give_up(missing)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many tests were skipped because there is no control plane."""
+    reports = terminalreporter.stats.get("skipped", [])
+    reasons = [report.longrepr[2] for report in reports if isinstance(report.longrepr, tuple)]
+    ours = [reason for reason in reasons if _SUMMARY in reason]
+    if ours:
+        line = f"{len(ours)} skipped for want of a control plane: {ours[0].partition(_SUMMARY)[2]}"
+        terminalreporter.write_line(line, yellow=True)
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[ControlPlane]:
+    """A control plane for the whole session, with controllers where kube-controller-manager is on the machine."""
+    from konverge.testing.config import ControlPlaneConfig
+    from konverge.testing.control_plane import ControlPlane
+
+    found = _look()
+    if isinstance(found, str):
+        _give_up(found)
+    controllers = found.kube_controller_manager is not None
+    with ControlPlane(ControlPlaneConfig(controllers=controllers, binaries=found)) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def admin_kubeconfig(control_plane: ControlPlane) -> Path:
+    """The administrator's kubeconfig of the session's control plane."""
+    return control_plane.kubeconfig
+
+
+@pytest.fixture(scope="session")
+def _namespace_numbers() -> Iterator[int]:
+    return count(1)
+
+
+@pytest.fixture
+def namespace(
+    request: pytest.FixtureRequest, control_plane: ControlPlane, _namespace_numbers: Iterator[int]
+) -> Iterator[str]:
+    """The name of a fresh namespace; its removal is asked for at the end of the test and not waited for."""
+    slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower())[:40].strip("-")
+    name = f"{slug}-{next(_namespace_numbers)}"
+    control_plane.blocking.api.create_namespace(name)
+    yield name
+    control_plane.blocking.api.delete_namespace(name)
+
+
+def _needs_control_plane(item: pytest.Item) -> bool:
+    return item.get_closest_marker(_MARKER) is not None
+
+
+def _required() -> bool:
+    return os.environ.get(REQUIRE_VARIABLE, "") not in ("", "0")
+
+
+def _give_up(missing: str) -> NoReturn:
+    """End a test that has no control plane: a failure where one is required, else a skip."""
+    if _required():
+        pytest.fail(f"{missing} ({REQUIRE_VARIABLE} is set)", pytrace=False)
+    pytest.skip(missing)
+
+
+def _look() -> Binaries | str:
+    """Return the programs, or the one line that says why there are none."""
+    if os.environ.get(DECLINE_VARIABLE, "") not in ("", "0"):
+        return f"{_SUMMARY}{DECLINE_VARIABLE} is set"
+    from konverge.testing.binaries import find_binaries
+    from konverge.testing.failures import BinariesMissing
+
+    try:
+        return find_binaries(os.environ)
+    except BinariesMissing as error:
+        return str(error)

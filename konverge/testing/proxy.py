@@ -1,0 +1,251 @@
+"""A proxy between a program and its API server: it counts writes, lets a test end the program at any of them, and can refuse or cut.
+
+    async with FaultProxy(plane.url, plane.ca_file) as proxy:
+        proxy.kubeconfig(path, token)                              # what the program is given
+        struck = proxy.at_write(3, "after", program.kill)          # the third write is stored, its answer never arrives
+        await struck.wait()
+
+Promises: requests are forwarded as they are, streams included, with the caller's own Authorization header, so rights stay the caller's.
+What breaks above breaks below: where the server cuts a stream or refuses a connection, so does the proxy. A write is every POST, PUT,
+PATCH or DELETE that changes objects (see `is_write`). "before" a write means that the server never sees it; "after" means that the server
+has answered, and the caller never learns what. In both moments the caller's connection is dropped without a byte.
+
+Does not promise: client certificates (give the program a token), upgrades (exec, attach, port-forward). For faults below HTTP see
+`konverge.testing.wire`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NoReturn, Self, TypeAlias
+
+import aiohttp
+import yaml
+from aiohttp import web
+from yarl import URL
+
+__all__ = ["Call", "FaultProxy", "Interruption", "Moment", "is_write"]
+
+Moment: TypeAlias = Literal["before", "after"]
+
+_WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_NO_DECISION = frozenset({"events", "leases"})
+_QUESTIONS = ("accessreviews", "rulesreviews", "tokenreviews")
+_HOP = frozenset(
+    {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "host", "content-length"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request, as rules look at it: `path` is without the query."""
+
+    method: str
+    path: str
+    query: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def watches(self) -> bool:
+        """Whether it is a watch."""
+        return self.method == "GET" and self.query.get("watch") in ("1", "true")
+
+    @property
+    def resource(self) -> str:
+        """The plural of the resource that it is about; "" where it is about none.
+
+        >>> Call("GET", "/apis/apps/v1/namespaces/web/deployments/shop/status").resource, Call("GET", "/api/v1/namespaces/web").resource
+        ('deployments', 'namespaces')
+        """
+        head, *rest = self.path.strip("/").split("/")
+        rest = rest[{"api": 1, "apis": 2}.get(head, len(rest)) :]
+        if len(rest) > 2 and rest[0] == "namespaces":
+            rest = rest[2:]
+        return rest[0] if rest else ""
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+def is_write(call: Call) -> bool:
+    """Tell whether a request changes what a reconciler decides about: no review, token or dry run, no Event, no Lease.
+
+    >>> is_write(Call("PATCH", "/api/v1/namespaces/web/secrets/target")), is_write(Call("POST", "/api/v1/namespaces/web/events"))
+    (True, False)
+    """
+    if call.method not in _WRITES or "dryRun" in call.query:
+        return False
+    about = call.resource
+    return about not in _NO_DECISION and not about.endswith(_QUESTIONS) and not call.path.endswith("/token")
+
+
+@dataclass(frozen=True, slots=True)
+class Interruption:
+    """What to do at one write: `act` is called at that moment; then the caller's connection is dropped, and `struck` is set."""
+
+    write: int
+    moment: Moment
+    act: Callable[[], None]
+    struck: asyncio.Event
+
+
+class _Dropped(Exception):
+    """The caller's connection was dropped; there is nobody to answer."""
+
+
+class FaultProxy:
+    """A plain-HTTP listener on loopback in front of an API server; `async with` starts and stops it.
+
+    `writes` holds what was asked since the proxy started, or since `at_write` was called last, one line for each write.
+    """
+
+    def __init__(self, upstream: str, ca_file: Path) -> None:
+        self._upstream = upstream.rstrip("/")
+        self._tls = ssl.create_default_context(cafile=str(ca_file))
+        self._interruption: Interruption | None = None
+        self._refuses: Callable[[Call], bool] | None = None
+        self._open: list[tuple[web.Request, Call]] = []
+        self._stack = contextlib.AsyncExitStack()
+        self.writes: list[str] = []
+        self.url = ""
+
+    async def __aenter__(self) -> Self:
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=5)
+        connector = aiohttp.TCPConnector(ssl=self._tls, limit=0)
+        self._session = await self._stack.enter_async_context(
+            aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False)
+        )
+        app = web.Application(client_max_size=64 * 2**20)
+        app.router.add_route("*", "/{path:.*}", self._serve)
+        runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.2)
+        await runner.setup()
+        self._stack.push_async_callback(runner.cleanup)
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        self.url = f"http://{host}:{port}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    # --- faults -----------------------------------------------------------------------------------------------------------------
+
+    def at_write(self, number: int, moment: Moment, act: Callable[[], None]) -> asyncio.Event:
+        """Arm one interruption; `number` counts from 1 and from now on. Returns the event that tells when it has struck."""
+        self.writes.clear()
+        self._interruption = Interruption(number, moment, act, asyncio.Event())
+        return self._interruption.struck
+
+    def disarm(self) -> None:
+        """Forward everything from now on."""
+        self._interruption = None
+        self._refuses = None
+
+    def refuse(self, rule: Callable[[Call], bool]) -> None:
+        """Drop the connection of every request for which the rule holds, until `disarm`."""
+        self._refuses = rule
+
+    def cut(self, rule: Callable[[Call], bool]) -> int:
+        """Drop the connections of requests that are under way and for which the rule holds; returns how many."""
+        chosen = [request for request, call in self._open if rule(call)]
+        for request in chosen:
+            _abort(request)
+        return len(chosen)
+
+    def under_way(self, rule: Callable[[Call], bool]) -> int:
+        """Return how many requests are under way for which the rule holds."""
+        return sum(1 for _, call in self._open if rule(call))
+
+    # --- who comes through ------------------------------------------------------------------------------------------------------
+
+    def kubeconfig(self, path: Path, token: str, *, namespace: str = "default") -> Path:
+        """Write a kubeconfig that goes through this proxy with a bearer token; returns its path."""
+        data = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "proxy", "cluster": {"server": self.url}}],
+            "users": [{"name": "caller", "user": {"token": token}}],
+            "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "caller", "namespace": namespace}}],
+            "current-context": "proxy",
+        }
+        path.touch(mode=0o600)
+        path.write_text(yaml.safe_dump(data))
+        return path
+
+    # --- forwarding -------------------------------------------------------------------------------------------------------------
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        call = Call(request.method, request.path, dict(request.query))
+        body = await request.read()
+        entry = (request, call)
+        self._open.append(entry)
+        try:
+            if self._refuses is not None and self._refuses(call):
+                _drop(request)
+            return await self._pass(request, body, self._due(call))
+        except (_Dropped, aiohttp.ClientError, OSError):
+            # The caller sees what happened here, or above: a connection that ends without an answer.
+            _abort(request)
+            raise asyncio.CancelledError from None
+        finally:
+            self._open = [one for one in self._open if one is not entry]
+
+    def _due(self, call: Call) -> Interruption | None:
+        """Count a write; return the interruption where this is the one."""
+        if not is_write(call):
+            return None
+        self.writes.append(str(call))
+        found = self._interruption
+        if found is None or found.write != len(self.writes):
+            return None
+        self._interruption = None
+        return found
+
+    async def _pass(self, request: web.Request, body: bytes, due: Interruption | None) -> web.StreamResponse:
+        if due is not None and due.moment == "before":
+            _strike(request, due)
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP}
+        async with self._session.request(
+            request.method,
+            URL(f"{self._upstream}{request.raw_path}", encoded=True),
+            data=body or None,
+            headers=headers,
+            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
+            allow_redirects=False,
+        ) as answer:
+            if due is not None:
+                await answer.read()
+                _strike(request, due)
+            return await self._forward(request, answer)
+
+    async def _forward(self, request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+        response = web.StreamResponse(status=answer.status, reason=answer.reason)
+        for name, value in answer.headers.items():
+            if name.lower() not in _HOP:
+                response.headers.add(name, value)
+        await response.prepare(request)
+        async for chunk in answer.content.iter_any():
+            await response.write(chunk)
+        await response.write_eof()
+        return response
+
+
+def _strike(request: web.Request, due: Interruption) -> NoReturn:
+    due.act()
+    due.struck.set()
+    _drop(request)
+
+
+def _drop(_request: web.Request) -> NoReturn:
+    raise _Dropped
+
+
+def _abort(request: web.Request) -> None:
+    transport: Any = request.transport
+    if transport is not None:
+        transport.abort()

@@ -1,0 +1,95 @@
+"""The library's vocabulary: words that cross its borders are written here once.
+
+Condition types and reasons of a family live in that family's `words.py`; metric names live in `konverge.metrics`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["Annotation", "ConditionType", "EventType", "Label", "LogKey", "Reason", "Why"]
+
+
+class ConditionType:
+    """Condition types that the library itself writes or waits for."""
+
+    READY: Final = "Ready"
+    ESTABLISHED: Final = "Established"
+    NAMES_ACCEPTED: Final = "NamesAccepted"
+
+
+class Reason:
+    """Condition and event reasons that the runtime itself writes."""
+
+    VALIDATION_FAILED: Final = "ValidationFailed"
+    VALID: Final = "Valid"
+
+
+class EventType:
+    """Types of Kubernetes Events."""
+
+    NORMAL: Final = "Normal"
+    WARNING: Final = "Warning"
+
+
+class Label:
+    """Labels of the back-reference that replaces an owner reference across namespaces."""
+
+    OWNER_UID: Final = "konverge.dev/owner-uid"
+
+
+class Annotation:
+    """Annotations that the library reads or writes."""
+
+    OWNER: Final = "konverge.dev/owner"
+    INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+
+
+class Why:
+    """Why a pass runs; what travels with a queue entry begins with one of these words."""
+
+    INITIAL: Final = "initial list"
+    CREATED: Final = "created"
+    CHANGED: Final = "changed"
+    DELETED: Final = "deleted"
+    OWNED: Final = "owned"
+    WATCHED: Final = "watched"
+    REQUEUE_AFTER: Final = "requeue after"
+    RETRY: Final = "retry"
+    BARRIER: Final = "cache behind own writes"
+    HELD: Final = "held fields"
+    RESYNC: Final = "resync"
+    ASKED: Final = "asked"
+
+
+class LogKey:
+    """Keys of structured log lines."""
+
+    CONTROLLER: Final = "controller"
+    KEY: Final = "key"
+    RECONCILE_ID: Final = "reconcile_id"
+    REASONS: Final = "reasons"
+    OUTCOME: Final = "outcome"
+    ERROR: Final = "error"
+    KIND: Final = "kind"
+    NAMESPACE: Final = "namespace"
+    NAME: Final = "name"
+    CAUSE: Final = "cause"
+    DELAY: Final = "delay_seconds"
+    DURATION: Final = "duration_seconds"
+    FAILURES: Final = "failures"
+    RULE: Final = "rbac_rule"
+    STACK: Final = "stack"
+    URL: Final = "url"
+    VERSION: Final = "resource_version"
+    COUNT: Final = "count"
+    SIGNAL: Final = "signal"
+    CONTROLLERS: Final = "controllers"
+    WORKERS: Final = "workers"
+    WAITS_FOR: Final = "waits_for"
+    ERROR_TYPE: Final = "error_type"
+    NEXT_RUN: Final = "next_run"
+    WRITES: Final = "writes"
+    HANDLER: Final = "handler"
+    INDEX: Final = "index"
+    SELECTION: Final = "selection"

@@ -1,0 +1,21 @@
+"""The apps family: an ApplicationInstance becomes a Flux HelmRelease, and says how it fares.
+
+    words.py       condition types, reasons, labels, annotations
+    settings.py    every number and switch
+    observe.py     cache reads -> Seen
+    decide.py      Seen -> Blocked, or what to apply (validate.py, secrets.py, versions.py, render.py);
+                   what Flux says -> status (freshness.py, sources.py, translate.py, verdict.py, report.py, values.py, messages.py)
+    uninstall.py   what is left -> the next step of an ordered uninstall
+    reconciler.py  wires them
+
+Requirement: seed 003, "ApplicationInstance -> HelmRelease". Behaviour of Flux: downstream.md section 1,
+and the recordings in tests/recordings/flux.
+"""
+
+from __future__ import annotations
+
+from konverge.reconcilers.apps.install import controller, install, rules
+from konverge.reconcilers.apps.reconciler import ApplicationInstanceReconciler
+from konverge.reconcilers.apps.settings import Forbidden, Settings
+
+__all__ = ["ApplicationInstanceReconciler", "Forbidden", "Settings", "controller", "install", "rules"]

@@ -1,0 +1,114 @@
+"""How the family is put into a manager: what it watches, and the rights that this takes.
+
+Secrets and ConfigMaps are watched as metadata: enough to know that one changed, and their content is never in this process except
+in the one live read that looks for a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.keys import Key
+from konverge.kinds import Kind, kind, kind_of
+from konverge.objects import Metadata, Object
+from konverge.reconcilers.apps.kinds import (
+    CONFIG_MAP,
+    HELM_CHART,
+    HELM_RELEASE,
+    HELM_REPOSITORY,
+    NAMESPACE,
+    OCI_REPOSITORY,
+    SECRET,
+)
+from konverge.reconcilers.apps.reconciler import ApplicationInstanceReconciler
+from konverge.reconcilers.apps.settings import Settings
+from konverge.reconcilers.apps.words import CONTROLLER, FINALIZER, Blocked, Flux, Label, Type
+from konverge.runtime import Controller, Rule
+from konverge.runtime.rules import rules_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from konverge.runtime import Caches, Manager
+
+__all__ = ["controller", "install", "rules"]
+
+_VIEW: Final[Kind[Object]] = kind("apps.vworkspace.io/v1alpha1", "ApplicationInstance")
+"""The same kind as thin views: a map function looks at one field of many objects, some of which may not fit the model."""
+
+_HELMS_OWN: Final = "sh.helm.release.v1."
+"""Helm keeps each revision of each release in a Secret of such a name: the most frequent ones, and never values of ours."""
+
+_REFERENCES: Final = {SECRET.kind: "secretRef", CONFIG_MAP.kind: "configMapRef"}
+
+
+def _key(namespace: str, name: str) -> Key:
+    return Key("", kind_of(ApplicationInstance), namespace, name)
+
+
+def users_of(referent: Kind[Object]) -> Callable[[Metadata, Caches], Iterable[Key]]:
+    """Return a map function from a Secret or ConfigMap to the instances whose values it holds."""
+    field = _REFERENCES[referent.kind]
+
+    def users(changed: Metadata, caches: Caches) -> Iterable[Key]:
+        if changed.name.startswith(_HELMS_OWN):
+            return []
+        return [
+            _key(instance.namespace, instance.name)
+            for instance in caches(_VIEW).list(changed.namespace)
+            if instance.get("spec", "values", field, "name") == changed.name
+        ]
+
+    return users
+
+
+def release_of_chart(chart: Object, _caches: Caches) -> Iterable[Key]:
+    """Map a HelmChart that Flux made to the instance whose release asked for it; both bear the release's name."""
+    name, namespace = chart.metadata.label(Flux.CHART_OF_RELEASE), chart.metadata.label(Flux.CHART_OF_NAMESPACE)
+    return (_key(namespace, name),) if name and namespace else ()
+
+
+def instances_in(namespace: Metadata, caches: Caches) -> Iterable[Key]:
+    """Map a namespace to the instances in it."""
+    return caches(ApplicationInstance).keys(namespace.name)
+
+
+def controller(settings: Settings | None = None) -> Controller[ApplicationInstance]:
+    """Return the controller, described; nothing starts. Kinds of Flux are optional: without them instances are Blocked."""
+    chosen = Settings() if settings is None else settings
+    described = (
+        Controller.of(ApplicationInstance)
+        .named(CONTROLLER)
+        .finalizer(FINALIZER)
+        .invalid_as(Type.BLOCKED, Blocked.VALIDATION_FAILED)
+        .owns(HELM_RELEASE, optional=True)
+        .owns(HELM_REPOSITORY, optional=True)
+        .owns(OCI_REPOSITORY, optional=True)
+        .watches(HELM_CHART, to=release_of_chart, optional=True)
+        .watches(SECRET, to=users_of(SECRET), metadata_only=True)
+        .watches(CONFIG_MAP, to=users_of(CONFIG_MAP), metadata_only=True)
+    )
+    if chosen.require_managed_by:
+        described = described.selecting(f"{Label.MANAGED_BY}={Label.CONTROL_PLANE}")
+    if chosen.require_namespace_label:
+        described = described.watches(NAMESPACE, to=instances_in, metadata_only=True)
+    return described.reconciled_by(ApplicationInstanceReconciler(chosen))
+
+
+def install(manager: Manager, settings: Settings | None = None) -> None:
+    """Add the family's controllers to a manager.
+
+    >>> from konverge.runtime import Manager
+    >>> manager = Manager("konverge")
+    >>> install(manager)
+    >>> [controller.name for controller in manager.controllers]
+    ['applicationinstance']
+    """
+    manager.add(controller(settings))
+
+
+def rules(settings: Settings | None = None) -> tuple[Rule, ...]:
+    """Return the RBAC rules that the family needs with these settings."""
+    return rules_of(controller(settings))

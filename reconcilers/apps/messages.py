@@ -1,0 +1,131 @@
+"""What the conditions say to people: what is the matter, and what to do about it.
+
+Promises: no message copies the text of Flux's ValuesError, because YAML errors quote the values (an undefined alias `*hunter2` appears
+in them). Messages of failed releases are passed on as they are; the requirement asks for the underlying text.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from konverge.conditions import Condition
+from konverge.crds.apps_v1alpha1 import ADOPT
+from konverge.crds.durations import format_duration
+from konverge.errors import FieldConflict
+from konverge.reconcilers.apps.values import ValuesFrom
+
+__all__ = [
+    "blocked_by_crds",
+    "conflict",
+    "dying_release",
+    "failed",
+    "forsaken",
+    "foreign",
+    "missing_values",
+    "overdue",
+    "remediated",
+    "rolling_out",
+    "sources_overdue",
+    "suspended",
+    "unusable_values",
+    "waiting_for_children",
+]
+
+
+def _span(duration: timedelta) -> str:
+    return format_duration(timedelta(seconds=int(duration.total_seconds())))
+
+
+def rolling_out(version: str, upstream: str = "") -> str:
+    """Flux is at work on this version."""
+    return f"version {version} is being rolled out" + (f": {upstream}" if upstream else "")
+
+
+def failed(upstream: Condition | None) -> str:
+    """A release failed; Flux's reason and text."""
+    if upstream is None:
+        return "Flux reports a failed release and does not say why; look at the HelmRelease's events"
+    return f"{upstream.reason}: {upstream.message}" if upstream.message else upstream.reason
+
+
+def remediated(failure: Condition | None, remedy: Condition) -> str:
+    """A release failed and Flux undid it, or tried to; both texts."""
+    return f"{failed(failure)}; then {failed(remedy)}" if failure is not None else failed(remedy)
+
+
+def suspended(*, waiting: bool) -> str:
+    """Somebody suspended the HelmRelease."""
+    what = "what the spec asks for is not rolled out" if waiting else "changes are not rolled out"
+    return f"the HelmRelease is suspended: {what} until it is resumed (flux resume helmrelease)"
+
+
+def missing_values(values: ValuesFrom) -> str:
+    """The Secret or ConfigMap, or its key, is not there."""
+    what = f"{values.kind} {values.namespace}/{values.name}"
+    if not values.exists:
+        return f"{what} does not exist; create it with the key {values.key}, which holds the values as YAML"
+    return f"{what} has no key {values.key}; add it with the values as YAML, or name another key in spec.values"
+
+
+def unusable_values(values: ValuesFrom | None) -> str:
+    """Flux cannot use the values. Says where they are, never what Flux said: that may quote them."""
+    if values is None:
+        return "Flux cannot compose the values of the release; correct spec.values.inline"
+    return (
+        f"Flux cannot use the values in {values.kind} {values.namespace}/{values.name}, key {values.key}: "
+        "the key must exist and hold one YAML mapping; correct it there"
+    )
+
+
+def blocked_by_crds(kinds: tuple[str, ...]) -> str:
+    """The cluster lacks kinds of Flux."""
+    return f"the cluster does not serve {', '.join(kinds)}; install Flux (source-controller and helm-controller) and its CRDs"
+
+
+def conflict(what: str, conflicts: tuple[FieldConflict, ...]) -> str:
+    """Other managers own fields of ours; nothing is overwritten."""
+    fields = ", ".join(f"{entry.field} (owned by {entry.manager})" for entry in conflicts)
+    return (
+        f"{what} was changed by others and is left as it is: {fields}; undo the change there, or put it into the spec"
+    )
+
+
+def foreign(what: str, controller: str) -> str:
+    """An object of our name belongs to somebody else."""
+    owner = f"is controlled by {controller}" if controller else "has no controller"
+    return f"{what} exists and {owner}, so it is not touched; delete or rename one of them" + (
+        "" if controller else f", or annotate the instance with {ADOPT}=true to take it over"
+    )
+
+
+def dying_release() -> str:
+    """The HelmRelease is under deletion while the instance is not."""
+    return "the HelmRelease is being deleted; it is made again as soon as it is gone"
+
+
+def forsaken(silence: timedelta) -> str:
+    """helm-controller has not moved for a long time."""
+    return f"no progress for {_span(silence)}: see whether helm-controller runs and what it logs about this HelmRelease"
+
+
+def overdue(name: str, waited: timedelta, upstream: str) -> str:
+    """An uninstall takes too long. The finalizer stays: dropping it would leave the workloads behind unseen."""
+    return (
+        f"the uninstall of HelmRelease {name} has not ended after {_span(waited)}"
+        + (f" ({upstream})" if upstream else "")
+        + ": see whether helm-controller runs and what hinders the uninstall. To give up, remove the finalizer "
+        "finalizers.fluxcd.io from the HelmRelease by hand; what the chart made then stays behind"
+    )
+
+
+def sources_overdue(names: tuple[str, ...], waited: timedelta) -> str:
+    """Sources of an uninstalled release do not go away."""
+    return (
+        f"{', '.join(names)} have not gone after {_span(waited)}: see whether source-controller runs. To give up, remove the "
+        "finalizer finalizers.fluxcd.io from them by hand; nothing of the release depends on them any more"
+    )
+
+
+def waiting_for_children(names: tuple[str, ...]) -> str:
+    """The release is gone, its sources are not yet."""
+    return f"the release is uninstalled; waiting until {', '.join(names)} are gone"

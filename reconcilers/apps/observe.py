@@ -1,0 +1,132 @@
+"""What is known about one instance when a pass begins: cache reads, gathered into a frozen `Seen`.
+
+Promises: no decision is taken here, and no body of a Secret or ConfigMap comes out of here. The one live read, for the key of the values,
+answers yes or no and is only made while something is to be rolled out: at rest a pass reads caches alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.errors import Forbidden
+from konverge.kinds import Kind
+from konverge.objects import Metadata, Object
+from konverge.reconcilers.apps.kinds import (
+    CONFIG_MAP,
+    HELM_CHART,
+    HELM_RELEASE,
+    HELM_REPOSITORY,
+    NAMESPACE,
+    OCI_REPOSITORY,
+    SECRET,
+)
+from konverge.reconcilers.apps.settings import Settings
+from konverge.reconcilers.apps.values import ValuesFrom, token_of
+
+if TYPE_CHECKING:
+    from konverge.runtime import Context
+
+__all__ = ["Seen", "look_for_key", "needed_kinds", "observe", "ours", "values_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """Everything that a pass decides upon.
+
+    `unserved` names the kinds that the instance needs and the cluster lacks. `release`, `source` and `chart` are what the caches hold under
+    the names that belong to the instance, whoever owns them; `strays` are sources of ours that are not in use.
+    """
+
+    instance: ApplicationInstance
+    unserved: tuple[str, ...] = ()
+    release: Object | None = None
+    source: Object | None = None
+    chart: Object | None = None
+    strays: tuple[Object, ...] = ()
+    values: ValuesFrom | None = None
+    namespace_labels: Mapping[str, str] | None = None
+    release_unknown: bool = False
+    """The cluster does not serve HelmReleases at present, so nobody can say whether there is one."""
+
+    @property
+    def own_release(self) -> Object | None:
+        """The release, where the instance controls it."""
+        return self.release if ours(self.instance.metadata, self.release) else None
+
+
+def ours(owner: Metadata, child: Object | None) -> bool:
+    """Tell whether this very owner controls the child; a name alone proves nothing, it can be used again."""
+    reference = None if child is None else child.metadata.controller
+    return reference is not None and reference.uid == owner.uid
+
+
+def needed_kinds(instance: ApplicationInstance) -> tuple[Kind[Object], ...]:
+    """Return the kinds of Flux that the instance cannot do without."""
+    chart = instance.spec.chart
+    if instance.spec.mode != "managed" or chart is None:
+        return ()
+    return (HELM_RELEASE, OCI_REPOSITORY) if chart.source_type == "oci" else (HELM_RELEASE, HELM_REPOSITORY, HELM_CHART)
+
+
+def values_of(instance: ApplicationInstance) -> tuple[Kind[Object], str, str] | None:
+    """Return kind, name and key of the values that live elsewhere; None for inline values."""
+    values = instance.spec.values
+    if values is None or values.source == "inline":
+        return None
+    kind, reference = (
+        (SECRET, values.secret_ref) if values.source == "secretRef" else (CONFIG_MAP, values.config_map_ref)
+    )
+    return None if reference is None else (kind, reference.name, reference.key)
+
+
+def _values(instance: ApplicationInstance, ctx: Context[Any]) -> ValuesFrom | None:
+    where = values_of(instance)
+    if where is None:
+        return None
+    kind, name, key = where
+    token = token_of(ctx.cache(kind).metadata(instance.namespace, name))
+    return ValuesFrom(kind=kind.kind, namespace=instance.namespace, name=name, key=key, token=token)
+
+
+def observe(instance: ApplicationInstance, ctx: Context[Any], settings: Settings) -> Seen:
+    """Read the caches."""
+    namespace, name = instance.namespace, instance.name
+
+    def find(kind: Kind[Object], called: str = name) -> Object | None:
+        return ctx.cache(kind).find(namespace, called) if ctx.serves(kind) else None
+
+    chart = instance.spec.chart
+    sources = {kind: find(kind) for kind in (HELM_REPOSITORY, OCI_REPOSITORY)}
+    in_use = None if chart is None else OCI_REPOSITORY if chart.source_type == "oci" else HELM_REPOSITORY
+    labels = ctx.cache(NAMESPACE).metadata("", namespace) if settings.require_namespace_label else None
+    return Seen(
+        instance=instance,
+        unserved=tuple(kind.group_kind for kind in needed_kinds(instance) if not ctx.serves(kind)),
+        release=find(HELM_RELEASE),
+        source=None if in_use is None else sources[in_use],
+        chart=find(HELM_CHART, f"{namespace}-{name}") if in_use == HELM_REPOSITORY else None,
+        strays=tuple(
+            source
+            for kind, source in sources.items()
+            if kind != in_use and source is not None and ours(instance.metadata, source)
+        ),
+        values=_values(instance, ctx),
+        namespace_labels=None if labels is None else labels.labels or {},
+        release_unknown=not ctx.serves(HELM_RELEASE),
+    )
+
+
+async def look_for_key(values: ValuesFrom, ctx: Context[Any]) -> ValuesFrom:
+    """Look whether the key is there. Where that is not allowed nobody knows, and Flux's word will do."""
+    kind = SECRET if values.kind == SECRET.kind else CONFIG_MAP
+    try:
+        found = await ctx.live(kind).find(values.namespace, values.name)
+    except Forbidden:
+        return values
+    if found is None:
+        return replace(values, token="")  # the state of an object that is gone
+    has_key = any(values.key in (found.get(part, default={}) or {}) for part in ("data", "binaryData"))
+    return replace(values, has_key=has_key)

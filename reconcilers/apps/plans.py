@@ -1,0 +1,48 @@
+"""Plans of this family: conditions and status, with the one time stamp that moves only with news."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TypeAlias
+
+from konverge.clock import rfc3339
+from konverge.crds.apps_v1alpha1 import ApplicationInstance, ApplicationInstanceStatus
+from konverge.outcome import Done, Outcome
+from konverge.reconcilers.apps.report import Report
+from konverge.runtime import Delete, Mark
+from konverge.runtime import Plan as AnyPlan
+
+__all__ = ["Plan", "plan_for"]
+
+Plan: TypeAlias = AnyPlan[ApplicationInstanceStatus]
+"""A plan for an ApplicationInstance."""
+
+
+def _moves(before: ApplicationInstanceStatus, draft: ApplicationInstanceStatus) -> bool:
+    return any(getattr(before, name) != getattr(draft, name) for name in draft.model_fields_set)
+
+
+def plan_for(
+    instance: ApplicationInstance,
+    says: Report,
+    now: datetime,
+    *,
+    draft: ApplicationInstanceStatus | None = None,
+    deletes: tuple[Delete, ...] = (),
+    outcome: Outcome | None = None,
+) -> Plan:
+    """Return a plan with these conditions and this status; `lastReconcileTime` moves only where something else does."""
+    status = ApplicationInstanceStatus() if draft is None else draft
+    if (
+        says.changes(instance.conditions, instance.generation)
+        or _moves(instance.status, status)
+        or instance.status.observed_generation != instance.generation
+    ):
+        status = status.model_copy(update={"last_reconcile_time": rfc3339(now)})
+    return AnyPlan(
+        deletes=deletes,
+        marks=tuple(Mark(type_, say.status, say.reason, say.message) for type_, say in says.says.items()),
+        retract=says.retract,
+        draft=status,
+        outcome=outcome or Done(),
+    )

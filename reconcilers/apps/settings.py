@@ -1,0 +1,95 @@
+"""Settings of the apps family: every number and switch, with unit, default and reason.
+
+Promises: a `Settings()` with nothing given is safe to run with; the gates of the original (apps.md section 5) are off. Durations are
+written as Go writes them, with days besides (`30s`, `5m`, `30d`).
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, field_validator
+
+from konverge.crds.durations import format_duration, parse_duration
+from konverge.reconcilers.apps.versions import Range
+
+__all__ = ["Duration", "Forbidden", "Settings"]
+
+
+_DAYS = re.compile(r"([0-9]+)d")
+
+
+def _duration(value: Any) -> Any:
+    return parse_duration(_DAYS.sub(lambda days: f"{24 * int(days[1])}h", value)) if isinstance(value, str) else value
+
+
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(_duration),
+    Field(gt=timedelta(0)),
+    PlainSerializer(format_duration, return_type=str, when_used="json"),
+]
+"""A duration above zero: `5m`, `30d`, a number of seconds, or a timedelta."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Forbidden(_Frozen):
+    """Versions of a chart that must not run: `chart` is a chart's name or `*`, `versions` comparators joined by spaces.
+
+    >>> Forbidden(chart="shop", versions=">=1.2.0 <1.2.3").versions
+    '>=1.2.0 <1.2.3'
+    """
+
+    chart: str
+    versions: str
+
+    @field_validator("versions")
+    @classmethod
+    def _readable(cls, value: str) -> str:
+        Range.parse(value)
+        return value
+
+
+class Settings(_Frozen):
+    """How ApplicationInstances are rendered, judged and guarded.
+
+    >>> Settings.model_validate({"interval": "10m"}).interval.total_seconds()
+    600.0
+    """
+
+    interval: Duration = timedelta(minutes=5)
+    """How often Flux looks at a release and its source without being asked; `spec.interval` of both."""
+    timeout: Duration = timedelta(minutes=5)
+    """How long one Helm action may take; `spec.timeout` of the HelmRelease."""
+    drift_detection: Literal["enabled", "warn", "disabled"] = "enabled"
+    """`spec.driftDetection.mode`: Flux corrects drift below us only with `enabled`, reports it with `warn`."""
+    source_grace: Duration = timedelta(seconds=30)
+    """How long a source may fail before the instance is called ChartUnreachable: each version change flickers for half a second."""
+    stuck_after: Duration = timedelta(minutes=15)
+    """After how long without any news from helm-controller it is asked again, once; after twice that the instance is Stalled."""
+    uninstall_patience: Duration = timedelta(minutes=10)
+    """How long an uninstall may take before Stalled says what to do; longer than `timeout`. The finalizer stays all the same."""
+    refused_retry: Duration = timedelta(minutes=5)
+    """When children that the API server refused are sent again without any change; what refused them may have gone."""
+
+    cluster_id: str = ""
+    """Written as label `app.vworkspace.io/cluster-id` on everything that is made; empty: no label."""
+    insecure_registries: frozenset[str] = frozenset()
+    """OCI registries (`host` or `host:port`) that are spoken to in plain HTTP."""
+
+    url_allow_list: tuple[str, ...] = ()
+    """Prefixes that `spec.chart.url` must have; empty allows every URL. A prefix ends at a `/` of the URL or at its end."""
+    forbidden_versions: tuple[Forbidden, ...] = ()
+    """Charts and versions that must not run; an instance's annotation can override it."""
+
+    require_managed_by: bool = False
+    """Gate: ignore instances without label `app.vworkspace.io/managed-by=control-plane`."""
+    require_cluster_id: bool = False
+    """Gate: refuse instances whose label `app.vworkspace.io/cluster-id` names another cluster than `cluster_id`."""
+    require_namespace_label: bool = False
+    """Gate: refuse instances in namespaces without label `managed-by=vworkspace`."""

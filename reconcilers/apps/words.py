@@ -1,0 +1,195 @@
+"""The vocabulary of the apps family: every word that crosses its border is written here once.
+
+Condition types and reasons are the original's (`vworkspace-io/vworkspace-operator`, docs/api/conditions.md), so that dashboards and
+scripts of its users keep working; those below "ours" have no counterpart there. Reasons that Flux writes are passed on under Flux's
+own names, which stand in `Flux`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "Annotation",
+    "Blocked",
+    "Degraded",
+    "Deleting",
+    "Flux",
+    "Label",
+    "Ready",
+    "Reconciling",
+    "Stalled",
+    "Suspended",
+    "Type",
+]
+
+FINALIZER: Final = "apps.vworkspace.io/finalizer"
+"""Holds an ApplicationInstance until its release is uninstalled."""
+
+CONTROLLER: Final = "applicationinstance"
+"""The controller's name in metrics, logs and debug."""
+
+
+class Type:
+    """Condition types of an ApplicationInstance."""
+
+    READY: Final = "Ready"
+    RECONCILING: Final = "Reconciling"
+    DEGRADED: Final = "Degraded"
+    SUSPENDED: Final = "Suspended"
+    BLOCKED: Final = "Blocked"
+    DELETING: Final = "Deleting"
+    STALLED: Final = "Stalled"
+
+
+class Ready:
+    """Reasons of Ready."""
+
+    PLACEHOLDER: Final = "Placeholder"
+    HELM_RELEASE_READY: Final = "HelmReleaseReady"
+    HELM_RELEASE_FAILED: Final = "HelmReleaseFailed"
+    CHART_UNREACHABLE: Final = "ChartUnreachable"
+    WAITING_FOR_SECRET: Final = "WaitingForSecret"  # noqa: S105  # a reason
+    INSTALLING: Final = "Installing"
+    UPGRADING: Final = "Upgrading"
+    RECONCILING: Final = "Reconciling"
+    # ours
+    DELETING: Final = "Deleting"
+    HELM_RELEASE_MISSING: Final = "HelmReleaseMissing"
+    WAITING_FOR_DEPENDENCY: Final = "WaitingForDependency"
+    ROLLED_BACK: Final = "RolledBack"
+    REMEDIATION_FAILED: Final = "RemediationFailed"
+
+
+class Reconciling:
+    """Reasons of Reconciling."""
+
+    HELM_RELEASE_UPGRADING: Final = "HelmReleaseUpgrading"
+    HELM_RELEASE_INSTALLING: Final = "HelmReleaseInstalling"
+    CHART_SOURCE_SYNCING: Final = "ChartSourceSyncing"
+    STABLE: Final = "Stable"
+    # ours
+    UNINSTALLING: Final = "Uninstalling"
+    RETRYING: Final = "Retrying"
+
+
+class Degraded:
+    """Reasons of Degraded."""
+
+    HELM_RELEASE_DEGRADED: Final = "HelmReleaseDegraded"
+    HELM_RELEASE_FAILED: Final = "HelmReleaseFailed"
+    CHART_UNREACHABLE: Final = "ChartUnreachable"
+    DRIFTED: Final = "Drifted"
+    RECOVERED: Final = "Recovered"
+
+
+class Suspended:
+    """Reasons of Suspended."""
+
+    MANUALLY_SUSPENDED: Final = "ManuallySuspended"
+    ACTIVE: Final = "Active"
+
+
+class Blocked:
+    """Reasons of Blocked; each is also the reason of the Ready=False that comes with it."""
+
+    MISSING_DEPENDENCIES: Final = "MissingDependencies"
+    POLICY_DENIED: Final = "PolicyDenied"
+    VALIDATION_FAILED: Final = "ValidationFailed"
+    UNBLOCKED: Final = "Unblocked"
+
+
+class Deleting:
+    """Reasons of Deleting."""
+
+    UNINSTALLING: Final = "Uninstalling"
+    WAITING_FOR_CHILD_RESOURCES: Final = "WaitingForChildResources"
+
+
+class Stalled:
+    """Reasons of Stalled that are ours; the others are Flux's, passed on."""
+
+    UNINSTALL_TIMEOUT: Final = "UninstallTimeout"
+    PROGRESS_DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
+
+
+class Label:
+    """Labels on what the family makes, and on what it looks at."""
+
+    MANAGED_BY: Final = "app.vworkspace.io/managed-by"
+    CLUSTER_ID: Final = "app.vworkspace.io/cluster-id"
+    APPLICATION_INSTANCE: Final = "app.vworkspace.io/application-instance"
+    NAMESPACE_GATE: Final = "managed-by"
+
+    CONTROL_PLANE: Final = "control-plane"
+    """The value of MANAGED_BY."""
+    VWORKSPACE: Final = "vworkspace"
+    """The value of NAMESPACE_GATE."""
+
+
+class Annotation:
+    """Annotations that the family reads or writes."""
+
+    INSTANCE_NAME: Final = "app.vworkspace.io/application-instance"
+    """The full name of the instance, on what it made; the label of the same name may hold a shortened one."""
+    INSTANCE_UID: Final = "app.vworkspace.io/application-instance-uid"
+    INTENT_HASH: Final = "vworkspace.io/applied-intent-hash"
+    """On the HelmRelease: digest of the intent, values included, that was rolled out last."""
+    APPLIED_GENERATION: Final = "vworkspace.io/last-applied-generation"
+    """On the HelmRelease: the generation of the instance that was rolled out last."""
+    VALUES_TOKEN: Final = "apps.vworkspace.io/values-token"  # noqa: S105  # an annotation
+    """On the HelmRelease: the state of the Secret or ConfigMap for which Flux was last asked, or which it found at the start."""
+    OVERRIDE_FORBIDDEN: Final = "apps.vworkspace.io/override-forbidden"
+    """On an instance: `true`, or the one version that may run although it is forbidden."""
+
+
+class Flux:
+    """Words of helm-controller and source-controller that we read or write."""
+
+    READY: Final = "Ready"
+    RECONCILING: Final = "Reconciling"
+    STALLED: Final = "Stalled"
+    RELEASED: Final = "Released"
+    REMEDIATED: Final = "Remediated"
+    TEST_SUCCESS: Final = "TestSuccess"
+    DRIFTED: Final = "Drifted"
+
+    FETCH_FAILED: Final = "FetchFailed"
+    BUILD_FAILED: Final = "BuildFailed"
+    STORAGE_FAILED: Final = "StorageOperationFailed"
+
+    DEPENDENCY_NOT_READY: Final = "DependencyNotReady"
+    SOURCE_NOT_READY: Final = "SourceNotReady"
+    ARTIFACT_FAILED: Final = "ArtifactFailed"
+    VALUES_ERROR: Final = "ValuesError"
+    HEALTH_CHECK_CANCELED: Final = "HealthCheckCanceled"
+    INSTALL_FAILED: Final = "InstallFailed"
+    UPGRADE_FAILED: Final = "UpgradeFailed"
+    TEST_FAILED: Final = "TestFailed"
+    UNINSTALL_FAILED: Final = "UninstallFailed"
+
+    PREREQUISITE_ERRORS: Final = frozenset(
+        {
+            "ValuesError",
+            "ChartMutateError",
+            "RESTClientError",
+            "ResourceManagerError",
+            "FactoryError",
+            "ConfigFactoryErr",
+            "StateError",
+            "ReconcileError",
+            "AccessDenied",
+            "InvalidCELExpression",
+        }
+    )
+    """Reasons of Ready=False before any release action: what stands in the way is not the chart."""
+
+    DEPLOYED: Final = "deployed"
+    """Status of a release in `status.history`."""
+
+    REQUESTED_AT: Final = "reconcile.fluxcd.io/requestedAt"
+    """Annotation that asks for a reconcile; people and tools write it too."""
+    FINALIZER: Final = "finalizers.fluxcd.io"
+    CHART_OF_RELEASE: Final = "helm.toolkit.fluxcd.io/name"
+    """Label of a HelmChart: the HelmRelease that asked for it."""
+    CHART_OF_NAMESPACE: Final = "helm.toolkit.fluxcd.io/namespace"

@@ -1,0 +1,93 @@
+"""The embedding programs under examples/ run as they stand."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import backup_operator
+import pytest
+
+import konverge as kv
+from konverge.crds import crd
+from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.kinds import kind
+from konverge.testing import ControlPlane, Lab, install_crds
+
+pytestmark = pytest.mark.control_plane
+
+SECRET = kind("v1", "Secret")
+EXAMPLES = Path(backup_operator.__file__).parent
+
+
+@pytest.fixture
+async def cluster(lab: Lab, control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """What the programs find: $KUBECONFIG, the CRD, a Secret to copy to."""
+    monkeypatch.setenv("KUBECONFIG", str(control_plane.kubeconfig))
+    await install_crds(lab.client, [crd(backup_operator.Backup)])
+    await lab.create(SECRET.new("target", data={"url": "czM6Ly9i"}))
+    return lab
+
+
+async def backs_up(lab: Lab, name: str = "nightly") -> None:
+    await lab.create(backup_operator.Backup.new(name, spec=backup_operator.BackupSpec(schedule="0 3 * * *")))
+    await lab.until(backup_operator.Backup, name, kv.is_true("Ready"))
+
+
+async def test_a_manager_lives_and_ends_with_a_fastapi_application(cluster: Lab) -> None:
+    import embed_fastapi
+    from fastapi import Response
+
+    async with embed_fastapi.lifespan(embed_fastapi.app):
+        await backs_up(cluster)
+        response = Response()
+        told = await embed_fastapi.readyz(response)
+        assert response.status_code == 200
+        assert told["backup"]["ready"] is True
+    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("konverge")]
+
+
+@contextlib.asynccontextmanager
+async def program(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run a program of the examples' folder as a person would, and end it with Ctrl-C."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *arguments, cwd=EXAMPLES, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(40):
+            output, _ = await process.communicate()
+        print(output.decode())
+
+
+async def test_a_manager_lives_and_ends_with_a_kopf_operator(cluster: Lab) -> None:
+    async with program("-m", "kopf", "run", "embed_kopf.py", "--namespace", cluster.namespace, "--standalone") as kopf:
+        await backs_up(cluster)
+        assert kopf.returncode is None
+    assert kopf.returncode == 0
+
+
+async def test_one_family_runs_inside_somebody_elses_operator(cluster: Lab) -> None:
+    await install_crds(cluster.client, [crd(ApplicationInstance)])
+    async with program("embed_family.py") as operator:
+        await backs_up(cluster)
+        assert operator.returncode is None
+    assert operator.returncode is not None
+
+
+def test_every_example_is_run_by_a_test() -> None:
+    tested: dict[str, Any] = {
+        "backup_operator": "tests/e2e/runtime/test_backup_operator.py",
+        "embed_family": __file__,
+        "embed_fastapi": __file__,
+        "embed_kopf": __file__,
+    }
+    assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == sorted(tested)

@@ -1,0 +1,83 @@
+"""Twenty thousand objects: all are listed, each is visited once, and what is cached stays in proportion."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import pytest_asyncio
+import structlog
+from widgets import CONFIG_MAP, By
+
+import konverge as kv
+from konverge.client import Client, ClientConfig, ClientSettings
+from konverge.runtime import ManagerSettings
+from konverge.testing import ControlPlane, ControlPlaneConfig, Lab
+
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300)]
+
+NUMBER = 20_000
+AT_ONCE = 64
+PADDING = "x" * 500
+
+
+@pytest.fixture(scope="module")
+def crowded() -> Iterator[ControlPlane]:
+    with ControlPlane(ControlPlaneConfig()) as plane:
+        yield plane
+
+
+@pytest.fixture
+def _few_words() -> Iterator[None]:
+    """A line for each pass would bury everything else."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
+    yield
+    structlog.reset_defaults()
+
+
+@pytest_asyncio.fixture
+async def crowd(crowded: ControlPlane, _few_words: None) -> AsyncIterator[Lab]:
+    """A lab in a namespace of twenty thousand ConfigMaps."""
+    config = await ClientConfig.from_kubeconfig(crowded.kubeconfig)
+    await crowded.create_namespace("crowd")
+    settings = ClientSettings(max_in_flight=AT_ONCE)
+    async with Client(config, name="crowd", settings=settings) as client, Lab(client, config, "crowd") as lab:
+        numbers = iter(range(NUMBER))
+
+        async def fill() -> None:
+            for number in numbers:
+                await client.create(CONFIG_MAP.new(f"m{number}", "crowd", data={"padding": PADDING}))
+
+        await asyncio.gather(*(fill() for _ in range(AT_ONCE)))
+        yield lab
+
+
+async def test_twenty_thousand_objects_are_cached_and_each_is_visited_once(crowd: Lab) -> None:
+    visits: Counter[str] = Counter()
+
+    async def visit(found: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
+        visits[found.name] += 1
+        return kv.Done()
+
+    def build(manager: kv.Manager) -> None:
+        manager.add(kv.Controller.of(CONFIG_MAP).with_(concurrency=4).reconciled_by(By(visit)))
+
+    settings = ManagerSettings(namespace=crowd.namespace)
+    manager = await crowd.start(build, settings=settings, wait=False)
+    assert (await manager.ready(timeout=120)).ready
+    await crowd.settled(quiet=0.5, timeout=180)
+    assert len(visits) == NUMBER
+    assert set(visits.values()) == {1}
+    await crowd.patch(CONFIG_MAP, "m19999", {"data": {"last": "one"}})
+    async with asyncio.timeout(30):
+        while visits["m19999"] < 2:
+            await asyncio.sleep(0.01)
+    [told] = manager.debug()["informers"]()
+    # The whole state came as one stream, by one watch, and nothing had to begin again.
+    assert (told["objects"], told["lists"], told["watches"]) == (NUMBER, 0, 1)
+    assert (told["fallbacks"], told["restarts"]) == ({}, {})
+    payload = len(PADDING) * NUMBER
+    assert payload < told["bytes"] < 1.6 * payload

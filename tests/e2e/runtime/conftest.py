@@ -1,0 +1,13 @@
+"""The runtime on a real API server."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import backup_operator as example
+import pytest
+
+
+@pytest.fixture(scope="session")
+def backup_operator() -> ModuleType:
+    return example

@@ -1,0 +1,78 @@
+"""`konverge demo` as people run it: the whole of it, on a control plane of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.control_plane
+
+PATIENCE = 100.0
+
+
+async def started(*words: str, ci: bool) -> asyncio.subprocess.Process:
+    environment = {name: value for name, value in os.environ.items() if name != "CI"}
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "konverge.daemon.main", "demo", *words),
+        env={**environment, "CI": "true"} if ci else environment,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+
+
+async def output_until(process: asyncio.subprocess.Process, words: str) -> str:
+    """Read the output up to a line with these words, or to its end."""
+    assert process.stdout is not None
+    text = ""
+    async with asyncio.timeout(PATIENCE):
+        async for line in process.stdout:
+            text += line.decode()
+            if words and words in text:
+                break
+    return text
+
+
+async def ended(process: asyncio.subprocess.Process) -> int:
+    async with asyncio.timeout(PATIENCE):
+        return await process.wait()
+
+
+async def test_the_demo_converges_and_ends_by_itself_in_ci() -> None:
+    process = await started(ci=True)
+    said = await output_until(process, "")
+    assert await ended(process) == 0, said
+    assert "no Helm runs in this demo" in said
+    assert "All samples stand as they should." in said
+    assert re.search(r"^wiki +Ready=True HelmReleaseReady", said, re.MULTILINE)
+    assert re.search(r"^mail +Ready=True Placeholder", said, re.MULTILINE)
+    assert re.search(r"^chat +Ready=False WaitingForSecret", said, re.MULTILINE)
+    assert "\x1b" not in said
+    assert "correct-horse" not in said
+
+
+async def test_the_demo_stays_until_ctrl_c_and_leaves_nothing_behind() -> None:
+    process = await started(ci=False)
+    said = await output_until(process, "Ctrl-C ends it")
+    found = re.search(r"KUBECONFIG=(\S+)", said)
+    assert found is not None, said
+    kubeconfig = Path(found[1])
+    assert kubeconfig.exists()
+    process.send_signal(signal.SIGINT)
+    rest = await output_until(process, "")
+    assert await ended(process) == 0, rest
+    assert "nothing is left behind" in rest
+    assert not kubeconfig.exists()
+
+
+async def test_a_demo_that_does_not_converge_in_time_fails_and_shows_the_log() -> None:
+    process = await started("--timeout", "0.2", ci=True)
+    said = await output_until(process, "")
+    assert await ended(process) == 1, said
+    assert "not all samples converged in time; expected shop: Ready=True HelmReleaseReady" in said
+    assert "serving" in said

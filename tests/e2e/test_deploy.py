@@ -1,0 +1,298 @@
+"""What is under deploy/: fresh, accepted by a real API server, and enough to run the daemon as its pod would."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from operators import Operator
+
+from konverge.client import Client, ClientConfig
+from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.daemon.settings import Settings
+from konverge.errors import Forbidden, Invalid
+from konverge.kinds import kind
+from konverge.reconcilers.apps.kinds import HELM_RELEASE, SECRET
+from konverge.testing import ControlPlane, ControlPlaneConfig, Lab, install_crds
+from konverge.testing.flux import HelmController, flux_crds
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+NAMESPACE = "konverge-system"
+POD = kind("v1", "Pod")
+DOCUMENTS = (
+    "Namespace",
+    "CustomResourceDefinition",
+    "ServiceAccount",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Deployment",
+)
+control_plane_test = pytest.mark.control_plane
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    return [document for document in yaml.safe_load_all((DEPLOY / name).read_text()) if document]
+
+
+def deployment() -> dict[str, Any]:
+    [found] = documents("deployment.yaml")
+    return found
+
+
+def template() -> dict[str, Any]:
+    found: dict[str, Any] = deployment()["spec"]["template"]
+    return found
+
+
+def container() -> dict[str, Any]:
+    [found] = template()["spec"]["containers"]
+    assert isinstance(found, dict)
+    return found
+
+
+def port_of(probe: str) -> tuple[str, int]:
+    """Return path and number of the port that a probe asks."""
+    asked = container()[probe]["httpGet"]
+    numbers = {port["name"]: port["containerPort"] for port in container()["ports"]}
+    return asked["path"], numbers[asked["port"]]
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Return the instructions of the Containerfile."""
+    text = (DEPLOY / "Containerfile").read_text().replace("\\\n", " ")
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [(word, rest) for word, _, rest in (line.partition(" ") for line in lines)]
+
+
+def version() -> str:
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return str(project["version"])
+
+
+# --- fresh, and of one mind -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("rbac.yaml", ("rbac", "--service-account", f"{NAMESPACE}/konverge")),
+        ("crds.yaml", ("crds",)),
+    ],
+)
+def test_what_is_generated_is_what_the_command_prints_now(name: str, command: tuple[str, ...]) -> None:
+    printed = subprocess.run(
+        [sys.executable, "-m", "konverge.daemon.main", *command], capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout
+    assert (DEPLOY / name).read_text() == printed, f"make generate, or: konverge {' '.join(command)} > deploy/{name}"
+
+
+def test_the_kustomization_names_every_manifest() -> None:
+    [kustomization] = documents("kustomization.yaml")
+    assert set(kustomization["resources"]) == {path.name for path in DEPLOY.glob("*.yaml")} - {"kustomization.yaml"}
+    found = [document["kind"] for name in kustomization["resources"] for document in documents(name)]
+    assert tuple(found) == DOCUMENTS
+    assert container()["image"] == f"konverge:{version()}"
+    assert kustomization["images"] == [{"name": "konverge", "newName": "konverge", "newTag": version()}]
+
+
+def test_the_probes_ask_where_the_daemon_answers() -> None:
+    defaults = Settings()
+    assert {port["name"]: f":{port['containerPort']}" for port in container()["ports"]} == {
+        "metrics": defaults.metrics,
+        "health": defaults.health,
+    }
+    assert port_of("startupProbe")[0] == port_of("livenessProbe")[0] == "/healthz"
+    assert port_of("readinessProbe")[0] == "/readyz"
+    assert {port_of(probe)[1] for probe in ("startupProbe", "livenessProbe", "readinessProbe")} == {8081}
+
+
+def test_the_pod_has_longer_to_end_than_the_daemon_takes() -> None:
+    assert template()["spec"]["terminationGracePeriodSeconds"] > Settings().drain
+    assert deployment()["spec"]["replicas"] == 1
+    assert deployment()["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_the_image_is_built_from_a_base_without_a_host_and_runs_as_nobody() -> None:
+    found = instructions()
+    [(_, argument)] = [one for one in found if one[0] == "ARG"]
+    assert re.fullmatch(r"PYTHON=[a-z]+:[\w.-]+", argument), "a host belongs to whoever builds, not in here"
+    assert {rest.split()[0] for word, rest in found if word == "FROM"} == {"${PYTHON}"}
+    after = found[max(index for index, (word, _) in enumerate(found) if word == "FROM") :]
+    assert ("USER", "65532:65532") in after
+    security = template()["spec"]["securityContext"]
+    assert (security["runAsUser"], security["runAsGroup"]) == (65532, 65532)
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    [entry] = [json.loads(rest) for word, rest in after if word == "ENTRYPOINT"]
+    assert [scripts[name] for name in entry] == ["konverge.daemon.main:main"]
+    assert [json.loads(rest) for word, rest in after if word == "CMD"] == [container()["args"]]
+
+
+def test_the_containerfile_copies_all_that_the_wheel_is_built_from() -> None:
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project, packed = pyproject["project"], pyproject["tool"]["setuptools"]
+    folders = {folder.split("/")[0] for folder in packed["package-dir"].values()}
+    needed = {
+        "pyproject.toml",
+        "MANIFEST.in",
+        "constraints.txt",
+        project["readme"],
+        *project["license-files"],
+        *folders,
+    }
+    copies = [rest.split()[:-1] for word, rest in instructions() if word == "COPY" and not rest.startswith("--from")]
+    copied = {name for names in copies for name in names}
+    assert copied == needed
+    assert all((ROOT / name).exists() for name in copied)
+    assert not copied & set((ROOT / ".dockerignore").read_text().split())
+
+
+# --- on a real API server -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """A cluster of its own: the manifests are cluster-wide."""
+    with ControlPlane(ControlPlaneConfig(controllers=True)) as running:
+        yield running
+
+
+async def deploy(plane: ControlPlane) -> str:
+    """Do what docs/guide/deploy.md says."""
+    return await plane.kubectl("apply", "--server-side", "--validate=strict", "--warnings-as-errors", "-k", str(DEPLOY))
+
+
+@control_plane_test
+async def test_the_manifests_are_accepted_strictly_and_applying_them_again_changes_nothing(plane: ControlPlane) -> None:
+    said = await deploy(plane)
+    assert said.count("serverside-applied") == len(DOCUMENTS), said
+    before = await _versions(plane)
+    await deploy(plane)
+    assert await _versions(plane) == before
+    await plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(DEPLOY / "crds.yaml"))
+
+
+async def _versions(plane: ControlPlane) -> str:
+    # The Deployment's own status is written by nobody here: this plane runs no controller of Deployments.
+    listed = ("namespace/konverge-system", "deployment/konverge", "serviceaccount/konverge")
+    form = "--output=jsonpath={.metadata.resourceVersion}"
+    return " ".join([await plane.kubectl("get", one, "-n", NAMESPACE, form) for one in listed])
+
+
+@control_plane_test
+async def test_the_pod_passes_the_strictest_pod_security(plane: ControlPlane) -> None:
+    await deploy(plane)
+    config = await ClientConfig.from_kubeconfig(plane.kubeconfig)
+    pod = {"metadata": {"name": "konverge", "namespace": NAMESPACE}, "spec": template()["spec"]}
+    async with Client(config, name="test") as client:
+        made = await client.create(POD.decode(pod), dry_run=True)
+        assert made.get("spec", "serviceAccountName") == "konverge"
+        [mount] = made.get("spec", "containers", 0, "volumeMounts")
+        assert mount["mountPath"] == "/var/run/secrets/kubernetes.io/serviceaccount"
+        [container_] = pod["spec"]["containers"]
+        looser = {**container_, "securityContext": {**container_["securityContext"], "allowPrivilegeEscalation": True}}
+        with pytest.raises(Forbidden, match="restricted"):
+            await client.create(POD.decode({**pod, "spec": {**pod["spec"], "containers": [looser]}}), dry_run=True)
+
+
+def environment(plane: ControlPlane, mount: Path) -> dict[str, str]:
+    """What the container sees: the manifest's variables, those that the kubelet sets, and where this test keeps what a node would."""
+    here = {"KONVERGE_SERVICE_ACCOUNT": str(mount)}
+    free_ports = {"KONVERGE_METRICS": "127.0.0.1:0", "KONVERGE_HEALTH": "127.0.0.1:0"}
+    declared = {entry["name"]: entry["value"] for entry in container()["env"]}
+    return {**plane.environment, **declared, **here, **free_ports, "PYTHONPROFILEIMPORTTIME": "1"}
+
+
+def told_errors(daemon: Operator) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in daemon.log.read_text().splitlines() if line.startswith("{")]
+    return [line for line in lines if line["level"] == "error" or "rbac_rule" in line]
+
+
+@control_plane_test
+@pytest.mark.timeout(180)
+async def test_the_daemon_runs_as_its_pod_would(plane: ControlPlane, tmp_path: Path) -> None:
+    await deploy(plane)
+    mount = tmp_path / "serviceaccount"
+    await plane.service_account_files(mount, namespace=NAMESPACE, name=template()["spec"]["serviceAccountName"])
+    word, *arguments = container()["args"]
+    assert word == "run"
+    daemon = Operator(arguments, tmp_path / "log", environment=environment(plane, mount))
+    config = await ClientConfig.from_kubeconfig(plane.kubeconfig)
+    async with Client(config, name="test") as client, Lab(client, config, "default") as lab, daemon.running_for():
+        assert await daemon.answers(port_of("startupProbe")[0]) == (200, "ok")
+        assert await daemon.answers(port_of("livenessProbe")[0]) == (200, "ok")
+        await install_crds(client, flux_crds())
+        await daemon.ready()
+        assert await daemon.answers(port_of("readinessProbe")[0]) == (200, "ok")
+        async with HelmController(config):
+            await install_and_remove(lab)
+        status, exposition = await daemon.answers("/metrics", part="metrics")
+        assert status == 200
+        assert 'controller_runtime_reconcile_total{controller="applicationinstance",result="success"}' in exposition
+        assert await daemon.stop() == 0
+    assert daemon.said("stopped") is not None
+    assert told_errors(daemon) == []
+    imported = daemon.log.read_text()
+    assert "konverge.client.in_cluster" in imported, "the log shows what was imported"
+    assert "kubernetes_asyncio" not in imported
+
+
+async def install_and_remove(lab: Lab) -> None:
+    """Have an application installed with values from a Secret, upgraded, and removed."""
+    await lab.create(SECRET.new("values", stringData={"values.yaml": "replicas: 1"}))
+    chart = {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop", "version": "1.0.0"}
+    spec = {
+        "appRef": {"catalogId": "shop"},
+        "chart": chart,
+        "release": {"name": "shop", "namespace": lab.namespace},
+        "values": {"source": "secretRef", "secretRef": {"name": "values", "key": "values.yaml"}},
+    }
+    await lab.create(ApplicationInstance.decode({"metadata": {"name": "shop"}, "spec": spec}))
+    for wanted in ("1.0.0", "1.1.0"):
+        await lab.patch(ApplicationInstance, "shop", {"spec": {"chart": {"version": wanted}}})
+        await lab.until(ApplicationInstance, "shop", runs(wanted), timeout=60)
+    release = await lab.get(HELM_RELEASE, "shop")
+    assert release.get("spec", "chart", "spec", "version") == "1.1.0"
+    assert release.metadata.controller is not None
+    with pytest.raises(Invalid):
+        await lab.patch(ApplicationInstance, "shop", {"spec": {"release": {"name": "other"}}})
+    await lab.delete(ApplicationInstance, "shop")
+    await lab.until_gone(ApplicationInstance, "shop", timeout=60)
+    assert await lab.find(HELM_RELEASE, "shop") is None
+
+
+def runs(version: str) -> Callable[[ApplicationInstance], bool]:
+    def test(found: ApplicationInstance) -> bool:
+        ready, chart = found.find_condition("Ready"), found.status.last_applied_chart
+        told = ready is not None and ready.is_true and ready.observed_generation == found.generation
+        return told and chart is not None and chart.version == version
+
+    return test
+
+
+@control_plane_test
+async def test_without_its_binding_the_daemon_is_alive_and_names_the_rules(plane: ControlPlane, tmp_path: Path) -> None:
+    """So what the test above shows is owed to the manifests, and to nothing else that this account may do."""
+    await deploy(plane)
+    mount = tmp_path / "serviceaccount"
+    await plane.service_account_files(mount, namespace=NAMESPACE, name="somebody-else")
+    daemon = Operator(container()["args"][1:], tmp_path / "log", environment=environment(plane, mount))
+    async with daemon.running_for():
+        text = ""
+        async with asyncio.timeout(60):
+            while "resources:\n" not in text:
+                status, text = await daemon.answers("/readyz")
+                await asyncio.sleep(0.1)
+        assert status == 500
+        assert "applicationinstances" in text
+        assert await daemon.answers("/healthz") == (200, "ok")
+        assert await daemon.stop() == 0

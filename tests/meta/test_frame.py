@@ -1,0 +1,146 @@
+"""The frame itself: verbs of the Makefile, what CI calls, documents, decisions and news."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.meta.conftest import Tree
+
+VERBS = {"help", "demo", "test", "test-unit", "lint", "fmt", "generate", "readme", "bench", "dist", "lock", "clean"}
+
+FRAGMENT = re.compile(r"\d{3}\.(?:feature|change|fix|removal|docs)\.md")
+DECISION = re.compile(r"\d{4}-[a-z0-9-]+\.md")
+STATUS = re.compile(r"^Status: (?:proposed|accepted|superseded by \d{4})$", re.MULTILINE)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)#\s]+)(?:#[^)]*)?\)")
+
+
+def make(root: Path, *arguments: str) -> str:
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "KONVERGE_", "MFLAGS"))
+    }
+    done = subprocess.run(
+        ["make", *arguments],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_make_alone_lists_every_verb_with_a_line_of_help(tree: Tree) -> None:
+    listed = dict(re.findall(r"^ +make ([a-z-]+) +(\S.*)$", make(tree.root), re.MULTILINE))
+    assert set(listed) == VERBS
+    assert make(tree.root, "help") == make(tree.root)
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS - {"help"}))
+def test_every_verb_but_cleaning_makes_the_environment_first(tree: Tree, verb: str) -> None:
+    steps = [line.lstrip("@ ") for line in make(tree.root, "--dry-run", verb).splitlines() if line.strip()]
+    if verb == "clean":
+        assert not any(".ci/venv" in step for step in steps)
+    else:
+        assert steps[0] == ".ci/venv"
+
+
+@pytest.mark.parametrize(
+    ("setting", "present", "absent"),
+    [
+        ("", "konverge control-plane install ||", "as asked"),
+        ("KONVERGE_NO_CONTROL_PLANE=1", "as asked", "control-plane install"),
+        ("KONVERGE_REQUIRE_CONTROL_PLANE=1", "konverge control-plane install", "||"),
+    ],
+    ids=["as it comes", "without a control plane", "a control plane is required"],
+)
+def test_the_tests_fetch_a_control_plane_as_they_are_told(tree: Tree, setting: str, present: str, absent: str) -> None:
+    steps = make(tree.root, "--dry-run", "test", *filter(None, [setting]))
+    assert present in steps
+    assert absent not in steps
+
+
+def test_ci_runs_the_same_verbs_as_people_do(tree: Tree) -> None:
+    phases = re.findall(r"^phase (\S+) \d+ (.+)$", (tree.root / ".ci" / "run").read_text(), re.MULTILINE)
+    assert [command for _, command in phases] == [
+        "make venv",
+        "make lint",
+        "make control-plane",
+        "make test",
+        "make demo",
+        ".ci/test-wheel",
+    ]
+
+
+def test_the_scripts_of_ci_can_be_run_and_stop_at_the_first_error(tree: Tree) -> None:
+    scripts = list(tree.below(".ci"))
+    assert {path.name for path in scripts} == {"dist", "lock", "run", "test-wheel", "venv"}
+    for path in scripts:
+        text = path.read_text()
+        assert os.access(path, os.X_OK), path.name
+        assert text.startswith("#!/usr/bin/env bash\n# "), path.name
+        assert "\nset -euo pipefail\n" in text, path.name
+        assert subprocess.run(["bash", "-n", str(path)], check=False).returncode == 0, path.name
+
+
+def test_every_pinned_version_satisfies_what_the_project_asks_for(tree: Tree) -> None:
+    lines = (tree.root / "constraints.txt").read_text().splitlines()
+    pinned = {line.partition("==")[0].lower().replace("_", "-") for line in lines if "==" in line}
+    assert len(pinned) == sum(1 for line in lines if line and not line.startswith("#"))
+    project = tree.project["project"]
+    asked = [
+        *tree.project["build-system"]["requires"],
+        *project["dependencies"],
+        *(name for extra in project["optional-dependencies"].values() for name in extra),
+    ]
+    names = {re.split(r"[<>=!~\[; ]", requirement)[0].lower().replace("_", "-") for requirement in asked}
+    assert names - pinned == set(), "make lock"
+
+
+def test_every_link_between_documents_leads_somewhere(tree: Tree) -> None:
+    broken = [
+        f"{path.relative_to(tree.root)}: {match['target']}"
+        for path in tree.files(".md")
+        for match in LINK.finditer(path.read_text())
+        if "://" not in match["target"] and not (path.parent / match["target"]).exists()
+    ]
+    assert not broken, "\n".join(broken)
+
+
+def test_every_document_is_in_the_index(tree: Tree) -> None:
+    docs = tree.root / "docs"
+    index = (docs / "README.md").read_text()
+    linked = {(docs / match["target"]).resolve() for match in LINK.finditer(index) if "://" not in match["target"]}
+    missing = [
+        str(path.relative_to(docs))
+        for path in tree.below("docs", ".md")
+        if path not in linked and path.parent.name != "adr" and path != docs / "README.md"
+    ]
+    assert not missing, "\n".join(missing)
+
+
+def test_every_decision_has_a_number_a_status_and_a_place_in_the_list(tree: Tree) -> None:
+    folder = tree.root / "docs" / "adr"
+    decisions = [path for path in tree.below("docs/adr", ".md") if path.name not in {"README.md", "template.md"}]
+    assert decisions
+    index = (folder / "README.md").read_text()
+    for path in decisions:
+        assert DECISION.fullmatch(path.name), path.name
+        assert STATUS.search(path.read_text()), f"{path.name} has no line of status"
+        assert f"]({path.name})" in index, f"{path.name} is not in docs/adr/README.md"
+    numbers = [path.name[:4] for path in decisions]
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_every_piece_of_news_is_named_by_its_issue_and_kind(tree: Tree) -> None:
+    fragments = [path for path in tree.below("changes.d") if path.name != "README.md"]
+    assert fragments
+    assert [path.name for path in fragments if not FRAGMENT.fullmatch(path.name) or not path.read_text().strip()] == []

@@ -1,0 +1,116 @@
+"""The ledger against a model: any interleaving of writes, answers and looks of the barrier."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from konverge.client import Ledger, Ticket, WriteState
+from konverge.kinds import kind
+
+SECRET = kind("v1", "Secret")
+ACTORS = ("one", "two")
+NAMES = ("a", "b")
+
+actors = st.sampled_from(ACTORS)
+names = st.sampled_from(NAMES)
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """The server hands out growing versions; answers come in any order. The model remembers everything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = Ledger()
+        self.version = 0
+        self.open: list[tuple[Ticket, str, str, int]] = []
+        self.begun = 0
+        self.done: dict[tuple[str, str], int] = {}  # highest version answered, not seen since
+        self.lost: dict[tuple[str, str], int] = {}  # newest write whose answer was lost
+        self.answered: dict[tuple[str, str], int] = {}  # newest write that was answered, not seen since
+
+    @rule(actor=actors, name=names)
+    def begin(self, actor: str, name: str) -> None:
+        self.begun += 1
+        self.open.append((self.ledger.begin(actor, SECRET, "web", name), actor, name, self.begun))
+
+    def _pick(self, index: int) -> tuple[Ticket, tuple[str, str], int]:
+        ticket, actor, name, number = self.open.pop(index % len(self.open))
+        return ticket, (actor, name), number
+
+    @precondition(lambda self: self.open)
+    @rule(index=st.integers(0, 20))
+    def settle(self, index: int) -> None:
+        ticket, target, number = self._pick(index)
+        self.version += 1
+        ticket.settle(str(self.version), "uid")
+        self.done[target] = self.version
+        # Of two answers with one uid the higher version counts, and it is the number of that write that is compared.
+        self.answered[target] = number
+        if self.lost.get(target, 0) < number:
+            self.lost.pop(target, None)
+
+    @precondition(lambda self: self.open)
+    @rule(index=st.integers(0, 20))
+    def fail(self, index: int) -> None:
+        ticket, _, _ = self._pick(index)
+        ticket.failed()
+
+    @precondition(lambda self: self.open)
+    @rule(index=st.integers(0, 20))
+    def lose(self, index: int) -> None:
+        ticket, target, number = self._pick(index)
+        ticket.unknown()
+        if number > self.answered.get(target, 0) and number > self.lost.get(target, 0):
+            self.lost[target] = number
+
+    @rule(actor=actors)
+    def look(self, actor: str) -> None:
+        """The barrier takes note of everything that it was told is pending."""
+        for write in self.ledger.pending(actor):
+            self.ledger.seen(actor, write)
+            target = (actor, write.name)
+            if write.state is WriteState.UNKNOWN:
+                del self.lost[target]
+            elif write.state is WriteState.DONE:
+                del self.done[target], self.answered[target]
+
+    @rule(actor=actors)
+    def forget(self, actor: str) -> None:
+        if any(owner == actor for _, owner, _, _ in self.open):
+            return  # the unit tests tell what becomes of writes in flight
+        self.ledger.forget(actor)
+        for held in (self.done, self.lost, self.answered):
+            for target in [target for target in held if target[0] == actor]:
+                del held[target]
+
+    @invariant()
+    def no_write_is_lost_from_sight(self) -> None:
+        flying = {(actor, name) for _, actor, name, _ in self.open}
+        for actor in ACTORS:
+            pending = {write.name: write for write in self.ledger.pending(actor)}
+            assert len(pending) == len(self.ledger.pending(actor)), "one write per object"
+            for name in NAMES:
+                target = (actor, name)
+                found = pending.get(name)
+                if target in flying:
+                    assert found is not None
+                    assert found.state is WriteState.IN_FLIGHT
+                elif target in self.lost:
+                    assert found is not None
+                    assert found.state is WriteState.UNKNOWN
+                elif target in self.done:
+                    assert found is not None
+                    assert (found.state, found.version) == (WriteState.DONE, str(self.done[target]))
+                else:
+                    assert found is None
+
+    @invariant()
+    def nothing_is_held_for_nobody(self) -> None:
+        found = self.ledger.statistics()
+        assert found.in_flight == len(self.open)
+        assert found.pending == sum(len(self.ledger.pending(actor)) for actor in ACTORS)
+        assert found.actors == sum(1 for actor in ACTORS if self.ledger.pending(actor))
+
+
+TestLedger = LedgerMachine.TestCase

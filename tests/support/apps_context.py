@@ -1,0 +1,153 @@
+"""A context without a server: objects in a dict, and a list of what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import structlog
+from apps_made import NOW, OWNER
+
+from konverge.clock import rfc3339
+from konverge.errors import Conflict, NotFound
+from konverge.keys import Key
+from konverge.kinds import Kind, kind_of
+from konverge.objects import Metadata, Object
+from konverge.runtime import Applied, Child, Held, Plan
+
+
+class FakeReader:
+    def __init__(self, world: FakeContext, kind: str) -> None:
+        self._world, self._kind = world, kind
+
+    def find(self, namespace: str, name: str) -> Object | None:
+        found = self._world.objects.get((self._kind, name))
+        return None if found is None else Object(found.to_dict())
+
+    def metadata(self, namespace: str, name: str) -> Metadata | None:
+        found = self.find(namespace, name)
+        return None if found is None else found.metadata
+
+
+class FakeLive:
+    def __init__(self, world: FakeContext, kind: str) -> None:
+        self._world, self._kind = world, kind
+
+    async def find(self, namespace: str, name: str) -> Object | None:
+        self._world.calls.append(f"get {self._kind}/{name}")
+        for error in self._world.live_errors.get(self._kind, []):
+            raise error
+        return FakeReader(self._world, self._kind).find(namespace, name)
+
+
+class FakeContext:
+    """Keeps objects in a dict and writes down what it was asked for; versions and preconditions are real."""
+
+    def __init__(self, *objects: Object, unserved: tuple[str, ...] = ()) -> None:
+        self.objects = {(made.kind_name, made.name): made for made in objects}
+        self.unserved = unserved
+        self.calls: list[str] = []
+        self.patches: list[dict[str, Any]] = []
+        self.live_errors: dict[str, list[Exception]] = {}
+        self.held: tuple[Held, ...] = ()
+        self.refusal: Exception | None = None
+        self.before_write: Callable[[str], None] = lambda _: None
+        self.plan: Plan[Any] | None = None
+        self.log = structlog.get_logger("test")
+
+    def now(self) -> datetime:
+        return NOW
+
+    def serves(self, kind: Kind[Any]) -> bool:
+        return kind.kind not in self.unserved
+
+    def cache(self, kind: Kind[Any]) -> FakeReader:
+        return FakeReader(self, kind.kind)
+
+    def live(self, kind: Kind[Any]) -> FakeLive:
+        return FakeLive(self, kind.kind)
+
+    async def children(self, children: tuple[Child, ...]) -> Applied:
+        self.calls.append(
+            "apply " + ", ".join(f"{kind_of(child.object).kind}/{child.object.name}" for child in children)
+        )
+        if self.refusal is not None:
+            raise self.refusal
+        applied = Applied()
+        held = {entry.key.kind.kind for entry in self.held}
+        for child in children:
+            kind = kind_of(child.object)
+            if kind.kind not in held:
+                stored = self._stored(child.object.to_dict())
+                applied.add(Key("", kind, "team", child.object.name), stored)
+        applied.held = self.held
+        return applied
+
+    def _stored(self, intent: dict[str, Any]) -> Object:
+        key = (intent["kind"], intent["metadata"]["name"])
+        before = self.objects.get(key)
+        if before is not None and before.metadata.deleting:
+            return before
+        data: dict[str, Any] = {"status": {"observedGeneration": -1}} if before is None else before.to_dict()
+        metadata = data.setdefault("metadata", {"uid": f"{key[0]}-uid", "generation": 1, "resourceVersion": "1"})
+        if before is not None and before.spec != intent["spec"]:
+            metadata["generation"] = before.metadata.generation + 1
+        for part in ("labels", "annotations"):
+            metadata[part] = {**metadata.get(part, {}), **intent["metadata"].get(part, {})}
+        metadata |= {"name": key[1], "namespace": "team", "ownerReferences": [OWNER]}
+        data |= {"apiVersion": intent["apiVersion"], "kind": key[0], "spec": intent["spec"]}
+        self.objects[key] = Object(data)
+        return self.objects[key]
+
+    async def patch(self, kind: Kind[Any], name: str, namespace: str = "", *, patch: dict[str, Any]) -> Object:
+        self.calls.append(f"patch {kind.kind}/{name}")
+        self.before_write("patch")
+        found = self._guarded(
+            kind, name, patch["metadata"].get("uid", ""), patch["metadata"].get("resourceVersion", "")
+        )
+        self.patches.append(patch)
+        metadata = found.data["metadata"]
+        metadata["annotations"] = {**metadata.get("annotations", {}), **patch["metadata"].get("annotations", {})}
+        found.data["spec"] = {**found.spec, **patch.get("spec", {})}
+        metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
+        self.objects[kind.kind, name] = Object(found.data)
+        return Object(found.to_dict())
+
+    async def delete(
+        self, kind: Kind[Any], name: str, namespace: str = "", *, uid: str = "", resource_version: str = ""
+    ) -> bool:
+        self.calls.append(f"delete {kind.kind}/{name}" + (f" at {resource_version}" if resource_version else ""))
+        self.before_write("delete")
+        found = self._guarded(kind, name, uid, resource_version)
+        found.data["metadata"]["deletionTimestamp"] = rfc3339(NOW)
+        self.objects[kind.kind, name] = Object(found.data)
+        return True
+
+    def _guarded(self, kind: Kind[Any], name: str, uid: str, version: str) -> Object:
+        found = self.objects.get((kind.kind, name))
+        if found is None:
+            raise NotFound("gone", status=404)
+        if (uid and uid != found.metadata.uid) or (version and version != found.metadata.resource_version):
+            raise Conflict("the object has been modified", status=409)
+        return Object(found.to_dict())
+
+    async def carry_out(self, plan: Plan[Any]) -> Any:
+        self.calls.append("carry out")
+        self.plan = plan
+        return plan.outcome
+
+    def says(self) -> dict[str, str]:
+        assert self.plan is not None
+        return {mark.type: f"{mark.truth}/{mark.reason}" for mark in self.plan.marks}
+
+    def message(self, type_: str) -> str:
+        assert self.plan is not None
+        return next(mark.message for mark in self.plan.marks if mark.type == type_)
+
+    def touch(self, kind: str, name: str, **spec: Any) -> None:
+        """Somebody else writes the object."""
+        data = self.objects[kind, name].to_dict()
+        data["spec"] = {**data.get("spec", {}), **spec}
+        data["metadata"]["resourceVersion"] = str(int(data["metadata"]["resourceVersion"]) + 1)
+        self.objects[kind, name] = Object(data)

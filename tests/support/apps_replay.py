@@ -1,0 +1,199 @@
+"""Recordings of Flux, replayed through the translation with a status fold, as the reconciler would see and say it.
+
+Each HelmRelease, HelmChart and repository event is one pass: the newest objects are translated, and the result is merged over the
+previous conditions. The wanted version is what the recorded spec asks for at that moment (for oci, the tag). What the
+reconciler notes on the release when an intent was rolled out is carried along, because the recordings were made without us.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from konverge.conditions import Condition, find_condition, marked, truth
+from konverge.fields import digest
+from konverge.objects import Object
+from konverge.reconcilers.apps.freshness import Release, Source, Wanted
+from konverge.reconcilers.apps.report import report, with_values
+from konverge.reconcilers.apps.sources import Sources
+from konverge.reconcilers.apps.translate import translate
+from konverge.reconcilers.apps.values import ValuesFrom
+from konverge.reconcilers.apps.verdict import Facts, Verdict
+from konverge.runtime.status import transitions
+
+RECORDINGS = Path(__file__).parents[1] / "recordings" / "flux"
+GRACE = timedelta(seconds=30)
+STUCK = timedelta(minutes=15)
+
+
+@dataclass(frozen=True)
+class Entry:
+    at: float
+    step: str = ""
+    type: str = ""
+    object: Object | None = None
+
+
+def read(name: str) -> list[Entry]:
+    entries = []
+    for line in (RECORDINGS / f"{name}.jsonl").read_text().splitlines():
+        data = json.loads(line)
+        made = Object(data["object"]) if "object" in data else None
+        entries.append(Entry(data["t"], data.get("step", ""), data.get("type", ""), made))
+    return entries
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the instance says after one pass."""
+
+    at: float
+    row: str
+    conditions: tuple[Condition, ...]
+
+    def __getitem__(self, type_: str) -> str:
+        found = find_condition(self.conditions, type_)
+        return "" if found is None else f"{found.status}/{found.reason}"
+
+    def message(self, type_: str) -> str:
+        found = find_condition(self.conditions, type_)
+        return "" if found is None else found.message
+
+
+class Replay:
+    """One recording, fed as far as a test wants."""
+
+    def __init__(self, name: str, *, token: Callable[[float], str] = lambda _: "steady") -> None:
+        self.entries = read(name)
+        self.said: list[Said] = []
+        self.transitions: list[tuple[float, str]] = []
+        self.verdicts: list[Verdict] = []
+        self._token = token
+        self._objects: dict[str, Object] = {}
+        self._position = 0
+        self._settled = ""
+        self._first = True
+        self._conditions: tuple[Condition, ...] = ()
+        start = next(entry for entry in self.entries if entry.object is not None)
+        assert start.object is not None
+        created = start.object.metadata.created
+        assert created is not None
+        self._epoch = created - timedelta(seconds=start.at)
+
+    def feed(self, *, before: str = "", only: Callable[[Object], bool] = lambda _: True) -> Replay:
+        """Feed events, to the end or up to the step whose text begins with `before`."""
+        while self._position < len(self.entries):
+            entry = self.entries[self._position]
+            if before and entry.step.startswith(before):
+                return self
+            self._position += 1
+            if entry.object is not None and only(entry.object):
+                self._take(entry)
+        assert not before, f"no step {before!r}"
+        return self
+
+    def graft(self, other: Replay, wanted: Callable[[Object], bool], *, after: float) -> Replay:
+        """Feed some events of another recording, as if they happened here `after` seconds from the start of this one."""
+        for entry in other.entries:
+            if entry.object is not None and wanted(entry.object):
+                self._take(Entry(after + entry.at, type=entry.type, object=entry.object))
+        return self
+
+    def wait_until(self, at: float) -> Replay:
+        """Run a pass at a later time without any event: a requeue."""
+        self._pass(at)
+        return self
+
+    def _take(self, entry: Entry) -> None:
+        assert entry.object is not None
+        name = f"{entry.object.kind_name}/{entry.object.name}"
+        if entry.type == "DELETED":
+            self._objects.pop(name, None)
+        else:
+            self._objects[name] = entry.object
+        if name in {"HelmRelease/shop", "HelmRepository/shop", "OCIRepository/shop", "HelmChart/team-shop"}:
+            self._pass(entry.at)
+
+    def _wanted(self, release: Object | None, at: float) -> Wanted:
+        spec = {} if release is None else release.spec
+        repository = self._objects.get("OCIRepository/shop")
+        oci = repository is not None
+        version = (
+            repository.get("spec", "ref", "tag")
+            if repository
+            else (spec.get("chart") or {}).get("spec", {}).get("version", "1.0.0")
+        )
+        token = self._token(at) if spec.get("valuesFrom") else ""
+        asked = {key: value for key, value in spec.items() if key != "suspend"}
+        return Wanted(version=version, oci=oci, intent=digest([asked, version, token]), token=token)
+
+    def _source(self, name: str) -> Source | None:
+        found = self._objects.get(name)
+        return None if found is None else Source.of(found)
+
+    def _pass(self, at: float) -> None:
+        release = self._objects.get("HelmRelease/shop")
+        if release is None and not self.said:
+            return  # the instance was not there yet
+        if release is not None:
+            release = Object(release.to_dict())
+            release.data["metadata"].setdefault("annotations", {})["vworkspace.io/applied-intent-hash"] = self._settled
+        wanted = self._wanted(release, at)
+        values = None
+        if wanted.token:
+            values = ValuesFrom(kind="Secret", namespace="team", name="vals", key="values.yaml", token=wanted.token)
+        now = self._epoch + timedelta(seconds=at)
+        facts = Facts(
+            release=None if release is None else Release.of(release),
+            sources=Sources(
+                oci=wanted.oci,
+                chart=self._source("HelmChart/team-shop"),
+                repository=self._source("OCIRepository/shop" if wanted.oci else "HelmRepository/shop"),
+            ),
+            wanted=wanted,
+            values=values,
+            first=self._first,
+            now=now,
+            grace=GRACE,
+            stuck_after=STUCK,
+        )
+        self._fold(at, now, with_values(translate(facts), values), wanted)
+
+    def _fold(self, at: float, now: datetime, verdict: Verdict, wanted: Wanted) -> None:
+        before = self._conditions
+        says = report(verdict, before)
+        for type_ in says.retract:
+            self._conditions = tuple(condition for condition in self._conditions if condition.type != type_)
+        for type_, say in says.says.items():
+            self._conditions = marked(
+                self._conditions, type_, truth(say.status), say.reason, say.message, generation=1, now=now
+            )
+        if verdict.rolled_out:
+            self._settled, self._first = wanted.intent, False
+        self.transitions += [
+            (at, f"{change.after.type}={change.after.status}") for change in transitions(before, self._conditions)
+        ]
+        self.verdicts.append(verdict)
+        self.said.append(Said(at, verdict.row, self._conditions))
+
+    @property
+    def last(self) -> Said:
+        return self.said[-1]
+
+    def ever(self, type_: str, text: str) -> list[Said]:
+        """Return the passes in which the condition was `Status/Reason`, or `Status/` with any reason."""
+        return [
+            said for said in self.said if said[type_] == text or (text.endswith("/") and said[type_].startswith(text))
+        ]
+
+    def between(self, start: float, end: float) -> Iterator[Said]:
+        return (said for said in self.said if start <= said.at < end)
+
+    def step(self, text: str) -> float:
+        return next(entry.at for entry in self.entries if entry.step.startswith(text))
+
+    def changes(self, type_: str) -> list[str]:
+        return [what.removeprefix(f"{type_}=") for _, what in self.transitions if what.startswith(f"{type_}=")]

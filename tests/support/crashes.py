@@ -1,0 +1,215 @@
+"""Killing an operator at every one of its writes, and asking whether anybody could tell afterwards.
+
+A `Story` is what a person does to the cluster, in acts; after each act the operator has to bring things to where they stood after the same
+act of the undisturbed run. `Crashes` plays it once undisturbed, and then once for each write and moment: a proxy between operator and API
+server ends the process with SIGKILL at that write, a new process takes over, and the story goes on. Runs are in namespaces of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from operators import Operator
+from witness import Picture, Witness, difference
+from zygote import Zygote
+
+from konverge.kinds import Kind, kind
+from konverge.testing import ControlPlane, FaultProxy, Lab
+from konverge.testing.proxy import Moment, is_write
+
+__all__ = ["Act", "Crashes", "Run", "Story"]
+
+Act: TypeAlias = Callable[[Lab], Awaitable[None]]
+"""What a person does; returns when that has had its effect."""
+
+EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
+_QUIET = 0.5
+_POLL = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """Acts, the kinds whose objects are compared and counted, and how the operator is run (arguments of `konverge run`)."""
+
+    acts: Sequence[Act]
+    kinds: Sequence[Kind[Any]]
+    arguments: Sequence[str] = ()
+
+
+@dataclass(slots=True)
+class Run:
+    """What one playing of a story came to."""
+
+    pictures: list[Picture] = field(default_factory=list)
+    created: Counter[str] = field(default_factory=Counter)
+    writes: list[str] = field(default_factory=list)
+    events: Counter[str] = field(default_factory=Counter)
+    """How often an Event of each reason was recorded."""
+    struck: str = ""
+    """The write at which the operator was killed, "" where the story has fewer writes."""
+    starts: int = 0
+
+
+class Crashes:
+    """Plays a story on a control plane; `token` is of a ServiceAccount with exactly the operator's rights.
+
+    `lab` makes a lab in a namespace, `prefix` begins the names of the namespaces, `directory` takes logs and kubeconfigs. `patience` is how long things may take to become as wanted.
+    """
+
+    def __init__(
+        self,
+        story: Story,
+        *,
+        plane: ControlPlane,
+        lab: Callable[[str], Lab],
+        token: str,
+        directory: Path,
+        prefix: str,
+        zygote: Zygote,
+        at_once: int = 3,
+        patience: float = 20.0,
+    ) -> None:
+        self._story = story
+        self._plane = plane
+        self._lab = lab
+        self._token = token
+        self._directory = directory
+        self._prefix = prefix
+        self._zygote = zygote
+        self._slots = asyncio.Semaphore(at_once)
+        self._patience = patience
+
+    async def undisturbed(self) -> Run:
+        """Play the story without any fault."""
+        return await self._play("reference", None, None)
+
+    async def killed(self, number: int, moment: Moment, reference: Run) -> Run:
+        """Play the story with a kill at a write. Raises AssertionError where an end state differs from the reference's."""
+        async with self._slots:
+            return await self._play(f"{moment}-{number}", (number, moment), reference)
+
+    async def _play(self, name: str, fault: tuple[int, Moment] | None, reference: Run | None) -> Run:
+        namespace = f"{self._prefix}-{name}"
+        await self._plane.create_namespace(namespace)
+        lab = self._lab(namespace)
+        try:
+            async with (
+                FaultProxy(self._plane.url, self._plane.ca_file) as proxy,
+                Witness(lab.client, namespace, self._story.kinds) as witness,
+            ):
+                return await self._perform(lab, proxy, witness, fault, reference)
+        finally:
+            await asyncio.to_thread(self._plane.blocking.api.delete_namespace, namespace)
+
+    async def _perform(
+        self, lab: Lab, proxy: FaultProxy, witness: Witness, fault: tuple[int, Moment] | None, reference: Run | None
+    ) -> Run:
+        folder = self._directory / lab.namespace
+        folder.mkdir()
+        kubeconfig = proxy.kubeconfig(folder / "kubeconfig", self._token, namespace=lab.namespace)
+        arguments = (
+            "--kubeconfig",
+            str(kubeconfig),
+            "--namespace",
+            lab.namespace,
+            "--metrics",
+            "0",
+            "--health",
+            "127.0.0.1:0",
+        )
+        operator = Operator((*self._story.arguments, *arguments), folder / "log", zygote=self._zygote)
+        run = Run()
+        struck = asyncio.Event() if fault is None else proxy.at_write(*fault, operator.kill)
+        try:
+            async with operator.running_for(), _revived(operator, struck) as revived:
+                for number, act in enumerate(self._story.acts):
+                    await act(lab)
+                    wanted = None if reference is None else reference.pictures[number]
+                    run.pictures.append(await self._converged(witness, proxy, wanted))
+                await _until(lambda: not proxy.under_way(is_write))
+                if struck.is_set():
+                    await revived.wait()  # what was wanted may have been stored by the write that was struck
+                await operator.ready()
+                assert await operator.stop() == 0
+            # A ready operator knows everything, and draining did what it found to do: nothing may have moved since.
+            await _same(run.pictures[-1], witness)
+        except Exception as error:
+            error.add_note(
+                f"fault: {fault}; the operator's log:\n{operator.story()}\nits writes:\n" + "\n".join(proxy.writes)
+            )
+            raise
+        run.created, run.writes, run.starts = witness.created, list(proxy.writes), operator.starts
+        run.events = await _events(lab)
+        run.struck = run.writes[fault[0] - 1] if fault is not None and struck.is_set() else ""
+        return run
+
+    async def _converged(self, witness: Witness, proxy: FaultProxy, wanted: Picture | None) -> Picture:
+        """Wait until things stand as wanted; the first time, when nobody knows, until nothing was written for a while."""
+        if wanted is None:
+            return await _at_rest(witness, proxy)
+        found = await witness.picture()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._patience):
+                while found != wanted:
+                    await asyncio.sleep(_POLL)
+                    found = await witness.picture()
+        if found != wanted:
+            raise AssertionError("it never became as in the undisturbed run:\n" + "\n".join(difference(wanted, found)))
+        return found
+
+
+@contextlib.asynccontextmanager
+async def _revived(operator: Operator, struck: asyncio.Event) -> AsyncIterator[asyncio.Event]:
+    """Start the operator again once the fault has struck, as a Deployment would; the event tells that it was done."""
+    done = asyncio.Event()
+
+    async def revive() -> None:
+        await struck.wait()
+        assert await operator.ended() == -9
+        await operator.start()
+        done.set()
+
+    task = asyncio.create_task(revive())
+    try:
+        yield done
+    finally:
+        if not struck.is_set():
+            task.cancel()
+        ended = (await asyncio.gather(task, return_exceptions=True))[0]
+    if isinstance(ended, Exception):
+        raise ended
+
+
+async def _until(test: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not test():
+            await asyncio.sleep(_POLL)
+
+
+async def _at_rest(witness: Witness, proxy: FaultProxy) -> Picture:
+    loop = asyncio.get_running_loop()
+    since, writes, picture = loop.time(), -1, await witness.picture()
+    while loop.time() - since < _QUIET:
+        now = await witness.picture()
+        if len(proxy.writes) != writes or now != picture:
+            since, writes, picture = loop.time(), len(proxy.writes), now
+        await asyncio.sleep(_POLL)
+    return picture
+
+
+async def _events(lab: Lab) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for event in (await lab.client.list(EVENT, lab.namespace)).items:
+        found[event.get("reason")] += event.get("series", "count", default=1)
+    return found
+
+
+async def _same(wanted: Picture, witness: Witness) -> None:
+    found = await witness.picture()
+    assert found == wanted, "after its end:\n" + "\n".join(difference(wanted, found))

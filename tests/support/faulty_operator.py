@@ -1,0 +1,51 @@
+"""An operator with the two mistakes that a kill at the right write brings to light; the harness has to find both."""
+
+from __future__ import annotations
+
+import konverge as kv
+
+CONFIG_MAP = kv.kind("v1", "ConfigMap")
+DONE = "tests.konverge.dev/done"
+
+
+class MemoSpec(kv.Model):
+    mistake: str
+
+
+@kv.resource("tests.konverge.dev/v1", conditions=("Ready",))
+class Memo(kv.CustomResource[MemoSpec, kv.Status]):
+    """Something that is to be kept in a ConfigMap."""
+
+
+class Faulty:
+    """Keeps state where it is lost with the process, or where it says more than was done."""
+
+    def __init__(self) -> None:
+        self._begun: set[str] = set()
+
+    async def reconcile(self, memo: Memo, ctx: kv.Context[Memo]) -> kv.Outcome:
+        if memo.spec.mistake == "forgetful":
+            await self._note_first(memo, ctx)
+        else:
+            await self._begin_anew(memo, ctx)
+        ctx.status.mark("Ready", True, "Kept")
+        return kv.Done()
+
+    async def _note_first(self, memo: Memo, ctx: kv.Context[Memo]) -> None:
+        """Writes down that it is done, and then does it."""
+        if DONE not in memo.annotations:
+            await ctx.patch(Memo, memo.name, memo.namespace, patch={"metadata": {"annotations": {DONE: "true"}}})
+            await ctx.own(CONFIG_MAP.new(memo.name))
+
+    async def _begin_anew(self, memo: Memo, ctx: kv.Context[Memo]) -> None:
+        """Takes what an earlier process made for rubbish."""
+        if memo.name not in self._begun:
+            await ctx.delete(CONFIG_MAP, memo.name, memo.namespace)
+            self._begun.add(memo.name)
+            raise kv.RetryAfter(0.1, "cleaning up")
+        await ctx.own(CONFIG_MAP.new(memo.name))
+
+
+def build(manager: kv.Manager) -> None:
+    notes = kv.Rule("tests.konverge.dev", ("memos",), ("patch",))
+    manager.add(kv.Controller.of(Memo).owns(CONFIG_MAP).needs(notes).reconciled_by(Faulty()))

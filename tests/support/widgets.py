@@ -1,0 +1,53 @@
+"""A small resource that the runtime's tests reconcile in many ways."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import konverge as kv
+from konverge.kinds import kind
+
+CONFIG_MAP = kind("v1", "ConfigMap")
+SECRET = kind("v1", "Secret")
+
+
+class WidgetSpec(kv.Model):
+    parts: int = 0
+    mode: str = "plain"
+
+
+class WidgetStatus(kv.Status):
+    parts: int | None = None
+    note: str | None = None
+
+
+@kv.resource("tests.konverge.dev/v1", short_names=("wd",), conditions=("Ready", "Blocked"))
+class Widget(kv.CustomResource[WidgetSpec, WidgetStatus]):
+    """A thing with parts."""
+
+
+Reconcile = Callable[[Any, kv.Context[Any]], Awaitable[kv.Outcome]]
+
+
+class By:
+    """A reconciler made of functions."""
+
+    def __init__(self, reconcile: Reconcile, finalize: Reconcile | None = None) -> None:
+        self._reconcile = reconcile
+        self._finalize = finalize
+
+    async def reconcile(self, object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
+        return await self._reconcile(object_, ctx)
+
+    async def finalize(self, object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
+        assert self._finalize is not None
+        return await self._finalize(object_, ctx)
+
+
+def widget(name: str = "one", **spec: Any) -> Widget:
+    return Widget.new(name, spec=WidgetSpec(**spec))
+
+
+def part(number: int, namespace: str = "", **data: str) -> kv.Object:
+    return CONFIG_MAP.new(f"part-{number}", namespace, data={"number": str(number), **data})

@@ -1,0 +1,48 @@
+"""What type checkers see of the face. Never run: `make lint` checks it."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+import backup_operator
+from backup_operator import Backup, BackupSpec, BackupStatus
+
+import konverge as kv
+
+SECRET = kv.kind("v1", "Secret")
+
+
+async def face(backup: Backup, ctx: kv.Context[Backup], caches: kv.Caches, manager: kv.Manager) -> None:
+    assert_type(backup.spec, BackupSpec)
+    assert_type(backup.status, BackupStatus)
+    assert_type(backup.namespace, str)
+    assert_type(backup.condition("Ready"), kv.Condition)
+    assert_type(backup.find_condition("Ready"), kv.Condition | None)
+
+    assert_type(ctx.object, Backup)
+    assert_type(ctx.status.draft, BackupStatus)
+    assert_type(ctx.status.draft.cron_job, str | None)
+
+    assert_type(ctx.cache(SECRET).find("web", "target"), kv.Object | None)
+    assert_type(ctx.cache(Backup).list("web"), list[Backup])
+    assert_type(caches(Backup).keys(namespace="web"), list[kv.Key])
+    assert_type(await ctx.live(SECRET).get("web", "target"), kv.Object)
+
+    assert_type(await ctx.own(SECRET.new("target")), kv.Object)
+    assert_type(await ctx.own(Backup.new("other", spec=BackupSpec(schedule="0 3 * * *"))), Backup)
+    assert_type(await ctx.carry_out(kv.Plan(draft=BackupStatus())), kv.Outcome)
+    assert_type(await ctx.delete(SECRET, "target", "web"), bool)
+
+    assert_type(await manager.client.get(Backup, "nightly", "web"), Backup)
+    assert_type(await manager.client.get(SECRET, "target", "web"), kv.Object)
+
+
+class Untyped:
+    async def reconcile(self, object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
+        ctx.status.draft["phase"] = "Ready"
+        return kv.Done()
+
+
+assert_type(kv.Controller.of(SECRET).reconciled_by(Untyped()), kv.Controller[kv.Object])
+assert_type(kv.Controller.of(Backup), kv.Controller[Backup])
+backup_operator.build(kv.Manager("backup-operator"))

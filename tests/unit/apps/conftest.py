@@ -1,0 +1,25 @@
+"""The kit of the family's tests, as fixtures; it is in tests/support/apps_*.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from apps_context import FakeContext
+from apps_made import Make
+from apps_replay import Replay
+
+
+@pytest.fixture
+def replay() -> Callable[..., Replay]:
+    return Replay
+
+
+@pytest.fixture
+def make() -> type[Make]:
+    return Make
+
+
+@pytest.fixture
+def context() -> type[FakeContext]:
+    return FakeContext

@@ -1,0 +1,122 @@
+"""What the family watches, how changes are mapped back, and the rights that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from konverge.keys import Key
+from konverge.kinds import kind
+from konverge.objects import Metadata, Object
+from konverge.reconcilers.apps import Settings, controller, install, rules
+from konverge.reconcilers.apps.install import instances_in, release_of_chart, users_of
+from konverge.reconcilers.apps.kinds import CONFIG_MAP, HELM_CHART, SECRET
+from konverge.runtime import Manager, cluster_role
+
+INSTANCE = kind("apps.vworkspace.io/v1alpha1", "ApplicationInstance")
+
+
+class Caches:
+    """The one cache that the map functions read."""
+
+    def __init__(self, *instances: Object) -> None:
+        self._instances = instances
+
+    def __call__(self, what: Any) -> Caches:
+        return self
+
+    def list(self, namespace: str | None = None) -> Sequence[Object]:
+        return [instance for instance in self._instances if namespace in (None, instance.namespace)]
+
+    def keys(self, namespace: str | None = None) -> Sequence[Key]:
+        return [Key("", INSTANCE, instance.namespace, instance.name) for instance in self.list(namespace)]
+
+
+def instance(name: str, values: Any, namespace: str = "team") -> Object:
+    return INSTANCE.new(name, namespace, spec={"values": values} if values else {})
+
+
+def test_flux_is_optional_and_secrets_are_metadata() -> None:
+    described = controller()
+    flux = [*described.owned, *(watch for watch in described.watched if watch.kind.group == "source.toolkit.fluxcd.io")]
+    assert {watch.kind.kind for watch in flux} == {"HelmRelease", "HelmRepository", "OCIRepository", "HelmChart"}
+    assert all(watch.optional for watch in flux)
+    assert all(watch.metadata_only for watch in described.watched if watch.kind in (SECRET, CONFIG_MAP))
+    assert described.finalizer_name == "apps.vworkspace.io/finalizer"
+    assert described.invalid == ("Blocked", "ValidationFailed")
+
+
+@pytest.mark.parametrize(("gate", "selector"), [(False, ""), (True, "app.vworkspace.io/managed-by=control-plane")])
+def test_the_managed_by_gate_keeps_other_instances_out_of_sight(gate: bool, selector: str) -> None:
+    assert controller(Settings(require_managed_by=gate)).labels == selector
+
+
+@pytest.mark.parametrize("gate", [False, True])
+def test_namespaces_are_watched_only_for_their_gate(gate: bool) -> None:
+    kinds = {watch.kind.kind for watch in controller(Settings(require_namespace_label=gate)).watched}
+    assert ("Namespace" in kinds) is gate
+
+
+def test_a_secret_wakes_the_instances_that_refer_to_it() -> None:
+    caches: Any = Caches(
+        instance("a", {"source": "secretRef", "secretRef": {"name": "vals", "key": "k"}}),
+        instance("b", {"source": "secretRef", "secretRef": {"name": "other", "key": "k"}}),
+        instance("c", {"source": "configMapRef", "configMapRef": {"name": "vals", "key": "k"}}),
+        instance("d", {"source": "secretRef", "secretRef": {"name": "vals", "key": "k"}}, "elsewhere"),
+        instance("e", None),
+        instance("f", "mangled"),  # what an older schema let through
+    )
+    changed = Metadata(name="vals", namespace="team")
+    assert [key.name for key in users_of(SECRET)(changed, caches)] == ["a"]
+    assert [key.name for key in users_of(CONFIG_MAP)(changed, caches)] == ["c"]
+
+
+def test_the_many_secrets_of_helm_itself_wake_nobody() -> None:
+    class Untouched:
+        def __call__(self, what: Any) -> Any:
+            raise AssertionError("the cache need not be read")
+
+    untouched: Any = Untouched()
+    assert list(users_of(SECRET)(Metadata(name="sh.helm.release.v1.shop.v7", namespace="team"), untouched)) == []
+
+
+def test_a_helm_chart_wakes_the_instance_whose_release_asked_for_it() -> None:
+    labels = {"helm.toolkit.fluxcd.io/name": "shop", "helm.toolkit.fluxcd.io/namespace": "team"}
+    chart = HELM_CHART.new("team-shop", "team", labels=labels)
+    caches: Any = Caches()
+    assert [key.path for key in release_of_chart(chart, caches)] == ["team/shop"]
+    assert list(release_of_chart(HELM_CHART.new("x", "team"), caches)) == []
+
+
+def test_a_namespace_wakes_its_instances() -> None:
+    caches: Any = Caches(instance("a", None), instance("d", None, "elsewhere"))
+    assert [key.name for key in instances_in(Metadata(name="team"), caches)] == ["a"]
+
+
+def test_installing_adds_one_controller_and_starts_nothing() -> None:
+    manager = Manager("konverge")
+    install(manager, Settings())
+    assert [added.name for added in manager.controllers] == ["applicationinstance"]
+
+
+def test_the_rights_are_those_that_are_used_and_no_more() -> None:
+    found = {
+        (rule["apiGroups"][0], resource): set(rule["verbs"])
+        for rule in cluster_role("konverge", rules())["rules"]
+        for resource in rule["resources"]
+    }
+    read, own = {"get", "list", "watch"}, {"get", "list", "watch", "create", "patch", "delete"}
+    assert found == {
+        ("apps.vworkspace.io", "applicationinstances"): read | {"patch"},
+        ("apps.vworkspace.io", "applicationinstances/status"): {"get", "patch"},
+        ("apps.vworkspace.io", "applicationinstances/finalizers"): {"update"},
+        ("events.k8s.io", "events"): {"create", "patch"},
+        ("helm.toolkit.fluxcd.io", "helmreleases"): own,
+        ("source.toolkit.fluxcd.io", "helmrepositories"): own,
+        ("source.toolkit.fluxcd.io", "ocirepositories"): own,
+        ("source.toolkit.fluxcd.io", "helmcharts"): read,
+        ("", "secrets"): read,
+        ("", "configmaps"): read,
+    }

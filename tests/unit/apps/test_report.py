@@ -1,0 +1,111 @@
+"""From verdicts to conditions: what is kept, what goes, what missing values change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from konverge.conditions import Condition
+from konverge.reconcilers.apps.report import blocked, report, with_values
+from konverge.reconcilers.apps.values import ValuesFrom
+from konverge.reconcilers.apps.verdict import Say, Verdict
+
+KEEP = Verdict(row="looking_again")
+
+
+def condition(type_: str, status: Any, reason: str) -> Condition:
+    return Condition(type=type_, status=status, reason=reason, observed_generation=1)
+
+
+def test_keep_keeps_what_is_there() -> None:
+    says = report(
+        KEEP, [condition("Ready", "True", "HelmReleaseReady"), condition("Reconciling", "False", "Stable")]
+    ).says
+    assert not {"Ready", "Reconciling", "Degraded"} & set(says)
+
+
+def test_keep_without_anything_to_keep_says_that_nobody_knows_yet() -> None:
+    says = report(KEEP, []).says
+    assert says["Ready"].status is None
+    assert says["Reconciling"].status is True
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "ValidationFailed",
+        "PolicyDenied",
+        "MissingDependencies",
+        "WaitingForSecret",
+        "HelmReleaseMissing",
+        "Placeholder",
+    ],
+)
+def test_keep_does_not_keep_what_is_over(reason: str) -> None:
+    assert report(KEEP, [condition("Ready", "False", reason)]).says["Ready"] == Say(None, "Reconciling")
+
+
+def test_stalled_and_deleting_are_there_only_while_true() -> None:
+    assert set(report(KEEP, []).retract) == {"Deleting", "Stalled"}
+    stalled = report(Verdict(row="stalled", stalled=Say(True, "RetriesExceeded")), [])
+    assert stalled.says["Stalled"] == Say(True, "RetriesExceeded")
+    assert stalled.retract == ("Deleting",)
+
+
+def test_an_instance_that_goes_on_is_not_blocked() -> None:
+    assert report(KEEP, []).says["Blocked"] == Say(False, "Unblocked")
+
+
+def test_blocked_comes_with_ready_false_of_the_same_reason() -> None:
+    says = blocked("PolicyDenied", "why").says
+    assert says["Blocked"] == Say(True, "PolicyDenied", "why")
+    assert says["Ready"] == Say(False, "PolicyDenied", "why")
+    assert "Degraded" not in says
+
+
+def test_texts_of_others_are_cut_until_the_api_takes_them() -> None:
+    says = report(Verdict(row="x", ready=Say(False, "Some reason!", "x" * 40000)), []).says
+    assert says["Ready"].reason == "Somereason"
+    assert len(says["Ready"].message) == 32768
+
+
+@pytest.mark.parametrize(
+    ("kind", "token", "has_key", "reason", "says"),
+    [
+        ("Secret", "", None, "WaitingForSecret", "Secret team/vals does not exist; create it with the key values.yaml"),
+        ("Secret", "t", False, "WaitingForSecret", "Secret team/vals has no key values.yaml"),
+        ("ConfigMap", "", None, "ValuesError", "ConfigMap team/vals does not exist"),
+        ("ConfigMap", "t", False, "ValuesError", "ConfigMap team/vals has no key values.yaml"),
+    ],
+)
+def test_missing_values_say_what_to_do_before_flux_notices(
+    kind: str, token: str, has_key: bool | None, reason: str, says: str
+) -> None:
+    lacking = ValuesFrom(kind=kind, namespace="team", name="vals", key="values.yaml", token=token, has_key=has_key)
+    verdict = with_values(Verdict(row="ready", ready=Say(True, "HelmReleaseReady"), rolled_out=True), lacking)
+    assert verdict.ready is not None
+    assert (verdict.ready.status, verdict.ready.reason) == (False, reason)
+    assert says in verdict.ready.message
+    assert not verdict.rolled_out
+
+
+@pytest.mark.parametrize("row", ["suspended", "being_deleted"])
+def test_missing_values_do_not_matter_to_what_is_suspended_or_going(row: str) -> None:
+    lacking = ValuesFrom(kind="Secret", namespace="team", name="vals", key="k")
+    verdict = Verdict(row=row)
+    assert with_values(verdict, lacking) is verdict
+
+
+def test_a_report_knows_whether_it_changes_anything() -> None:
+    before = [
+        condition("Ready", "True", "HelmReleaseReady"),
+        condition("Reconciling", "False", "Stable"),
+        condition("Suspended", "False", "Active"),
+        condition("Blocked", "False", "Unblocked"),
+    ]
+    same = report(KEEP, before)
+    assert not same.changes(before, 1)
+    assert same.changes(before, 2)
+    assert same.changes([*before, condition("Stalled", "True", "RetriesExceeded")], 1)
+    assert report(Verdict(row="x", ready=Say(True, "HelmReleaseReady", "news")), before).changes(before, 1)

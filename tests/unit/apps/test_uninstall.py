@@ -1,0 +1,101 @@
+"""The ordered uninstall, step by step."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from konverge.reconcilers.apps.uninstall import Left, Step, next_step
+
+PATIENCE = timedelta(minutes=10)
+
+
+def step(make: Any, release: Any = None, *sources: Any) -> Step:
+    return next_step(Left(owner=make.instance().metadata, release=release, sources=sources), make.now, PATIENCE)
+
+
+def said(found: Step, type_: str) -> Any:
+    assert found.says is not None
+    say = found.says.says.get(type_)
+    return None if say is None else (say.status, say.reason)
+
+
+def test_nothing_left_is_done(make: Any) -> None:
+    assert step(make) == Step(done=True)
+
+
+def test_a_running_release_is_deleted_and_waited_for(make: Any) -> None:
+    release = make.release()
+    found = step(make, release, make.source("HelmRepository"))
+    assert (found.resume, found.delete) == (None, (release,))
+    assert said(found, "Deleting") == (True, "Uninstalling")
+    assert said(found, "Reconciling") == (True, "Uninstalling")
+    assert said(found, "Ready") == (False, "Deleting")
+    assert found.wait == PATIENCE
+
+
+def test_a_suspended_release_is_resumed_before_it_is_deleted(make: Any) -> None:
+    release = make.release(spec={"suspend": True})
+    found = step(make, release)
+    assert (found.resume, found.delete) == (release, (release,))
+
+
+def test_a_release_under_deletion_is_waited_for_until_patience_ends(make: Any) -> None:
+    found = step(make, make.release(deleted=60))
+    assert found.delete == ()
+    assert found.wait == PATIENCE - timedelta(seconds=60)
+    assert said(found, "Stalled") is None
+
+
+def test_a_failing_uninstall_is_told_with_fluxs_text(make: Any) -> None:
+    failed = make.condition("Released", "False", "UninstallFailed", "hook timed out")
+    found = step(make, make.release(failed, deleted=60))
+    assert said(found, "Degraded") == (True, "HelmReleaseDegraded")
+    assert found.says is not None
+    assert "hook timed out" in found.says.says["Ready"].message
+
+
+def test_an_uninstall_that_never_ends_says_what_to_do_and_keeps_waiting(make: Any) -> None:
+    found = step(make, make.release(deleted=601))
+    assert said(found, "Stalled") == (True, "UninstallTimeout")
+    assert said(found, "Reconciling") == (False, "Uninstalling")
+    assert found.says is not None
+    assert (
+        "remove the finalizer finalizers.fluxcd.io from the HelmRelease by hand" in found.says.says["Stalled"].message
+    )
+    assert not found.done
+    assert found.wait == PATIENCE
+
+
+def test_the_message_of_an_overdue_uninstall_does_not_change_with_time(make: Any) -> None:
+    early, late = step(make, make.release(deleted=601)), step(make, make.release(deleted=6010))
+    assert early.says == late.says
+
+
+@pytest.mark.parametrize(("deleted", "deletes"), [(None, 1), (5, 0)])
+def test_sources_go_after_the_release_and_are_waited_for(make: Any, deleted: float | None, deletes: int) -> None:
+    found = step(make, None, make.source("HelmRepository", deleted=deleted))
+    assert len(found.delete) == deletes
+    assert said(found, "Deleting") == (True, "WaitingForChildResources")
+    assert not found.done
+
+
+def test_sources_that_never_go_say_what_to_do(make: Any) -> None:
+    found = step(make, None, make.source("OCIRepository", deleted=601))
+    assert said(found, "Stalled") == (True, "UninstallTimeout")
+    assert found.says is not None
+    assert "source-controller" in found.says.says["Stalled"].message
+
+
+def test_what_the_instance_does_not_control_is_not_its_to_uninstall(make: Any) -> None:
+    other = {
+        "apiVersion": "v1",
+        "kind": "ApplicationInstance",
+        "name": "shop",
+        "uid": "an earlier shop",
+        "controller": True,
+    }
+    assert step(make, make.release(owner=other), make.source("HelmRepository", owner_uid="an earlier shop")).done
+    assert step(make, make.release(owner=None)).done

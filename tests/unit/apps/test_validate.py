@@ -1,0 +1,212 @@
+"""Validation: each rule alone, and that nothing repeats a secret."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from konverge.errors import InvalidObject
+from konverge.reconcilers.apps import Forbidden, Settings
+from konverge.reconcilers.apps.validate import Problem, Subject, problem_of
+
+
+def check(
+    make: Any, spec: dict[str, Any] | None = None, *, settings: Settings | None = None, **changes: Any
+) -> Problem | None:
+    facts = {name: changes.pop(name) for name in ("release", "release_unknown", "namespace_labels") if name in changes}
+    return problem_of(
+        Subject(instance=make.instance(spec=spec or {}, **changes), settings=settings or Settings(), **facts)
+    )
+
+
+def test_a_good_instance_has_no_problem(make: Any) -> None:
+    assert check(make) is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ({"chart": None}, "spec.chart is missing"),
+        ({"release": None}, "spec.release is missing"),
+        ({"values": None}, "spec.values is missing"),
+        ({"mode": "placeholder", "release": None, "values": None}, "spec.chart is not allowed with mode placeholder"),
+        ({"chart": {"url": "oci://registry.example.com/charts"}}, "use sourceType oci"),
+        ({"chart": {"sourceType": "oci"}}, "spec.chart.url must begin with oci://"),
+        ({"chart": {"url": "https://charts.example.com/good/../evil"}}, "must not contain '..'"),
+        ({"release": {"namespace": "other"}}, "it must be the instance's own namespace, 'team'"),
+        ({"values": {"source": "inline"}}, "spec.values.inline is missing"),
+        ({"values": {"source": "secretRef", "inline": {}}}, "spec.values.secretRef is missing"),
+        (
+            {"values": {"source": "inline", "inline": {}, "configMapRef": {"name": "a", "key": "b"}}},
+            "spec.values.configMapRef is not allowed beside source inline",
+        ),
+        (
+            {"values": {"source": "inline", "inline": {"db": {"password": "hunter2"}}}},
+            "spec.values.inline.db.password look like secrets",
+        ),
+        (
+            {"values": {"source": "inline", "inline": {"resources": None}}},
+            "a null in inline values cannot be passed on",
+        ),
+    ],
+)
+def test_what_the_schema_cannot_hold_is_refused_with_what_to_do(make: Any, spec: dict[str, Any], says: str) -> None:
+    problem = check(make, spec)
+    assert problem is not None
+    assert problem.reason == "ValidationFailed"
+    assert says in problem.message
+    assert "hunter2" not in problem.message
+
+
+def test_everything_that_is_wrong_is_told_at_once(make: Any) -> None:
+    problem = check(make, {"release": {"namespace": "other"}, "values": {"source": "secretRef"}})
+    assert problem is not None
+    assert "spec.release.namespace" in problem.message
+    assert "spec.values.secretRef" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"chart": {"version": "^1.2"}}, ".spec.chart.version"),
+        ({"chart": {"version": "latest"}}, ".spec.chart.version"),
+        ({"chart": {"sourceType": "git"}}, ".spec.chart.sourceType"),
+        ({"chart": {"url": "https://user:hunter2@charts.example.com"}}, ".spec.chart.url"),
+        ({"chart": {"name": "charts/shop"}}, ".spec.chart.name"),
+        ({"release": {"name": "a" * 54}}, ".spec.release.name"),
+        ({"mode": "both"}, ".spec.mode"),
+        ({"appRef": None}, ".spec.appRef"),
+        ({"values": {"source": "secretRef", "secretRef": {"name": "vals"}}}, ".spec.values.secretRef.key"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_patterns_hold_does_not_decode_even_under_an_older_crd(
+    make: Any, spec: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(InvalidObject) as refused:
+        make.instance(spec=spec)
+    assert refused.value.field == field
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_placeholder_needs_nothing(make: Any) -> None:
+    assert check(make, {"mode": "placeholder", "chart": None, "release": None, "values": None}) is None
+
+
+PLACEHOLDER = {"mode": "placeholder", "chart": None, "release": None, "values": None}
+
+
+def test_an_instance_with_a_release_does_not_become_a_placeholder(make: Any) -> None:
+    problem = check(make, PLACEHOLDER, release=make.release())
+    assert problem is not None
+    assert "spec.mode cannot become placeholder" in problem.message
+
+
+@pytest.mark.parametrize(("known", "refused"), [(True, True), (False, False)])
+def test_an_instance_that_may_own_a_release_does_not_become_a_placeholder(
+    make: Any, known: bool, refused: bool
+) -> None:
+    status = {"helmReleaseRef": {"name": "shop", "namespace": "team"}} if known else {}
+    assert (check(make, PLACEHOLDER, status=status, release_unknown=True) is not None) is refused
+
+
+def test_a_placeholder_whose_release_is_gone_is_accepted(make: Any) -> None:
+    assert check(make, PLACEHOLDER, status={"helmReleaseRef": {"name": "shop", "namespace": "team"}}) is None
+
+
+RUNNING = {"releaseName": "shop", "targetNamespace": "team", "chart": {"spec": {"chart": "shop"}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [({"release": {"name": "other"}}, "spec.release.name"), ({"chart": {"name": "other"}}, "spec.chart.name")],
+)
+def test_a_running_release_is_not_renamed(make: Any, spec: dict[str, Any], field: str) -> None:
+    problem = check(make, spec, release=make.release(spec=RUNNING), generation=2)
+    assert problem is not None
+    assert f"{field} cannot change" in problem.message
+
+
+def test_a_name_that_somebody_edited_on_the_release_is_a_conflict_and_no_rename(make: Any) -> None:
+    release = make.release(
+        spec={**RUNNING, "releaseName": "edited"}, annotations={"vworkspace.io/last-applied-generation": "1"}
+    )
+    assert check(make, release=release, generation=1) is None
+
+
+# --- policies --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("url", "allowed"),
+    [
+        ("https://charts.example.com", True),
+        ("https://charts.example.com/stable", True),
+        ("https://charts.example.com.evil.org", False),
+        ("https://charts.example.comx", False),
+        ("http://charts.example.com", False),
+        ("https://other.example.com", False),
+    ],
+)
+def test_the_allow_list_knows_where_a_host_ends(make: Any, url: str, allowed: bool) -> None:
+    problem = check(make, {"chart": {"url": url}}, settings=Settings(url_allow_list=("https://charts.example.com",)))
+    assert (problem is None) is allowed
+    if problem is not None:
+        assert problem.reason == "PolicyDenied"
+
+
+@pytest.mark.parametrize(
+    ("chart", "version", "annotations", "refused"),
+    [
+        ("shop", "1.2.1", {}, True),
+        ("shop", "1.2.3", {}, False),
+        ("other", "1.2.1", {}, False),
+        ("other", "0.1.0", {}, True),
+        ("shop", "1.2.1", {"apps.vworkspace.io/override-forbidden": "true"}, False),
+        ("shop", "1.2.1", {"apps.vworkspace.io/override-forbidden": "1.2.1"}, False),
+        ("shop", "1.2.1", {"apps.vworkspace.io/override-forbidden": "1.2.0"}, True),
+    ],
+)
+def test_forbidden_versions_are_denied_unless_overridden(
+    make: Any, chart: str, version: str, annotations: dict[str, str], refused: bool
+) -> None:
+    settings = Settings(
+        forbidden_versions=(Forbidden(chart="shop", versions=">=1.2.0 <1.2.3"), Forbidden(chart="*", versions="0.1.0"))
+    )
+    problem = check(make, {"chart": {"name": chart, "version": version}}, settings=settings, annotations=annotations)
+    assert (problem is not None) is refused
+    if problem is not None:
+        assert problem.reason == "PolicyDenied"
+
+
+@pytest.mark.parametrize(
+    ("gate", "label", "refused"),
+    [(True, "eu-1", False), (True, "eu-2", True), (True, "", False), (False, "eu-2", False)],
+)
+def test_the_cluster_gate_refuses_another_clusters_instances(make: Any, gate: bool, label: str, refused: bool) -> None:
+    labels = {"app.vworkspace.io/cluster-id": label} if label else {}
+    settings = Settings(cluster_id="eu-1", require_cluster_id=gate)
+    assert (check(make, settings=settings, labels=labels) is not None) is refused
+
+
+@pytest.mark.parametrize(
+    ("gate", "labels", "refused"),
+    [
+        (True, {"managed-by": "vworkspace"}, False),
+        (True, {}, True),
+        (True, None, True),
+        (True, {"managed-by": "x"}, True),
+        (False, {}, False),
+    ],
+)
+def test_the_namespace_gate_asks_for_its_label(make: Any, gate: bool, labels: Any, refused: bool) -> None:
+    assert (
+        check(make, settings=Settings(require_namespace_label=gate), namespace_labels=labels) is not None
+    ) is refused
+
+
+def test_validation_is_told_before_policy(make: Any) -> None:
+    problem = check(make, {"release": {"namespace": "other"}}, settings=Settings(url_allow_list=("https://other",)))
+    assert problem is not None
+    assert problem.reason == "ValidationFailed"

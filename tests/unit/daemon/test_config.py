@@ -1,0 +1,223 @@
+"""Where settings come from, what is wrong with them, and what is said about it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from konverge.daemon.config import Loaded, Origin, attribute_docs, leaves, load, parse_assignment
+from konverge.daemon.programs import DaemonSettings
+from konverge.daemon.settings import Overrides, Settings
+from konverge.errors import ConfigError, UsageError
+from konverge.runtime import Numbers
+
+
+def loaded(
+    environ: dict[str, str] | None = None, flags: dict[str, Any] | None = None, *, file: Path | None = None
+) -> Loaded[DaemonSettings]:
+    return load(DaemonSettings, flags=flags or {}, environ=environ or {}, file=file)
+
+
+def a_file(folder: Path, text: str, name: str = "settings.yaml") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_with_nothing_said_everything_has_its_default() -> None:
+    found = loaded()
+    assert found.settings == DaemonSettings()
+    assert found.origins == {}
+    assert found.origin("metrics") == Origin("default")
+
+
+def test_a_flag_wins_over_a_variable_over_the_file_over_the_default(tmp_path: Path) -> None:
+    file = a_file(tmp_path, "metrics: ':1'\nhealth: ':1'\nnamespace: file\n")
+    environ = {"KONVERGE_METRICS": ":2", "KONVERGE_HEALTH": ":2"}
+    found = loaded(environ, {"metrics": ":3"}, file=file)
+    assert {
+        path: (found.value(path), str(found.origin(path))) for path in ("metrics", "health", "namespace", "drain")
+    } == {
+        "metrics": (":3", "flag --metrics"),
+        "health": (":2", "variable KONVERGE_HEALTH"),
+        "namespace": ("file", f"file {file}"),
+        "drain": (25.0, "default"),
+    }
+
+
+def test_sources_mix_inside_a_group(tmp_path: Path) -> None:
+    file = a_file(tmp_path, "informers:\n  page_size: 10\n  read_idle: 20\n")
+    found = loaded(
+        {"KONVERGE_INFORMERS__READ_IDLE": "30", "KONVERGE_RECONCILE__TIMEOUT": "60"},
+        {"reconcile.concurrency": "4"},
+        file=file,
+    )
+    assert (found.settings.informers.page_size, found.settings.informers.read_idle) == (10, 30.0)
+    assert found.settings.reconcile.numbers() == {"timeout": 60.0, "concurrency": 4}
+    assert str(found.origin("reconcile.concurrency")) == "flag --set reconcile.concurrency"
+
+
+def test_the_file_is_named_by_a_variable_where_no_flag_names_one(tmp_path: Path) -> None:
+    file = a_file(tmp_path, "namespace: here\n")
+    assert loaded({"KONVERGE_CONFIG": str(file)}).settings.namespace == "here"
+    other = a_file(tmp_path, "namespace: there\n", "other.yaml")
+    assert loaded({"KONVERGE_CONFIG": str(file)}, file=other).settings.namespace == "there"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.yaml", "apps:\n  interval: 10m\n  url_allow_list: [https://a/]\n"),
+        ("a.yml", "apps: {interval: 10m, url_allow_list: ['https://a/']}\n"),
+        ("a.json", '{"apps": {"interval": "10m", "url_allow_list": ["https://a/"]}}'),
+        ("a.toml", '[apps]\ninterval = "10m"\nurl_allow_list = ["https://a/"]\n'),
+    ],
+)
+def test_a_file_may_be_yaml_json_or_toml(tmp_path: Path, name: str, text: str) -> None:
+    found = loaded(file=a_file(tmp_path, text, name)).settings.apps
+    assert (found.interval, found.url_allow_list) == (timedelta(minutes=10), ("https://a/",))
+
+
+def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
+    assert loaded(file=a_file(tmp_path, "# nothing\n")).settings == DaemonSettings()
+
+
+@pytest.mark.parametrize(
+    ("environ", "flags"),
+    [
+        ({"KONVERGE_CONTROLLERS": "a, b"}, {}),
+        ({"KONVERGE_CONTROLLERS": '["a", "b"]'}, {}),
+        ({}, {"controllers": "a,b"}),
+        ({}, {"controllers": '["a","b"]'}),
+    ],
+)
+def test_lists_may_be_written_with_commas(environ: dict[str, str], flags: dict[str, str]) -> None:
+    assert loaded(environ, flags).settings.controllers == ("a", "b")
+
+
+def test_lists_inside_a_group_may_be_written_with_commas_too() -> None:
+    found = loaded({"KONVERGE_APPS__URL_ALLOW_LIST": "https://a/,https://b/"}, {"apps.insecure_registries": "x:5000"})
+    assert found.settings.apps.url_allow_list == ("https://a/", "https://b/")
+    assert found.settings.apps.insecure_registries == {"x:5000"}
+
+
+def test_single_controllers_have_numbers_of_their_own(tmp_path: Path) -> None:
+    file = a_file(tmp_path, "controller:\n  applicationinstance:\n    concurrency: 3\n")
+    assert loaded(file=file).settings.controller == {"applicationinstance": Overrides(concurrency=3)}
+
+
+# --- mistakes -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("environ", "flags", "words"),
+    [
+        (
+            {},
+            {"informers.page_sice": "1"},
+            "flag: there is no setting informers.page_sice; did you mean informers.page_size?",
+        ),
+        ({}, {"zzz": "1"}, "there is no setting zzz; see konverge config"),
+        (
+            {"KONVERGE_APPS__INTERVALL": "1m"},
+            {},
+            "variable: there is no setting apps.intervall; did you mean apps.interval?",
+        ),
+        ({"KONVERGE_DRAIN": "long"}, {}, "drain (variable KONVERGE_DRAIN): "),
+        ({}, {"drain": "-1"}, "drain (flag --drain): "),
+        ({}, {"metrics": "8080"}, "metrics (flag --metrics): address '8080': write host:port"),
+        ({}, {"log_level": "loud"}, "log_level (flag --log-level): "),
+        ({"KONVERGE_APPS__INTERVAL": "0s"}, {}, "apps.interval (variable KONVERGE_APPS__INTERVAL): "),
+        ({}, {"reconcile.concurrency": "0"}, "reconcile.concurrency (flag --set reconcile.concurrency): "),
+        ({"KONVERGE_CONTROLLERS": "[a"}, {}, "variables KONVERGE_*"),
+        ({}, {"informers.backoff_start": "-1"}, "InformerSettings"),
+        ({}, {"reconcile.base_delay": "9", "reconcile.max_delay": "1"}, "base_delay is greater than max_delay"),
+    ],
+)
+def test_a_mistake_names_the_setting_its_source_and_what_is_wrong(
+    environ: dict[str, str], flags: dict[str, str], words: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loaded(environ, flags)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.yaml", "a: [", "is no YAML"),
+        ("a.toml", "a = ", "is no TOML"),
+        ("a.ini", "", "must end in"),
+        ("a.yaml", "- a\n", "must be a mapping"),
+        ("a.yaml", "metrix: 1\n", "there is no setting metrix; did you mean metrics?"),
+        ("a.yaml", "drain: long\n", "drain (file "),
+        ("a.yaml", "informers: 3\n", "there is no setting informers"),
+        ("a.yaml", "controller: {x: {concurrencyy: 1}}\n", "controller.x.concurrencyy (file "),
+    ],
+)
+def test_a_mistake_in_a_file_names_the_file(tmp_path: Path, name: str, text: str, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loaded(file=a_file(tmp_path, text, name))
+    assert words in str(caught.value)
+    assert name in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        loaded(file=tmp_path / "none.yaml")
+
+
+def test_a_variable_with_our_prefix_that_is_no_setting_is_a_warning() -> None:
+    found = loaded({"KONVERGE_METRIX": ":1", "KONVERGE_CACHE": "/x", "OTHER": "1"})
+    assert found.warnings == ("KONVERGE_METRIX is set and no setting of ours; did you mean KONVERGE_METRICS?",)
+
+
+def test_what_the_kubelet_sets_for_a_service_of_our_name_is_no_warning() -> None:
+    links = (
+        "SERVICE_HOST",
+        "SERVICE_PORT",
+        "SERVICE_PORT_HTTP",
+        "PORT",
+        "PORT_8080_TCP",
+        "PORT_8080_TCP_ADDR",
+        "X_SERVICE_HOST",
+    )
+    assert loaded({f"KONVERGE_{link}": "tcp://10.0.0.1:8080" for link in links}).warnings == ()
+
+
+@pytest.mark.parametrize("text", ["", "a", "=1", " =1"])
+def test_an_assignment_has_a_path_and_a_value(text: str) -> None:
+    with pytest.raises(UsageError, match="path=value"):
+        parse_assignment(text)
+
+
+# --- what there is ------------------------------------------------------------------------------------------------------------
+
+
+def test_every_setting_says_what_it_means() -> None:
+    silent = [leaf.path for leaf in leaves(DaemonSettings) if not leaf.doc and not leaf.path.startswith("informers.")]
+    assert silent == []
+
+
+def test_every_number_of_a_controller_can_be_set() -> None:
+    assert list(Overrides.model_fields) == list(Numbers.__dataclass_fields__)
+
+
+def test_the_flag_and_the_variable_of_a_setting_set_it() -> None:
+    for leaf in leaves(Settings):
+        if leaf.annotation is float:
+            assert load(Settings, flags={}, environ={leaf.variable: "12.5"}).value(leaf.path) == 12.5
+            assert load(Settings, flags={leaf.path: "12.5"}, environ={}).value(leaf.path) == 12.5
+
+
+def test_strings_below_attributes_are_their_documentation() -> None:
+    class Documented:
+        a: int = 1
+        """What a
+        means."""
+        b: int = 2
+
+    assert attribute_docs(Documented) == {"a": "What a means."}

@@ -1,0 +1,130 @@
+"""What `konverge explain` says in words."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from konverge.daemon.explain import told
+from konverge.daemon.main import program
+
+PASS: dict[str, Any] = {
+    "key": "ApplicationInstance web/shop",
+    "reconcile_id": "00ab",
+    "started": "2030-01-01T00:00:00.000000Z",
+    "duration": 0.0314,
+    "reasons": ["owned: HelmRelease shop changed", "resync"],
+    "outcome": "Done",
+    "error": "",
+    "writes": ["apply HelmRelease web/shop", "status"],
+    "skipped": 1,
+    "next_run": "when something changes",
+}
+KNOWN: dict[str, Any] = {
+    "controller": "applicationinstance",
+    "key": "ApplicationInstance web/shop",
+    "cached": True,
+    "ready": True,
+    "why": "",
+    "passes": [PASS],
+    "waits": None,
+}
+
+
+def test_a_quiet_object_is_told_whole() -> None:
+    assert told([KNOWN]) == (
+        "ApplicationInstance web/shop, controller applicationinstance\n"
+        "  Last ran 2030-01-01T00:00:00.000000Z, for 31 ms (reconcile id 00ab)\n"
+        "    because of: owned: HelmRelease shop changed; resync\n"
+        "    wrote: apply HelmRelease web/shop, status, and left 1 as it was\n"
+        "    ended: Done\n"
+        "  It runs next when something changes."
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"cached": False}, "cache has no such object"),
+        ({"ready": False, "why": "no CRD\ninstall it"}, "The controller is not ready: no CRD\n    install it"),
+        ({"passes": []}, "It has not run since the daemon started"),
+        ({"passes": [{**PASS, "error": "boom\nat x"}]}, "    failed: boom\n      at x"),
+        ({"passes": [{**PASS, "writes": [], "skipped": 0}]}, "    wrote: nothing\n"),
+        ({"passes": [PASS, PASS]}, "  Before that 2030"),
+        (
+            {
+                "waits": {
+                    "in_seconds": 12.5,
+                    "wait": "its retry after a failure",
+                    "reasons": ["retry: Boom"],
+                    "failures": 3,
+                }
+            },
+            "  It runs next in 12.5 s (waits for its retry after a failure), because of: retry: Boom\n  It failed 3 times in a row.",
+        ),
+        (
+            {"waits": {"in_seconds": 0.0, "wait": "a worker", "reasons": ["changed"], "failures": 0}},
+            "  It runs next as soon as a worker is free (waits for a worker), because of: changed",
+        ),
+    ],
+    ids=["not cached", "not ready", "never ran", "failed", "wrote nothing", "two passes", "backing off", "ready"],
+)
+def test_what_is_out_of_order_is_said(changed: dict[str, Any], said: str) -> None:
+    assert said in told([{**KNOWN, **changed}])
+
+
+def test_each_controller_of_a_kind_is_told() -> None:
+    assert told([KNOWN, {**KNOWN, "controller": "other"}]).count("ApplicationInstance web/shop, controller") == 2
+
+
+class _Daemon(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        answers = {"kind=appinst&namespace=web&name=shop": (200, [KNOWN]), "kind=nobody&namespace=&name=x": (200, [])}
+        status, body = answers.get(self.path.partition("?")[2], (403, "no"))
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the signature is http.server's
+        pass
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    server = HTTPServer(("127.0.0.1", 0), _Daemon)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_explain_asks_the_daemon(url: str) -> None:
+    result = CliRunner().invoke(program, ["explain", "appinst/shop", "-n", "web", "--url", url])
+    assert (result.exit_code, result.output) == (0, told([KNOWN]) + "\n")
+    data = CliRunner().invoke(program, ["explain", "appinst/shop", "-n", "web", "--url", f"{url}/", "-o", "json"])
+    assert json.loads(data.output) == [KNOWN]
+
+
+def test_explain_finds_the_daemon_by_a_variable(url: str) -> None:
+    result = CliRunner().invoke(program, ["explain", "appinst/shop", "-n", "web"], env={"KONVERGE_URL": url})
+    assert result.exit_code == 0
+
+
+def test_a_kind_that_no_controller_is_for_fails(url: str) -> None:
+    result = CliRunner().invoke(program, ["explain", "nobody/x", "--url", url])
+    assert result.exit_code == 1
+    assert "is for nobody" in result.stderr
+
+
+def test_a_refusal_is_told_as_the_daemon_said_it(url: str) -> None:
+    result = CliRunner().invoke(program, ["explain", "appinst/other", "--url", url])
+    assert result.exit_code == 1
+    assert '403 "no"' in result.stderr

@@ -1,0 +1,236 @@
+"""The command line: what it says, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from konverge.daemon import main
+from konverge.daemon.main import COMMANDS, Entry, program
+
+EXAMPLE = str(Path(__file__).parents[3] / "examples" / "backup_operator.py")
+
+
+@pytest.fixture(autouse=True)
+def _untouched_imports() -> Iterator[None]:
+    """Undo what loading a user's module does to this process."""
+    path, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        if not name.startswith("konverge"):
+            del sys.modules[name]
+
+
+def konverge(*words: str, **environ: str) -> Result:
+    clean = {f"KONVERGE_{name}": None for name in ("CONFIG", "CACHE", "URL", "NAMESPACE")}
+    return CliRunner().invoke(program, list(words), env={**clean, **environ}, prog_name="konverge")
+
+
+def test_the_help_of_the_group_teaches_and_lists_every_command() -> None:
+    result = konverge("--help")
+    assert result.exit_code == 0
+    assert "konverge run backup_operator:build" in result.output
+    assert all(name in result.output for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", [name for name, entry in COMMANDS.items() if not entry.extra])
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_every_command_has_help(name: str, flag: str) -> None:
+    result = konverge(name, flag)
+    assert result.exit_code == 0
+    assert result.output.startswith("Usage: konverge ")
+
+
+def test_the_summaries_are_there_without_loading_a_command() -> None:
+    heavy = "{'aiohttp', 'kubernetes_asyncio', 'pydantic', 'msgspec', 'rich', 'prometheus_client', 'structlog', 'yaml'}"
+    code = (
+        "import sys; from konverge.daemon.main import program\n"
+        "try: program(['--help'], prog_name='konverge')\n"
+        f"except SystemExit: print('LOADED', sorted({heavy} & set(sys.modules)))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "LOADED []" in ended.stdout
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    result = konverge("--version")
+    assert result.exit_code == 0
+    assert result.output.startswith("konverge ")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("rund",), "no such command: rund. Did you mean run?"),
+        (("zzz",), "no such command: zzz."),
+        (("run", "--nope"), "No such option"),
+        (("run", "--drain", "long"), "drain (flag --drain): "),
+        (("run", "--set", "nope=1"), "there is no setting nope"),
+        (("run", "--set", "nope"), "write path=value"),
+        (("run", "--config", "/nowhere.yaml"), "/nowhere.yaml cannot be read"),
+        (("run", "no_such_module_here:build"), "no module 'no_such_module_here'"),
+        (("run", "/no/such/file.py"), "no file /no/such/file.py"),
+        (("run", ":build"), "write module:function"),
+        (("crds", f"{EXAMPLE}:bild"), f"did you mean {EXAMPLE}:build?"),
+        (("crds", "--dry-run"), "--dry-run goes with --apply"),
+        (("rbac", "--service-account", "alone"), "write namespace/name"),
+        (("explain", "shop"), "write kind/name"),
+        (("explain", "a/b", "--url", "ftp://x"), "begins with http"),
+        (("completion", "tcsh"), "Invalid value"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2_with_words_that_help(words: tuple[str, ...], said: str) -> None:
+    result = konverge(*words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run", "--kubeconfig", "/nowhere/config"), "Error: kubeconfig /nowhere/config"),
+        (("crds", "--apply", "--kubeconfig", "/nowhere/config"), "Error: kubeconfig /nowhere/config"),
+        (
+            ("rbac", "--controllers", "nobody"),
+            "there is no controller 'nobody' here; controllers: applicationinstance; families: apps",
+        ),
+        (("explain", "a/b", "--url", "http://127.0.0.1:9"), "no daemon answers at http://127.0.0.1:9"),
+    ],
+)
+def test_what_does_not_work_is_exit_code_1_and_one_line(words: tuple[str, ...], said: str) -> None:
+    result = konverge(*words)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_missing_extra_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = Entry("konverge.daemon.no_such_module", "x", "needs an extra", "testing")
+    monkeypatch.setattr(main, "COMMANDS", {**COMMANDS, "demo": entry})
+    result = konverge("demo")
+    assert result.exit_code == 1
+    assert "pip install 'konverge[testing]'" in result.stderr
+
+
+# --- config -------------------------------------------------------------------------------------------------------------------
+
+
+def test_config_shows_value_origin_and_meaning() -> None:
+    result = konverge("config", "--drain", "5", KONVERGE_NAMESPACE="web")
+    assert result.exit_code == 0
+    assert "drain = 5.0   [flag --drain]\n    Seconds that running passes have after SIGTERM" in result.output
+    assert "namespace = web   [variable KONVERGE_NAMESPACE]\n" in result.output
+    assert "reconcile.timeout = 120.0   [default, where a controller has no other]\n" in result.output
+    assert "apps.interval = 300s   [default]\n" in result.output
+
+
+def test_config_as_data_has_everything_that_a_script_needs() -> None:
+    entries = {entry["path"]: entry for entry in json.loads(konverge("config", "-o", "json", "-n", "web").stdout)}
+    assert entries["namespace"] == {
+        "path": "namespace",
+        "value": "web",
+        "origin": "flag --namespace",
+        "default": "",
+        "variable": "KONVERGE_NAMESPACE",
+        "flag": "--namespace",
+        "doc": "Watch this namespace alone; empty: the whole cluster.",
+    }
+    assert entries["reconcile.timeout"]["value"] is None
+
+
+def test_config_as_yaml_is_a_file_that_gives_the_same_settings(tmp_path: Path) -> None:
+    flags = (
+        "-n",
+        "web",
+        "--set",
+        "reconcile.timeout=60",
+        "--set",
+        "apps.url_allow_list=https://a/",
+        "--controllers",
+        "apps",
+    )
+    file = tmp_path / "settings.yaml"
+    file.write_text(konverge("config", "-o", "yaml", *flags).stdout)
+    first = json.loads(konverge("config", "-o", "json", *flags).stdout)
+    again = json.loads(konverge("config", "-o", "json", "--config", str(file)).stdout)
+    assert [(entry["path"], entry["value"]) for entry in again] == [(entry["path"], entry["value"]) for entry in first]
+
+
+def test_config_of_a_users_operator_has_no_families() -> None:
+    result = konverge("config", f"{EXAMPLE}:build")
+    assert "drain = " in result.output
+    assert "apps." not in result.output
+
+
+def test_config_reference_is_a_table_of_every_setting() -> None:
+    lines = konverge("config", "--reference").stdout.splitlines()
+    assert lines[0] == "| Setting | Default | Variable | Meaning |"
+    assert all(line.count(" | ") == 3 for line in lines if "\\|" not in line and not line.startswith("|---"))
+
+
+def test_a_stray_variable_is_a_warning_on_standard_error() -> None:
+    result = konverge("config", "-o", "json", KONVERGE_METRIX=":1")
+    assert "KONVERGE_METRIX is set and no setting of ours" in result.stderr
+    assert json.loads(result.stdout)
+
+
+# --- crds and rbac ------------------------------------------------------------------------------------------------------------
+
+
+def test_crds_prints_our_own_definitions() -> None:
+    documents = list(yaml.safe_load_all(konverge("crds").stdout))
+    assert [document["metadata"]["name"] for document in documents] == ["applicationinstances.apps.vworkspace.io"]
+
+
+def test_crds_prints_those_of_a_users_operator_also_as_json() -> None:
+    assert (
+        json.loads(konverge("crds", f"{EXAMPLE}:build", "-o", "json").stdout)["metadata"]["name"]
+        == "backups.example.com"
+    )
+
+
+def test_crds_of_an_operator_that_declares_no_kind_fails(tmp_path: Path) -> None:
+    (tmp_path / "empty_operator.py").write_text("def build(manager):\n    pass\n")
+    result = konverge("crds", f"{tmp_path}/empty_operator.py")
+    assert result.exit_code == 1
+    assert "declared with @kv.resource" in result.stderr
+
+
+def test_rbac_prints_what_a_users_operator_needs() -> None:
+    role = yaml.safe_load(konverge("rbac", f"{EXAMPLE}:build").stdout)
+    assert (role["kind"], role["metadata"]) == ("ClusterRole", {"name": "backup-operator"})
+    rules = {(tuple(rule["apiGroups"]), tuple(rule["resources"])): set(rule["verbs"]) for rule in role["rules"]}
+    assert rules[("batch",), ("cronjobs",)] >= {"create", "patch", "delete", "list", "watch"}
+    assert rules[("",), ("secrets",)] == {"get", "list", "watch"}
+    assert rules[("events.k8s.io",), ("events",)] == {"create", "patch"}
+
+
+def test_rbac_for_a_namespace_is_a_role_and_can_bring_its_binding() -> None:
+    answer = konverge("rbac", "-n", "web", "--service-account", "ops/konverge", "-o", "json").stdout
+    role, binding = json.loads(answer)["items"]
+    assert (role["kind"], role["metadata"]) == ("Role", {"name": "konverge", "namespace": "web"})
+    assert binding["kind"] == "RoleBinding"
+    assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "konverge"}
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "konverge", "namespace": "ops"}]
+
+
+def test_rbac_follows_settings_that_change_what_is_watched() -> None:
+    plain = konverge("rbac").stdout
+    gated = konverge("rbac", "--set", "apps.require_namespace_label=true").stdout
+    assert "namespaces" not in plain
+    assert "namespaces" in gated
+
+
+@pytest.mark.parametrize(("shell", "word"), [("zsh", "#compdef konverge"), ("fish", "complete")])
+def test_completion_prints_a_script(shell: str, word: str) -> None:
+    result = konverge("completion", shell)
+    assert result.exit_code == 0
+    assert word in result.output

@@ -1,0 +1,285 @@
+"""From bytes to what is cached: the cut, the owned fields, what is dropped, transforms."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from konverge.client import WatchEvent
+from konverge.errors import Expired, MetadataOnly
+from konverge.fields import Owner
+from konverge.informers.cached import Cached
+from konverge.informers.decode import Decoder, strip
+from konverge.informers.messages import Bookmark, Failed, Items
+from konverge.informers.problem import Cause
+from konverge.informers.settings import Selection
+from konverge.informers.sharing import Sharing
+from konverge.kinds import kind
+from konverge.objects import Metadata
+
+THING = kind("example.com/v1", "Thing")
+COMPACT: Any = {"separators": (",", ":")}
+
+
+def managed(*managers: str, operation: str = "Apply") -> list[dict[str, Any]]:
+    return [
+        {"manager": name, "operation": operation, "apiVersion": "v1", "fieldsV1": {"f:spec": {f"f:{name}": {}}}}
+        for name in managers
+    ]
+
+
+def thing(**more: Any) -> dict[str, Any]:
+    metadata = {"name": "a", "namespace": "web", "uid": "u", "resourceVersion": "7", **more.pop("metadata", {})}
+    return {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata, **more}
+
+
+DECOYS = {"template": {"metadata": {"managedFields": managed("kubectl", "ours")}}, "text": 'é "managedFields":[]'}
+
+
+def decoder(selection: Selection | None = None, *managers: str) -> tuple[Decoder, list[tuple[str, str]]]:
+    odd: list[tuple[str, str]] = []
+    return Decoder(selection or Selection(THING), frozenset(managers), lambda why, about: odd.append((why, about))), odd
+
+
+def event(type_: str, body: Any, **style: Any) -> WatchEvent:
+    return WatchEvent(type_, msgspec.Raw(json.dumps(body, **style).encode()))
+
+
+def only(inputs: list[Any]) -> Cached:
+    (items,) = inputs
+    assert isinstance(items, Items)
+    (delta,) = items.deltas
+    assert delta.cached is not None
+    return delta.cached
+
+
+@pytest.mark.parametrize(
+    ("metadata", "style"),
+    [
+        pytest.param(lambda m: {"managedFields": m}, COMPACT, id="last in the metadata, as typed kinds have it"),
+        pytest.param(lambda m: {"managedFields": m, "zone": "x"}, COMPACT, id="in the middle, as custom resources have it"),
+        pytest.param(lambda m: {"managedFields": m}, {}, id="with spaces"),
+        pytest.param(lambda m: {"managedFields": m, "z": 1}, {"separators": (",", ": ")}, id="with a space before each value"),
+        pytest.param(lambda m: {"managedFields": m}, {"indent": 2}, id="over many lines"),
+        pytest.param(lambda m: {"annotations": {"last": json.dumps({"managedFields": m})}, "managedFields": m}, COMPACT, id="the same word inside an annotation"),
+        pytest.param(lambda m: {"annotations": {'a"managedFields': "x"}, "managedFields": m}, COMPACT, id="a key that ends with the word"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("decoys", [{}, DECOYS], ids=["the word once", "the word elsewhere too"])
+def test_managed_fields_are_cut_out_and_nothing_else(decoys: Any, metadata: Any, style: Any) -> None:
+    whole = thing(metadata=metadata(managed("kubectl", "ours")), spec={"replicas": 2, **decoys})
+    cached = only(decoder()[0].events([event("ADDED", whole, **style)]))
+    expected = json.loads(json.dumps(whole))
+    del expected["metadata"]["managedFields"]
+    assert cached.data() == expected
+
+
+def test_the_quick_cut_and_the_thorough_one_agree() -> None:
+    body = thing(metadata={"managedFields": managed("ours")}, spec={"replicas": 2})
+    compact, spaced = json.dumps(body, **COMPACT).encode(), json.dumps(body).encode()
+    fields = json.dumps(body["metadata"]["managedFields"], **COMPACT).encode()
+    spaced_fields = json.dumps(body["metadata"]["managedFields"]).encode()
+    assert json.loads(strip(compact, fields)) == json.loads(strip(spaced, spaced_fields))
+
+
+def test_managed_fields_alone_in_the_metadata() -> None:
+    assert json.loads(strip(b'{"metadata":{"managedFields":[{}]}}', b"[{}]")) == {"metadata": {}}
+
+
+def test_the_same_word_with_the_same_value_before_the_metadata_stays() -> None:
+    fields = managed("ours")
+    metadata = {"managedFields": fields, "name": "a", "resourceVersion": "7"}
+    data = {"managedFields": fields, "more": 1}
+    whole = {"apiVersion": "example.com/v1", "data": data, "kind": "Thing", "metadata": metadata}
+    cached = only(decoder()[0].events([event("ADDED", whole, **COMPACT)]))
+    assert cached.data()["data"] == {"managedFields": fields, "more": 1}
+    assert "managedFields" not in cached.data()["metadata"]
+
+
+def test_an_object_without_managed_fields_is_kept_as_it_came() -> None:
+    raw = json.dumps(thing(spec={"a": 1})).encode()
+    cached = only(decoder()[0].events([WatchEvent("ADDED", msgspec.Raw(raw))]))
+    assert cached.body == raw
+
+
+def test_what_is_cached_shares_no_memory_with_the_read_that_brought_it() -> None:
+    page = b"[" + json.dumps(thing()).encode() + b"," + json.dumps(thing()).encode() + b"]"
+    raws = msgspec.json.decode(page, type=list[msgspec.Raw])
+    items = decoder()[0].items(raws)
+    assert all(delta.cached is not None and type(delta.cached.body) is bytes for delta in items.deltas)
+    assert all(type(delta.cached.metadata) is Metadata for delta in items.deltas if delta.cached is not None)
+
+
+def test_field_sets_of_our_own_managers_are_kept_and_shared_where_equal() -> None:
+    body = thing(metadata={"managedFields": [*managed("ours", "others"), *managed("ours", operation="Update")]})
+    decode, _ = decoder(None, "ours", "ours.shard")
+    first, second = (only(decode.events([event("ADDED", body, **COMPACT)])) for _ in range(2))
+    assert first.owned == {Owner("ours", "Apply", ""): b'{"f:spec":{"f:ours":{}}}'}
+    assert first.owned is second.owned
+
+
+@pytest.mark.parametrize("style", [COMPACT, {}], ids=["compact", "spaced"])
+def test_objects_that_none_of_ours_applied_have_no_owned_fields(style: Any) -> None:
+    body = thing(metadata={"managedFields": managed("ours-too", "others"), "annotations": {"by": "ours"}})
+    assert only(decoder(None, "ours")[0].events([event("ADDED", body, **style)])).owned is None
+
+
+def test_equal_parts_of_neighbours_are_kept_once() -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u-r", "controller": True}
+    parts = {"labels": {"app": "shop"}, "ownerReferences": [owner]}
+    decode, _ = decoder()
+    first, second, other = (
+        only(decode.events([event("ADDED", thing(metadata={"name": name, "labels": {"app": app}} | more))])).metadata
+        for name, app, more in (("a", "shop", parts), ("b", "shop", parts), ("c", "blog", {}))
+    )
+    assert first.labels is second.labels
+    assert first.owner_references is second.owner_references
+    assert first.namespace is second.namespace is other.namespace
+    assert other.labels == {"app": "blog"}
+    assert other.owner_references == ()
+
+
+def test_the_memory_of_shared_parts_is_bounded() -> None:
+    sharing = Sharing(limit=10)
+    for number in range(100):
+        assert sharing.metadata(Metadata(name="a", labels={"n": str(number)})).labels == {"n": str(number)}
+        assert sharing.fields({Owner("ours", "Apply", ""): b"%d" % number})
+    assert len(sharing._known) <= 13
+
+
+def test_events_become_inputs_in_their_order() -> None:
+    def at(version: str, name: str = "a") -> dict[str, Any]:
+        return thing(metadata={"resourceVersion": version, "name": name})
+
+    decode, odd = decoder()
+    inputs = decode.events(
+        [
+            event("MODIFIED", at("8")),
+            event("DELETED", at("9", "b")),
+            event("BOOKMARK", at("12")),
+            event("ADDED", at("13")),
+            event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}),
+            event("ADDED", at("14")),
+        ]
+    )
+    first, bookmark, second, failed = inputs
+    assert isinstance(first, Items)
+    assert [(delta.name, delta.cached is None) for delta in first.deltas] == [("a", False), ("b", True)]
+    assert (first.version, first.added) == ("9", False)
+    assert bookmark == Bookmark("12")
+    assert isinstance(second, Items)
+    assert (second.version, second.added) == ("13", True)
+    assert isinstance(failed, Failed)
+    assert isinstance(failed.error, Expired)
+    assert failed.cause == Cause.EXPIRED
+    assert odd == []
+
+
+def test_only_the_marked_bookmark_ends_the_initial_objects() -> None:
+    decode, _ = decoder()
+    mark = {"annotations": {"k8s.io/initial-events-end": "true"}, "resourceVersion": "9"}
+    assert decode.events([event("BOOKMARK", thing(metadata=mark))]) == [Bookmark("9", ends_initial=True)]
+    mark["annotations"] = {"k8s.io/initial-events-end": "false"}
+    assert decode.events([event("BOOKMARK", thing(metadata=mark))]) == [Bookmark("9")]
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        pytest.param(event("ADDED", thing() | {"kind": "Other"}), "WrongKind", id="another kind"),
+        pytest.param(event("ADDED", thing() | {"apiVersion": "example.com/v2"}), "WrongKind", id="another version"),
+        pytest.param(event("ADDED", thing() | {"kind": "PartialObjectMetadata"}), "WrongKind", id="metadata unasked for"),
+        pytest.param(event("ADDED", {"kind": "Thing", "apiVersion": "example.com/v1"}), "Unreadable", id="no metadata"),
+        pytest.param(event("ADDED", thing(metadata={"name": ""})), "Unreadable", id="no name"),
+        pytest.param(event("ADDED", thing(metadata={"labels": {"a": 1}})), "Unreadable", id="labels that are no text"),
+        pytest.param(event("GROWN", thing()), "UnknownEvent", id="an unknown type"),
+        pytest.param(event("BOOKMARK", {"metadata": {}}), "Unreadable", id="a bookmark without a version"),
+        pytest.param(event("BOOKMARK", []), "Unreadable", id="a bookmark that is no object"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_taken_is_dropped_counted_and_told_and_the_rest_goes_on(given: WatchEvent, why: str) -> None:
+    decode, odd = decoder()
+    good = event("ADDED", thing(metadata={"name": "good"}))
+    names = [
+        delta.name
+        for given_ in decode.events([good, given, good])
+        if isinstance(given_, Items)
+        for delta in given_.deltas
+    ]
+    assert names == ["good", "good"]
+    assert [what for what, _ in odd] == [why]
+    assert decode.oddities == {why: 1}
+
+
+def test_items_of_a_list_need_not_repeat_their_kind() -> None:
+    body = thing(spec={"a": 1})
+    del body["kind"], body["apiVersion"]
+    (delta,) = decoder()[0].items([msgspec.Raw(json.dumps(body).encode())]).deltas
+    assert delta.cached is not None
+    assert delta.cached.decode(THING).to_dict() == thing(spec={"a": 1})
+
+
+def test_a_metadata_only_selection_keeps_no_body_whatever_the_server_sends() -> None:
+    selection = Selection(THING, metadata_only=True)
+    partial = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": thing()["metadata"]}
+    for body in (partial, thing(data={"password": "hunter2"})):
+        cached = only(decoder(selection)[0].events([event("ADDED", body)]))
+        assert cached.body == b""
+        assert cached.metadata_only
+        assert cached.data() == {"metadata": thing()["metadata"]}
+        with pytest.raises(MetadataOnly, match=r"read it live: await ctx\.live"):
+            cached.decode(THING)
+
+
+def test_a_transform_runs_before_the_object_is_cached_and_sees_no_managed_fields() -> None:
+    def prune(data: dict[str, Any]) -> dict[str, Any]:
+        assert "managedFields" not in data["metadata"]
+        data["metadata"].pop("annotations", None)
+        data.pop("spec")
+        return data
+
+    body = thing(metadata={"managedFields": managed("x"), "annotations": {"long": "text"}}, spec={"a": 1})
+    cached = only(decoder(Selection(THING, transform=prune))[0].events([event("ADDED", body)]))
+    assert cached.metadata.annotations is None
+    assert cached.data() == thing()
+
+
+def _raise(data: dict[str, Any]) -> dict[str, Any]:
+    raise KeyError("spec")
+
+
+def _rename(data: dict[str, Any]) -> dict[str, Any]:
+    data["metadata"]["name"] = "other"
+    return data
+
+
+def _forget(data: dict[str, Any]) -> Any:
+    return None
+
+
+@pytest.mark.parametrize(
+    "transform", [_raise, _rename, _forget], ids=["raises", "changes the identity", "returns nothing"]
+)
+def test_a_transform_that_fails_leaves_the_object_as_it_came(transform: Any) -> None:
+    decode, odd = decoder(Selection(THING, transform=transform))
+    cached = only(decode.events([event("ADDED", thing(spec={"password": "hunter2"}))]))
+    assert cached.data() == thing(spec={"password": "hunter2"})
+    assert [why for why, _ in odd] == ["TransformFailed"]
+    assert "hunter2" not in odd[0][1]
+
+
+def test_no_repr_shows_content() -> None:
+    body = thing(metadata={"annotations": {"last-applied": "hunter2"}}, data={"password": "hunter2"})
+    cached = only(decoder()[0].events([event("ADDED", body)]))
+    assert "hunter2" not in repr(cached)
+    assert "web/a" in repr(cached)
+
+
+def test_a_copy_from_the_cache_is_private() -> None:
+    cached = only(decoder()[0].events([event("ADDED", thing(spec={"list": [1]}))]))
+    cached.data()["spec"]["list"].append(2)
+    cached.decode(THING).data["spec"]["list"].append(3)
+    assert cached.data()["spec"]["list"] == [1]

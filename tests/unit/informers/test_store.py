@@ -1,0 +1,257 @@
+"""Store and indexes: one writer, many readers, full states swapped in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from structlog.testing import capture_logs
+
+from konverge.errors import UsageError
+from konverge.informers.cached import Cached, Delta
+from konverge.informers.store import Difference, Staging, Store, Writer, difference
+from konverge.objects import Metadata, OwnerReference
+from konverge.selectors import LabelSelector
+
+
+def cached(
+    name: str, version: int = 1, namespace: str = "web", *, uid: str = "", owner: str = "", **labels: str
+) -> Cached:
+    owners = (OwnerReference("apps/v1", "ReplicaSet", "r", owner, controller=True),) if owner else ()
+    metadata = Metadata(
+        name=name,
+        namespace=namespace,
+        uid=uid or f"uid-{name}",
+        resource_version=str(version),
+        labels=labels or None,
+        owner_references=owners,
+    )
+    return Cached(metadata, b"x" * 10)
+
+
+def put(one: Cached) -> Delta:
+    return Delta(one.metadata.namespace, one.metadata.name, one)
+
+
+def gone(name: str, namespace: str = "web") -> Delta:
+    return Delta(namespace, name, None)
+
+
+def filled(*objects: Cached, version: str = "100") -> tuple[Store, Writer]:
+    store = Store()
+    writer = Writer(store)
+    staging = Staging(store)
+    staging.take(map(put, objects))
+    writer.swap(staging, version)
+    return store, writer
+
+
+def names(objects: Iterable[Cached]) -> list[str]:
+    return [one.metadata.name for one in objects]
+
+
+def test_a_full_state_is_seen_in_one_step() -> None:
+    store = Store()
+    staging = Staging(store)
+    staging.take([put(cached("a"))])
+    assert (len(store), store.synced, store.version) == (0, False, "")
+    Writer(store).swap(staging, "7")
+    assert (len(store), store.synced, store.version, store.size) == (1, True, "7", 10)
+
+
+def test_events_change_objects_version_count_and_size() -> None:
+    store, writer = filled(cached("a"), cached("b"))
+    a2 = cached("a", 101)
+    changed = writer.apply([put(a2), gone("b"), put(cached("c", 103, "db"))], "103")
+    assert [(d.name, d.old and d.old.version, d.new and d.new.version) for d in changed] == [
+        ("a", "1", "101"),
+        ("b", "1", None),
+        ("c", None, "103"),
+    ]
+    assert (store.version, len(store), store.size) == ("103", 2, 20)
+    assert store.get("web", "a") is a2
+    assert store.get("web", "b") is None
+    assert store.keys() == [("web", "a"), ("db", "c")]
+    assert store.keys("db") == [("db", "c")]
+    assert store.keys("nowhere") == []
+
+
+def test_what_brings_nothing_new_is_told_to_nobody() -> None:
+    store, writer = filled(cached("a"))
+    before = store.get("web", "a")
+    assert writer.apply([put(cached("a")), gone("unknown"), gone("a", "nowhere")], "120") == []
+    assert store.get("web", "a") is before
+    assert store.version == "120"
+
+
+def test_the_difference_names_deletions_first_and_leaves_out_what_is_the_same() -> None:
+    store, writer = filled(cached("a"), cached("b"), cached("c", namespace="db"))
+    staging = Staging(store)
+    staging.take([put(cached("new", 9, "alpha")), put(cached("a")), put(cached("b", 5))])
+    before = writer.swap(staging, "200")
+    found = list(difference(before, staging.table))
+    assert [(d.name, d.old is None, d.new is None) for d in found] == [
+        ("c", False, True),
+        ("new", True, False),
+        ("b", False, False),
+    ]
+    assert store.get("web", "a") is before["web"]["a"], "the second copy was thrown away"
+
+
+def test_what_is_deleted_while_a_state_is_in_the_making_is_not_in_it() -> None:
+    store = Store()
+    staging = Staging(store)
+    staging.take([put(cached("a")), put(cached("b")), gone("a")])
+    Writer(store).swap(staging, "7")
+    assert store.keys() == [("web", "b")]
+
+
+def test_a_kind_that_is_lost_empties_the_store() -> None:
+    store, writer = filled(cached("a", owner="o"))
+    before = writer.clear()
+    assert list(difference(before, {})) == [Difference("web", "a", before["web"]["a"], None)]
+    assert (len(store), store.size, store.version, store.synced) == (0, 0, "", False)
+    assert store.by_index("owner", "o") == []
+
+
+def test_a_snapshot_does_not_follow_the_store() -> None:
+    store, writer = filled(cached("a"))
+    snapshot = store.snapshot()
+    writer.apply([gone("a"), put(cached("b", 101))], "101")
+    assert {namespace: list(inner) for namespace, inner in snapshot.items()} == {"web": ["a"]}
+
+
+def test_objects_are_listed_by_namespace_and_labels() -> None:
+    store, _ = filled(cached("a", app="shop"), cached("b"), cached("c", namespace="db", app="shop"))
+    assert names(store.list()) == ["a", "b", "c"]
+    assert names(store.list("web")) == ["a", "b"]
+    assert names(store.list(labels=LabelSelector.parse("app=shop"))) == ["a", "c"]
+    assert names(store.list("web", LabelSelector.parse("!app"))) == ["b"]
+    assert store.list("nowhere") == []
+
+
+def test_cluster_scoped_objects_have_no_namespace() -> None:
+    store, _ = filled(cached("node", namespace=""))
+    assert store.get("", "node") is not None
+    assert store.keys("") == [("", "node")]
+
+
+def test_the_owner_index_follows_every_change() -> None:
+    store, writer = filled(cached("a", owner="one"), cached("b", owner="one"), cached("c", owner="two"), cached("d"))
+    assert names(store.by_index("owner", "one")) == ["a", "b"]
+    writer.apply([put(cached("a", 101, owner="two")), gone("c")], "102")
+    assert names(store.by_index("owner", "one")) == ["b"]
+    assert names(store.by_index("owner", "two")) == ["a"]
+    writer.apply([put(cached("b", 103)), gone("a")], "104")
+    assert store.by_index("owner", "one") == store.by_index("owner", "two") == []
+
+
+def test_an_owner_that_does_not_control_is_not_indexed() -> None:
+    reference = OwnerReference("v1", "ConfigMap", "o", "uid-o")
+    store, _ = filled(Cached(Metadata(name="a", owner_references=(reference,)), b"{}"))
+    assert store.by_index("owner", "uid-o") == []
+
+
+def by_app(one: Cached) -> Iterable[str]:
+    return [value for value in (one.metadata.label("app"), "any") if value]
+
+
+def test_an_index_that_is_added_late_covers_what_is_there_and_survives_a_relist() -> None:
+    store, writer = filled(cached("a", app="shop"), cached("b"))
+    writer.add_index("app", by_app)
+    assert names(store.by_index("app", "shop")) == ["a"]
+    assert names(store.by_index("app", "any")) == ["a", "b"]
+    staging = Staging(store)
+    staging.take([put(cached("b", 5, app="shop"))])
+    writer.swap(staging, "200")
+    assert names(store.by_index("app", "shop")) == ["b"]
+
+
+def test_an_index_that_is_added_while_a_state_is_in_the_making_covers_it() -> None:
+    store, writer = filled(cached("a", app="shop"))
+    staging = Staging(store)
+    staging.take([put(cached("b", 5, app="shop"))])
+    writer.add_index("app", by_app)
+    writer.swap(staging, "200")
+    assert names(store.by_index("app", "shop")) == ["b"]
+
+
+def test_the_same_index_may_be_added_twice_and_another_of_its_name_may_not() -> None:
+    store, writer = filled()
+    writer.add_index("app", by_app)
+    writer.add_index("app", by_app)
+    with pytest.raises(UsageError, match="choose another name"):
+        writer.add_index("app", lambda one: ())
+    with pytest.raises(UsageError, match=r"informer\.add_index\('other', function\)"):
+        store.by_index("other", "x")
+
+
+def test_an_index_function_that_raises_costs_its_object_the_values_and_is_counted() -> None:
+    def fussy(one: Cached) -> Iterable[str]:
+        if one.metadata.name == "bad":
+            raise KeyError("label")
+        return ["all"]
+
+    store, writer = filled(cached("good"), cached("bad"))
+    with capture_logs() as logs:
+        writer.add_index("fussy", fussy)
+    assert [(line["index"], line["name"]) for line in logs] == [("fussy", "bad")]
+    assert names(store.by_index("fussy", "all")) == ["good"]
+    assert store.index_errors == 1
+    writer.apply([gone("bad"), gone("good")], "101")
+    assert store.by_index("fussy", "all") == []
+
+
+def test_an_index_function_that_always_raises_does_not_flood_the_log() -> None:
+    def broken(one: Cached) -> Iterable[str]:
+        raise KeyError("label")
+
+    _, writer = filled(*(cached(f"n{number}") for number in range(100)))
+    with capture_logs() as logs:
+        writer.add_index("broken", broken)
+    assert [line["count"] for line in logs] == [1, 2, 4, 8, 16, 32, 64]
+
+
+def test_an_index_function_that_changes_its_mind_leaves_nothing_behind() -> None:
+    answers = iter([["one", "one"], ["two"], ["three"]])
+    store, writer = filled()
+    writer.add_index("fickle", lambda one: next(answers))
+    writer.apply([put(cached("a", 1))], "1")
+    assert names(store.by_index("fickle", "one")) == ["a"]
+    writer.apply([put(cached("a", 2))], "2")
+    assert store.by_index("fickle", "one") == []
+    writer.apply([gone("a")], "3")
+    assert store.by_index("fickle", "two") == []
+
+
+@pytest.mark.parametrize(
+    ("version", "shown"),
+    [
+        ("99", True),
+        ("100", True),
+        ("101", False),
+        ("1000", False),
+        ("", None),
+        ("abc", None),
+        ("0101", None),
+    ],
+)
+def test_whether_a_write_shows_is_told_by_versions(version: str, shown: bool | None) -> None:
+    store, _ = filled(version="100")
+    assert store.shows("web", "a", version) is shown
+
+
+def test_a_write_shows_in_its_object_even_where_the_store_stands_at_an_unknown_version() -> None:
+    store, writer = filled(cached("a", 150), version="opaque")
+    assert store.shows("web", "a", "150") is True
+    assert store.shows("web", "a", "151") is False
+    assert store.shows("web", "b", "151") is None
+    writer.advance("151")
+    assert store.shows("web", "b", "151") is True
+
+
+def test_an_object_is_known_by_its_uid() -> None:
+    store, _ = filled(cached("a", uid="first"))
+    assert store.has_uid("web", "a", "first")
+    assert not store.has_uid("web", "a", "second")
+    assert not store.has_uid("web", "b", "first")

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from konverge.errors import ApplyConflict, FieldConflict
+from konverge.fields import Owner
+from konverge.informers import Cached
+from konverge.keys import Key
+from konverge.kinds import kind
+from konverge.metrics import Metrics
+from konverge.objects import Metadata, Object
+from konverge.runtime.applier import HELD_RETRY, Applier
+from konverge.runtime.plan import HOLD, TAKE, FieldsHeld
+
+CONFIG_MAP = kind("v1", "ConfigMap")
+KEY = Key("", CONFIG_MAP, "web", "a")
+OWNER = Owner("konverge", "Apply", "")
+
+
+def fields(value: Any) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def stored(data: dict[str, Any], owned: Any, *, version: str = "1", generation: int = 1) -> Cached:
+    metadata = Metadata(name="a", namespace="web", uid="u", resource_version=version, generation=generation)
+    body = {"metadata": {"name": "a", "namespace": "web"}, **data}
+    return Cached(metadata=metadata, body=fields(body), owned=None if owned is None else {OWNER: fields(owned)})
+
+
+class Server:
+    """Answers applies: with a fixed object, or a conflict."""
+
+    def __init__(self, answer: dict[str, Any] | None = None, conflict: ApplyConflict | None = None) -> None:
+        self.answer = answer
+        self.conflict = conflict
+        self.sent: list[Mapping[str, Any]] = []
+        self.forced: list[bool] = []
+
+    async def apply(self, kind_: Any, body: Mapping[str, Any], *, force: bool = False, **_: Any) -> Object:
+        self.sent.append(body)
+        self.forced.append(force)
+        if self.conflict is not None:
+            raise self.conflict
+        assert self.answer is not None
+        return Object(msgspec.json.decode(fields(self.answer)))
+
+
+def applier(server: Server, now: float = 0.0) -> Applier:
+    return Applier(server, controller="backup", metrics=Metrics(), now=lambda: now)  # type: ignore[arg-type]  # the one call that is used
+
+
+def answer(data: dict[str, Any], owned: Any) -> dict[str, Any]:
+    managed = [{"manager": "konverge", "operation": "Apply", "fieldsV1": owned}]
+    return {"metadata": {"name": "a", "namespace": "web", "managedFields": managed}, **data}
+
+
+OWNED: dict[str, Any] = {"f:data": {"f:k": {}}}
+INTENT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "web"}, "data": {"k": "v"}}
+
+
+async def apply(
+    made: Applier, cached: Cached | None, intent: dict[str, Any] = INTENT, **how: Any
+) -> tuple[Object, bool]:
+    how.setdefault("on_conflict", TAKE)
+    return await made.apply(KEY, intent, cached=cached, manager="konverge", **how)
+
+
+async def test_nothing_is_sent_where_values_and_ownership_are_equal() -> None:
+    server = Server()
+    found, sent = await apply(applier(server), stored({"data": {"k": "v", "other": "x"}}, OWNED))
+    assert (sent, server.sent) == (False, [])
+    assert found.get("data", "k") == "v"
+
+
+@pytest.mark.parametrize(
+    "cached",
+    [
+        None,
+        stored({"data": {"k": "v"}}, None),
+        stored({"data": {"k": "old"}}, OWNED),
+        stored({"data": {"k": "v"}}, {"f:data": {"f:k": {}, "f:l": {}}}),
+    ],
+    ids=["not cached", "not owned", "another value", "more owned than wanted"],
+)
+async def test_an_apply_is_sent_where_anything_would_change(cached: Cached | None) -> None:
+    server = Server(answer({"data": {"k": "v"}}, OWNED))
+    found, sent = await apply(applier(server), cached)
+    assert sent
+    assert server.forced == [True]
+    assert "managedFields" not in found.data["metadata"]
+
+
+async def test_a_value_that_the_server_normalises_does_not_loop() -> None:
+    intent = {**INTENT, "spec": {"cpu": "1000m"}}
+    owned: dict[str, Any] = {"f:data": {"f:k": {}}, "f:spec": {"f:cpu": {}}}
+    live = {"data": {"k": "v"}, "spec": {"cpu": "1"}}
+    server = Server(answer(live, owned))
+    made = applier(server)
+    await apply(made, None, intent)
+    _, sent = await apply(made, stored(live, owned), intent)
+    assert not sent
+    _, sent = await apply(made, stored({**live, "spec": {"cpu": "2"}}, owned), intent)
+    assert sent
+
+
+async def test_an_answer_is_recognised_whatever_way_its_json_is_escaped() -> None:
+    intent = {**INTENT, "tags": ["a&b"], "cpu": "1000m"}
+    owned: dict[str, Any] = {"f:cpu": {}, "f:data": {"f:k": {}}, "f:tags": {'v:"a&b"': {}}}
+    live = {"cpu": "1", "data": {"k": "v"}, "tags": ["a&b"]}
+    made = applier(Server(answer(live, owned)))
+    await apply(made, None, intent)
+    cached = stored(live, owned)
+    escaped = fields(owned).replace(b"&", b"\\u0026")
+    assert escaped != fields(owned)
+    cached = Cached(metadata=cached.metadata, body=cached.body, owned={OWNER: escaped})
+    _, sent = await apply(made, cached, intent)
+    assert not sent
+
+
+async def test_a_held_conflict_is_reported_and_not_sent_again_until_something_changed() -> None:
+    conflict = ApplyConflict("conflict", conflicts=(FieldConflict("kubectl", ".data.k"),))
+    server = Server(conflict=conflict)
+    made = applier(server)
+    live = stored({"data": {"k": "theirs"}}, None)
+    for _ in range(3):
+        with pytest.raises(FieldsHeld) as caught:
+            await apply(made, live, on_conflict=HOLD)
+        assert caught.value.held.conflicts[0].field == ".data.k"
+    assert len(server.sent) == 1
+    assert server.forced == [False]
+    with pytest.raises(FieldsHeld):
+        await apply(made, live, {**INTENT, "data": {"k": "new"}}, on_conflict=HOLD)
+    assert len(server.sent) == 2
+    with pytest.raises(FieldsHeld):
+        await apply(made, stored({"data": {"k": "another"}}, None, version="2"), on_conflict=HOLD)
+    assert len(server.sent) == 3
+
+
+async def test_a_held_apply_is_tried_again_at_a_slow_pace_where_only_the_version_moves() -> None:
+    conflict = ApplyConflict("conflict", conflicts=(FieldConflict("kubectl", ".data.k"),))
+    server, clock = Server(conflict=conflict), [0.0]
+    made = Applier(server, controller="backup", metrics=Metrics(), now=lambda: clock[0])  # type: ignore[arg-type]  # the one call that is used
+    for at, version, sent in ((0.0, "1", 1), (1.0, "2", 1), (HELD_RETRY + 1, "2", 2)):
+        clock[0] = at
+        with pytest.raises(FieldsHeld) as caught:
+            await apply(made, stored({}, None, version=version), on_conflict=HOLD)
+        assert len(server.sent) == sent
+        if at == 1.0:
+            assert caught.value.look_again == HELD_RETRY - 1.0
+
+
+async def test_an_object_under_deletion_is_never_taken_for_unchanged() -> None:
+    metadata = Metadata(name="a", namespace="web", uid="u", deletion_timestamp="2030-01-01T00:00:00Z")
+    dying = Cached(metadata=metadata, body=fields({"data": {"k": "v"}}), owned={OWNER: fields(OWNED)})
+    assert not applier(Server()).skips(INTENT, KEY, dying, OWNER)

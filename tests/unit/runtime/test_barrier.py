@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from konverge.client import Write, WriteState
+from konverge.informers import Selection
+from konverge.kinds import kind
+from konverge.runtime.barrier import LONGEST_WAIT, View, look, pause
+
+JOB = kind("batch/v1", "Job")
+
+
+def informer(*, synced: bool = True, shows: bool | None = True, has_uid: bool = False) -> Any:
+    store = SimpleNamespace(shows=lambda *_: shows, has_uid=lambda *_: has_uid)
+    return SimpleNamespace(synced=synced, store=store, selection=Selection(JOB))
+
+
+def write(state: WriteState) -> Write:
+    return Write(JOB, "web", "a", state, "7", "uid")
+
+
+@pytest.mark.parametrize(
+    ("reason", "state", "cache", "view"),
+    [
+        ("nobody caches the kind", WriteState.DONE, None, View.UNWATCHED),
+        ("a cache that is not complete tells nothing", WriteState.DONE, informer(synced=False), View.UNWATCHED),
+        ("the cache shows it", WriteState.DONE, informer(shows=True), View.SHOWN),
+        ("the cache is behind", WriteState.DONE, informer(shows=False), View.BEHIND),
+        ("versions that cannot be compared fail open", WriteState.DONE, informer(shows=None), View.UNWATCHED),
+        ("a write on its way", WriteState.IN_FLIGHT, informer(), View.BEHIND),
+        ("possibly done", WriteState.UNKNOWN, informer(), View.UNCERTAIN),
+        ("deleted and still cached", WriteState.DELETED, informer(has_uid=True), View.BEHIND),
+        ("deleted and gone", WriteState.DELETED, informer(has_uid=False), View.SHOWN),
+    ],
+)
+def test_a_cache_is_judged_by_the_write(reason: str, state: WriteState, cache: Any, view: View) -> None:
+    assert look(write(state), cache) is view, reason
+
+
+def test_waits_double_and_have_a_limit() -> None:
+    waited, pauses = 0.0, []
+    while waited < 5:
+        pauses.append(pause(waited))
+        waited += pauses[-1]
+    assert pauses[:4] == [0.005, 0.005, 0.01, 0.02]
+    assert max(pauses) == LONGEST_WAIT

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from konverge.errors import UsageError
+from konverge.keys import Key
+from konverge.kinds import kind
+from konverge.objects import Metadata, Object
+from konverge.outcome import Done, Outcome
+from konverge.runtime import Caches, Context, Controller, Manager, Rule, cluster_role, rules_of
+
+BACKUP = kind("example.com/v1", "Backup")
+CRON_JOB = kind("batch/v1", "CronJob")
+SECRET = kind("v1", "Secret")
+
+
+def untyped(value: Any) -> Any:  # what the type checker would refuse, as an untyped caller could pass it
+    return value
+
+
+class Reconciler:
+    async def reconcile(self, backup: Object, ctx: Context[Object]) -> Outcome:
+        return Done()
+
+
+class Finalizing(Reconciler):
+    async def finalize(self, backup: Object, ctx: Context[Object]) -> Outcome:
+        return Done()
+
+
+def nobody(secret: Metadata, caches: Caches) -> Iterable[Key]:
+    return ()
+
+
+def whole(name: str = "backup") -> Controller[Object]:
+    return (
+        Controller.of(BACKUP)
+        .named(name)
+        .owns(CRON_JOB)
+        .watches(SECRET, to=nobody, metadata_only=True)
+        .reconciled_by(Reconciler())
+    )
+
+
+def test_a_sentence_is_a_frozen_value_and_starts_nothing() -> None:
+    first = Controller.of(BACKUP)
+    second = first.owns(CRON_JOB)
+    assert first.owned == ()
+    assert [owned.kind for owned in second.owned] == [CRON_JOB]
+    with pytest.raises(AttributeError):
+        first.name = "other"  # type: ignore[misc]  # the point of the test
+
+
+def test_the_name_is_the_kind_until_it_is_given() -> None:
+    assert Controller.of(BACKUP).name == "backup"
+    assert Controller.of(BACKUP).named("nightly-copies").name == "nightly-copies"
+
+
+@pytest.mark.parametrize(
+    ("mistake", "words"),
+    [
+        (lambda: Controller.of(BACKUP).named("Nightly Copies"), "lower case"),
+        (lambda: Controller.of(BACKUP).finalizer("backup"), "domain/name"),
+        (lambda: Controller.of(BACKUP).owns(CRON_JOB).owns(CRON_JOB), "twice"),
+        (lambda: Controller.of(BACKUP).with_(concurency=3), "numbers of a controller are concurrency"),
+        (lambda: Controller.of(BACKUP).reconciled_by(untyped(Reconciler)), "is no reconciler"),
+        (lambda: Controller.of(BACKUP).reconciled_by(untyped(object())), "is no reconciler"),
+        (lambda: Controller.of(BACKUP).finalizer("example.com/b").reconciled_by(Reconciler()), "has no finalize"),
+        (lambda: Controller.of(untyped(Metadata)), "declares no kind"),
+        (lambda: kind("batch/v1/x", "Job"), "group/version"),
+        (lambda: Manager("x").add(Controller.of(BACKUP)), "no reconciler"),
+    ],
+)
+async def test_a_mistake_in_the_sentence_says_how_to_mend_it(mistake: Any, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        mistake()
+
+
+async def test_two_controllers_of_one_name_are_an_error() -> None:
+    manager = Manager("shop")
+    manager.add(whole())
+    with pytest.raises(UsageError, match="named 'backup'"):
+        manager.add(whole())
+
+
+async def test_two_controllers_that_write_one_status_are_an_error_with_both_names_and_the_way_out() -> None:
+    manager = Manager("shop")
+    manager.add(whole("first"))
+    with pytest.raises(UsageError) as caught:
+        manager.add(whole("second"))
+    for word in ("'first'", "'second'", "writes_status_as"):
+        assert word in str(caught.value)
+    manager.add(whole("second").writes_status_as("second"))
+    manager.add(whole("third").writes_status_as("shared", shared=True))
+    manager.add(whole("fourth").writes_status_as("shared", shared=True))
+
+
+def test_the_rules_follow_from_the_sentence() -> None:
+    controller = (
+        Controller.of(BACKUP)
+        .owns(CRON_JOB)
+        .watches(SECRET, to=nobody, metadata_only=True)
+        .finalizer("example.com/backup")
+        .needs(Rule("", ("secrets",), ("get",)))
+        .reconciled_by(Finalizing())
+    )
+    rules = {(rule.group, resource): set(rule.verbs) for rule in rules_of(controller) for resource in rule.resources}
+    assert rules == {
+        ("example.com", "backups"): {"get", "list", "watch", "patch"},
+        ("example.com", "backups/status"): {"get", "patch"},
+        ("example.com", "backups/finalizers"): {"update"},
+        ("batch", "cronjobs"): {"get", "list", "watch", "create", "patch", "delete"},
+        ("", "secrets"): {"get", "list", "watch"},
+        ("events.k8s.io", "events"): {"create", "patch"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "plural"), [("CronJob", "cronjobs"), ("Ingress", "ingresses"), ("NetworkPolicy", "networkpolicies")]
+)
+def test_a_plural_is_guessed_as_kubernetes_guesses_it(name: str, plural: str) -> None:
+    rules = rules_of(Controller.of(kind("x.example.com/v1", name)).reconciled_by(Reconciler()))
+    assert plural in {resource for rule in rules for resource in rule.resources}
+
+
+def test_rules_of_equal_verbs_share_one_entry_of_the_role() -> None:
+    role = cluster_role(
+        "r", [Rule("", ("secrets",), ("get",)), Rule("", ("configmaps",), ("get",)), Rule("", ("secrets",), ("list",))]
+    )
+    assert role["rules"] == [
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]},
+    ]
+    assert cluster_role("r", [], namespace="web")["kind"] == "Role"

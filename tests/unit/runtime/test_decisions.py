@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from konverge.errors import FieldConflict, NotAnOutcome, NotFound, ReconcileTimeout, RetryAfter, Terminal
+from konverge.keys import Key
+from konverge.kinds import kind
+from konverge.outcome import Done, RequeueAfter
+from konverge.runtime.decisions import Action, checked, judge
+from konverge.runtime.plan import FieldsHeld, Held
+
+HELD = FieldsHeld(Held(Key("", kind("v1", "ConfigMap"), "web", "a"), (FieldConflict("kubectl", ".data.k"),)))
+
+TABLE: list[tuple[Any, Action, str, float, dict[str, bool]]] = [
+    (Done(), Action.FORGET, "success", 0, {}),
+    (RequeueAfter(30), Action.FORGET_AND_ADD_AFTER, "requeue_after", 30, {}),
+    (ValueError("bug"), Action.BACK_OFF, "error", 0, {"unexpected": True}),
+    (NotFound("gone", status=404), Action.BACK_OFF, "error", 0, {}),
+    (RetryAfter(5), Action.ADD_AFTER, "error", 5, {}),
+    (Terminal("no"), Action.FORGET, "error", 0, {"terminal": True}),
+    (HELD, Action.FORGET, "error", 0, {}),
+    (ReconcileTimeout("slow"), Action.BACK_OFF, "error", 0, {"timeout": True}),
+]
+
+
+@pytest.mark.parametrize(
+    ("ended", "action", "result", "delay", "flags"), TABLE, ids=[type(row[0]).__name__ for row in TABLE]
+)
+def test_the_end_of_a_pass_decides_what_the_queue_is_told(
+    ended: Any, action: Action, result: str, delay: float, flags: dict[str, bool]
+) -> None:
+    verdict = judge(ended)
+    assert (verdict.action, verdict.result, verdict.delay) == (action, result, delay)
+    assert verdict.failed is isinstance(ended, Exception)
+    for flag in ("terminal", "timeout", "unexpected"):
+        assert getattr(verdict, flag) is flags.get(flag, False), flag
+
+
+@pytest.mark.parametrize("returned", [None, True, 5, "done", Done])
+def test_something_that_is_no_outcome_is_an_error_that_names_the_controller_and_the_legal_ways(returned: Any) -> None:
+    with pytest.raises(NotAnOutcome) as caught:
+        checked("backup", "reconcile", returned)
+    assert "'backup'" in str(caught.value)
+    assert "return Done()" in str(caught.value)
+    assert "RetryAfter" in str(caught.value)
+
+
+def test_an_outcome_passes_the_check() -> None:
+    assert checked("backup", "reconcile", Done()) == Done()
+
+
+@pytest.mark.parametrize("delay", [0, -1, float("inf"), float("nan")])
+def test_a_requeue_needs_a_finite_time_above_zero(delay: float) -> None:
+    with pytest.raises(ValueError, match="above zero"):
+        RequeueAfter(delay)
+    with pytest.raises(ValueError, match="above zero"):
+        RetryAfter(delay)

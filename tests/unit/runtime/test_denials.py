@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from konverge.errors import Forbidden
+from konverge.keys import Key
+from konverge.kinds import kind
+from konverge.runtime.denials import Denials
+
+WIDGET = kind("tests.konverge.dev/v1", "Widget")
+ONE, TWO = (Key("", WIDGET, "web", name) for name in ("one", "two"))
+RULE = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "patch"]}
+OTHER = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["delete"]}
+
+
+def denied(verb: str = "patch", resource: str = "secrets", group: str = "") -> Forbidden:
+    words = f'{resource} "x" is forbidden: User "u" cannot {verb} resource "{resource}" in API group "{group}" in the namespace "web"'
+    return Forbidden(words, status=403, request=f"{'apply' if verb == 'patch' else verb} {resource} web/x")
+
+
+def test_a_refused_right_is_an_obstacle_until_its_key_passes() -> None:
+    denials = Denials()
+    assert denials.note(ONE, denied()) == RULE
+    [obstacle] = denials.obstacles
+    assert obstacle.rule == RULE
+    assert obstacle.cause == "Forbidden"
+    assert "web/one" in obstacle.message
+    assert denials.note(ONE, None) is None
+    assert not denials.obstacles
+
+
+def test_a_rule_that_several_keys_lack_is_one_obstacle_until_the_last_of_them_passes() -> None:
+    denials = Denials()
+    for key in (ONE, TWO, ONE):
+        denials.note(key, denied())
+    assert len(denials.obstacles) == 1
+    denials.note(ONE, ValueError("another matter"))
+    assert len(denials.obstacles) == 1
+    denials.forget(TWO)
+    denials.forget(TWO)
+    assert not denials.obstacles
+
+
+def test_a_key_that_gets_further_lacks_the_next_rule_alone() -> None:
+    denials = Denials()
+    denials.note(ONE, denied())
+    assert denials.note(ONE, denied("delete", "jobs", "batch")) == OTHER
+    assert [obstacle.rule for obstacle in denials.obstacles] == [OTHER]
+
+
+def test_a_refusal_that_no_rule_would_help_is_no_obstacle() -> None:
+    denials = Denials()
+    assert denials.note(ONE, Forbidden("exceeded quota: small", status=403)) is None
+    assert not denials.obstacles

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+
+from konverge.informers import Cached, Change
+from konverge.keys import Key
+from konverge.kinds import kind
+from konverge.objects import Metadata, Object, OwnerReference
+from konverge.outcome import Done, Outcome
+from konverge.runtime import Caches, Context, Controller, generation_changed
+from konverge.runtime.predicates import differs_in_status_alone
+from konverge.runtime.sources import INITIAL_PRIORITY, of_owned, of_primary, of_watched
+
+BACKUP = kind("example.com/v1", "Backup")
+JOB = kind("batch/v1", "Job")
+SECRET = kind("v1", "Secret")
+NO_CACHES = Caches("backup", {})
+
+
+class Reconciler:
+    async def reconcile(self, backup: Object, ctx: Context[Object]) -> Outcome:
+        return Done()
+
+
+def cached(
+    name: str = "a", *, version: str = "1", generation: int = 1, owner: OwnerReference | None = None, **more: Any
+) -> Cached:
+    metadata = Metadata(
+        name=name,
+        namespace="web",
+        resource_version=version,
+        generation=generation,
+        owner_references=() if owner is None else (owner,),
+        **more,
+    )
+    body = msgspec.json.encode({"metadata": {"name": name, "namespace": "web"}})
+    return Cached(metadata=metadata, body=body, owned=None)
+
+
+def change(old: Cached | None, new: Cached | None, *, initial: bool = False, name: str = "a") -> Change:
+    return Change("web", name, old, new, initial)
+
+
+SPEC = Controller.of(BACKUP).owns(JOB).reconciled_by(Reconciler())
+
+
+@pytest.mark.parametrize(
+    ("what", "reason", "priority"),
+    [
+        (change(None, cached(), initial=True), "initial list", INITIAL_PRIORITY),
+        (change(None, cached()), "created", 0),
+        (change(cached(), cached(version="2")), "changed", 0),
+        (change(cached(), None), "deleted", 0),
+    ],
+)
+def test_a_change_of_the_primary_asks_for_its_own_key_and_says_why(what: Change, reason: str, priority: int) -> None:
+    [ask] = of_primary(SPEC, what, "")
+    assert ask == (Key("", BACKUP, "web", "a"), reason, priority)
+
+
+def test_the_echo_of_our_own_status_write_asks_for_nothing() -> None:
+    assert list(of_primary(SPEC, change(cached(version="1"), cached(version="2")), "2")) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "alone"),
+    [
+        ({}, True),
+        ({"resource_version": "2"}, True),
+        ({"generation": 2}, False),
+        ({"labels": {"a": "b"}}, False),
+        ({"annotations": {"a": "b"}}, False),
+        ({"finalizers": ("x",)}, False),
+        ({"deletion_timestamp": "2030-01-01T00:00:00Z"}, False),
+        ({"uid": "another"}, False),
+    ],
+)
+def test_only_a_write_that_differs_in_status_alone_makes_an_echo(changed: dict[str, Any], alone: bool) -> None:
+    before = Metadata(name="a", uid="u", generation=1)
+    after = Metadata(**{"name": "a", "uid": "u", "generation": 1, **changed})
+    assert differs_in_status_alone(before, after) is alone
+
+
+def test_a_status_that_somebody_else_wrote_asks_for_a_pass() -> None:
+    assert len(list(of_primary(SPEC, change(cached(version="1"), cached(version="3")), "2"))) == 1
+
+
+def test_a_predicate_filters_changes_but_never_creation_or_deletion() -> None:
+    picky = SPEC.when(generation_changed)
+    assert list(of_primary(picky, change(cached(), cached(version="2")), "")) == []
+    assert len(list(of_primary(picky, change(None, cached()), ""))) == 1
+    assert len(list(of_primary(picky, change(cached(), None), ""))) == 1
+
+
+def owner(
+    name: str = "nightly", kind_name: str = "Backup", group: str = "example.com/v1", *, controller: bool = True
+) -> OwnerReference:
+    return OwnerReference(group, kind_name, name, f"uid-{name}", controller)
+
+
+def test_a_child_asks_for_its_controlling_owner() -> None:
+    [ask] = of_owned(SPEC, SPEC.owned[0], change(None, cached("job", owner=owner()), name="job"))
+    assert ask.key == Key("", BACKUP, "web", "nightly")
+    assert ask.reason == "owned Job web/job created"
+
+
+def test_a_child_that_changes_hands_asks_for_both_owners() -> None:
+    moved = change(cached(owner=owner("first")), cached(version="2", owner=owner("second")))
+    assert [ask.key.name for ask in of_owned(SPEC, SPEC.owned[0], moved)] == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    "reference", [owner(controller=False), owner(kind_name="Restore"), owner(group="other.example.com/v1"), None]
+)
+def test_a_child_of_somebody_else_asks_for_nothing(reference: OwnerReference | None) -> None:
+    assert list(of_owned(SPEC, SPEC.owned[0], change(None, cached(owner=reference)))) == []
+
+
+def test_the_version_of_an_owner_reference_does_not_matter() -> None:
+    assert len(list(of_owned(SPEC, SPEC.owned[0], change(None, cached(owner=owner(group="example.com/v1beta1")))))) == 1
+
+
+def test_a_watched_object_is_mapped_before_and_after_a_change() -> None:
+    seen: list[str] = []
+
+    def mapper(secret: Metadata, caches: Caches) -> Iterable[Key]:
+        seen.append(secret.resource_version)
+        return (Key("", BACKUP, "web", "nightly"), Key("", BACKUP, "web", f"by-{secret.resource_version}"))
+
+    spec = Controller.of(BACKUP).watches(SECRET, to=mapper, metadata_only=True).reconciled_by(Reconciler())
+    asks = list(of_watched(spec.watched[0], change(cached(version="1"), cached(version="2")), NO_CACHES))
+    assert seen == ["1", "2"]
+    assert [ask.key.name for ask in asks] == ["nightly", "by-1", "by-2"]
+    assert {ask.reason for ask in asks} == {"watched Secret web/a changed"}
+
+
+def test_a_watched_object_is_decoded_where_more_than_metadata_is_cached() -> None:
+    def mapper(secret: Object, caches: Caches) -> Iterable[Key]:
+        return (Key("", BACKUP, secret.namespace, str(secret.get("metadata", "name"))),)
+
+    spec = Controller.of(BACKUP).watches(SECRET, to=mapper).reconciled_by(Reconciler())
+    [ask] = of_watched(spec.watched[0], change(None, cached()), NO_CACHES)
+    assert ask.key.name == "a"

@@ -1,0 +1,271 @@
+"""The watch over the event loop. It is about real time, so these tests run loops of their own, and block them on purpose.
+
+What a test waits for is that the watch has seen the stall, or that the loop has answered the watch; never for time to pass.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from konverge.metrics import Metrics
+from konverge.runtime import stalls
+from konverge.runtime.stalls import StallWatch, should_watch, trimmed
+from konverge.testing.loop import VirtualTimeLoop
+
+PATIENCE = 20.0
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics()
+
+
+@pytest.fixture
+def logs() -> Iterator[list[Any]]:
+    with structlog.testing.capture_logs() as captured:
+        yield captured
+
+
+def counted(metrics: Metrics) -> dict[str, float]:
+    return {
+        sample.labels["controller"]: sample.value
+        for family in metrics.blocking_calls.collect()
+        for sample in family.samples
+        if sample.name.endswith("_total")
+    }
+
+
+def pings(metrics: Metrics) -> float:
+    return next(s.value for f in metrics.loop_lag.collect() for s in f.samples if s.name.endswith("_count"))
+
+
+def block_until(seen: Callable[[], object]) -> None:
+    """Keep the loop from turning until the watch has seen it."""
+    checked = threading.Event()
+    for _ in range(int(PATIENCE / 0.005)):
+        if seen():
+            return
+        checked.wait(0.005)
+    raise AssertionError("the watch saw nothing")
+
+
+def run(program: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(program)
+
+
+def current() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
+
+
+# --- the decision -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_loop_with_real_time_is_watched_and_one_with_virtual_time_is_not() -> None:
+    real, virtual = asyncio.new_event_loop(), VirtualTimeLoop()
+    try:
+        assert should_watch(real, 0.1)
+        assert not should_watch(real, 0)
+        assert not should_watch(virtual, 0.1)
+    finally:
+        real.close()
+        virtual.close()
+
+
+async def test_on_virtual_time_there_is_no_thread_and_no_word(metrics: Metrics, logs: list[Any]) -> None:
+    before = threading.active_count()
+    with StallWatch(asyncio.get_running_loop(), metrics) as watch, watch.note(current(), "backup", "a"):
+        assert threading.active_count() == before
+        await asyncio.sleep(3600)
+    assert (counted(metrics), pings(metrics), logs) == ({}, 0, [])
+
+
+# --- stalls -------------------------------------------------------------------------------------------------------------------
+
+
+def a_blocking_library(metrics: Metrics) -> None:
+    block_until(lambda: counted(metrics))
+
+
+def test_a_blocking_pass_is_named_with_its_key_and_its_stack(metrics: Metrics, logs: list[Any]) -> None:
+    async def reconcile() -> None:
+        a_blocking_library(metrics)
+
+    async def program() -> None:
+        with (
+            StallWatch(asyncio.get_running_loop(), metrics, threshold=0.02) as watch,
+            watch.note(current(), "backup", "Backup web/nightly"),
+        ):
+            await reconcile()
+            await asyncio.sleep(0)
+
+    run(program())
+    assert counted(metrics) == {"backup": 1}
+    (entry,) = logs
+    assert (entry["log_level"], entry["controller"], entry["key"]) == ("warning", "backup", "Backup web/nightly")
+    assert entry["duration_seconds"] >= 0.02
+    order = [
+        entry["stack"].index(f"in {name}\n") for name in ("program", "reconcile", "a_blocking_library", "block_until")
+    ]
+    assert order == sorted(order)
+    assert "run_forever" not in entry["stack"]
+
+
+def test_a_task_that_a_pass_has_started_is_attributed_to_the_pass(metrics: Metrics, logs: list[Any]) -> None:
+    async def child() -> None:
+        block_until(lambda: counted(metrics))
+
+    async def program() -> None:
+        with (
+            StallWatch(asyncio.get_running_loop(), metrics, threshold=0.02) as watch,
+            watch.note(current(), "backup", "a"),
+        ):
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(child())
+
+    run(program())
+    assert counted(metrics) == {"backup": 1}
+    assert logs[0]["key"] == "a"
+
+
+def test_a_stall_outside_any_pass_is_measured_and_blamed_on_nobody(
+    metrics: Metrics, logs: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def program() -> None:
+        loop = asyncio.get_running_loop()
+        asked = threading.Event()
+        genuine = loop.call_soon_threadsafe
+
+        def spied(*call: Any, **more: Any) -> Any:
+            handle = genuine(*call, **more)
+            asked.set()
+            return handle
+
+        monkeypatch.setattr(loop, "call_soon_threadsafe", spied)  # to know when a ping is under way
+        with StallWatch(loop, metrics, threshold=0.02):
+            assert asked.wait(PATIENCE)
+            threading.Event().wait(0.06)
+            while pings(metrics) == 0:
+                await asyncio.sleep(0.001)
+
+    run(program())
+    slow = next(s.value for f in metrics.loop_lag.collect() for s in f.samples if s.name.endswith("_sum"))
+    assert slow >= 0.05
+    assert (counted(metrics), logs) == ({}, [])
+
+
+def test_a_pass_that_waits_is_no_stall(metrics: Metrics, logs: list[Any]) -> None:
+    async def program() -> None:
+        with (
+            StallWatch(asyncio.get_running_loop(), metrics, threshold=5) as watch,
+            watch.note(current(), "backup", "a"),
+        ):
+            while pings(metrics) < 1:
+                await asyncio.sleep(0.001)
+
+    run(program())
+    assert (counted(metrics), logs) == ({}, [])
+
+
+def test_one_controller_is_warned_about_once_in_ten_seconds_and_counted_each_time(
+    metrics: Metrics, logs: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def program() -> None:
+        with StallWatch(asyncio.get_running_loop(), metrics, threshold=0.02) as watch:
+            for number in (1, 2):
+                with watch.note(current(), "backup", str(number)):
+                    block_until(lambda: counted(metrics).get("backup", 0) >= number)  # noqa: B023  # called at once
+                    await asyncio.sleep(0)
+            with watch.note(current(), "restore", "3"):
+                block_until(lambda: counted(metrics).get("restore"))
+                await asyncio.sleep(0)
+            monkeypatch.setattr(stalls, "LOG_EVERY", 0.0)
+            with watch.note(current(), "backup", "4"):
+                block_until(lambda: len(logs) == 3)
+                await asyncio.sleep(0)
+
+    run(program())
+    assert counted(metrics) == {"backup": 3, "restore": 1}
+    assert [(entry["controller"], entry["key"]) for entry in logs] == [
+        ("backup", "1"),
+        ("restore", "3"),
+        ("backup", "4"),
+    ]
+
+
+def test_a_note_inside_a_note_gives_way_to_the_outer_one(metrics: Metrics, logs: list[Any]) -> None:
+    async def program() -> None:
+        with (
+            StallWatch(asyncio.get_running_loop(), metrics, threshold=0.02) as watch,
+            watch.note(current(), "outer", "a"),
+        ):
+            with watch.note(current(), "inner", "b"):
+                pass
+            block_until(lambda: counted(metrics))
+            await asyncio.sleep(0)
+
+    run(program())
+    assert [entry["controller"] for entry in logs] == ["outer"]
+
+
+# --- life ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_thread_ends_with_the_block_and_nothing_is_kept(metrics: Metrics) -> None:
+    async def program() -> None:
+        before = set(threading.enumerate())
+        for _ in range(20):
+            with StallWatch(asyncio.get_running_loop(), metrics) as watch, watch.note(current(), "backup", "a"):
+                assert len(set(threading.enumerate()) - before) == 1
+            assert set(threading.enumerate()) == before
+            assert watch._passes == {}
+
+    run(program())
+
+
+def test_a_loop_that_was_closed_ends_the_thread(metrics: Metrics) -> None:
+    loop = asyncio.new_event_loop()
+    loop.close()
+    with StallWatch(loop, metrics):
+        pass
+    assert not [thread for thread in threading.enumerate() if thread.name == "konverge stall watch"]
+
+
+def test_many_short_passes_do_not_make_as_many_pings(metrics: Metrics) -> None:
+    async def program() -> None:
+        with StallWatch(asyncio.get_running_loop(), metrics, threshold=4) as watch:
+            while pings(metrics) < 1:
+                await asyncio.sleep(0)
+            for _ in range(300):
+                with watch.note(current(), "backup", "a"):
+                    await asyncio.sleep(0)
+
+    run(program())
+    assert pings(metrics) <= 2
+
+
+# --- stacks -------------------------------------------------------------------------------------------------------------------
+
+
+def deep(levels: int) -> str:
+    return trimmed(sys._getframe(), limit=5) if levels == 0 else deep(levels - 1)
+
+
+def test_a_deep_stack_shows_its_innermost_calls() -> None:
+    text = deep(30)
+    assert text.startswith("  ... ")
+    assert "test_a_deep_stack" not in text
+    assert "in deep\n" in text
+
+
+def test_a_stack_that_is_the_librarys_alone_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stalls, "_LIBRARIES", ("/",))
+    assert "in test_a_stack_that_is_the_librarys_alone_is_shown_whole" in trimmed(sys._getframe())

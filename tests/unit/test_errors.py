@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+from konverge.errors import stack_of
+
+
+def test_a_stack_tells_where_and_never_what_variables_hold() -> None:
+    password = "hunter2"
+    try:
+        _ = int("x") + len(password)
+    except ValueError as error:
+        told, handled = stack_of(error), stack_of()
+    assert told == handled
+    assert "ValueError: invalid literal" in told
+    assert "test_errors.py" in told
+    assert "hunter2" not in told
+
+
+def test_without_an_error_there_is_no_stack() -> None:
+    assert stack_of() == ""

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from konverge.testing.rights import documents_for, probe_of
+
+READ = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]}
+
+
+def test_rules_become_a_role_and_its_binding_in_the_namespace() -> None:
+    made = dict(documents_for("web", "reader", [READ], []))
+    base = "/apis/rbac.authorization.k8s.io/v1/namespaces/web"
+    assert list(made) == [f"{base}/roles", f"{base}/rolebindings"]
+    assert made[f"{base}/roles"]["rules"] == [READ]
+    binding = made[f"{base}/rolebindings"]
+    assert (binding["kind"], binding["metadata"]["name"]) == ("RoleBinding", "reader")
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "reader", "namespace": "web"}]
+    assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"}
+
+
+def test_cluster_rules_are_named_after_the_namespace_so_that_tests_do_not_meet() -> None:
+    made = dict(documents_for("web", "reader", [], [READ]))
+    base = "/apis/rbac.authorization.k8s.io/v1"
+    assert list(made) == [f"{base}/clusterroles", f"{base}/clusterrolebindings"]
+    assert {document["metadata"]["name"] for document in made.values()} == {"web-reader"}
+    assert made[f"{base}/clusterrolebindings"]["roleRef"]["kind"] == "ClusterRole"
+
+
+def test_no_rules_are_no_documents() -> None:
+    assert list(documents_for("web", "nobody", [], [])) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "namespace", "probe"),
+    [
+        (READ, "web", {"resourceAttributes": {"namespace": "web", "verb": "get", "resource": "secrets"}}),
+        (READ, "", {"resourceAttributes": {"verb": "get", "resource": "secrets"}}),
+        (
+            {"apiGroups": ["apps"], "resources": ["deployments/scale"], "verbs": ["update"], "resourceNames": ["one"]},
+            "web",
+            {
+                "resourceAttributes": {
+                    "namespace": "web",
+                    "verb": "update",
+                    "group": "apps",
+                    "resource": "deployments",
+                    "subresource": "scale",
+                    "name": "one",
+                }
+            },
+        ),
+        (
+            {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
+            "",
+            {"nonResourceAttributes": {"path": "/metrics", "verb": "get"}},
+        ),
+    ],
+)
+def test_a_rule_is_asked_for_by_its_first_words(
+    rule: Mapping[str, Sequence[str]], namespace: str, probe: dict[str, Any]
+) -> None:
+    assert probe_of(rule, namespace) == probe

@@ -1,0 +1,131 @@
+"""A failure inside the retry window keeps its deadline; everywhere else it counts."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from konverge.workqueue import Backoff, ItemExponential, QueueCore, keeps_deadline
+
+
+@pytest.mark.parametrize(
+    ("now", "deadline", "near", "keeps", "why"),
+    [
+        (10.0, None, 5.0, False, "the first failure has no deadline to keep"),
+        (10.0, 100.0, 5.0, True, "far before the deadline"),
+        (94.9, 100.0, 5.0, True, "still more than five seconds before"),
+        (95.0, 100.0, 5.0, False, "within five seconds it is the retry"),
+        (99.9, 100.0, 5.0, False, "just before"),
+        (100.0, 100.0, 5.0, False, "the retry itself"),
+        (170.0, 100.0, 5.0, False, "a run that outlasted the deadline"),
+        (10.0, 10.005, 5.0, False, "short delays are always near"),
+        (10.0, 10.005, 0.0, True, "unless near is nothing"),
+        (10.0, 1e9, math.inf, False, "infinitely near counts everything, as client-go does"),
+    ],
+)
+def test_the_rule_decides_whether_a_failure_keeps_its_deadline(
+    now: float, deadline: float | None, near: float, keeps: bool, why: str
+) -> None:
+    assert keeps_deadline(now=now, deadline=deadline, near=near) is keeps, why
+
+
+def test_a_kept_deadline_counts_no_failure() -> None:
+    backoff = Backoff(ItemExponential[str](20.0, 1000.0))
+    assert backoff.retry_at("a", 0.0) == 20.0
+    assert [backoff.retry_at("a", now) for now in (1.0, 7.0, 14.9)] == [20.0] * 3
+    assert (backoff.failures("a"), backoff.deadline("a")) == (1, 20.0)
+    assert backoff.retry_at("a", 15.0) == 55.0
+    assert backoff.failures("a") == 2
+
+
+def test_forgetting_frees_the_deadline_too() -> None:
+    backoff = Backoff(ItemExponential[str](20.0, 1000.0))
+    backoff.retry_at("a", 0.0)
+    backoff.retry_at("b", 0.0)
+    backoff.forget("a")
+    assert (backoff.deadline("a"), backoff.failures("a"), len(backoff)) == (None, 0, 1)
+    assert backoff.retry_at("a", 3.0) == 23.0
+
+
+def test_a_negative_margin_is_refused() -> None:
+    with pytest.raises(ValueError, match="near"):
+        Backoff(ItemExponential[str](), near=-1.0)
+
+
+def storm(core: QueueCore[str], *, seconds: float, every: float) -> list[float]:
+    """Fail every run while an event arrives each `every` seconds; return the delays that each failure was given."""
+    delays = []
+    now = 0.0
+    core.add("a", now, reason="event")
+    while now < seconds:
+        if (item := core.get(now)) is not None:
+            at = core.add_rate_limited(item.key, now, reason="retry")
+            assert at is not None
+            delays.append(at - now)
+            core.done(item.key, now)
+        now += every
+        core.add("a", now, reason="event")
+    return delays
+
+
+def test_a_minute_of_failing_events_does_not_inflate_the_delay() -> None:
+    # The scenario of k/k #132805: the outage lasts a minute, events come ten times a second.
+    core = QueueCore[str]()
+    delays = storm(core, seconds=60.0, every=0.1)
+    assert len(delays) >= 600, "every event is new information and got its run"
+    # Without any event: waits of 5 ms, 10 ms, ... 20.48 s make 41 s with 13 failures, and the 14th has its retry after the minute.
+    assert core.failures("a") == 15, (
+        "one more than without any event, for the five seconds that each long delay is cut by"
+    )
+
+    inflated = QueueCore[str](near=math.inf)
+    first_seconds = storm(inflated, seconds=2.0, every=0.1)
+    assert max(first_seconds) == pytest.approx(1000.0), "without the rule the same storm reaches the cap in two seconds"
+
+
+def test_an_event_inside_the_window_runs_the_key_and_its_failure_waits_for_the_earlier_deadline() -> None:
+    core = QueueCore[str](limiter=ItemExponential(20.0, 1000.0))
+    core.add("a", 0.0, reason="created")
+    assert core.get(0.0) is not None
+    assert core.add_rate_limited("a", 0.0, reason="retry") == 20.0
+    core.done("a", 0.0)
+
+    core.add("a", 5.0, reason="changed")
+    item = core.get(5.0)
+    assert item is not None
+    assert item.reasons == ("retry", "changed")
+    assert item.failures == 1
+    assert core.add_rate_limited("a", 6.0, reason="retry") == 20.0
+    core.done("a", 6.0)
+
+    assert core.failures("a") == 1
+    assert core.get(19.9) is None
+    assert core.get(20.0) is not None
+
+
+def test_a_success_inside_the_window_ends_the_backoff() -> None:
+    core = QueueCore[str](limiter=ItemExponential(20.0, 1000.0))
+    core.add("a", 0.0, reason="created")
+    core.get(0.0)
+    core.add_rate_limited("a", 0.0, reason="retry")
+    core.done("a", 0.0)
+    core.add("a", 5.0, reason="changed")
+    core.get(5.0)
+    core.forget("a")
+    core.done("a", 5.0)
+    assert core.next_at() is None
+    assert core.get(20.0) is None
+    assert core.statistics(20.0).failing == 0
+
+
+def test_the_retry_of_a_key_whose_run_outlasted_its_deadline_starts_from_now() -> None:
+    core = QueueCore[str](limiter=ItemExponential(20.0, 1000.0))
+    core.add("a", 0.0, reason="created")
+    core.get(0.0)
+    core.add_rate_limited("a", 0.0, reason="retry")
+    core.done("a", 0.0)
+    core.add("a", 10.0, reason="changed")
+    core.get(10.0)
+    assert core.add_rate_limited("a", 30.0, reason="retry") == 70.0
+    assert core.failures("a") == 2

@@ -1,0 +1,178 @@
+"""Minimum interval and debounce."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from konverge.workqueue import ItemExponential, Pace, QueueCore, Wait
+from konverge.workqueue.pace import Starts
+
+
+@pytest.mark.parametrize(
+    ("pace", "first", "now", "settles"),
+    [
+        (Pace(debounce=1.0), 0.0, 0.0, 1.0),
+        (Pace(debounce=1.0), 0.0, 0.9, 1.9),
+        (Pace(debounce=1.0, debounce_max=1.5), 0.0, 0.9, 1.5),
+        (Pace(debounce=1.0), 0.0, 9.5, 10.0),
+        (Pace(debounce=1.0, debounce_max=1.0), 3.0, 3.7, 4.0),
+    ],
+)
+def test_a_burst_settles_after_silence_and_no_later_than_its_longest_wait(
+    pace: Pace, first: float, now: float, settles: float
+) -> None:
+    assert pace.settles_at(first_event=first, now=now) == pytest.approx(settles)
+
+
+@pytest.mark.parametrize(
+    ("min_interval", "debounce", "debounce_max"),
+    [
+        (-1.0, 0.0, None),
+        (math.inf, 0.0, None),
+        (math.nan, 0.0, None),
+        (0.0, -1.0, None),
+        (0.0, 2.0, 1.0),
+        (0.0, 1.0, math.inf),
+    ],
+)
+def test_a_pace_that_makes_no_sense_is_refused(
+    min_interval: float, debounce: float, debounce_max: float | None
+) -> None:
+    with pytest.raises(ValueError, match="pace"):
+        Pace(min_interval=min_interval, debounce=debounce, debounce_max=debounce_max)
+
+
+def run_times(core: QueueCore[str], events: list[float], *, until: float, step: float = 0.25) -> list[float]:
+    """Deliver events at these times to a worker that takes no time; return when the key ran."""
+    runs = []
+    now = 0.0
+    while now <= until:
+        for event in events:
+            if now <= event < now + step:
+                core.add("a", event, reason="event")
+        if core.get(now) is not None:
+            runs.append(now)
+            core.done("a", now)
+        now += step
+    return runs
+
+
+@pytest.mark.parametrize(
+    ("pace", "events", "runs", "why"),
+    [
+        (Pace(), [0.0, 0.25, 0.5], [0.0, 0.25, 0.5], "without a pace every event runs"),
+        (
+            Pace(min_interval=1.0),
+            [0.0, 0.25, 0.5],
+            [0.0, 1.0],
+            "the second run waits for the interval and takes both events",
+        ),
+        (Pace(min_interval=1.0), [0.0, 5.0], [0.0, 5.0], "an interval long past holds nothing back"),
+        (Pace(debounce=1.0), [0.0, 0.25, 0.5], [1.5], "three events, one run, a second after the last"),
+        (Pace(debounce=1.0), [0.0, 2.0], [1.0, 3.0], "two bursts are two runs"),
+        (
+            Pace(debounce=1.0, debounce_max=2.0),
+            [n / 2 for n in range(12)],
+            [2.0, 4.5, 6.5],
+            "an endless burst runs nevertheless",
+        ),
+        (Pace(debounce=0.5, min_interval=3.0), [0.0, 1.0], [0.5, 3.5], "the longer of the two counts"),
+    ],
+)
+def test_events_run_at_their_pace(pace: Pace, events: list[float], runs: list[float], why: str) -> None:
+    assert run_times(QueueCore[str](pace=pace), events, until=8.0) == runs, why
+
+
+def test_the_interval_is_counted_from_the_start_even_of_work_that_goes_on() -> None:
+    core = QueueCore[str](pace=Pace(min_interval=10.0))
+    core.add("a", 0.0, reason="event")
+    core.get(0.0)
+    core.add("a", 2.0, reason="event")
+    core.done("a", 4.0)
+    assert core.get(9.9) is None
+    item = core.get(10.0)
+    assert item is not None
+    assert item.waited == 0.0, "a deliberate wait is no queueing"
+
+
+def test_work_longer_than_the_interval_is_run_again_at_its_end() -> None:
+    core = QueueCore[str](pace=Pace(min_interval=10.0))
+    core.add("a", 0.0, reason="event")
+    core.get(0.0)
+    core.add("a", 2.0, reason="event")
+    assert core.get(30.0) is None
+    core.done("a", 30.0)
+    assert core.get(30.0) is not None
+
+
+def test_a_retry_respects_the_interval() -> None:
+    core = QueueCore[str](limiter=ItemExponential(1.0, 100.0), pace=Pace(min_interval=10.0))
+    core.add("a", 0.0, reason="event")
+    core.get(0.0)
+    core.add_rate_limited("a", 0.5, reason="retry")
+    core.done("a", 0.5)
+    assert core.get(9.75) is None
+    assert core.get(10.0) is not None
+
+
+def test_removing_a_key_does_not_lift_the_interval() -> None:
+    core = QueueCore[str](pace=Pace(min_interval=10.0))
+    core.add("a", 0.0, reason="event")
+    core.get(0.0)
+    core.done("a", 0.0)
+    core.remove("a")
+    core.add("a", 1.0, reason="created anew")
+    assert core.next_at() == 10.0
+
+
+def test_a_time_that_was_asked_for_is_not_debounced() -> None:
+    core = QueueCore[str](pace=Pace(debounce=10.0))
+    core.add("a", 0.0, reason="event")
+    core.add_after("a", 2.0, 0.0, reason="asked")
+    waiting = core.why("a", 0.0)
+    assert waiting is not None
+    assert (waiting.next_at, waiting.wait) == (2.0, Wait.DELAY)
+    core.add("a", 1.0, reason="event")
+    assert core.next_at() == 2.0
+
+
+def test_an_event_that_settles_earlier_than_the_time_asked_for_wins() -> None:
+    core = QueueCore[str](pace=Pace(debounce=1.0))
+    core.add_after("a", 100.0, 0.0, reason="asked")
+    core.add("a", 3.0, reason="event")
+    waiting = core.why("a", 3.0)
+    assert waiting is not None
+    assert (waiting.next_at, waiting.wait) == (4.0, Wait.DEBOUNCE)
+
+
+def test_starts_are_forgotten_when_they_hold_nothing_back_any_more() -> None:
+    starts = Starts[int](min_interval=10.0)
+    for second in range(1000):
+        starts.note(second, float(second))
+    assert len(starts) == 10
+    assert starts.earliest(999) == 1009.0
+    assert starts.earliest(0) == -math.inf
+
+
+def test_a_key_that_starts_again_and_again_is_remembered_once_and_by_its_last_start() -> None:
+    starts = Starts[str](min_interval=10.0)
+    for second in (0.0, 4.0, 8.0):
+        starts.note("a", second)
+    starts.note("b", 12.0)
+    assert (len(starts), starts.earliest("a")) == (2, 18.0)
+
+
+def test_a_key_that_never_rests_does_not_keep_the_others_in_memory() -> None:
+    starts = Starts[int](min_interval=10.0)
+    for second in range(1000):
+        starts.note(-1, float(second))
+        starts.note(second, float(second))
+    assert len(starts) <= 12
+
+
+def test_without_an_interval_no_start_is_remembered() -> None:
+    starts = Starts[str](min_interval=0.0)
+    starts.note("a", 1.0)
+    assert len(starts) == 0

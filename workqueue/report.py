@@ -1,0 +1,108 @@
+"""What the queue says about itself: figures, and for each key why it waits.
+
+Plain frozen data. Times are the loop's; `in_seconds` and `seconds` are relative to the moment of the report, so that a reader
+without the loop can place them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from konverge.workqueue.entry import Wait, join_reasons
+
+__all__ = ["Snapshot", "Statistics", "Waiting", "Working"]
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    """The queue in figures.
+
+    `ready` entries wait for a worker, `held` ones for the end of their key's running work, `delayed` ones for their time; `depth`
+    counts ready and held by priority. `working` keys are in work, `getters` tasks wait in `get`. `failing` keys are remembered
+    by the backoff: they failed and were not forgotten since. `adds` and `retries` count as the metrics do; `refused` adds came
+    after shut-down, `dropped` entries were delayed when it came. `unfinished_work_seconds` is the sum of the ages of all work,
+    `longest_running_seconds` the greatest of them.
+    """
+
+    ready: int
+    held: int
+    delayed: int
+    working: int
+    getters: int
+    depth: Mapping[int, int]
+    failing: int
+    adds: int
+    retries: int
+    refused: int
+    dropped: int
+    unfinished_work_seconds: float
+    longest_running_seconds: float
+    shutting_down: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting(Generic[K]):
+    """One key that waits: when it runs next, what it waits for, and because of what it will run.
+
+    `next_at` is the earliest time of its next run, `in_seconds` how far off that is (0 where it is ready). `in_work` tells that
+    the key is being worked on right now, so that the next run also waits for the end of that.
+
+    >>> print(Waiting(key="a", next_at=9.0, in_seconds=4.0, wait=Wait.BACKOFF, priority=0, reasons=("retry",), more=0,
+    ...               added_at=1.0, failures=2, in_work=False))
+    a runs in 4 s (waits for its retry after a failure; failures: 2) because of: retry
+    """
+
+    key: K
+    next_at: float
+    in_seconds: float
+    wait: Wait
+    priority: int
+    reasons: tuple[str, ...]
+    more: int
+    added_at: float
+    failures: int
+    in_work: bool
+
+    @property
+    def why(self) -> str:
+        """The reasons as one phrase."""
+        return join_reasons(self.reasons, self.more)
+
+    def __str__(self) -> str:
+        failures = f"; failures: {self.failures}" if self.failures else ""
+        return f"{self.key} runs in {self.in_seconds:.3g} s (waits for {self.wait}{failures}) because of: {self.why}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Working(Generic[K]):
+    """One key in work: since when, because of what, and whether it will run once more."""
+
+    key: K
+    since: float
+    seconds: float
+    priority: int
+    reasons: tuple[str, ...]
+    more: int
+    again: bool
+
+    @property
+    def why(self) -> str:
+        """The reasons as one phrase."""
+        return join_reasons(self.reasons, self.more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot(Generic[K]):
+    """The queue at one moment: what waits, in the order of the next runs as far as it is known now, and what is in work.
+
+    `left_out` counts the waiting keys beyond the limit that was asked for.
+    """
+
+    now: float
+    waiting: tuple[Waiting[K], ...]
+    working: tuple[Working[K], ...]
+    left_out: int
