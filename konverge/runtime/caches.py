@@ -18,10 +18,18 @@ from konverge.kinds import Kind, Resource, kind_of
 from konverge.objects import Metadata, MetadataObject
 from konverge.selectors import LabelSelector
 
-__all__ = ["Caches", "Live", "Reader"]
+__all__ = ["Caches", "Live", "Reader", "not_watched"]
 
 R = TypeVar("R", bound=Resource)
 R_co = TypeVar("R_co", bound=Resource, covariant=True)
+
+
+def not_watched(controller: str, kind: Kind[Any], word: str) -> CacheNotWatched:
+    """Return the error of a controller that reads a cache which it did not declare; `word` is how its code names the kind."""
+    return CacheNotWatched(
+        f"controller {controller!r} reads the cache of {kind.group_kind}, which it does not watch: "
+        f"add .watches({word}, to=...) or .owns({word}) to it, or read live with ctx.live({word})"
+    )
 
 
 class Reader(Generic[R_co]):
@@ -105,11 +113,7 @@ class Caches:
         kind = kind_of(what)
         informer = self._informers.get(kind)
         if informer is None:
-            word = getattr(what, "__name__", None) or kind.kind.upper()
-            raise CacheNotWatched(
-                f"controller {self._controller!r} reads the cache of {kind.group_kind}, which it does not watch: "
-                f"add .watches({word}, to=...) or .owns({word}) to it, or read live with ctx.live({word})"
-            )
+            raise not_watched(self._controller, kind, getattr(what, "__name__", None) or kind.kind.upper())
         return Reader(kind, informer)
 
     def informer(self, kind: Kind[Any]) -> Informer | None:

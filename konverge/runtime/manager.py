@@ -29,10 +29,12 @@ from konverge.kinds import Kind
 from konverge.metrics import Metrics
 from konverge.objects import Metadata
 from konverge.runtime.builder import Controller
+from konverge.runtime.caches import not_watched
 from konverge.runtime.context import Announce
 from konverge.runtime.controller import ControllerRunner, Surroundings
 from konverge.runtime.events import EventRecorder, Regarding
 from konverge.runtime.inspect import describe, explain
+from konverge.runtime.readings import undeclared_reads
 from konverge.runtime.report import ControllerReport, Report, State
 from konverge.runtime.rules import Rule, merged, rules_of
 from konverge.runtime.stalls import StallWatch
@@ -145,6 +147,8 @@ class Manager:
             raise UsageError(
                 f"controller {controller.name!r} has no reconciler; end its sentence with .reconciled_by(...)"
             )
+        for word, kind in undeclared_reads(controller):
+            raise not_watched(controller.name, kind, word)
         if controller.name in self._specs:
             raise UsageError(
                 f"two controllers are named {controller.name!r}; give one of them another with .named(...)"
