@@ -98,6 +98,7 @@ class HelmController:
         self._queue: WorkQueue[Key] = WorkQueue()
         self._informers: dict[str, Informer] = {}
         self._written: dict[Key, Object_] = {}
+        self._gone: dict[Key, str] = {}
         self._stack = AsyncExitStack()
         self._log = structlog.get_logger("konverge.testing.flux")
 
@@ -145,7 +146,10 @@ class HelmController:
 
     def _on_change(self, name: str, change: Change) -> None:
         if change.new is None:
-            self._written.pop(Key("", KINDS[name], change.namespace, change.name), None)
+            key = Key("", KINDS[name], change.namespace, change.name)
+            self._written.pop(key, None)
+            if change.old is not None:
+                self._gone[key] = change.old.metadata.uid
         before = None if change.old is None else change.old.data()
         after = None if change.new is None else change.new.data()
         for kind_, namespace, woken in woken_by(name, before, after, self._all):
@@ -203,8 +207,17 @@ class HelmController:
             except NotFound:
                 self._written.pop(key, None)
                 return False
-            self._written[key] = stored.data
+            self._note(key, stored)
             return True
+
+    def _note(self, key: Key, stored: Object) -> None:
+        """Remember a write until the cache shows it. The news of an object's end may come before the answer to the write that ended it."""
+        metadata = stored.metadata
+        ended = metadata.deletion_timestamp is not None and not metadata.finalizers
+        if ended or self._gone.get(key) == metadata.uid:
+            self._written.pop(key, None)
+        else:
+            self._written[key] = stored.data
 
     async def _put(self, wanted: Object_) -> None:
         what, metadata = KINDS[wanted["kind"]], wanted["metadata"]
@@ -213,7 +226,7 @@ class HelmController:
         except AlreadyExists:
             patch = {"spec": wanted["spec"]}
             stored = await self._client.patch(what, metadata["name"], metadata["namespace"], patch=patch, style="merge")
-        self._written[Key("", what, metadata["namespace"], metadata["name"])] = stored.data
+        self._note(Key("", what, metadata["namespace"], metadata["name"]), stored)
 
 
 def _with_finalizer(newest: Object_, *, present: bool) -> Object_:
