@@ -1,4 +1,4 @@
-"""Pytest fixtures that are clients of the session's control plane: `admin`, `client_for` and `lab`.
+"""Pytest fixtures that are clients of the session's control plane: `admin` and `client_for`.
 
 They are coroutines of the test's own event loop, so this file is loaded by the plugin only where pytest-asyncio is. Importing it
 imports no client yet.
@@ -22,10 +22,9 @@ import pytest_asyncio
 if TYPE_CHECKING:
     from konverge.client import Client
     from konverge.testing.control_plane import ControlPlane
-    from konverge.testing.lab import Lab
     from konverge.testing.rights import Rule
 
-__all__ = ["ClientFor", "admin", "client_for", "lab"]
+__all__ = ["ClientFor", "admin", "client_for"]
 
 
 class ClientFor(Protocol):
@@ -65,17 +64,6 @@ async def client_for(control_plane: ControlPlane, namespace: str) -> AsyncIterat
             return await undo.enter_async_context(await _client(kubeconfig, service_account))
 
         yield make
-
-
-@pytest_asyncio.fixture
-async def lab(control_plane: ControlPlane, namespace: str) -> AsyncIterator[Lab]:
-    """A `Lab` on the session's control plane, in the test's namespace; its managers are stopped at the end."""
-    from konverge.client import Client, ClientConfig
-    from konverge.testing.lab import Lab
-
-    config = await ClientConfig.from_kubeconfig(control_plane.kubeconfig)
-    async with Client(config, name="lab-user") as client, Lab(client, config, namespace) as made:
-        yield made
 
 
 async def _client(kubeconfig: Path, name: str) -> Client:

@@ -5,6 +5,9 @@ milliseconds. `loop.time()` starts at 0 and moves only when every task waits for
 `konverge.clock.wall_clock()` moves along, from 2030-01-01T00:00:00Z. Work in threads counts as busy: while a call made
 through `run_in_executor` (so also `asyncio.to_thread`) is open, time stands still.
 
+With a `random` the loop is a seeded scheduler: of the tasks that are ready in a turn, which one takes its step first is drawn. Only tasks are
+reordered; callbacks that are no task's keep the order that asyncio promises. The same seed on the same program gives the same run.
+
 Does not promise: sockets to the outside. Data in flight over a real connection is not seen as work, so time may jump past a
 deadline while bytes travel; use it with in-process transports only.
 """
@@ -16,6 +19,7 @@ import selectors
 from collections.abc import Callable
 from concurrent.futures import Executor
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 __all__ = ["EPOCH", "Deadlock", "VirtualTimeLoop"]
@@ -40,8 +44,10 @@ class _JumpingSelector(selectors.DefaultSelector):
         super().__init__()
         self.jump: Callable[[float], None] = lambda _seconds: None
         self.busy: Callable[[], bool] = lambda: False
+        self.turn: Callable[[], None] = lambda: None
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.turn()
         ready = super().select(0)
         if ready or (timeout is not None and timeout <= 0):
             return ready
@@ -59,13 +65,16 @@ class _JumpingSelector(selectors.DefaultSelector):
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """An asyncio loop with virtual time; see the module."""
 
-    def __init__(self) -> None:
+    def __init__(self, random: Random | None = None) -> None:
         selector = _JumpingSelector()
+        self._random = random
         self._now = 0.0
         self._threads = 0
         super().__init__(selector)
         selector.jump = self.advance
         selector.busy = lambda: self._threads > 0
+        if random is not None:
+            selector.turn = self._shuffle
 
     def time(self) -> float:
         """Return the virtual monotonic time in seconds."""
@@ -80,6 +89,20 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         if seconds < 0:
             raise ValueError("time does not run backwards")
         self._now += seconds
+
+    def _shuffle(self) -> None:
+        """Draw the order in which the tasks that are ready take their steps."""
+        ready = self._ready  # type: ignore[attr-defined]  # asyncio's own queue of handles: there is no public seam for a scheduler
+        if len(ready) < 2:
+            return
+        places = [place for place, handle in enumerate(ready) if _is_step(handle)]
+        if len(places) < 2:
+            return
+        handles = [ready[place] for place in places]
+        assert self._random is not None
+        self._random.shuffle(handles)
+        for place, handle in zip(places, handles, strict=True):
+            ready[place] = handle
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
@@ -101,3 +124,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             await super().shutdown_default_executor()
         finally:
             self._threads -= 1
+
+
+def _is_step(handle: asyncio.Handle) -> bool:
+    """Whether a handle is a task's next step; a task has at most one at a time."""
+    callback = getattr(handle, "_callback", None)
+    return isinstance(getattr(callback, "__self__", None), asyncio.Task)

@@ -29,13 +29,12 @@ import yaml
 from aiohttp import web
 from yarl import URL
 
+from konverge.testing.apiserver.fault_rules import about_request
+
 __all__ = ["Call", "FaultProxy", "Interruption", "Moment", "is_write"]
 
 Moment: TypeAlias = Literal["before", "after"]
 
-_WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-_NO_DECISION = frozenset({"events", "leases"})
-_QUESTIONS = ("accessreviews", "rulesreviews", "tokenreviews")
 _HOP = frozenset(
     {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "host", "content-length"}
 )
@@ -61,11 +60,7 @@ class Call:
         >>> Call("GET", "/apis/apps/v1/namespaces/web/deployments/shop/status").resource, Call("GET", "/api/v1/namespaces/web").resource
         ('deployments', 'namespaces')
         """
-        head, *rest = self.path.strip("/").split("/")
-        rest = rest[{"api": 1, "apis": 2}.get(head, len(rest)) :]
-        if len(rest) > 2 and rest[0] == "namespaces":
-            rest = rest[2:]
-        return rest[0] if rest else ""
+        return about_request(self.method, self.path).resource
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -77,10 +72,7 @@ def is_write(call: Call) -> bool:
     >>> is_write(Call("PATCH", "/api/v1/namespaces/web/secrets/target")), is_write(Call("POST", "/api/v1/namespaces/web/events"))
     (True, False)
     """
-    if call.method not in _WRITES or "dryRun" in call.query:
-        return False
-    about = call.resource
-    return about not in _NO_DECISION and not about.endswith(_QUESTIONS) and not call.path.endswith("/token")
+    return about_request(call.method, call.path, dry_run="dryRun" in call.query).writes
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """One environment for a test of a reconciler: a namespace, a running manager, and words for what the test expects.
 
+It is the same on the in-memory API server (the default), on a real control plane and on a cluster; only `server` and `crash` need the first.
+
     async def test_a_backup_waits_for_its_secret(lab: Lab) -> None:
         await lab.start(build)
         await lab.create(Backup.new("nightly", spec=BackupSpec(schedule="0 3 * * *")))
@@ -14,8 +16,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from random import Random
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from konverge.client import Client, ClientConfig
 from konverge.crds import crd
@@ -24,6 +29,10 @@ from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind, kind_of
 from konverge.metrics import Metrics
 from konverge.runtime import Controller, Manager, ManagerSettings
+from konverge.testing.lab.process import Gate, Wire, mortal
+
+if TYPE_CHECKING:
+    from konverge.testing.apiserver import ApiServer
 
 __all__ = ["Lab", "Unmet", "install_crds"]
 
@@ -64,15 +73,54 @@ async def _established(client: Client, manifest: dict[str, Any]) -> None:
             await asyncio.sleep(_POLL)
 
 
-class Lab:
-    """A test's namespace on a real API server, and the manager under test. Made by the fixture `lab`."""
+@dataclass(slots=True)
+class _Life:
+    """One manager that was started, and what it takes to start it again."""
 
-    def __init__(self, client: Client, config: ClientConfig, namespace: str) -> None:
+    build: Callable[[Manager], None]
+    name: str
+    config: ClientConfig
+    settings: ManagerSettings
+    metrics: Metrics
+    manager: Manager
+    wire: Wire | None
+
+
+class Lab:
+    """A test's namespace on an API server, and the managers under test. Made by the fixture `lab`.
+
+    `server` is the in-memory API server where the lab runs on one; `gate` stands at every write of its managers; `patience` multiplies the timeouts
+    of `until` and its kin, for runs with faults.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        config: ClientConfig,
+        namespace: str,
+        *,
+        server: ApiServer | None = None,
+        gate: Gate | None = None,
+        patience: float = 1.0,
+        random: Random | None = None,
+        install: bool = True,
+    ) -> None:
         self.client = client
         self.config = config
         self.namespace = namespace
         self.metrics = Metrics()
-        self._managers: list[Manager] = []
+        self.gate = gate
+        self._server = server
+        self._patience = patience
+        self._random = random
+        self._install = install
+        self._lives: list[_Life] = []
+        self._dying: set[asyncio.Task[None]] = set()
+        self._numbers = count(1)
+        self.always: list[Callable[[], None]] = []
+        """Predicates that must hold after every write; each raises AssertionError. Checked where the lab explores plans."""
+        self.masks: list[str] = []
+        """Dotted paths that differ from run to run and are not compared (`status.lastRun`)."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -80,15 +128,32 @@ class Lab:
     async def __aexit__(
         self, kind_: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for manager in reversed(self._managers):
-            await manager.stop()
+        for life in reversed(self._lives):
+            await life.manager.stop()
+        if self._dying:
+            await asyncio.wait(self._dying)
+        if kind_ is None:
+            for life in self._lives:
+                await life.manager.wait()  # raises what ended it, if anything did
+
+    @property
+    def server(self) -> ApiServer:
+        """The in-memory API server; raises LookupError where the lab runs on another one."""
+        if self._server is None:
+            raise LookupError("this lab runs on a real API server; lab.server is there with --lab-on=memory only")
+        return self._server
 
     @property
     def manager(self) -> Manager:
         """The manager that was started last."""
-        if not self._managers:
+        if not self._lives:
             raise LookupError("no manager was started; begin with await lab.start(build)")
-        return self._managers[-1]
+        return self._lives[-1].manager
+
+    @property
+    def managers(self) -> tuple[Manager, ...]:
+        """The managers that run, in the order of their starts."""
+        return tuple(life.manager for life in self._lives)
 
     async def start(
         self,
@@ -102,20 +167,55 @@ class Lab:
     ) -> Manager:
         """Run a manager with these controllers in the lab's namespace; returns when it is ready (unless not `wait`)."""
         chosen = settings or ManagerSettings(namespace=self.namespace, strict=True)
-        metrics = self.metrics if not self._managers else Metrics()
-        manager = Manager(name, config or self.config, metrics=metrics, settings=chosen)
-        build(manager)
-        if crds:
-            await install_crds(self.client, [crd(model) for model in _models(manager.controllers)])
-        self._managers.append(manager)
-        await manager.start()
+        metrics = self.metrics if not self._lives else Metrics()
+        life = self._life(build, name, config or self.config, chosen, metrics)
+        if crds and self._install:
+            await install_crds(self.client, [crd(model) for model in _models(life.manager.controllers)])
+        self._lives.append(life)
+        await life.manager.start()
         if wait:
-            await manager.wait_ready(timeout=30)
-        return manager
+            await life.manager.wait_ready(timeout=30 * self._patience)
+        return life.manager
+
+    def _life(
+        self,
+        build: Callable[[Manager], None],
+        name: str,
+        config: ClientConfig,
+        settings: ManagerSettings,
+        metrics: Metrics,
+    ) -> _Life:
+        wire = None if self._server is None else Wire(lambda: next(self._numbers), self.gate)
+        behind = config if wire is None else mortal(config, wire)
+        random = None if self._random is None else Random(self._random.getrandbits(64))  # noqa: S311  # jitter, no secret
+        manager = Manager(name, behind, metrics=metrics, settings=settings, random=random)
+        build(manager)
+        return _Life(build, name, config, settings, metrics, manager, wire)
 
     async def stop(self) -> None:
         """Stop the manager that was started last; another may be started after it."""
-        await self._managers.pop().stop()
+        await self._lives.pop().manager.stop()
+
+    def crash(self, manager: Manager | None = None) -> None:
+        """Kill a manager (None: the last) as a killed process dies, and start it anew at once; its successor is not ready yet.
+
+        What it had in flight may or may not have been done. Needs the in-memory API server: raises LookupError elsewhere.
+        """
+        life = next(life for life in self._lives if manager in (None, life.manager)) if manager else self._lives[-1]
+        if life.wire is None:
+            raise LookupError("a manager can be killed on the in-memory API server only (--lab-on=memory)")
+        life.wire.cut()
+        dying = life.manager
+        place = self._lives.index(life)
+        again = self._lives[place] = self._life(life.build, life.name, life.config, life.settings, life.metrics)
+
+        async def succeed() -> None:
+            await again.manager.start()
+            await dying.stop()
+
+        task = asyncio.get_running_loop().create_task(succeed(), name="konverge lab crash")
+        self._dying.add(task)
+        task.add_done_callback(self._dying.discard)
 
     def _placed(self, object_: R) -> R:
         if object_.namespace:
@@ -160,6 +260,7 @@ class Lab:
     async def until(self, what: Kind[R] | type[R], name: str, test: Callable[[R], bool], *, timeout: float = 20.0) -> R:
         """Wait until an object exists and passes a test; returns it. Raises Unmet with the story."""
         last: R | None = None
+        timeout *= self._patience
         try:
             async with asyncio.timeout(timeout):
                 while True:
@@ -173,6 +274,7 @@ class Lab:
     async def until_gone(self, what: Kind[Any] | type[Any], name: str, *, timeout: float = 20.0) -> None:
         """Wait until an object is really gone. Raises Unmet with the story."""
         last: Any = None
+        timeout *= self._patience
         try:
             async with asyncio.timeout(timeout):
                 while (last := await self.find(what, name)) is not None:
@@ -181,17 +283,23 @@ class Lab:
             raise Unmet(self._story(kind_of(what), name, "to be gone", last, timeout)) from None
 
     async def settled(self, *, quiet: float = 0.3, timeout: float = 20.0) -> None:
-        """Wait until no controller has had anything to do for `quiet` seconds."""
+        """Wait until no controller of any manager, and none of the in-memory server, has had anything to do for `quiet` seconds."""
         loop = asyncio.get_running_loop()
         since, seen = loop.time(), -1
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(timeout * self._patience):
             while loop.time() - since < quiet:
-                queues = [self.manager.runner(spec.name).queue.statistics() for spec in self.manager.controllers]
-                busy = any(queue.ready or queue.held or queue.working for queue in queues)
-                adds = sum(queue.adds for queue in queues)
+                busy, adds = self._busy()
                 if busy or adds != seen:
                     since, seen = loop.time(), adds
                 await asyncio.sleep(_POLL)
+
+    def _busy(self) -> tuple[bool, int]:
+        """Whether anybody works, and how much there was to do so far."""
+        queues = [
+            manager.runner(spec.name).queue.statistics() for manager in self.managers for spec in manager.controllers
+        ]
+        busy = any(queue.ready or queue.held or queue.working for queue in queues) or bool(self._dying)
+        return busy or (self._server is not None and not self._server.idle), sum(queue.adds for queue in queues)
 
     def _story(self, what: Kind[Any], name: str, test: Any, last: Resource | None, timeout: float) -> str:
         awaited = test if isinstance(test, str) else getattr(test, "__qualname__", repr(test))
@@ -204,7 +312,7 @@ class Lab:
                 f"  {c.type}={c.status} {c.reason}: {c.message} (generation {c.observed_generation})"
                 for c in getattr(last, "conditions", ())
             ]
-        for manager in self._managers:
+        for manager in self.managers:
             lines.append(f"  manager {manager.name}: {manager.report()}")
             for spec in manager.controllers:
                 key = Key("", spec.kind, self.namespace, name)

@@ -1,0 +1,31 @@
+"""Admission: what happens to a write between its authorization and its storage.
+
+Promises: decisions are pure functions of the stored objects, the call and the clock; the one shell is `calling`, which reaches webhooks.
+"""
+
+from __future__ import annotations
+
+from konverge.testing.apiserver.admission.call import AdmissionCall, Operation, denied
+from konverge.testing.apiserver.admission.calling import Handler
+from konverge.testing.apiserver.admission.chain import Admission
+from konverge.testing.apiserver.admission.eviction import Verdict, disruption_target, evict
+from konverge.testing.apiserver.admission.namespaces import check_namespace
+from konverge.testing.apiserver.admission.quantity import Quantity
+from konverge.testing.apiserver.admission.quota import QUOTAS, QuotaUpdate, charge, recalculate
+
+__all__ = [
+    "QUOTAS",
+    "Admission",
+    "AdmissionCall",
+    "Handler",
+    "Operation",
+    "Quantity",
+    "QuotaUpdate",
+    "Verdict",
+    "charge",
+    "check_namespace",
+    "denied",
+    "disruption_target",
+    "evict",
+    "recalculate",
+]

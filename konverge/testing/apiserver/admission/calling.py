@@ -1,0 +1,150 @@
+"""Reaching a webhook: a function in this process, or a server over HTTPS. The thin shell of admission.
+
+Promises: `ask` returns what the webhook answered, decoded, or raises CallFailedError with the server's words, also when the time is over.
+A handler is found by the webhook's URL, or for a service by `https://NAME.NAMESPACE.svc:PORT/PATH` or `NAMESPACE/NAME`; it runs on the
+loop of the caller, so that virtual time holds. An address on the network is real time and real TLS (`caBundle`).
+
+Does not promise: a route to a Service of a cluster; there is none here, so a service without a handler is not found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import copy
+import json
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from konverge.testing.apiserver.admission.call import Data
+from konverge.testing.apiserver.admission.hooks import Hook
+from konverge.testing.apiserver.admission.review import CallFailedError
+from konverge.testing.apiserver.auth.attributes import go_quoted
+from konverge.testing.apiserver.statuses import StatusError
+
+__all__ = ["Handler", "Webhooks", "address_of"]
+
+Handler: TypeAlias = Callable[[Data], Awaitable[Data]]
+"""Takes an AdmissionReview with a request and returns one with a response."""
+
+_HEADERS: Final = {"Accept": "application/json, */*", "User-Agent": "kube-apiserver-admission"}
+_LARGEST_ANSWER: Final = 3 * 1024 * 1024
+
+
+def address_of(hook: Hook) -> tuple[str, str]:
+    """Return the URL of a webhook, and for a service `NAMESPACE/NAME`, else ""."""
+    config = hook.data.get("clientConfig") or {}
+    service = config.get("service")
+    if service is None:
+        return str(config.get("url") or ""), ""
+    path = str(service.get("path") or "/")
+    name, namespace, port = service["name"], service["namespace"], service.get("port") or 443
+    return f"https://{name}.{namespace}.svc:{port}/{path.lstrip('/')}", f"{namespace}/{name}"
+
+
+class Webhooks:
+    """The way to all webhooks. `handlers` may be changed at any time; `close` ends the connections."""
+
+    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+        self._handlers = handlers
+        self._session: aiohttp.ClientSession | None = None
+        self._contexts: dict[str, ssl.SSLContext] = {}
+
+    async def close(self) -> None:
+        """Close the connections; the next call opens new ones."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def ask(self, hook: Hook, review: Data) -> Any:
+        """Send a review and return the answer."""
+        url, service = address_of(hook)
+        if not url:
+            raise CallFailedError(
+                hook.name, "could not get REST client: webhook configuration must have either service or URL"
+            )
+        shown = f"{url}{'&' if '?' in url else '?'}timeout={hook.seconds}s"
+        handler = self._handlers.get(url) or self._handlers.get(service)
+        if handler is None and service:
+            raise _failed(hook, shown, f"service {go_quoted(service.partition('/')[2])} not found")
+        try:
+            async with asyncio.timeout(hook.seconds):
+                if handler is not None:
+                    return await self._ask_handler(hook, handler, review)
+                return await self._post(hook, shown, review)
+        except TimeoutError as error:
+            raise _failed(hook, shown, "context deadline exceeded") from error
+
+    async def _ask_handler(self, hook: Hook, handler: Handler, review: Data) -> Any:
+        try:
+            return await handler(copy.deepcopy(review))
+        except StatusError as error:
+            raise CallFailedError(hook.name, f"failed to call webhook: {error.message}") from error
+
+    async def _post(self, hook: Hook, url: str, review: Data) -> Any:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(headers=_HEADERS, timeout=aiohttp.ClientTimeout(total=None))
+        bundle = str((hook.data.get("clientConfig") or {}).get("caBundle") or "")
+        try:
+            async with self._session.post(url, json=review, ssl=self._context(bundle), allow_redirects=False) as answer:
+                body = await answer.content.read(_LARGEST_ANSWER)
+                return _decoded(hook, answer.status, body)
+        except aiohttp.ClientConnectorCertificateError as error:
+            words = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+            raise _failed(hook, url, words) from error
+        except aiohttp.ClientConnectorError as error:
+            raise _failed(hook, url, _unreachable(url, error)) from error
+        except aiohttp.ClientError as error:
+            raise _failed(hook, url, str(error) or type(error).__name__) from error
+
+    def _context(self, bundle: str) -> ssl.SSLContext:
+        context = self._contexts.get(bundle)
+        if context is None:
+            context = ssl.create_default_context()
+            if bundle:
+                context = ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
+            self._contexts[bundle] = context
+        return context
+
+
+def _failed(hook: Hook, url: str, why: str) -> CallFailedError:
+    return CallFailedError(hook.name, f"failed to call webhook: Post {go_quoted(url)}: {why}")
+
+
+def _unreachable(url: str, error: aiohttp.ClientConnectorError) -> str:
+    parts = urlsplit(url)
+    where = f"{parts.hostname}:{parts.port or 443}"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return f"dial tcp: lookup {parts.hostname}: no such host"
+    if isinstance(error.os_error, ConnectionRefusedError):
+        return f"dial tcp {where}: connect: connection refused"
+    return f"dial tcp {where}: {error.os_error}"
+
+
+def _decoded(hook: Hook, status: int, body: bytes) -> Any:
+    """Return the document of an answer; raises what a client of the server makes of a bad one."""
+    document: Any = None
+    with contextlib.suppress(ValueError):
+        document = json.loads(body)
+    if 200 <= status < 300:
+        if document is None:
+            words = "couldn't get version/kind; json parse error"
+            raise CallFailedError(hook.name, f"failed to call webhook: {words}")
+        return document
+    raise CallFailedError(hook.name, f"failed to call webhook: {_refused(status, document, body)}")
+
+
+def _refused(status: int, document: Any, body: bytes) -> str:
+    if isinstance(document, dict) and document.get("kind") == "Status":
+        return str(document.get("message", ""))
+    if status == 404:
+        return "the server could not find the requested resource"
+    said = body.decode(errors="replace").strip()
+    if status >= 500:
+        return f"an error on the server ({go_quoted(said or 'unknown')}) has prevented the request from succeeding"
+    return said or "the server rejected our request for an unknown reason"

@@ -1,0 +1,139 @@
+"""The admission chain: built-in plugins, then webhooks, then quota, in the order of a real server.
+
+Promises
+- `needed` costs about a microsecond and is False only where neither `mutate` nor `validate` would do anything.
+- `mutate` never changes the given object: what it returns is either that object or a new one.
+- `validate` ends with quota, without a pause behind its check: what it returns, called in the same step as the write, stores what the
+  write uses up. A write that fails in between simply does not call it.
+
+Does not promise: LimitRanger, ValidatingAdmissionPolicy and MutatingAdmissionPolicy, OwnerReferencesPermissionEnforcement, PodSecurity;
+an object that needs them passes unchanged, as on a server that has them disabled.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from konverge.clock import WallClock, wall_clock
+from konverge.testing.apiserver.admission.call import AdmissionCall, Data
+from konverge.testing.apiserver.admission.calling import Handler, Webhooks
+from konverge.testing.apiserver.admission.defaults import ServiceAccounts, fill, fills
+from konverge.testing.apiserver.admission.dispatch import Dispatcher, Settle
+from konverge.testing.apiserver.admission.hooks import Hooks
+from konverge.testing.apiserver.admission.namespaces import ANYWHERE, NAMESPACES, check_namespace
+from konverge.testing.apiserver.admission.quota import QUOTAS, QuotaUpdate, charge
+from konverge.testing.apiserver.objects import Objects
+
+__all__ = ["Admission"]
+
+_MEASURED: Final = frozenset({("", "persistentvolumeclaims"), ("", "pods"), ("", "services")})
+
+
+def _unsettled(call: AdmissionCall, found: Data) -> Data:
+    del call  # a server that has schemas settles by them
+    return found
+
+
+class Admission:
+    """The chain over the stored objects.
+
+    `handlers` answer webhooks in this process, by URL or service (see `calling.Webhooks`); `settle` makes a whole object of what a
+    webhook patched; `store_quota` writes the status of a quota, synchronously.
+    """
+
+    def __init__(
+        self,
+        objects: Objects,
+        *,
+        rng: random.Random,
+        handlers: Mapping[str, Handler] | None = None,
+        settle: Settle = _unsettled,
+        store_quota: Callable[[QuotaUpdate], None] | None = None,
+        service_accounts: ServiceAccounts = "name",
+        clock: WallClock = wall_clock,
+    ) -> None:
+        self._objects = objects
+        self._rng = rng
+        self._mutating = Hooks(objects, "mutating")
+        self._validating = Hooks(objects, "validating")
+        self.handlers: Mapping[str, Handler] = handlers if handlers is not None else {}
+        self._webhooks = Webhooks(self.handlers)
+        self._dispatcher = Dispatcher(objects, self._webhooks, rng, settle)
+        self._store_quota = store_quota
+        self._accounts: ServiceAccounts = service_accounts
+        self._clock = clock
+        self._quotas: dict[str, list[Data]] = {}
+        self._quotas_state = 0
+        self._active: set[str] = set()
+        self._active_state = -1
+
+    async def close(self) -> None:
+        """Close the connections to webhooks."""
+        await self._webhooks.close()
+
+    def needed(self, resource: tuple[str, str], operation: str) -> bool:
+        """Tell whether a write of a resource has to go through admission at all."""
+        if operation == "CREATE" or (operation == "DELETE" and resource == NAMESPACES):
+            return True
+        if operation == "UPDATE" and resource in _MEASURED and self._objects.changed(QUOTAS):
+            return True
+        return self._mutating.may_concern(resource, operation) or self._validating.may_concern(resource, operation)
+
+    async def mutate(self, call: AdmissionCall) -> Data:
+        """Return the object as admission would have it; `{}` for an operation without one. Raises what is refused."""
+        self._check_namespace(call)
+        if fills(call):
+            call = replace(call, object=copy.deepcopy(call.object))
+            fill(call, self._objects, self._accounts, self._rng)
+        if self._mutating.may_concern(call.id, call.operation):
+            call = await self._dispatcher.mutate(call, self._mutating.all())
+        return call.object if call.object is not None else {}
+
+    async def validate(self, call: AdmissionCall) -> Callable[[], None] | None:
+        """Raise where a webhook or a quota refuses; returns what stores quota's charges, None where there are none."""
+        if self._validating.may_concern(call.id, call.operation):
+            await self._dispatcher.validate(call, self._validating.all())
+        updates = self.charge(call)
+        if not updates or self._store_quota is None:
+            return None
+        return partial(_store_all, self._store_quota, updates)
+
+    def charge(self, call: AdmissionCall) -> list[QuotaUpdate]:
+        """Return how quotas change by a write; raises the 403 of one that is exceeded."""
+        if not call.namespace or not (quotas := self._quotas_of(call.namespace)):
+            return []
+        return charge(call, quotas, self._clock())
+
+    def _check_namespace(self, call: AdmissionCall) -> None:
+        """Check the namespace; one that let something in does so until some namespace changes."""
+        state = self._objects.changed(NAMESPACES)
+        if state != self._active_state:
+            self._active_state = state
+            self._active.clear()
+        if call.namespace not in self._active or call.id == NAMESPACES:
+            check_namespace(call, self._objects)
+            if call.operation == "CREATE" and call.id not in (NAMESPACES, ANYWHERE):
+                self._active.add(call.namespace)
+
+    def _quotas_of(self, namespace: str) -> list[Data]:
+        state = self._objects.changed(QUOTAS)
+        if state != self._quotas_state:
+            self._quotas_state = state
+            self._quotas.clear()
+        if not state:
+            return []
+        found = self._quotas.get(namespace)
+        if found is None:
+            found = sorted(self._objects.list(QUOTAS, namespace), key=lambda quota: str(quota["metadata"]["name"]))
+            self._quotas[namespace] = found
+        return found
+
+
+def _store_all(store: Callable[[QuotaUpdate], None], updates: list[QuotaUpdate]) -> None:
+    for update in updates:
+        store(update)

@@ -1,0 +1,161 @@
+"""What the built-in mutating plugins put into new objects: a pod's ServiceAccount, tolerations and priority; a claim's finalizer.
+
+Promises: pure apart from reading ServiceAccounts and PriorityClasses; `call.object` is changed in place. The rules are those of Kubernetes'
+`plugin/pkg/admission/{serviceaccount,defaulttolerationseconds,priority,storage/storageobjectinuseprotection}`.
+
+Does not promise: LimitRanger, DefaultStorageClass, DefaultIngressClass, RuntimeClass, pod security.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Final, Literal, TypeAlias
+
+from konverge.testing.apiserver.admission.call import AdmissionCall, Data, denied
+from konverge.testing.apiserver.auth.attributes import go_quoted
+from konverge.testing.apiserver.objects import Objects
+
+__all__ = ["ServiceAccounts", "fill", "fills"]
+
+ServiceAccounts: TypeAlias = Literal["full", "name", "off"]
+"""The ServiceAccount plugin: as upstream (the account must exist, its token is mounted); the name alone; or disabled."""
+
+PODS: Final = ("", "pods")
+_PROTECTED: Final = {
+    "persistentvolumeclaims": "kubernetes.io/pvc-protection",
+    "persistentvolumes": "kubernetes.io/pv-protection",
+}
+_ACCOUNTS: Final = ("", "serviceaccounts")
+_PRIORITIES: Final = ("scheduling.k8s.io", "priorityclasses")
+_MIRROR: Final = "kubernetes.io/config.mirror"
+_MOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+_VOLUME: Final = "kube-api-access-"
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+def fills(call: AdmissionCall) -> bool:
+    """Tell whether `fill` would put anything into the object of a call."""
+    if call.operation != "CREATE" or call.subresource or call.object is None or call.resource.group:
+        return False
+    return call.resource.plural == "pods" or call.resource.plural in _PROTECTED
+
+
+def fill(call: AdmissionCall, objects: Objects, accounts: ServiceAccounts, rng: random.Random) -> None:
+    """Put into a new object what the built-in plugins do; raises what they refuse."""
+    if not fills(call) or call.object is None:
+        return
+    if call.id == PODS:
+        pod = call.object
+        if accounts != "off":
+            _account(call, pod, objects, accounts, rng)
+        spec = pod.setdefault("spec", {})
+        _tolerations(spec)
+        _priority(call, spec, objects)
+    else:
+        finalizers = call.object.setdefault("metadata", {}).setdefault("finalizers", [])
+        if (finalizer := _PROTECTED[call.resource.plural]) not in finalizers:
+            finalizers.append(finalizer)
+
+
+def _tolerations(spec: Data) -> None:
+    tolerations = spec.get("tolerations") or []
+    for taint in _TAINTS:
+        if not any(_tolerates(toleration, taint) for toleration in tolerations):
+            entry = {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+            tolerations = [*tolerations, entry]
+    spec["tolerations"] = tolerations
+
+
+def _tolerates(toleration: Data, taint: str) -> bool:
+    return toleration.get("key", "") in ("", taint) and toleration.get("effect", "") in ("", "NoExecute")
+
+
+# -- priority ---------------------------------------------------------------------------------------------------------
+
+
+def _priority(call: AdmissionCall, spec: Data, objects: Objects) -> None:
+    name = spec.get("priorityClassName", "")
+    if name:
+        found = objects.get(_PRIORITIES, "", name)
+        if found is None and name in _SYSTEM_PRIORITIES:
+            found = {"value": _SYSTEM_PRIORITIES[name]}
+        if found is None:
+            raise denied(call, f"no PriorityClass with name {name} was found")
+    else:
+        found = _default_class(objects)
+        if found is not None:
+            spec["priorityClassName"] = found["metadata"]["name"]
+    value = int((found or {}).get("value", 0))
+    if spec.get("priority", value) != value:
+        words = (
+            f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
+            f"priority admission controller computed {value} from the given PriorityClass name"
+        )
+        raise denied(call, words)
+    spec["priority"] = value
+    policy = (found or {}).get("preemptionPolicy", "PreemptLowerPriority")
+    if spec.get("preemptionPolicy", policy) != policy:
+        words = (
+            f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
+            f"priority admission controller computed {policy} from the given PriorityClass name"
+        )
+        raise denied(call, words)
+    spec["preemptionPolicy"] = policy
+
+
+def _default_class(objects: Objects) -> Data | None:
+    if not objects.changed(_PRIORITIES):
+        return None
+    defaults = [found for found in objects.list(_PRIORITIES) if found.get("globalDefault")]
+    return min(defaults, key=lambda found: int(found.get("value", 0)), default=None)
+
+
+# -- ServiceAccounts --------------------------------------------------------------------------------------------------
+
+
+def _account(call: AdmissionCall, pod: Data, objects: Objects, accounts: ServiceAccounts, rng: random.Random) -> None:
+    spec = pod.setdefault("spec", {})
+    if _MIRROR in (pod.get("metadata", {}).get("annotations") or {}):
+        if spec.get("serviceAccountName"):
+            raise denied(call, "a mirror pod may not reference service accounts")
+        return
+    name = spec.get("serviceAccountName") or "default"
+    spec["serviceAccountName"] = spec["serviceAccount"] = name
+    if accounts == "name":
+        return
+    account = objects.get(_ACCOUNTS, call.namespace, name)
+    if account is None:
+        words = f"error looking up service account {call.namespace}/{name}: serviceaccount {go_quoted(name)} not found"
+        raise denied(call, words)
+    if spec.get("automountServiceAccountToken", account.get("automountServiceAccountToken", True)):
+        _mount(spec, rng)
+    if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
+        spec["imagePullSecrets"] = [{"name": secret["name"]} for secret in account["imagePullSecrets"]]
+
+
+def _mount(spec: Data, rng: random.Random) -> None:
+    volumes = spec.get("volumes") or []
+    own = next((volume["name"] for volume in volumes if volume["name"].startswith(_VOLUME)), "")
+    name = own or _VOLUME + "".join(rng.choice(_LETTERS) for _ in range(5))
+    needed = False
+    for container in [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]:
+        mounts = container.setdefault("volumeMounts", [])
+        if not any(mount.get("mountPath") == _MOUNT for mount in mounts):
+            mounts.append({"name": name, "readOnly": True, "mountPath": _MOUNT})
+            needed = True
+    if needed and not own:
+        spec["volumes"] = [*volumes, {"name": name, "projected": _token_volume()}]
+
+
+def _token_volume() -> dict[str, Any]:
+    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    return {
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {"downwardAPI": {"items": [namespace]}},
+        ],
+        "defaultMode": 420,
+    }

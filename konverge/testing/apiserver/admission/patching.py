@@ -1,0 +1,81 @@
+"""A webhook's JSON patch, and why it does not apply: unlike a client, a webhook's author is told. Pure.
+
+Applying is the room `patch`'s; the words are those of evanphx/json-patch v4, which a real server applies webhooks' patches with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from konverge.testing.apiserver.admission.call import Data
+from konverge.testing.apiserver.patch import json_patch
+from konverge.testing.apiserver.statuses import StatusError, internal
+
+__all__ = ["patched"]
+
+_MISSING = "missing value"
+_OPERATIONS = frozenset({"add", "copy", "move", "remove", "replace", "test"})
+
+
+def patched(found: Data, operations: Sequence[Data]) -> Data:
+    """Return a patched object; raises the server's 500 where an operation does not apply."""
+    for operation in operations:
+        try:
+            found = json_patch(found, [operation])
+        except StatusError as error:
+            raise internal(_why(found, operation)) from error
+    return found
+
+
+def _why(found: Data, operation: Data) -> str:
+    verb, path = str(operation.get("op", "")), str(operation.get("path", ""))
+    if verb not in _OPERATIONS:
+        return f"Unexpected kind: {verb}"
+    if verb in ("copy", "move"):
+        return _why_not_from(found, verb, str(operation.get("from", "")), path)
+    container, key = _place(found, path)
+    if container is None:
+        shown = f'"{path}"' if verb in ("add", "remove") else path
+        words = "is missing path" if verb == "test" else "doc is missing path"
+        return f"{verb} operation does not apply: {words}: {shown}: {_MISSING}"
+    problem = _problem(container, key, verb)
+    if verb == "replace":
+        return f"replace operation does not apply: doc is missing key: {path}: {_MISSING}"
+    if verb == "test" and not problem:
+        return f"testing value {path} failed: test failed"
+    return f"error in {verb} for path: '{path}': {problem}"
+
+
+def _why_not_from(found: Data, verb: str, origin: str, path: str) -> str:
+    container, key = _place(found, origin)
+    if container is None:
+        return f"{verb} operation does not apply: doc is missing from path: {origin}: {_MISSING}"
+    if problem := _problem(container, key, "get"):
+        where = f"for from: '{origin}'" if verb == "copy" else f"for path: '{key}'"
+        return f"error in {verb} {where}: {problem}"
+    return f"{verb} operation does not apply: doc is missing destination path: {path}: {_MISSING}"
+
+
+def _place(found: Any, path: str) -> tuple[dict[str, Any] | list[Any] | None, str]:
+    """Return what holds the last part of a path, None where there is no such thing; and that part."""
+    *parts, key = [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]] or [""]
+    for part in parts:
+        if isinstance(found, list) and part.isdigit() and int(part) < len(found):
+            found = found[int(part)]
+        else:
+            found = found.get(part) if isinstance(found, dict) else None
+    return (found if isinstance(found, (dict, list)) else None), key
+
+
+def _problem(container: dict[str, Any] | list[Any], key: str, verb: str) -> str:
+    """Return what is wrong with a key of a container, "" where nothing is."""
+    if isinstance(container, dict):
+        if key in container or verb == "add":
+            return ""
+        return f"Unable to {'remove' if verb == 'remove' else 'get'} nonexistent key: {key}: {_MISSING}"
+    if not key.lstrip("-").isdigit():
+        parsing = f'strconv.Atoi: parsing "{key}": invalid syntax'
+        return f"value was not a proper array index: '{key}': {parsing}" if verb == "add" else parsing
+    size = len(container) + (verb == "add")
+    return "" if -size <= int(key) < size else f"Unable to access invalid index: {key}: invalid index referenced"

@@ -1,0 +1,157 @@
+"""AdmissionReview: what a webhook is sent, and what may be made of its answer. Pure.
+
+The shape and the words are those of k8s.io/apiserver `pkg/admission/plugin/webhook/{request,errors}`.
+
+Does not promise: `admission.k8s.io/v1beta1`, which a real server still speaks to a webhook that lists it before v1.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from konverge.testing.apiserver.admission.call import AdmissionCall, Data
+from konverge.testing.apiserver.auth.attributes import go_quoted
+from konverge.testing.apiserver.auth.authenticator import user_info
+from konverge.testing.apiserver.statuses import StatusError, not_implemented
+
+__all__ = ["CallFailedError", "Response", "accepts_v1", "as_version", "rejection", "request_for", "response_of"]
+
+API: Final = "admission.k8s.io/v1"
+
+
+class CallFailedError(Exception):
+    """A webhook could not be asked, or did not answer as one. The text is the server's; the failure policy decides what it means."""
+
+    def __init__(self, hook: str, why: str) -> None:
+        super().__init__(f"failed calling webhook {go_quoted(hook)}: {why}")
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A webhook's answer, checked."""
+
+    allowed: bool
+    patch: tuple[Data, ...] | None = None
+    """The operations of a JSON patch; None where there is none."""
+    status: Data | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def accepts_v1(versions: object) -> bool:
+    """Tell whether a hook can be asked in v1; raises 501 where it wants v1beta1, and 500's reason where nothing known."""
+    known = (
+        [version for version in versions or () if version in ("v1", "v1beta1")] if isinstance(versions, list) else []
+    )
+    if known and known[0] == "v1beta1":
+        raise not_implemented("AdmissionReview v1beta1")
+    return bool(known)
+
+
+def request_for(call: AdmissionCall, version: str, uid: str) -> Data:
+    """Return the AdmissionReview for a call, its objects shown in a version."""
+    group, own_version, kind = call.kind
+    shown = own_version if call.group_kind else version
+    resource, plural = call.resource.group, call.resource.plural
+    request: Data = {
+        "uid": uid,
+        "kind": {"group": group, "version": shown, "kind": kind},
+        "resource": {"group": resource, "version": version, "resource": plural},
+        "subResource": call.subresource,
+        "requestKind": {"group": group, "version": own_version, "kind": kind},
+        "requestResource": {"group": resource, "version": call.version, "resource": plural},
+        "requestSubResource": call.subresource,
+        "name": call.name,
+        "namespace": call.namespace,
+    }
+    request = {key: value for key, value in request.items() if value != ""}
+    return {
+        "kind": "AdmissionReview",
+        "apiVersion": API,
+        "request": {
+            **request,
+            "operation": call.operation,
+            "userInfo": user_info(call.user),
+            "object": as_version(call, call.object, version),
+            "oldObject": as_version(call, call.old, version),
+            "dryRun": call.dry_run,
+            "options": call.options,
+        },
+    }
+
+
+def as_version(call: AdmissionCall, found: Data | None, version: str) -> Data | None:
+    """Return an object in another version of its resource (conversion none: the fields stay); None stays None."""
+    if found is None or call.group_kind or version == call.version:
+        return found
+    return {**found, "apiVersion": call.resource.api_version(version)}
+
+
+def response_of(review: Any, uid: str, hook: str, *, mutating: bool) -> Response:
+    """Check a webhook's answer; raises CallFailedError where it is none."""
+
+    def wrong(why: str) -> CallFailedError:
+        return CallFailedError(hook, f"received invalid webhook response: {why}")
+
+    if not isinstance(review, Mapping):
+        raise CallFailedError(hook, "failed to call webhook: the answer is no JSON object")
+    response = review.get("response")
+    if response is None:
+        raise wrong("webhook response was absent")
+    given = response.get("uid", "")
+    if given != uid:
+        raise wrong(f"expected response.uid={go_quoted(uid)}, got {go_quoted(given)}")
+    version, kind = str(review.get("apiVersion", "")), str(review.get("kind", ""))
+    if (version, kind) != (API, "AdmissionReview"):
+        shown = f"{version or '/'}, Kind={kind}"
+        raise wrong(f"expected webhook response of {API}, Kind=AdmissionReview, got {shown}")
+    patch, patch_type = response.get("patch") or "", response.get("patchType")
+    if problem := _patch_problem(patch, patch_type, mutating=mutating):
+        raise wrong(problem)
+    allowed = bool(response.get("allowed"))
+    operations = _operations(patch, patch_type, hook) if patch and allowed else None
+    return Response(allowed, operations, response.get("status"), tuple(response.get("warnings") or ()))
+
+
+def _patch_problem(patch: str, patch_type: str | None, *, mutating: bool) -> str:
+    if not mutating:
+        if patch:
+            return "validating webhook may not return response.patch"
+        return "" if patch_type is None else "validating webhook may not return response.patchType"
+    if patch and patch_type is None:
+        return "webhook returned response.patch but not response.patchType"
+    if not patch and patch_type is not None:
+        return "webhook returned response.patchType but not response.patch"
+    return 'webhook returned invalid response.patchType of ""' if patch_type == "" else ""
+
+
+def _operations(patch: str, patch_type: str | None, hook: str) -> tuple[Data, ...]:
+    undecodable = "received undecodable patch in webhook response"
+    try:
+        operations = json.loads(base64.b64decode(patch, validate=True))
+    except (binascii.Error, ValueError) as error:
+        raise CallFailedError(hook, f"{undecodable}: {error}") from error
+    if not isinstance(operations, list):
+        kind = {dict: "object", str: "string", bool: "bool"}.get(type(operations), "number")
+        raise CallFailedError(
+            hook, f"{undecodable}: json: cannot unmarshal {kind} into Go value of type jsonpatch.Patch"
+        )
+    if operations and patch_type != "JSONPatch":
+        raise CallFailedError(hook, f"unsupported patch type {go_quoted(patch_type)}")
+    return tuple(operations)
+
+
+def rejection(hook: str, status: Data | None) -> StatusError:
+    """Return the refusal of a webhook: its own code, reason and details, and its words behind ours."""
+    status = status or {}
+    by = f"admission webhook {go_quoted(hook)} denied the request"
+    reason = str(status.get("reason") or "")
+    said = status.get("message") or reason
+    code = max(int(status.get("code") or 0), 400)
+    return StatusError(
+        code, reason, f"{by}: {said}" if said else f"{by} without explanation", details=status.get("details")
+    )

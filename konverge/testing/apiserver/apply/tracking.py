@@ -1,0 +1,159 @@
+"""Who owns what after a create or an update: `track_update`.
+
+Promises: pure; arguments are never changed, unchanged entries are the very dicts of the live object. Where the new object does not fit its
+schema, nobody owns anything any more (a server cannot tell then, and validation refuses such an object right after). Facts: apimachinery
+`pkg/util/managedfields/internal/{fieldmanager,skipnonapplied,structuredmerge}.go`, structured-merge-diff v6 `merge/update.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from konverge.testing.apiserver.apply import owners as entries
+from konverge.testing.apiserver.apply.fieldset import (
+    Fields,
+    difference,
+    from_paths,
+    intersection,
+    recursive_difference,
+    union,
+)
+from konverge.testing.apiserver.apply.merging import reconcile
+from konverge.testing.apiserver.apply.owners import Key, Owner, Owners
+from konverge.testing.apiserver.apply.shapes import Shape, blank, shape_of
+from konverge.testing.apiserver.apply.typed import Change, Misfit, compare
+from konverge.testing.apiserver.nodes import Node
+
+__all__ = ["Versions", "deduct", "reset_fields", "settle", "track", "track_update"]
+
+Data = dict[str, Any]
+
+Versions = Mapping[str, Node] | None
+"""The schemas of all versions of a resource by apiVersion; None where only the request's own is known and stands for all."""
+
+_REMEMBERED = 4096
+_encode = msgspec.json.Encoder().encode
+
+
+def track_update(
+    node: Node,
+    live: Data | None,
+    new: Data,
+    *,
+    manager: str,
+    api_version: str,
+    subresource: str,
+    now: str,
+    reset: Sequence[tuple[str, ...]] = (),
+    versions: Versions = None,
+) -> list[Data] | None:
+    """Return managedFields of an object after a create (`live` None) or an update; None where there is nothing to store.
+
+    What the client sent in `new` counts, as on the server: other entries than the live ones are taken over, `[{}]` forgets all owners (and
+    an object without owners stays so until somebody applies), what makes no sense or is absent means the live ones. `[]` forgets them too,
+    but for custom resources, where it is as if absent. Through a subresource only the live ones count. `reset` are paths that a write
+    through this subresource does not own. With `versions`, an owner of an unknown version is dropped.
+    """
+    before = (live.get("metadata") or {}).get("managedFields") if live is not None else None
+    sent = (new.get("metadata") or {}).get("managedFields")
+    if not sent and not node.definitions:
+        sent = None
+    owners = _starting(before, sent, subresource)
+    if not owners and live is not None:
+        return None
+    try:
+        track(node, live, new, owners, (manager, api_version, subresource), now, reset, versions)
+    except Misfit:
+        return None
+    after = entries.write(owners)
+    return before if after == before else after
+
+
+def _starting(before: Any, sent: Any, subresource: str) -> Owners:
+    if subresource or sent is None or sent == before:
+        return entries.read(before) or {}
+    if isinstance(sent, list) and sent in ([], [{}]):
+        return {}
+    return entries.read(sent, foreign=True) or entries.read(before) or {}
+
+
+def track(
+    node: Node,
+    live: Data | None,
+    new: Data,
+    owners: Owners,
+    who: tuple[str, str, str],
+    now: str,
+    reset: Sequence[tuple[str, ...]],
+    versions: Versions,
+) -> None:
+    """Give to the writer (manager, apiVersion, subresource) what it changed, and take it from everybody else. Changes `owners`."""
+    manager, version, subresource = who
+    settle(node, owners, version, versions)
+    change = compare(shape_of(node), blank(node) if live is None else live, new)
+    excluded = reset_fields(reset)
+    if excluded:
+        change = _without(change, excluded)
+    touched = change.touched
+    if touched or change.removed:
+        deduct(owners, touched, change.removed)
+    mine = entries.strip(difference(touched, change.removed) if change.removed else touched)
+    key = entries.key_of(manager, "Update", version, subresource)
+    if mine:
+        old = owners.get(key)
+        owners[key] = Owner(union(mine, old.fields) if old is not None else mine, version, now)
+    entries.cap(owners)
+
+
+def reset_fields(reset: Sequence[tuple[str, ...]]) -> Fields:
+    """Return the set of paths that are named by fields."""
+    return from_paths([[f"f:{name}" for name in path] for path in reset]) if reset else {}
+
+
+def _without(change: Change, excluded: Fields) -> Change:
+    return Change(
+        *(recursive_difference(fields, excluded) for fields in (change.added, change.modified, change.removed))
+    )
+
+
+def deduct(owners: Owners, touched: Fields, removed: Fields, but: Key | None = None) -> None:
+    """Take fields from all owners but one; who is left with none is gone. Changes `owners`."""
+    for key, owner in list(owners.items()):
+        if key == but:
+            continue
+        fields = owner.fields
+        if intersection(fields, touched):
+            fields = difference(fields, touched)
+        if intersection(fields, removed):
+            fields = difference(fields, removed)
+        if not fields:
+            del owners[key]
+        elif fields is not owner.fields:
+            owners[key] = Owner(fields, owner.version, owner.time)
+
+
+def settle(node: Node, owners: Owners, version: str, versions: Versions) -> None:
+    """Bring the sets of owners to the schemas of today, and drop owners of versions that are gone. Changes `owners`."""
+    for key, owner in list(owners.items()):
+        schema = node if versions is None or owner.version == version else versions.get(owner.version)
+        if schema is None:
+            del owners[key]
+            continue
+        after = _settled(shape_of(schema), owner.fields)
+        if after is not None:
+            owners[key] = Owner(after, owner.version, owner.time)
+
+
+def _settled(shape: Shape, fields: Fields) -> Fields | None:
+    """Return the set as of the schema, None where it is that already; remembered by its JSON, for most sets are written again and again."""
+    memory = shape.settled
+    text = _encode(fields)
+    if text not in memory:
+        if len(memory) >= _REMEMBERED:
+            memory.clear()
+        after = reconcile(shape, fields)
+        memory[text] = None if after is fields else after
+    return memory[text]

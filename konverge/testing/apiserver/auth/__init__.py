@@ -1,0 +1,37 @@
+"""Who asks and what they may: authentication, impersonation, RBAC, reviews.
+
+Promises: synchronous, no I/O; decisions depend on the stored objects, the call and the clock alone.
+"""
+
+from __future__ import annotations
+
+from konverge.testing.apiserver.auth.attributes import Attributes, attributes_of, refusal
+from konverge.testing.apiserver.auth.authenticator import Authenticator, user_info
+from konverge.testing.apiserver.auth.bootstrap import bootstrap_objects
+from konverge.testing.apiserver.auth.escalation import GUARDED, require_no_escalation
+from konverge.testing.apiserver.auth.rbac import Decision, Rbac
+from konverge.testing.apiserver.auth.reviews import (
+    review_access,
+    review_local_access,
+    review_own_access,
+    review_own_rules,
+)
+from konverge.testing.apiserver.auth.rules import aggregated
+
+__all__ = [
+    "GUARDED",
+    "Attributes",
+    "Authenticator",
+    "Decision",
+    "Rbac",
+    "aggregated",
+    "attributes_of",
+    "bootstrap_objects",
+    "refusal",
+    "require_no_escalation",
+    "review_access",
+    "review_local_access",
+    "review_own_access",
+    "review_own_rules",
+    "user_info",
+]

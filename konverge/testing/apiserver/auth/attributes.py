@@ -1,0 +1,115 @@
+"""What a request wants to do, as authorization sees it: verb, resource or path; and the words of its refusal.
+
+Promises: pure. `attributes_of` reads them from a call by its path and method alone, without knowing what is served. The rules are those of
+k8s.io/apiserver `pkg/endpoints/request/requestinfo.go`, the words of `pkg/endpoints/handlers/responsewriters/errors.go`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote
+
+from konverge.testing.apiserver.requests import Call, User
+from konverge.testing.apiserver.statuses import StatusError, qualified
+
+__all__ = ["Attributes", "attributes_of", "go_quoted", "refusal"]
+
+_METHODS: Final = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_NAMESPACE_PARTS: Final = frozenset({"finalize", "status"})
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """One thing that somebody wants to do: to a resource, or (`path`) to a URL that is none."""
+
+    verb: str
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+
+    @property
+    def is_resource(self) -> bool:
+        """Whether it is about a resource."""
+        return not self.path
+
+
+def attributes_of(call: Call) -> Attributes:
+    """Read the attributes of a call."""
+    parts = [unquote(part) for part in call.path.strip("/").split("/")]
+    verb = _METHODS.get(call.method, call.method.lower())
+    if len(parts) >= 3 and parts[0] == "api":
+        group, version, rest = "", parts[1], parts[2:]
+    elif len(parts) >= 4 and parts[0] == "apis":
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return Attributes(call.method.lower(), path=call.path)
+    if rest[0] in ("proxy", "watch") and len(rest) > 1:
+        verb, rest = rest[0], rest[1:]
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 1:
+        namespace = rest[1]
+        if len(rest) > 2 and rest[2] not in _NAMESPACE_PARTS:
+            rest = rest[2:]
+    resource, name, subresource = (*rest, "", "")[0], (*rest, "", "")[1], (*rest, "", "", "")[2]
+    if not name and verb in ("get", "delete"):
+        verb = {"get": "list", "delete": "deletecollection"}[verb]
+        if verb == "list" and call.query.flag("watch"):
+            verb = "watch"
+    if not name and verb in ("list", "watch", "deletecollection"):
+        name = _selected_name(call.query.get("fieldSelector"))
+    return Attributes(verb, group, version, resource, subresource, namespace, name)
+
+
+def _selected_name(selector: str) -> str:
+    """Return the one name that a field selector asks for: a right to that name is enough to list or watch it."""
+    for clause in selector.split(","):
+        key, equals, value = clause.partition("=")
+        if equals and key.strip() == "metadata.name":
+            return value.removeprefix("=").strip()
+    return ""
+
+
+def refusal(user: User, attributes: Attributes, reason: str = "") -> StatusError:
+    """Return the 403 for something that is not allowed; `reason` is the authorizer's."""
+    words = _words(user, attributes).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _forbidden(attributes, f"{words}: {reason}" if reason else words)
+
+
+def _words(user: User, attributes: Attributes) -> str:
+    who = f"User {go_quoted(user.name)} cannot {attributes.verb}"
+    if not attributes.is_resource:
+        return f"{who} path {go_quoted(attributes.path)}"
+    what = f"{attributes.resource}/{attributes.subresource}" if attributes.subresource else attributes.resource
+    where = f"in the namespace {go_quoted(attributes.namespace)}" if attributes.namespace else "at the cluster scope"
+    return f"{who} resource {go_quoted(what)} in API group {go_quoted(attributes.group)} {where}"
+
+
+def _forbidden(attributes: Attributes, why: str) -> StatusError:
+    what = qualified(attributes.group, attributes.resource)
+    if not what:
+        return StatusError(403, "Forbidden", f"forbidden: {why}", details={})
+    named = f'{what} "{attributes.name}"' if attributes.name else what
+    details = {"name": attributes.name, "group": attributes.group, "kind": attributes.resource}
+    return StatusError(
+        403,
+        "Forbidden",
+        f"{named} is forbidden: {why}",
+        details={key: value for key, value in details.items() if value},
+    )
+
+
+def go_quoted(value: Any) -> str:
+    """Quote as Go's `%q` does a string, or a list of them.
+
+    >>> go_quoted(["get", "list"])
+    '["get" "list"]'
+    """
+    if isinstance(value, (list, tuple)):
+        return f"[{' '.join(go_quoted(item) for item in value)}]"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,24 @@
+"""The built-in kinds of Kubernetes 1.36 as data: names, verbs, subresources, schemas; and `builtin()`, which makes `Resource`s of them."""
+
+from konverge.testing.apiserver.catalog.kinds import (
+    Subresource,
+    builtin,
+    returns_deleted,
+    storage_hash,
+    subresources,
+    verbs,
+)
+from konverge.testing.apiserver.catalog.schemas import definition_of, definitions, reachable, schema_node
+
+__all__ = [
+    "Subresource",
+    "builtin",
+    "definition_of",
+    "definitions",
+    "reachable",
+    "returns_deleted",
+    "schema_node",
+    "storage_hash",
+    "subresources",
+    "verbs",
+]

@@ -1,0 +1,142 @@
+"""From the text of an expression to something that runs: parse, check, rewrite.
+
+Promises: `compile_text` raises CompileError with what a real server writes behind "compilation failed: ", places included.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from konverge.testing.apiserver.cel import formats
+from konverge.testing.apiserver.cel.checker import Checked, Problem, check
+from konverge.testing.apiserver.cel.engine import Executable, SyntaxProblem, parse
+from konverge.testing.apiserver.cel.kinds import Kind, unwrapped
+from konverge.testing.apiserver.cel.rewrite import expand, inner, paths, rewrite, transform, wrap_old
+from konverge.testing.apiserver.cel.syntax import Call, Const, Expr, ListOf, MapOf
+from konverge.testing.apiserver.cel.values import duration
+
+__all__ = ["CompileError", "Compiled", "compile_text"]
+
+_MOST_PROBLEMS: Final = 100
+
+
+class CompileError(Exception):
+    """An expression is wrong; the text tells every error with its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """An expression that runs, with the type of its value and what it reads."""
+
+    runs: Executable
+    kind: Kind
+    names: frozenset[str]
+    reads: Mapping[str, frozenset[tuple[str, ...]]]
+    """Per variable, the paths that are read; () is all of it."""
+    without_old: Executable | None = None
+    """What runs where `optional_old` has no value."""
+
+
+def compile_text(text: str, variables: Mapping[str, Kind], *, optional_old: str = "") -> Compiled:
+    """Compile an expression; `optional_old` names the variable that is wrapped in an optional."""
+    expr, checked = _checked(text, variables)
+    reads = {name: frozenset(paths(expr, name)) for name in variables}
+    kind, names = checked.kinds[expr.id], frozenset(checked.names)
+    expr = rewrite(expr, checked)
+    without = None
+    if optional_old and optional_old in names:
+        bare, again = _checked(text, variables)
+        without = Executable(wrap_old(rewrite(bare, again), optional_old, there=False), variables)
+        expr = wrap_old(expr, optional_old, there=True)
+    return Compiled(Executable(expr, variables), kind, names, reads, without)
+
+
+def _checked(text: str, variables: Mapping[str, Kind]) -> tuple[Expr, Checked]:
+    try:
+        parsed = parse(text, variables)
+    except SyntaxProblem as problem:
+        raise CompileError(str(problem)) from None
+    expr = expand(parsed.expr)
+    checked = check(expr, variables)
+    problems = checked.problems or [*_literals(expr), *_mixed(expr, checked.kinds)]
+    if problems:
+        raise CompileError(_report(text, problems, parsed.positions))
+    return expr, checked
+
+
+def _literals(expr: Expr) -> list[Problem]:
+    """Look at literals that could never work: durations, timestamps and patterns."""
+    found: list[Problem] = []
+
+    def visit(part: Expr) -> Expr:
+        if isinstance(part, Call) and part.function in _LITERALS and part.args:
+            first = part.args[0]
+            if isinstance(first, Const) and first.tag == "string" and not _LITERALS[part.function](first.value):
+                found.append(Problem(first.id, f"invalid {part.function} argument"))
+        return part
+
+    transform(expr, visit)
+    return found
+
+
+def _mixed(expr: Expr, types: Mapping[int, Kind]) -> list[Problem]:
+    """Look for list and map literals of several types; the arguments of a format may be."""
+    if isinstance(expr, Call) and expr.function == "format":
+        return _mixed(expr.target, types) if expr.target is not None else []
+    found = [problem for part in inner(expr) for problem in _mixed(part, types)]
+    groups: list[list[tuple[Expr, bool]]] = []
+    if isinstance(expr, ListOf):
+        groups = [[(element, index in expr.optional) for index, element in enumerate(expr.elements)]]
+    elif isinstance(expr, MapOf):
+        keys = [(entry.key, False) for entry in expr.entries if entry.key is not None]
+        groups = [keys, [(entry.value, entry.optional) for entry in expr.entries]]
+    for group in groups:
+        seen = [(part.id, unwrapped(types[part.id])[0] if optional else types[part.id]) for part, optional in group]
+        wrong = [Problem(id_, f"expected type '{seen[0][1]}' but found '{kind}'") for id_, kind in seen if kind != seen[0][1]]
+        found += wrong[:1] if isinstance(expr, ListOf) else wrong
+    return found
+
+
+def _is_duration(text: str) -> bool:
+    return duration(text, go=True) is not None
+
+
+def _is_timestamp(text: str) -> bool:
+    return not formats.validate("datetime", text)
+
+
+def _is_pattern(text: str) -> bool:
+    try:
+        re.compile(re.sub(r"\\z", r"\\Z", text))
+    except re.error:
+        return bool(re.search(r"\\[pPQC]|\[\[:|\(\?[a-zU-]+\)", text))
+    return re.search(r"\(\?(=|!|<=|<!|P=)|\\[1-9]", text) is None
+
+
+_LITERALS: Final = {"duration": _is_duration, "timestamp": _is_timestamp, "matches": _is_pattern}
+
+
+def _report(text: str, problems: list[Problem], positions: Mapping[int, int]) -> str:
+    starts = [0, *(index + 1 for index, char in enumerate(text) if char == "\n")]
+    placed = []
+    for problem in problems:
+        offset = positions.get(problem.id, 0)
+        line = sum(1 for start in starts if start <= offset)
+        placed.append((line, offset - starts[line - 1], problem.text))
+    shown = [
+        _shown(text.split("\n")[line - 1], line, column, words)
+        for line, column, words in sorted(placed, key=lambda at: at[:2])
+    ]
+    if len(shown) > _MOST_PROBLEMS:
+        shown = [*shown[:_MOST_PROBLEMS], f"{len(problems) - _MOST_PROBLEMS} more errors were truncated"]
+    return "\n".join(shown)
+
+
+def _shown(source: str, line: int, column: int, words: str) -> str:
+    source = source.replace("\t", " ")
+    dots = "".join("." if char.isascii() else "\uff0e" for char in source[:column])
+    mark = "\uff3e" if column < len(source) and not source[column].isascii() else "^"
+    return f"ERROR: <input>:{line}:{column + 1}: {words}\n | {source}\n | {dots}{mark}"

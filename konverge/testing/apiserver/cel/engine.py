@@ -1,0 +1,143 @@
+"""The CEL library, as rules see it: parse, prepare, run.
+
+Promises: the library is imported when the first expression is compiled, and its absence is told with the extra that brings it. One environment
+is made per set of variable names and kept. Errors at run time come out in cel-go's words where the two libraries differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from functools import cache, partial
+from itertools import product
+from types import ModuleType
+from typing import Any, Final
+
+from konverge.testing.apiserver.cel.functions import FUNCTIONS
+from konverge.testing.apiserver.cel.kinds import Kind
+from konverge.testing.apiserver.cel.rewrite import OWN
+from konverge.testing.apiserver.cel.signatures import functions
+from konverge.testing.apiserver.cel.syntax import Expr, Parsed, decode, encode
+from konverge.testing.apiserver.cel.values import spelled
+
+__all__ = ["EvalError", "Executable", "SyntaxProblem", "parse"]
+
+_EXTENSIONS: Final = ("two-var-comprehensions", "sets", "lists", "strings", "optional")
+_KINDS: Final[Mapping[str, tuple[str, ...]]] = {
+    **{name: (name.upper(),) for name in "bool bytes double duration int list map string timestamp uint".split()},
+    "struct": ("MAP",),
+    "opaque": ("MAP",),
+    "dyn": tuple("BOOL BYTES DOUBLE DURATION INT LIST MAP NULL STRING TIMESTAMP UINT".split()),
+}
+_WORDS: Final = (
+    (re.compile(r'Key not found in map : "?(.*?)"?'), r"no such key: \1"),
+    (re.compile(r"Index error: index=(-?\d+) size=\d+"), r"index out of bounds: \1"),
+    (re.compile(r"divide by zero"), "division by zero"),
+    (re.compile(r"modulus by zero"), "modulus by zero"),
+    (re.compile(r"integer overflow|.*overflow.*"), "integer overflow"),
+    (re.compile(r"No matching overloads found : .*"), "no such overload"),
+    (re.compile(r"Applying SELECT to non-message type"), "no such overload"),
+    (re.compile(r"optional\.none\(\) dereference"), "optional.none() dereference"),
+    (re.compile(r"cannot convert (\w+) to (\w+)"), r"type conversion error from '\1' to '\2'"),
+    (re.compile(r"Type conversion error (.*)"), r"type conversion error \1"),
+    (re.compile(r"String to (Timestamp|Duration) conversion failed"), r"type conversion error from 'string' to 'google.protobuf.\1'"),
+    (re.compile(r"invalid regular expression: (.*)"), r"error parsing regexp: \1"),
+)
+_CODE: Final = re.compile(r"^[A-Z_]+: ")
+
+
+class EvalError(Exception):
+    """An expression has no value; the text is the server's."""
+
+
+class SyntaxProblem(Exception):
+    """An expression cannot be read; the text has every error with its place."""
+
+
+@cache
+def _library() -> ModuleType:
+    try:
+        from cel_expr_python import cel
+    except ImportError as missing:
+        text = "CEL rules need the package cel-expr-python: install konverge[testing]"
+        raise ImportError(text) from missing
+    module: ModuleType = cel
+    return module
+
+
+@cache
+def _environment(variables: tuple[str, ...]) -> Any:
+    cel = _library()
+    lines = ["extensions:", *(f"- name: {name}\n  version: latest" for name in _EXTENSIONS)]
+    lines += ["variables:", *(f"- name: {name}\n  type: dyn" for name in variables)] if variables else []
+    return cel.NewEnv(config=cel.NewEnvConfigFromYaml("\n".join(lines) + "\n"), functions=_declarations(cel))
+
+
+def _declarations(cel: ModuleType) -> list[Any]:
+    """Declare our functions for every combination of run-time kinds that may reach them."""
+    shapes: dict[str, set[tuple[str, ...]]] = {}
+    for name, overloads in functions().items():
+        for overload in overloads:
+            if overload.own:
+                shapes.setdefault(name, set()).update(product(*map(_runtime, overload.args)))
+    shapes["same"] = {(one, two, "STRING") for one, two in product(_KINDS["dyn"], _KINDS["dyn"])}
+    shapes["union"] = {("LIST", "LIST", "STRING")}
+    shapes["mapInsert"] = {("MAP", "MAP"), *(("MAP", *pair) for pair in product(_KINDS["dyn"], _KINDS["dyn"]))}
+    for name in ("indexOf", "lastIndexOf"):
+        shapes[name] |= {("STRING", "STRING"), ("STRING", "STRING", "INT")}
+    return [
+        cel.FunctionDecl(OWN + name, [_overload(cel, name, shape) for shape in sorted(found)])
+        for name, found in shapes.items()
+    ]
+
+
+def _overload(cel: ModuleType, name: str, shape: tuple[str, ...]) -> Any:
+    types = [getattr(cel.Type, kind) for kind in shape]
+    return cel.Overload(f"{name}({','.join(shape)})", cel.Type.DYN, types, impl=partial(_run, FUNCTIONS[name]))
+
+
+def _run(function: Any, *args: Any) -> Any:
+    value = function(*args)
+    return spelled(value) if isinstance(value, (datetime, timedelta)) else value
+
+
+def _runtime(kind: Kind) -> tuple[str, ...]:
+    return _KINDS.get(kind.kind, _KINDS["dyn"])
+
+
+def parse(text: str, variables: Iterable[str]) -> Parsed:
+    """Read an expression; raise SyntaxProblem where that fails."""
+    try:
+        return decode(_environment(tuple(variables)).compile(text, disable_check=True).serialize())
+    except RuntimeError as error:
+        words = str(error).removeprefix("INVALID_ARGUMENT: ").removesuffix(" [INVALID_ARGUMENT]")
+        raise SyntaxProblem(words.replace("has() argument must be a field selection", "invalid argument to has() macro")) from None
+
+
+class Executable:
+    """An expression that is ready to run."""
+
+    def __init__(self, expr: Expr, variables: Iterable[str]) -> None:
+        self._environment = _environment(tuple(variables))
+        self._run = self._environment.deserialize(encode(expr)).eval
+
+    def activation(self, values: Mapping[str, Any]) -> Any:
+        """Prepare values, to be shared by several expressions of the same variables."""
+        return self._environment.Activation(values)
+
+    def run(self, activation: Any) -> Any:
+        """Return the value as plain data; raise EvalError where there is none."""
+        result = self._run(activation)
+        value = result.plain_value() if (name := result.type().name()) != "ERROR" else None
+        if name == "ERROR":
+            raise EvalError(_worded(str(result.value())))
+        return value
+
+
+def _worded(text: str) -> str:
+    text = _CODE.sub("", text, count=1)
+    for pattern, words in _WORDS:
+        if (found := pattern.fullmatch(text)) is not None:
+            return found.expand(words)
+    return text

@@ -1,0 +1,56 @@
+"""Expressions over free variables: `matchConditions` of webhooks, and whatever else asks CEL about plain data.
+
+Promises: compiled when it is made, pure afterwards. Variables are dynamic. Not promised: the authorizer library (a real server offers it to
+match conditions), nor types of `request`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from konverge.testing.apiserver.cel import kinds
+from konverge.testing.apiserver.cel.compiling import compile_text
+
+__all__ = ["Program"]
+
+
+class Program:
+    """A compiled expression; raises CompileError when it is made, EvalError when it is evaluated.
+
+    >>> Program("object.spec.replicas > 1 && request.operation == 'UPDATE'", ["object", "request"]).evaluate(
+    ...     object={"spec": {"replicas": 2}}, request={"operation": "UPDATE"}
+    ... )
+    True
+    """
+
+    def __init__(self, expression: str, variables: Sequence[str]) -> None:
+        self.expression = expression
+        self._variables = tuple(variables)
+        compiled = compile_text(expression, dict.fromkeys(self._variables, kinds.DYN))
+        self._runs = compiled.runs
+        self._reads = {name: _tree(paths) for name, paths in compiled.reads.items()}
+        self.kind = str(compiled.kind)
+        """The type of the value, as CEL writes it."""
+
+    def evaluate(self, **values: Any) -> Any:
+        """Return the value; a variable that is not given is null."""
+        shown = {name: _pruned(values.get(name), self._reads[name]) for name in self._variables}
+        return self._runs.run(self._runs.activation(shown))
+
+
+def _tree(paths: frozenset[tuple[str, ...]]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for path in paths:
+        here = tree
+        for name in path:
+            here = here.setdefault(name, {})
+        here[""] = {}
+    return tree
+
+
+def _pruned(value: Any, tree: dict[str, Any]) -> Any:
+    """Leave out what the expression does not read."""
+    if "" in tree or not isinstance(value, dict):
+        return value if tree else None
+    return {name: _pruned(value[name], below) for name, below in tree.items() if name in value}

@@ -1,0 +1,77 @@
+"""The quantity library: amounts such as 500m and 1.5Gi, exactly.
+
+Promises: pure. A quantity is passed through rules as its worth in lowest terms; a mark behind it says that Go does not keep it as a whole
+number although it is one (`1000m`, `1.0`), for which isInteger is false. Source: k8s.io/apimachinery `pkg/api/resource/quantity.go`.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil
+from typing import Final
+
+__all__ = ["BadQuantity", "parse", "spelled", "worth"]
+
+_FORM: Final = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?([eEinumkKMGTP]*[-+]?\d*)", re.ASCII)
+_WRONG_FORM: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_WRONG_SUFFIX: Final = "unable to parse quantity's suffix"
+_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_MOST: Final = 1 << 63
+_FACTORS: Final = 18
+_MARK: Final = "!"
+
+
+class BadQuantity(ValueError):
+    """The text is no quantity; the message is the server's."""
+
+
+@lru_cache(maxsize=1024)
+def parse(text: str) -> str:
+    """Read a quantity; return it as rules carry it.
+
+    >>> parse("1500m"), parse("1Ki"), parse("1000m")
+    ('3/2', '1024', '1!')
+    """
+    found = _FORM.fullmatch(text)
+    if not text or found is None:
+        raise BadQuantity(_WRONG_FORM)
+    sign, digits, decimals, suffix = found[1], found[2], found[3] or "", found[4]
+    binary = suffix in _BINARY
+    exponent = _BINARY[suffix] if binary else _exponent(suffix)
+    exact = Fraction(int(digits + decimals or "0"), 10 ** len(decimals)) * Fraction(2 if binary else 10) ** exponent
+    rounded = Fraction(ceil(exact * 10**9), 10**9)
+    if binary:
+        rounded = min(rounded, Fraction(_MOST - 1))
+    whole = rounded < _MOST and _fast(digits.lstrip("0"), decimals, exponent, binary=binary)
+    return spelled(-rounded if sign == "-" else rounded, whole=whole)
+
+
+def _fast(digits: str, decimals: str, exponent: int, *, binary: bool) -> bool:
+    """Tell whether Go keeps the amount in 64 bits without a point: few digits, and no scale below one."""
+    if not digits and not decimals:
+        return True
+    count = max(len(digits), 1) + len(decimals)
+    if binary:
+        return not decimals and 14 - count - exponent * 3 // 10 >= 0
+    return count <= _FACTORS and exponent >= len(decimals)
+
+
+def _exponent(suffix: str) -> int:
+    if suffix in _DECIMAL:
+        return _DECIMAL[suffix]
+    if re.fullmatch(r"[eE][+-]?\d+", suffix, re.ASCII):
+        return int(suffix[1:])
+    raise BadQuantity(_WRONG_SUFFIX)
+
+
+def spelled(amount: Fraction, *, whole: bool) -> str:
+    """Write an amount as rules carry it."""
+    return f"{amount}{_MARK}" if amount.denominator == 1 and not whole else str(amount)
+
+
+def worth(carried: str) -> Fraction:
+    """Return the amount that rules carry."""
+    return Fraction(carried.rstrip(_MARK))

@@ -1,0 +1,179 @@
+"""A checked expression, turned into one that the CEL library runs.
+
+Promises: the given tree may be changed in place; the result means what the rule means on a real server. Functions of Kubernetes are sent to
+`functions.py` under names of their own; names of functions with dots become one; a validation's answer becomes an optional; lists that are
+sets or maps compare and add without regard to order (k8s.io/apiserver `pkg/cel/common/valuesunstructured.go`); an optional oldSelf is
+wrapped here, because Python values cannot be optionals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from konverge.testing.apiserver.cel.checker import Checked, qualified
+from konverge.testing.apiserver.cel.kinds import Kind
+from konverge.testing.apiserver.cel.syntax import Call, Comprehension, Const, Entry, Expr, Ident, ListOf, MapOf, Select
+
+__all__ = ["OWN", "expand", "inner", "paths", "rewrite", "wrap_old"]
+
+OWN: Final = "@kubernetes."
+"""What the names of our functions begin with at run time."""
+
+_TIMES: Final = ("timestamp", "duration")
+_OPTIONAL_RESULTS: Final = frozenset({"validate", "format.named"})
+
+
+def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """Apply a change to every part, the innermost first."""
+    match expr:
+        case Select():
+            expr.operand = transform(expr.operand, change)
+        case Call():
+            expr.target = transform(expr.target, change) if expr.target is not None else None
+            expr.args = [transform(arg, change) for arg in expr.args]
+        case ListOf():
+            expr.elements = [transform(element, change) for element in expr.elements]
+        case MapOf():
+            expr.entries = [_entry(entry, change) for entry in expr.entries]
+        case Comprehension():
+            expr.range = transform(expr.range, change)
+            expr.start = transform(expr.start, change)
+            expr.condition = transform(expr.condition, change)
+            expr.step = transform(expr.step, change)
+            expr.result = transform(expr.result, change)
+        case _:
+            pass
+    return change(expr)
+
+
+def _entry(entry: Entry, change: Callable[[Expr], Expr]) -> Entry:
+    key = transform(entry.key, change) if entry.key is not None else None
+    return Entry(entry.id, entry.name, key, transform(entry.value, change), entry.optional)
+
+
+def expand(expr: Expr) -> Expr:
+    """Expand the one macro of a real server that the library lacks: `exists_one` over two variables."""
+    ids = iter(range(1_000_000, 2_000_000))
+
+    def change(part: Expr) -> Expr:
+        match part:
+            case Call(id_, target, "exists_one", [Ident(_, first), Ident(_, second), condition]) if target is not None:
+                count = "@result"
+                more = Call(next(ids), None, "_+_", [Ident(next(ids), count), Const(next(ids), "int", 1)])
+                step = Call(next(ids), None, "_?_:_", [condition, more, Ident(next(ids), count)])
+                result = Call(next(ids), None, "_==_", [Ident(next(ids), count), Const(next(ids), "int", 1)])
+                start, always = Const(next(ids), "int", 0), Const(next(ids), "bool", True)
+                return Comprehension(id_, first, second, target, count, start, always, step, result)
+            case _:
+                return part
+
+    return transform(expr, change)
+
+
+def rewrite(expr: Expr, checked: Checked) -> Expr:
+    """Return what is run."""
+    return transform(expr, lambda part: _timed(_rewritten(part, checked), checked.kinds.get(part.id)))
+
+
+def _timed(expr: Expr, kind: Kind | None) -> Expr:
+    """Read times and durations where they come out of data or of our functions: both are text there."""
+    if kind is None or isinstance(expr, (Const, ListOf, MapOf, Comprehension)) or (isinstance(expr, Select) and expr.test):
+        return expr
+    if isinstance(expr, Call) and expr.function in _TIMES:
+        return expr
+    if kind.kind in _TIMES:
+        return Call(expr.id, None, kind.kind, [expr])
+    if kind.kind == "list" and kind.params[0].kind in _TIMES:
+        item, result = Ident(expr.id, "@time"), Ident(expr.id, "@times")
+        step = Call(expr.id, None, "_+_", [result, ListOf(expr.id, [Call(expr.id, None, kind.params[0].kind, [item])])])
+        return Comprehension(expr.id, "@time", "", expr, "@times", ListOf(expr.id, []), Const(expr.id, "bool", True), step, result)
+    return expr
+
+
+def _rewritten(expr: Expr, checked: Checked) -> Expr:
+    if isinstance(expr, Select) and (name := checked.type_names.get(expr.id)) is not None:
+        return Ident(expr.id, name)
+    if not isinstance(expr, Call):
+        return expr
+    resolved = checked.calls.get(expr.id)
+    if resolved is None:
+        return expr
+    if resolved.own:
+        args = expr.args if expr.target is None or resolved.namespaced else [expr.target, *expr.args]
+        made = Call(expr.id, None, OWN + resolved.function, args)
+        if resolved.function in _OPTIONAL_RESULTS:
+            return Call(expr.id, None, "optional.ofNonZeroValue", [made])
+        return made
+    if resolved.namespaced:
+        return Call(expr.id, None, resolved.function, expr.args)
+    if resolved.function == "cel.@mapInsert":
+        return Call(expr.id, None, f"{OWN}mapInsert", expr.args)
+    return _merging(expr, checked)
+
+
+def _merging(expr: Call, checked: Checked) -> Call:
+    """Send comparisons and sums of sets and maps among lists to ours."""
+    if expr.function not in ("_==_", "_!=_", "_+_"):
+        return expr
+    keys = _keys([checked.kinds.get(arg.id) for arg in expr.args], either=expr.function != "_+_")
+    if keys is None:
+        return expr
+    how = Const(expr.id, "string", ",".join(keys))
+    if expr.function == "_+_":
+        return Call(expr.id, None, f"{OWN}union", [*expr.args, how])
+    same = Call(expr.id, None, f"{OWN}same", [*expr.args, how])
+    return same if expr.function == "_==_" else Call(expr.id, None, "!_", [same])
+
+
+def _keys(kinds: list[Kind | None], *, either: bool) -> tuple[str, ...] | None:
+    for kind in kinds if either else kinds[:1]:
+        if kind is not None and kind.kind == "list" and kind.keys is not None:
+            return kind.keys
+    return None
+
+
+def wrap_old(expr: Expr, name: str, *, there: bool) -> Expr:
+    """Make a variable an optional: of its value, or none."""
+
+    def change(part: Expr) -> Expr:
+        if isinstance(part, Ident) and part.name == name:
+            return Call(part.id, None, "optional.of", [part]) if there else Call(part.id, None, "optional.none", [])
+        return part
+
+    return transform(expr, change)
+
+
+def paths(expr: Expr, name: str) -> set[tuple[str, ...]]:
+    """Return what is read of a variable: paths of fields, () for all of it. What stands below a path is read as well."""
+    found: set[tuple[str, ...]] = set()
+
+    def visit(part: Expr) -> None:
+        text = qualified(Select(0, part.operand, part.field)) if isinstance(part, Select) else qualified(part)
+        if text is not None:
+            head, *rest = text.split(".")
+            if head == name:
+                found.add(tuple(rest))
+            return
+        for below in inner(part):
+            visit(below)
+
+    visit(expr)
+    return found
+
+
+def inner(expr: Expr) -> list[Expr]:
+    """Return the parts that an expression is made of."""
+    match expr:
+        case Select(_, operand):
+            return [operand]
+        case Call(_, target, _, args):
+            return [*args, *([target] if target is not None else [])]
+        case ListOf(_, elements):
+            return elements
+        case MapOf(_, _, entries):
+            return [part for entry in entries for part in (entry.key, entry.value) if part is not None]
+        case Comprehension() as loop:
+            return [loop.range, loop.start, loop.condition, loop.step, loop.result]
+        case _:
+            return []

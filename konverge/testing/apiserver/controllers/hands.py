@@ -1,0 +1,68 @@
+"""What controllers write with: the same verbs as clients, past routing and rights, under a name of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from konverge.testing.apiserver.registry.ask import Ask, Options, Place
+from konverge.testing.apiserver.registry.core import Data, Registry
+from konverge.testing.apiserver.registry.creating import create
+from konverge.testing.apiserver.registry.deleting import Deletion, delete
+from konverge.testing.apiserver.registry.patching import patch
+from konverge.testing.apiserver.registry.pipeline import conform
+from konverge.testing.apiserver.requests import Call, Query, User
+from konverge.testing.apiserver.resources import Resource
+from konverge.testing.apiserver.statuses import StatusError
+
+__all__ = ["Hands"]
+
+_MERGE = "application/merge-patch+json"
+
+
+class Hands:
+    """Writes as `kube-controller-manager` would, for one controller."""
+
+    def __init__(self, registry: Registry, controller: str) -> None:
+        self.registry = registry
+        self._user = User(f"system:serviceaccount:kube-system:{controller}", ("system:masters", "system:authenticated"))
+
+    def _ask(self, verb: str, resource: Resource, namespace: str, name: str, subresource: str = "", body: bytes = b"") -> Ask:
+        version = resource.storage
+        method = {"create": "POST", "patch": "PATCH", "delete": "DELETE"}[verb]
+        headers = {"user-agent": "kube-controller-manager", "content-type": _MERGE if verb == "patch" else "application/json"}
+        call = Call(method, "", Query(()), headers, body, self._user)
+        place = Place(verb, "", resource.group, version.name, resource.plural, namespace, name, subresource)
+        return Ask(call, place, resource, version, self._user, Options(validation="Ignore"))
+
+    async def create(self, resource: Resource, data: Data) -> None:
+        """Create an object; harmless where it exists."""
+        ask = self._ask("create", resource, data["metadata"].get("namespace", ""), "")
+        conform(ask, data)
+        try:
+            await create(self.registry, ask, data)
+        except StatusError as error:
+            if error.reason != "AlreadyExists":
+                raise
+
+    async def delete(self, resource: Resource, namespace: str, name: str, *, policy: str = "", uid: str = "") -> None:
+        """Delete an object; harmless where it is gone or is another one by now."""
+        ask = self._ask("delete", resource, namespace, name)
+        try:
+            entry = self.registry.store.get(resource.id, namespace, name)
+            await delete(self.registry, ask, entry, Deletion(policy=policy, uid=uid))
+        except StatusError as error:
+            if error.code not in (404, 409):
+                raise
+
+    async def merge(
+        self, resource: Resource, namespace: str, name: str, document: dict[str, Any], *, subresource: str = ""
+    ) -> None:
+        """Merge-patch an object; harmless where it is gone."""
+        body = msgspec.json.encode(document)
+        try:
+            await patch(self.registry, self._ask("patch", resource, namespace, name, subresource, body))
+        except StatusError as error:
+            if error.code != 404:
+                raise

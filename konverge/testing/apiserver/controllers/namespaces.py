@@ -1,0 +1,132 @@
+"""Namespaces: what a new one gets, and how one ends.
+
+Promises: a namespace under deletion is emptied resource by resource, tells in its conditions what remains, and goes when nothing does and
+`spec.finalizers` is empty (k8s.io/kubernetes `pkg/controller/namespace/deletion`). A new namespace gets the ServiceAccount `default`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+from konverge.testing.apiserver.controllers.hands import Hands
+from konverge.testing.apiserver.controllers.worker import Worker
+from konverge.testing.apiserver.registry.core import Data, Registry
+from konverge.testing.apiserver.resources import Resource
+from konverge.testing.apiserver.storage import Changed, Entry, Event
+
+__all__ = ["NamespaceController"]
+
+_NAMESPACES: Final = ("", "namespaces")
+_ACCOUNTS: Final = ("", "serviceaccounts")
+
+
+class NamespaceController:
+    """Follows every commit; empties what is being deleted."""
+
+    name = "namespace-controller"
+
+    def __init__(self, registry: Registry, *, accounts: bool = True) -> None:
+        self._registry = registry
+        self._hands = Hands(registry, self.name)
+        self._accounts = accounts
+        self._ending: set[str] = set()
+        self.worker: Worker[str] = Worker(self.name, self._work)
+
+    def observe(self, event: Event) -> None:
+        """Note one commit."""
+        entry = event.entry
+        if entry.resource == _NAMESPACES:
+            if event.type == "DELETED":
+                self._ending.discard(entry.name)
+            else:
+                self.worker.add(entry.name)
+        elif entry.namespace in self._ending or (event.type == "DELETED" and entry.resource == _ACCOUNTS):
+            self.worker.add(entry.namespace)
+
+    async def _work(self, name: str) -> None:
+        entry = self._registry.store.get(_NAMESPACES, "", name)
+        if entry is None:
+            return
+        data = entry.object()
+        if not data["metadata"].get("deletionTimestamp"):
+            await self._furnish(name)
+            return
+        self._ending.add(name)
+        if "kubernetes" not in ((data.get("spec") or {}).get("finalizers") or ()):
+            return
+        remaining, finalizers = await self._empty(name)
+        if remaining:
+            self._tell(entry, data, remaining, finalizers)
+            return
+        kept = [one for one in data["spec"]["finalizers"] if one != "kubernetes"]
+        finalize(self._registry, entry, kept)
+
+    async def _furnish(self, name: str) -> None:
+        resource = self._registry.find(*_ACCOUNTS)
+        if self._accounts and resource is not None and self._registry.store.get(_ACCOUNTS, name, "default") is None:
+            account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
+            await self._hands.create(resource, account)
+
+    async def _empty(self, name: str) -> tuple[Counter[Resource], Counter[str]]:
+        """Delete everything in a namespace; returns what remains, by resource and by finalizer."""
+        remaining: Counter[Resource] = Counter()
+        finalizers: Counter[str] = Counter()
+        for resource in self._registry.resources:
+            if not resource.namespaced or not resource.stored:
+                continue
+            for entry in self._registry.store.list(resource.id, name):
+                if b'"deletionTimestamp"' not in entry.raw:
+                    await self._hands.delete(resource, name, entry.name, policy="Background", uid=entry.uid)
+            for entry in self._registry.store.list(resource.id, name):
+                remaining[resource] += 1
+                finalizers.update(entry.object()["metadata"].get("finalizers") or ())
+        return remaining, finalizers
+
+    def _tell(self, entry: Entry, data: Data, remaining: Counter[Resource], finalizers: Counter[str]) -> None:
+        now = self._registry.now()
+        content = ", ".join(f"{resource.qualified if resource.group else resource.plural + '.'} has {count} resource instances"
+                            for resource, count in sorted(remaining.items(), key=lambda one: one[0].qualified))
+        waits = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
+        wanted = [
+            _condition("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered", now),
+            _condition("NamespaceDeletionGroupVersionParsingFailure", "False", "ParsedGroupVersions",
+                       "All legacy kube types successfully parsed", now),
+            _condition("NamespaceDeletionContentFailure", "False", "ContentDeleted",
+                       "All content successfully deleted, may be waiting on finalization", now),
+            _condition("NamespaceContentRemaining", "True", "SomeResourcesRemain",
+                       f"Some resources are remaining: {content}", now),
+            _condition("NamespaceFinalizersRemaining", *(
+                ("True", "SomeFinalizersRemain", f"Some content in the namespace has finalizers remaining: {waits}") if waits
+                else ("False", "ContentHasNoFinalizers", "All content-preserving finalizers finished")), now),
+        ]
+        before = {one["type"]: one for one in (data.get("status") or {}).get("conditions") or ()}
+        for one in wanted:
+            old = before.get(one["type"])
+            if old is not None and old["status"] == one["status"]:
+                one["lastTransitionTime"] = old["lastTransitionTime"]
+        if list(before.values()) == wanted:
+            return
+        status = {**(data.get("status") or {}), "phase": "Terminating", "conditions": wanted}
+        try:
+            self._registry.store.update(_NAMESPACES, entry, {**data, "status": status})
+        except Changed:
+            self.worker.add(entry.name)
+
+
+def finalize(registry: Registry, entry: Entry, finalizers: list[str]) -> Data:
+    """Set a namespace's spec.finalizers; one under deletion with none left is removed. Raises Changed."""
+    data = entry.object()
+    spec = {**(data.get("spec") or {}), "finalizers": finalizers}
+    if not finalizers:
+        del spec["finalizers"]
+    new = {**data, "spec": spec}
+    metadata: dict[str, Any] = data["metadata"]
+    if metadata.get("deletionTimestamp") and not finalizers and not metadata.get("finalizers"):
+        registry.store.delete(_NAMESPACES, entry, new)
+        return new
+    return registry.store.update(_NAMESPACES, entry, new).object()
+
+
+def _condition(type_: str, status: str, reason: str, message: str, now: str) -> Data:
+    return {"type": type_, "status": status, "lastTransitionTime": now, "reason": reason, "message": message}

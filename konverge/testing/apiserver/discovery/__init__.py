@@ -1,0 +1,5 @@
+"""What a server says of itself: groups, versions and resources, OpenAPI documents, version and health. See `Discovery`."""
+
+from konverge.testing.apiserver.discovery.answers import Discovery
+
+__all__ = ["Discovery"]

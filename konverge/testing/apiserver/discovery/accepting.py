@@ -1,0 +1,56 @@
+"""Which of its forms a client wants: the Accept header, as far as discovery decides by it.
+
+Promises: pure. The first clause that can be served wins, by `q` and then by order. What is served is JSON; a client that accepts only
+Protobuf or YAML is refused with 406.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from konverge.testing.apiserver.statuses import not_acceptable
+
+__all__ = ["Clause", "clauses", "json_form"]
+
+_ANY: Final = frozenset({"application/json", "application/*", "*/*"})
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One media type that is accepted, with its parameters."""
+
+    type: str
+    parameters: Mapping[str, str]
+
+
+def clauses(accept: str) -> list[Clause]:
+    """Return the clauses of an Accept header, the most wanted first; an empty header accepts everything."""
+    found = sorted(_clauses(accept or "*/*"), key=lambda each: -each[0])
+    return [clause for weight, clause in found if weight > 0]
+
+
+def _clauses(accept: str) -> Iterator[tuple[float, Clause]]:
+    for text in accept.split(","):
+        type_, *rest = (part.strip() for part in text.split(";"))
+        pairs = (part.partition("=") for part in rest)
+        parameters = {name.strip(): value.strip().strip('"') for name, _, value in pairs}
+        try:
+            weight = float(parameters.pop("q", "1"))
+        except ValueError:
+            weight = 0.0
+        yield weight, Clause(type_.lower(), parameters)
+
+
+def json_form(accept: str, *, aggregated: bool = False) -> Literal["aggregated", "plain"]:
+    """Return the form that is wanted; raises 406 where none can be made. `aggregated`: whether there is an aggregated form at all."""
+    for clause in clauses(accept):
+        if clause.type not in _ANY:
+            continue
+        if "as" not in clause.parameters:
+            return "plain"
+        wanted = tuple(clause.parameters.get(name, "") for name in ("g", "v", "as"))
+        if aggregated and wanted == ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList"):
+            return "aggregated"
+    raise not_acceptable(["application/json"])

@@ -1,0 +1,67 @@
+"""The body of a patch request as data.
+
+Promises: pure. A JSON patch is a list of operations, the other two are objects; what is neither is refused in the words of encoding/json.
+Not promised: what a real server says of fields given twice in a patch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from konverge.testing.apiserver.patch.wording import word_of
+from konverge.testing.apiserver.statuses import StatusError, bad_request
+
+__all__ = ["JSON", "MERGE", "STRATEGIC", "decode_patch", "operations_of"]
+
+JSON: Final = "application/json-patch+json"
+MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+
+_PREFIX: Final = "error decoding patch: "
+_decode = msgspec.json.Decoder().decode
+
+
+def decode_patch(body: bytes, media_type: str) -> Any:
+    """Decode a patch: a list for JSON patches, a dict for merges. Raises StatusError 400."""
+    prefix = "" if media_type == STRATEGIC else _PREFIX
+    try:
+        document = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise bad_request(prefix + _syntax(body)) from None
+    if media_type == JSON:
+        return operations_of(document)
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise bad_request(
+            f"{prefix}json: cannot unmarshal {word_of(document)} into Go value of type map[string]interface {{}}"
+        )
+    return document
+
+
+def operations_of(document: Any) -> list[Any]:
+    """Check that a document is a list of operations."""
+    if document is None:
+        return []
+    if not isinstance(document, list):
+        raise _unfit(document, "value of type []handlers.jsonPatchOp")
+    for operation in document:
+        if operation is not None and not isinstance(operation, dict):
+            raise _unfit(operation, "value of type handlers.jsonPatchOp")
+        for name in ("op", "path", "from"):
+            value = (operation or {}).get(name)
+            if value is not None and not isinstance(value, str):
+                raise _unfit(value, f"struct field jsonPatchOp.{name} of type string")
+    return document
+
+
+def _unfit(value: Any, where: str) -> StatusError:
+    return bad_request(f"{_PREFIX}json: cannot unmarshal {word_of(value)} into Go {where}")
+
+
+def _syntax(body: bytes) -> str:
+    from konverge.testing.apiserver.schemas.jsontext import syntax_error  # late: only for what is broken
+
+    return syntax_error(body.decode(errors="replace")) or "invalid character"

@@ -1,0 +1,63 @@
+"""What patches are refused with.
+
+Promises: pure. The server hides why a JSON patch does not apply behind one sentence (422); strategic merges tell (500, no reason). Source:
+k8s.io/apiserver `pkg/endpoints/handlers/patch.go`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from konverge.testing.apiserver.statuses import StatusError
+
+__all__ = ["go_type", "go_value", "refused", "unprocessable", "word_of"]
+
+_REFUSED: Final = "the server rejected our request due to an error in our request"
+_TYPES: Final = {
+    dict: "map[string]interface {}",
+    list: "[]interface {}",
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+}
+_WORDS: Final = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
+
+
+def unprocessable() -> StatusError:
+    """422: the patch does not apply to this object."""
+    return StatusError(422, "Invalid", _REFUSED, details={})
+
+
+def refused(text: str) -> StatusError:
+    """500: the patch makes no sense to the merge."""
+    return StatusError(500, "", text)
+
+
+def go_type(value: Any) -> str:
+    """Return the Go type of decoded JSON."""
+    return _TYPES.get(type(value), "%!s(<nil>)")
+
+
+def word_of(value: Any) -> str:
+    """Return what encoding/json calls a value that it cannot take."""
+    return _WORDS.get(type(value), "null")
+
+
+def go_value(value: Any) -> str:
+    """Print decoded JSON as `%v` does.
+
+    >>> go_value({"b": [1, None], "a": True})
+    'map[a:true b:[1 <nil>]]'
+    """
+    match value:
+        case None:
+            return "<nil>"
+        case bool():
+            return "true" if value else "false"
+        case dict():
+            return f"map[{' '.join(f'{name}:{go_value(one)}' for name, one in sorted(value.items()))}]"
+        case list():
+            return f"[{' '.join(map(go_value, value))}]"
+        case _:
+            return str(value)

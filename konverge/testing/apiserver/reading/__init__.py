@@ -1,0 +1,37 @@
+"""Reading: GET, LIST and WATCH as kube-apiserver 1.36 answers them from its watch cache. Pure decisions, and one thin shell (`Watch`)."""
+
+from konverge.testing.apiserver.reading.changes import Bookmark, bookmark_of
+from konverge.testing.apiserver.reading.lists import (
+    ExpiredToken,
+    Page,
+    list_body,
+    list_metadata,
+    list_page,
+    raw_of,
+    read_one,
+    typeless,
+)
+from konverge.testing.apiserver.reading.options import Options, read_options, wants_watch
+from konverge.testing.apiserver.reading.selection import Selection
+from konverge.testing.apiserver.reading.watch import BUFFER, StreamCut, Tell, Watch
+
+__all__ = [
+    "BUFFER",
+    "Bookmark",
+    "ExpiredToken",
+    "Options",
+    "Page",
+    "Selection",
+    "StreamCut",
+    "Tell",
+    "Watch",
+    "bookmark_of",
+    "list_body",
+    "list_metadata",
+    "list_page",
+    "raw_of",
+    "read_one",
+    "read_options",
+    "typeless",
+    "wants_watch",
+]

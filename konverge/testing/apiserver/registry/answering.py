@@ -1,0 +1,62 @@
+"""How objects are shown: whole, their metadata alone, or as a table, as the client's Accept header wants it.
+
+Source: apiserver `pkg/endpoints/handlers/{response,negotiation}`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from konverge.testing.apiserver.discovery.accepting import clauses
+from konverge.testing.apiserver.registry.ask import Ask
+from konverge.testing.apiserver.registry.core import Data
+from konverge.testing.apiserver.requests import Answer
+from konverge.testing.apiserver.statuses import not_acceptable
+
+__all__ = ["Form", "form_of", "metadata_only", "shown"]
+
+Form: TypeAlias = Literal["object", "metadata", "table"]
+
+_ENCODE: Final = msgspec.json.Encoder().encode
+_OFFERS: Final = ("application/json",)
+_KINDS: Final[dict[str, Form]] = {
+    "PartialObjectMetadata": "metadata",
+    "PartialObjectMetadataList": "metadata",
+    "Table": "table",
+}
+
+
+def form_of(accept: str) -> Form:
+    """Return the first form of the Accept header that can be made here. Raises 406 where none can."""
+    if not accept or accept == "application/json":
+        return "object"
+    for clause in clauses(accept):
+        if clause.type not in ("application/json", "application/*", "*/*"):
+            continue
+        wanted = clause.parameters.get("as", "")
+        if not wanted:
+            return "object"
+        if wanted in _KINDS and clause.parameters.get("g") == "meta.k8s.io" and clause.parameters.get("v") == "v1":
+            return _KINDS[wanted]
+    raise not_acceptable(_OFFERS)
+
+
+def metadata_only(data: Data) -> Data:
+    """Return the PartialObjectMetadata of an object."""
+    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": data["metadata"]}
+
+
+def shown(ask: Ask, data: Data, now: datetime, status: int = 200) -> Answer:
+    """Return an object as the client wants to read it; a Status stays a Status."""
+    form = form_of(ask.call.headers.get("accept", ""))
+    if form != "object" and data.get("kind") != "Status":
+        if form == "metadata":
+            data = metadata_only(data)
+        else:
+            from konverge.testing.apiserver.tables import table
+
+            data = table(ask.resource, ask.version, [data], include=ask.call.query.get("includeObject") or "Metadata", now=now)
+    return Answer(status, _ENCODE(data), warnings=ask.warnings)

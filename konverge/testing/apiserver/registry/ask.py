@@ -1,0 +1,141 @@
+"""One request for a resource, as far as its URL and parameters tell: verb, place, and the options of writes with their checks.
+
+Promises: pure. `options_of` refuses what the real server refuses, in its words (`pkg/apis/meta/v1/validation`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from konverge.testing.apiserver.auth import Attributes
+from konverge.testing.apiserver.requests import ADMIN, Call, User
+from konverge.testing.apiserver.resources import Resource, Version
+from konverge.testing.apiserver.statuses import FieldError, invalid
+
+__all__ = ["APPLY_TYPES", "Ask", "Options", "Place", "options_of", "route"]
+
+APPLY_TYPES: Final = frozenset({"application/apply-patch+yaml", "application/apply-patch"})
+_VALIDATIONS: Final = ("Ignore", "Strict", "Warn")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a path and a method name. `group` is None for a path that is no resource's (`/version`)."""
+
+    verb: str
+    path: str
+    group: str | None = None
+    version: str = ""
+    resource: str = ""
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+    def named(self, name: str) -> Place:
+        """Return the place of an object of this collection."""
+        return replace(self, name=name)
+
+
+def route(attributes: Attributes) -> Place:
+    """Tell where a request goes; the name that a list selects by its field selector is no part of its path."""
+    if attributes.path:
+        return Place(attributes.verb, attributes.path)
+    name = "" if attributes.verb in ("deletecollection", "list", "watch") else attributes.name
+    return Place(
+        attributes.verb,
+        "",
+        attributes.group,
+        attributes.version,
+        attributes.resource,
+        attributes.namespace,
+        name,
+        attributes.subresource,
+    )
+
+
+@dataclass(slots=True)
+class Options:
+    """The options of a write."""
+
+    dry_run: bool = False
+    manager: str = ""
+    """As given, "" where nothing was."""
+    validation: str = "Warn"
+    force: bool = False
+
+
+@dataclass(slots=True)
+class Ask:
+    """A request whose resource is known."""
+
+    call: Call
+    place: Place
+    resource: Resource
+    version: Version
+    user: User = ADMIN
+    options: Options = field(default_factory=Options)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def group(self) -> str:
+        """The resource's group."""
+        return self.resource.group
+
+    @property
+    def plural(self) -> str:
+        """The resource's plural."""
+        return self.resource.plural
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the URL, "" for cluster-scoped resources."""
+        return self.place.namespace if self.resource.namespaced else ""
+
+    @property
+    def api_version(self) -> str:
+        """`group/version` of the URL."""
+        return self.resource.api_version(self.version.name)
+
+    @property
+    def media_type(self) -> str:
+        """The kind of the body, without parameters."""
+        return self.call.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def agent(self) -> str:
+        """Who asks, as a program."""
+        return self.call.headers.get("user-agent", "")
+
+
+def options_of(call: Call, kind: str, *, apply: bool = False, body: dict[str, Any] | None = None) -> Options:
+    """Read and check the options of a write; `kind` is CreateOptions, UpdateOptions, PatchOptions or DeleteOptions.
+
+    `body` holds the options that came in the body of a deletion; they win where they are there.
+    """
+    query, errors = call.query, []
+    dry_runs = tuple((body or {}).get("dryRun") or ()) or query.all("dryRun")
+    validation = query.get("fieldValidation") if kind != "DeleteOptions" else ""
+    manager = query.get("fieldManager")
+    errors += [
+        FieldError("NotSupported", "dryRun", list(dry_runs), 'supported values: "All"')
+        for one in dry_runs[:1]
+        if set(dry_runs) != {"All"}
+    ]
+    if kind == "PatchOptions" and not apply and "force" in query:
+        errors.append(FieldError("Forbidden", "force", None, "may not be specified for non-apply patch"))
+    if apply and not manager:
+        errors.append(FieldError("Required", "fieldManager", "", "is required for apply patch"))
+    errors += _manager_errors(manager)
+    if validation and validation not in _VALIDATIONS:
+        supported = ", ".join(f'"{one}"' for one in ("", *_VALIDATIONS))
+        errors.append(FieldError("NotSupported", "fieldValidation", validation, f"supported values: {supported}"))
+    if errors:
+        raise invalid("meta.k8s.io", kind, "", errors)
+    return Options(bool(dry_runs), manager, validation or "Warn", query.flag("force"))
+
+
+def _manager_errors(manager: str) -> list[FieldError]:
+    from konverge.testing.apiserver.apply import validate_manager
+
+    return validate_manager(manager)

@@ -1,0 +1,121 @@
+"""The registry: which resources are served, and what every verb needs at hand. No verb is here."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from konverge.clock import rfc3339, wall_clock
+from konverge.testing.apiserver.resources import Resource, Version
+from konverge.testing.apiserver.statuses import path_not_found
+from konverge.testing.apiserver.storage import Entry, Store
+
+if TYPE_CHECKING:
+    from konverge.testing.apiserver.admission import Admission
+    from konverge.testing.apiserver.registry.ask import Ask, Place
+
+__all__ = ["Data", "Registry"]
+
+Data = dict[str, Any]
+
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""What generated names end in: no vowels and nothing that is easily confused (apiserver `pkg/storage/names`)."""
+
+
+class Registry:
+    """The served resources, the store behind them, and the sources of time, uids and generated names.
+
+    Time is the loop's wall time; uids and names come from `random` alone, so the same seed gives the same objects.
+    """
+
+    def __init__(self, store: Store, *, random: Random, admission: Admission) -> None:
+        self.store = store
+        self.random = random
+        self.admission = admission
+        self._resources: dict[tuple[str, str], Resource] = {}
+        self.guards: list[Callable[[Ask, Data | None, Data | None], None]] = []
+        """Called with each write before it is stored; each may raise."""
+        self.generation = 0
+        """Moves with every change of what is served."""
+        self.on_change: list[Callable[[Resource | None, tuple[str, str]], None]] = []
+
+    # --- what is served ------------------------------------------------------------------------------------------------------
+
+    def add(self, resources: Iterable[Resource]) -> None:
+        """Serve these resources, in place of those of the same names."""
+        for resource in resources:
+            self._resources[resource.id] = resource
+            self.generation += 1
+            for listener in self.on_change:
+                listener(resource, resource.id)
+
+    def remove(self, resource: tuple[str, str]) -> None:
+        """Serve a resource no more; its objects are the caller's to delete before."""
+        if self._resources.pop(resource, None) is not None:
+            self.generation += 1
+            for listener in self.on_change:
+                listener(None, resource)
+
+    @property
+    def resources(self) -> list[Resource]:
+        """What is served, in the order in which it was added."""
+        return list(self._resources.values())
+
+    def find(self, group: str, plural: str) -> Resource | None:
+        """Return a resource."""
+        return self._resources.get((group, plural))
+
+    def by_kind(self, api_version: str, kind: str) -> Resource | None:
+        """Return the resource of a kind in a served version."""
+        group, _, version = api_version.rpartition("/")
+        for resource in self._resources.values():
+            if resource.kind == kind and resource.group == group and resource.version(version) is not None:
+                return resource
+        return None
+
+    def served(self, place: Place) -> tuple[Resource, Version]:
+        """Return the resource and version of a path; raises 404 where there is none, or where the scope does not fit."""
+        resource = self.find(place.group or "", place.resource)
+        version = None if resource is None else resource.version(place.version)
+        if resource is None or version is None:
+            raise path_not_found()
+        if place.namespace and not resource.namespaced and resource.id != ("", "namespaces"):
+            raise path_not_found()
+        if place.subresource and not _has_subresource(resource, version, place.subresource):
+            raise path_not_found()
+        if resource.namespaced and not place.namespace and (place.name or place.verb == "create"):
+            raise path_not_found()
+        return resource, version
+
+    # --- time and chance -----------------------------------------------------------------------------------------------------
+
+    def moment(self) -> datetime:
+        """Return the present moment."""
+        return wall_clock()
+
+    def now(self) -> str:
+        """Return the present moment as it is written into objects."""
+        return rfc3339(wall_clock())
+
+    def uid(self) -> str:
+        """Return a new uid."""
+        return str(uuid.UUID(int=self.random.getrandbits(128), version=4))
+
+    def suffix(self) -> str:
+        """Return what is appended to a generateName."""
+        return "".join(self.random.choice(_LETTERS) for _ in range(5))
+
+    # --- objects -------------------------------------------------------------------------------------------------------------
+
+    def entry(self, ask: Ask) -> Entry | None:
+        """Return the object of a request's URL."""
+        return self.store.get(ask.resource.id, ask.namespace, ask.place.name)
+
+
+def _has_subresource(resource: Resource, version: Version, subresource: str) -> bool:
+    if resource.custom:
+        return (subresource == "status" and version.has_status) or (subresource == "scale" and version.scale is not None)
+    return subresource in resource.subresources

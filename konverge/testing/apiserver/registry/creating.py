@@ -1,0 +1,106 @@
+"""Creating objects: POST, and the PUT or apply of what is absent.
+
+Promises: the order of steps is the real server's: fields that the system fills, owners noted, mutating admission, the kind's own preparation,
+validation, validating admission, storage. Nothing is stored in a dry run. Source: `pkg/registry/generic/registry/store.go`, `pkg/registry/rest/create.go`.
+"""
+
+from __future__ import annotations
+
+from konverge.testing.apiserver import schemas
+from konverge.testing.apiserver.registry.ask import Ask
+from konverge.testing.apiserver.registry.core import Data, Registry
+from konverge.testing.apiserver.registry.pipeline import as_version, owned, validated
+from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
+from konverge.testing.apiserver.statuses import FieldError, already_exists, bad_request, invalid
+from konverge.testing.apiserver.storage import Exists
+
+__all__ = ["create", "placed"]
+
+_GENERATED_ATTEMPTS = 8
+
+
+async def create(registry: Registry, ask: Ask, data: Data, *, track: bool = True) -> Data:
+    """Create an object that has passed `conform`; returns it as stored. `track` False: its managedFields are settled already (apply)."""
+    metadata = data["metadata"]
+    placed(ask, data)
+    generated = _name(registry, ask, data)
+    _system_fields(registry, data)
+    if track:
+        metadata.pop("managedFields", None)
+        owned(ask, None, data, registry.now())
+    data = await mutated(registry, ask, "CREATE", data, None)
+    _prepare(ask, data)
+    if ask.resource.strategy.generation or ask.resource.custom:
+        data["metadata"]["generation"] = 1
+    validated(ask, data, None)
+    charges = await reviewed(registry, ask, "CREATE", data, None)
+    for attempt in range(_GENERATED_ATTEMPTS):
+        if registry.store.get(ask.resource.id, ask.namespace, data["metadata"]["name"]) is None:
+            break
+        if not generated or attempt == _GENERATED_ATTEMPTS - 1:
+            raise already_exists(ask.group, ask.plural, data["metadata"]["name"])
+        data["metadata"]["name"] = data["metadata"]["generateName"] + registry.suffix()
+    if ask.options.dry_run:
+        return data
+    as_version(data, ask.resource, ask.resource.storage)
+    try:
+        entry = registry.store.create(ask.resource.id, data)
+    except Exists:
+        raise already_exists(ask.group, ask.plural, data["metadata"]["name"]) from None
+    charges()
+    return as_version(entry.object(), ask.resource, ask.version)
+
+
+def placed(ask: Ask, data: Data) -> None:
+    """Give an object the URL's namespace, or refuse the one that it names."""
+    metadata = data["metadata"]
+    if not ask.resource.namespaced:
+        if metadata.get("namespace") and ask.place.verb == "create":
+            raise _wrong_namespace()
+        metadata.pop("namespace", None)
+        return
+    given = metadata.get("namespace") or ask.namespace
+    if given != ask.namespace:
+        raise _wrong_namespace()
+    metadata["namespace"] = given
+
+
+def _wrong_namespace() -> Exception:
+    return bad_request("the namespace of the provided object does not match the namespace sent on the request")
+
+
+def _name(registry: Registry, ask: Ask, data: Data) -> bool:
+    """Make the name where only its beginning is given; tell whether it was made."""
+    metadata = data["metadata"]
+    if metadata.get("name"):
+        if ask.place.name and metadata["name"] != ask.place.name:
+            text = f"the name of the object ({metadata['name']}) does not match the name on the URL ({ask.place.name})"
+            raise bad_request(text)
+        return False
+    if ask.place.name:
+        metadata["name"] = ask.place.name
+        return False
+    if not metadata.get("generateName"):
+        missing = FieldError("Required", "metadata.name", "", "name or generateName is required")
+        raise invalid(ask.group, ask.resource.kind, "", [missing])
+    metadata["name"] = metadata["generateName"][:58] + registry.suffix()
+    return True
+
+
+def _system_fields(registry: Registry, data: Data) -> None:
+    metadata = data["metadata"]
+    for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion", "generation"):
+        if name == "resourceVersion" and metadata.get(name) not in (None, "", "0"):
+            raise bad_request("resourceVersion should not be set on objects to be created")
+        metadata.pop(name, None)
+    metadata["uid"] = registry.uid()
+    metadata["creationTimestamp"] = registry.now()
+
+
+def _prepare(ask: Ask, data: Data) -> None:
+    if ask.resource.custom:
+        if ask.version.has_status:
+            data.pop("status", None)
+        return
+    ask.resource.strategy.prepare_create(data)
+    schemas.default(ask.version.schema, data)

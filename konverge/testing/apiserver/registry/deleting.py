@@ -1,0 +1,178 @@
+"""Deleting objects: at once, or with a deletionTimestamp that waits for finalizers, for children, or for a pod to end.
+
+Source: apiserver `pkg/registry/rest/delete.go`, `pkg/registry/generic/registry/store.go` (deletionFinalizersForGarbageCollection).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from konverge.clock import rfc3339
+from konverge.testing.apiserver import schemas
+from konverge.testing.apiserver.registry.ask import Ask, options_of
+from konverge.testing.apiserver.registry.core import Data, Registry
+from konverge.testing.apiserver.registry.pipeline import as_version
+from konverge.testing.apiserver.registry.reviewing import reviewed
+from konverge.testing.apiserver.statuses import FieldError, bad_request, conflict, invalid, not_found, success
+from konverge.testing.apiserver.storage import Changed, Entry
+
+__all__ = ["CRD_CLEANUP", "FOREGROUND", "ORPHAN", "Deletion", "delete", "delete_options"]
+
+ORPHAN: Final = "orphan"
+FOREGROUND: Final = "foregroundDeletion"
+CRD_CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
+_POLICIES: Final = ("Background", "Foreground", "Orphan")
+_RETURNED: Final = frozenset(
+    {("", "pods"), ("", "services"), ("", "serviceaccounts"), ("", "persistentvolumes"), ("", "persistentvolumeclaims"),
+     ("", "podtemplates"), ("", "resourcequotas")}
+)
+"""Kinds whose deletion is answered with the object even where it is gone at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """How something is to be deleted."""
+
+    policy: str = ""
+    grace: int | None = None
+    uid: str = ""
+    version: str = ""
+
+
+def delete_options(ask: Ask) -> Deletion:
+    """Read and check the options from body and parameters; sets the request's options too."""
+    body: dict[str, Any] = {}
+    if ask.call.body.strip():
+        body = schemas.decode(ask.call.body, ask.media_type or "application/json", strict=False).data
+    query = ask.call.query
+    ask.options = options_of(ask.call, "DeleteOptions", body=body)
+    policy = body.get("propagationPolicy") or query.get("propagationPolicy")
+    orphan = body.get("orphanDependents")
+    if orphan is None and "orphanDependents" in query:
+        orphan = query.flag("orphanDependents")
+    if orphan is not None and policy:
+        both = FieldError("Invalid", "propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set")
+        raise invalid("meta.k8s.io", "DeleteOptions", "", [both])
+    if policy and policy not in _POLICIES:
+        supported = ", ".join(f'"{one}"' for one in (*_POLICIES[:0], "Background", "Foreground", "Orphan"))
+        wrong = FieldError("NotSupported", "propagationPolicy", policy, f"supported values: {supported}")
+        raise invalid("meta.k8s.io", "DeleteOptions", "", [wrong])
+    if orphan is not None:
+        policy = "Orphan" if orphan else "Background"
+    grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds") or None)
+    preconditions = body.get("preconditions") or {}
+    return Deletion(
+        policy,
+        None if grace is None else _seconds(grace),
+        preconditions.get("uid") or "",
+        preconditions.get("resourceVersion") or "",
+    )
+
+
+def _seconds(given: Any) -> int:
+    try:
+        return max(int(given), 0)
+    except (TypeError, ValueError):
+        raise bad_request(f"gracePeriodSeconds {given!r} is no number of seconds") from None
+
+
+async def delete(registry: Registry, ask: Ask, entry: Entry | None, deletion: Deletion) -> Data:
+    """Delete one object; returns what is answered: the object as it now is, or a Status where it is gone."""
+    while True:
+        if entry is None:
+            raise not_found(ask.group, ask.plural, ask.place.name)
+        _preconditions(ask, entry, deletion)
+        old = entry.object()
+        await reviewed(registry, ask, "DELETE", None, old)
+        new, gone = _marked(registry, ask, old, deletion)
+        if ask.options.dry_run:
+            return _answer(ask, new, gone)
+        try:
+            if gone:
+                registry.store.delete(ask.resource.id, entry, new)
+            elif new != old:
+                new = registry.store.update(ask.resource.id, entry, new).object()
+        except Changed:
+            entry = registry.store.get(ask.resource.id, entry.namespace, entry.name)
+            continue
+        return _answer(ask, new, gone)
+
+
+def _preconditions(ask: Ask, entry: Entry, deletion: Deletion) -> None:
+    name = entry.name
+    if deletion.uid and deletion.uid != entry.uid:
+        why = f"Precondition failed: UID in precondition: {deletion.uid}, UID in object meta: {entry.uid}"
+        raise conflict(ask.group, ask.plural, name, why)
+    if deletion.version and deletion.version != str(entry.version):
+        why = (
+            f"Precondition failed: ResourceVersion in precondition: {deletion.version}, "
+            f"ResourceVersion in object meta: {entry.version}"
+        )
+        raise conflict(ask.group, ask.plural, name, why)
+
+
+def _marked(registry: Registry, ask: Ask, old: Data, deletion: Deletion) -> tuple[Data, bool]:
+    """Return the object as its deletion leaves it, and whether nothing holds it."""
+    metadata = dict(old["metadata"])
+    new = {**old, "metadata": metadata}
+    finalizers = _finalizers(ask, metadata, deletion.policy)
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    else:
+        metadata.pop("finalizers", None)
+    grace = _grace(ask, old, deletion)
+    is_namespace = ask.resource.id == ("", "namespaces")
+    held = bool(finalizers) or grace > 0 or (is_namespace and bool((old.get("spec") or {}).get("finalizers")))
+    if not held:
+        return new, True
+    if not metadata.get("deletionTimestamp"):
+        metadata["deletionTimestamp"] = rfc3339(registry.moment() + timedelta(seconds=grace))
+        metadata["deletionGracePeriodSeconds"] = grace
+        if metadata.get("generation"):
+            metadata["generation"] += 1
+        if is_namespace:
+            del metadata["deletionGracePeriodSeconds"]
+            new["status"] = {**(old.get("status") or {}), "phase": "Terminating"}
+    elif grace < (metadata.get("deletionGracePeriodSeconds") or 0):
+        metadata["deletionGracePeriodSeconds"] = grace
+    return new, False
+
+
+def _grace(ask: Ask, old: Data, deletion: Deletion) -> int:
+    strategy = ask.resource.strategy
+    if strategy.grace_period is None or ask.resource.custom:
+        return 0
+    spec, status = old.get("spec") or {}, old.get("status") or {}
+    if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
+        return 0
+    if deletion.grace is not None:
+        return deletion.grace
+    pending = old["metadata"].get("deletionGracePeriodSeconds")
+    return int(pending if pending is not None else spec.get("terminationGracePeriodSeconds", strategy.grace_period))
+
+
+def _finalizers(ask: Ask, metadata: Data, policy: str) -> list[str]:
+    """Return the finalizers with those of the garbage collector set as the policy says; no policy leaves what is there."""
+    found: list[str] = [*metadata.get("finalizers", ())]
+    if ask.resource.id == ("apiextensions.k8s.io", "customresourcedefinitions") and CRD_CLEANUP not in found:
+        if not metadata.get("deletionTimestamp"):
+            found.append(CRD_CLEANUP)
+    orphan, foreground = ORPHAN in found, FOREGROUND in found
+    if policy == "Orphan":
+        orphan, foreground = True, False
+    elif policy == "Foreground":
+        orphan, foreground = False, True
+    elif policy == "Background":
+        orphan, foreground = False, False
+    rest = [one for one in found if one not in (ORPHAN, FOREGROUND)]
+    return [*rest, *([ORPHAN] if orphan else []), *([FOREGROUND] if foreground else [])]
+
+
+def _answer(ask: Ask, new: Data, gone: bool) -> Data:
+    if not gone or (ask.resource.id in _RETURNED and not ask.resource.custom):
+        return as_version(new, ask.resource, ask.version)
+    return success(
+        name=new["metadata"]["name"], **({"group": ask.group} if ask.group else {}), kind=ask.plural, uid=new["metadata"].get("uid", "")
+    )

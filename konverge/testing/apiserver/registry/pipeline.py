@@ -1,0 +1,166 @@
+"""What every object passes on its way in: decoded, checked against its URL, pruned, defaulted, validated; and who owns what is noted.
+
+Promises: the order is the real server's (k8s.io/apiserver `pkg/endpoints/handlers/{create,update,patch}.go`, `pkg/registry/rest`). Nothing here
+reads or writes storage.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from konverge.testing.apiserver import schemas
+from konverge.testing.apiserver.apply import manager_name, track_update
+from konverge.testing.apiserver.registry.ask import Ask
+from konverge.testing.apiserver.resources import Resource, Version
+from konverge.testing.apiserver.statuses import FieldError, StatusError, bad_request, invalid
+
+__all__ = ["api_version_of", "as_version", "conform", "decode_body", "identify", "kind_of", "owned", "report", "reset_of", "validated"]
+
+Data = dict[str, Any]
+
+_STATUS_RESET: Final = (("status",),)
+
+
+def decode_body(ask: Ask) -> Data:
+    """Decode the body of a create or update into an object of the URL's version, conformed to its schema."""
+    strict = ask.options.validation != "Ignore"
+    found = schemas.decode(ask.call.body, ask.media_type or "application/json", strict=strict)
+    identify(ask, found.data)
+    conform(ask, found.data, found.duplicates)
+    return found.data
+
+
+def identify(ask: Ask, data: Data) -> None:
+    """Refuse a body of another kind or version than the URL's; fill in both where they are missing."""
+    kind, api_version = data.get("kind"), data.get("apiVersion")
+    wanted_kind, wanted_version = kind_of(ask), api_version_of(ask)
+    if not ask.resource.custom:
+        if api_version in (None, "") or kind in (None, ""):
+            kind, api_version = kind or wanted_kind, api_version or wanted_version
+    if api_version != wanted_version or kind != wanted_kind:
+        raise _wrong_kind(ask, kind, api_version, wanted_kind, wanted_version)
+    data["kind"], data["apiVersion"] = wanted_kind, wanted_version
+    metadata = data.get("metadata")
+    if metadata is None:
+        data["metadata"] = {}
+    elif not isinstance(metadata, dict):
+        raise bad_request("metadata must be an object")
+
+
+def _wrong_kind(ask: Ask, kind: Any, api_version: Any, wanted_kind: str, wanted_version: str) -> StatusError:
+    group, _, version = str(api_version or "").rpartition("/")
+    if not kind:
+        return bad_request("Object 'Kind' is missing in body")
+    if ask.resource.custom and kind == wanted_kind or (group, version) != tuple(wanted_version.rpartition("/")[::2]):
+        if kind == wanted_kind or ask.resource.custom:
+            text = f"the API version in the data ({api_version}) does not match the expected API version ({wanted_version})"
+            return bad_request(text)
+    wanted = f"{wanted_kind} in version \"{wanted_version.rpartition('/')[2]}\""
+    return bad_request(f"{kind} in version \"{version}\" cannot be handled as a {wanted.partition(' ')[0]}: converting to it is not possible")
+
+
+def kind_of(ask: Ask) -> str:
+    """Return the kind that the body has to be of; a scale subresource speaks of Scale."""
+    return {"scale": "Scale", "eviction": "Eviction", "token": "TokenRequest", "binding": "Binding"}.get(
+        ask.place.subresource, ask.resource.kind
+    )
+
+
+def api_version_of(ask: Ask) -> str:
+    """Return the apiVersion that the body has to be of."""
+    return {"scale": "autoscaling/v1", "eviction": "policy/v1", "token": "authentication.k8s.io/v1", "binding": "v1"}.get(
+        ask.place.subresource, ask.api_version
+    )
+
+
+def conform(ask: Ask, data: Data, duplicates: list[str] | tuple[str, ...] = ()) -> None:
+    """Prune, report what was unknown as the client asked for it, normalise and default, in place."""
+    node = ask.version.schema
+    if not ask.resource.custom:
+        from konverge.testing.apiserver.strategies import decode_errors, normalise
+
+        wrong = decode_errors(ask.resource, ask.version, node, data)
+        if wrong is not None:
+            raise wrong
+    unknown = schemas.prune(node, data)
+    report(ask, [*unknown, *duplicates])
+    if ask.resource.custom:
+        schemas.default(node, data)
+    else:
+        normalise(node, data)
+        schemas.default(node, data)
+        ask.resource.strategy.default(data)
+
+
+def report(ask: Ask, problems: list[str]) -> None:
+    """Refuse, warn of, or pass over fields that are unknown or given twice."""
+    if not problems or ask.options.validation == "Ignore":
+        return
+    if ask.options.validation == "Strict":
+        raise bad_request(_strict_text(ask, problems))
+    ask.warnings += problems
+
+
+def _strict_text(ask: Ask, problems: list[str]) -> str:
+    joined = ", ".join(problems)
+    if ask.resource.custom:
+        return f"strict decoding error: {joined}"
+    kind, version = ask.resource.kind, ask.version.name
+    return f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {joined}'
+
+
+def as_version(data: Data, resource: Resource, version: Version) -> Data:
+    """Give an object the apiVersion of another version, in place; there is no other conversion."""
+    data["apiVersion"] = resource.api_version(version.name)
+    return data
+
+
+def reset_of(ask: Ask) -> tuple[tuple[str, ...], ...]:
+    """Return the paths that a write to this place does not own."""
+    if ask.resource.custom:
+        if not ask.version.has_status:
+            return ()
+        return (("spec",),) if ask.place.subresource == "status" else _STATUS_RESET
+    return ask.resource.strategy.reset_fields.get(ask.place.subresource, ())
+
+
+def manager_of(ask: Ask) -> str:
+    """Return the field manager: as given, else from the User-Agent."""
+    return manager_name(ask.options.manager, ask.agent)
+
+
+def owned(ask: Ask, live: Data | None, new: Data, now: str) -> None:
+    """Note in `new`, in place, who owns which field after this create or update."""
+    managed = track_update(
+        ask.version.schema,
+        live,
+        new,
+        manager=manager_of(ask),
+        api_version=ask.api_version,
+        subresource=ask.place.subresource,
+        now=now,
+        reset=reset_of(ask),
+    )
+    if managed:
+        new["metadata"]["managedFields"] = managed
+    else:
+        new["metadata"].pop("managedFields", None)
+
+
+def validated(ask: Ask, new: Data, old: Data | None) -> None:
+    """Refuse an object that is not valid, with everything that is wrong with it; collect warnings."""
+    resource, errors = ask.resource, list[FieldError]()
+    if old is None:
+        errors += schemas.validate_metadata(new, namespaced=resource.namespaced, name_rule=_name_rule(resource))
+    else:
+        errors += schemas.validate_metadata_update(new, old)
+    if resource.custom:
+        errors += schemas.validate(ask.version.schema, new, old)
+    errors += resource.strategy.validate(new, old, ask.place.subresource)
+    if errors:
+        raise invalid(resource.group, resource.kind, new["metadata"].get("name", ""), errors)
+    ask.warnings += resource.strategy.warnings(new, old)
+
+
+def _name_rule(resource: Resource) -> str:
+    return getattr(resource.strategy, "name_rule", "subdomain")

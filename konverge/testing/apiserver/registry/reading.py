@@ -1,0 +1,166 @@
+"""GET, LIST and WATCH of the served resources: the room `reading` decides, and here its answers get the form that the client wants.
+
+Bodies are made of stored bytes; an object is decoded only for another version, its metadata alone, or a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from konverge.testing.apiserver.reading import (
+    Watch,
+    bookmark_of,
+    list_body,
+    list_page,
+    raw_of,
+    read_one,
+    read_options,
+)
+from konverge.testing.apiserver.registry.answering import Form, form_of, metadata_only
+from konverge.testing.apiserver.registry.ask import Ask
+from konverge.testing.apiserver.registry.core import Data, Registry
+from konverge.testing.apiserver.registry.pipeline import as_version
+from konverge.testing.apiserver.requests import Answer
+from konverge.testing.apiserver.resources import Resource, Version
+from konverge.testing.apiserver.storage import Callback, Compacted, Encode, Entry, Event, ResourceId, Store
+from konverge.testing.apiserver.tables import row, table
+
+__all__ = ["OldStore", "Reader"]
+
+_ENCODE: Final = msgspec.json.Encoder().encode
+
+
+class OldStore:
+    """The store as it was at a version, for reads that a fault serves from an older view; what came since follows as news."""
+
+    def __init__(self, store: Store, version: int) -> None:
+        self._store = store
+        self.version = max(version, store.floor)
+        self.observers = store.observers
+
+    def list(self, resource: ResourceId, namespace: str | None = None) -> Sequence[Entry]:
+        """Return the objects as they were."""
+        found = self._store.at(resource, self.version)
+        return [entry for entry in found if not namespace or entry.namespace == namespace]
+
+    def get(self, resource: ResourceId, namespace: str, name: str) -> Entry | None:
+        """Return an object as it was."""
+        return next((entry for entry in self.list(resource, namespace) if entry.name == name), None)
+
+    def at(self, resource: ResourceId, version: int) -> Sequence[Entry]:
+        """Return the objects of an older version still."""
+        return self._store.at(resource, version)
+
+    def since(self, resource: ResourceId, version: int) -> Sequence[Event]:
+        """Return what happened up to the view's version."""
+        return [event for event in self._store.since(resource, version) if event.version <= self.version]
+
+    def changed(self, resource: ResourceId) -> int:
+        """Return the version of the last change."""
+        return self._store.changed(resource)
+
+    def subscribe(self, resource: ResourceId, callback: Callback) -> Callable[[], None]:
+        """Hear of what happened since the view, and of what is to come."""
+        try:
+            for event in self._store.since(resource, self.version):
+                callback(event)
+        except Compacted:
+            pass
+        return self._store.subscribe(resource, callback)
+
+
+class Reader:
+    """Answers reads. One encoder for each form of a version, so that watchers of the same form share their lines."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._encoders: dict[tuple[Resource, str, Form, str], Encode] = {}
+
+    def _store(self, view: int | None) -> Any:
+        return self._registry.store if view is None else OldStore(self._registry.store, view)
+
+    # --- verbs ---------------------------------------------------------------------------------------------------------------
+
+    def get(self, ask: Ask, view: int | None = None) -> Data:
+        """Return one object in the URL's version."""
+        entry = read_one(self._store(view), ask.resource, ask.namespace, ask.place.name, ask.call.query)
+        return as_version(entry.object(), ask.resource, ask.version)
+
+    def list(self, ask: Ask, view: int | None = None) -> Answer:
+        """Answer a LIST."""
+        form = form_of(ask.call.headers.get("accept", ""))
+        options = read_options(ask.call.query, ask.resource, ask.version.name, ask.namespace)
+        page = list_page(self._store(view), options)
+        resource = ask.resource
+        if form == "table":
+            objects = [as_version(entry.object(), resource, ask.version) for entry in page.entries]
+            include = ask.call.query.get("includeObject") or "Metadata"
+            made = table(
+                resource,
+                ask.version,
+                objects,
+                include=include,
+                list_version=str(page.version),
+                continue_=page.token,
+                remaining=page.remaining,
+                now=self._registry.moment(),
+            )
+            return Answer(body=_ENCODE(made), warnings=ask.warnings)
+        encode = self.encoder(resource, ask.version, form, "")
+        if form == "metadata":
+            body = list_body(page, "meta.k8s.io/v1", "PartialObjectMetadataList", encode, custom=resource.custom, typed=True)
+        else:
+            kind = resource.list_kind or f"{resource.kind}List"
+            body = list_body(page, ask.api_version, kind, encode, custom=resource.custom)
+        return Answer(body=body, warnings=ask.warnings)
+
+    def selected(self, ask: Ask) -> Sequence[Entry]:
+        """Return the objects that a request for a collection selects, for their deletion."""
+        options = read_options(ask.call.query, ask.resource, ask.version.name, ask.namespace)
+        return list_page(self._registry.store, options).entries
+
+    def watch(self, ask: Ask, view: int | None = None) -> Answer:
+        """Answer a WATCH."""
+        form = form_of(ask.call.headers.get("accept", ""))
+        options = read_options(ask.call.query, ask.resource, ask.version.name, ask.namespace)
+        include = ask.call.query.get("includeObject") or "Metadata"
+        encode = self.encoder(ask.resource, ask.version, form, include)
+        about = ("meta.k8s.io/v1", "PartialObjectMetadata") if form == "metadata" else (ask.api_version, ask.resource.kind)
+        watch = Watch(
+            self._store(view),
+            options,
+            bookmark=bookmark_of(*about),
+            random=self._registry.random,
+            encode=encode,
+        )
+        stream: AsyncIterator[bytes] = watch
+        return Answer(stream=stream, warnings=ask.warnings)
+
+    # --- forms ---------------------------------------------------------------------------------------------------------------
+
+    def encoder(self, resource: Resource, version: Version, form: Form, include: str) -> Encode:
+        """Return how an entry becomes bytes in a form."""
+        if form == "object" and version is resource.storage:
+            return raw_of
+        key = (resource, version.name, form, include)
+        found = self._encoders.get(key)
+        if found is None:
+            found = self._encoders[key] = self._made(resource, version, form, include)
+        return found
+
+    def _made(self, resource: Resource, version: Version, form: Form, include: str) -> Encode:
+        if form == "table":
+
+            def as_row(entry: Entry) -> bytes:
+                data = as_version(entry.object(), resource, version)
+                return _ENCODE(row(resource, version, data, include=include, first=True, now=self._registry.moment()))
+
+            return as_row
+        if form == "metadata":
+            return lambda entry: _ENCODE(metadata_only(entry.object()))
+        stored = b'{"apiVersion":' + _ENCODE(resource.api_version(resource.storage.name))
+        wanted = b'{"apiVersion":' + _ENCODE(resource.api_version(version.name))
+        return lambda entry: wanted + entry.raw[len(stored) :]

@@ -1,0 +1,152 @@
+"""Requests that are no plain object: reviews, tokens, evictions, bindings, a namespace's finalize.
+
+Promises: what is answered is not stored, unless it says so. Subresources that need a node (log, exec, attach, port-forward, proxy) are answered with
+501 and say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from konverge.testing.apiserver import schemas
+from konverge.testing.apiserver.admission import disruption_target, evict
+from konverge.testing.apiserver.auth import (
+    Authenticator,
+    Rbac,
+    review_access,
+    review_local_access,
+    review_own_access,
+    review_own_rules,
+)
+from konverge.testing.apiserver.controllers.namespaces import finalize
+from konverge.testing.apiserver.registry.ask import Ask
+from konverge.testing.apiserver.registry.core import Data, Registry
+from konverge.testing.apiserver.registry.deleting import Deletion, delete
+from konverge.testing.apiserver.registry.pipeline import identify
+from konverge.testing.apiserver.statuses import StatusError, bad_request, conflict, not_found, not_implemented
+from konverge.testing.apiserver.storage import Changed, StoredObjects
+
+__all__ = ["Specials"]
+
+Handler = Callable[[Ask], Awaitable[tuple[Data, int]]]
+
+_ABSENT: Final = frozenset({"attach", "exec", "log", "portforward", "proxy", "ephemeralcontainers", "resize"})
+_PODS: Final = ("", "pods")
+_BUDGETS: Final = ("policy", "poddisruptionbudgets")
+
+
+class Specials:
+    """Finds who answers a request that is no plain object, None where it is one."""
+
+    def __init__(self, registry: Registry, rbac: Rbac, authenticator: Authenticator) -> None:
+        self._registry = registry
+        self._rbac = rbac
+        self._authenticator = authenticator
+        self._by_place: dict[tuple[str, str, str], Handler] = {
+            ("authorization.k8s.io", "subjectaccessreviews", ""): self._review,
+            ("authorization.k8s.io", "localsubjectaccessreviews", ""): self._review,
+            ("authorization.k8s.io", "selfsubjectaccessreviews", ""): self._review,
+            ("authorization.k8s.io", "selfsubjectrulesreviews", ""): self._review,
+            ("authentication.k8s.io", "tokenreviews", ""): self._review,
+            ("authentication.k8s.io", "selfsubjectreviews", ""): self._review,
+            ("", "serviceaccounts", "token"): self._token,
+            ("", "pods", "eviction"): self._evict,
+            ("", "pods", "binding"): self._bind,
+            ("", "bindings", ""): self._bind,
+            ("", "namespaces", "finalize"): self._finalize,
+        }
+
+    def find(self, ask: Ask) -> Handler | None:
+        """Return the handler of a request."""
+        place = ask.place
+        if ask.resource.custom:
+            return None
+        if place.subresource.partition("/")[0] in _ABSENT and place.verb in ("get", "create", "update", "patch"):
+            raise not_implemented(f"the subresource {place.subresource} of {ask.resource.qualified}")
+        return self._by_place.get((ask.group, ask.plural, place.subresource))
+
+    def _body(self, ask: Ask) -> Data:
+        found = schemas.decode(ask.call.body, ask.media_type or "application/json", strict=False).data
+        identify(ask, found)
+        return found
+
+    async def _review(self, ask: Ask) -> tuple[Data, int]:
+        body, rbac = self._body(ask), self._rbac
+        match ask.plural:
+            case "subjectaccessreviews":
+                return review_access(rbac, body), 201
+            case "localsubjectaccessreviews":
+                return review_local_access(rbac, body, ask.namespace), 201
+            case "selfsubjectaccessreviews":
+                return review_own_access(rbac, ask.user, body), 201
+            case "selfsubjectrulesreviews":
+                return review_own_rules(rbac, ask.user, body), 201
+            case "tokenreviews":
+                return self._authenticator.review_token(body), 201
+            case _:
+                return self._authenticator.review_self(ask.user, body), 201
+
+    async def _token(self, ask: Ask) -> tuple[Data, int]:
+        body = self._body(ask)
+        return self._authenticator.issue_token(ask.namespace, ask.place.name, body), 201
+
+    async def _evict(self, ask: Ask) -> tuple[Data, int]:
+        body, store = self._body(ask), self._registry.store
+        name = (body.get("metadata") or {}).get("name") or ask.place.name
+        if name != ask.place.name:
+            raise bad_request("name in URL does not match name in Eviction object")
+        entry = self._registry.entry(ask)
+        if entry is None:
+            raise not_found("", "pods", ask.place.name)
+        pod, now = entry.object(), self._registry.moment()
+        verdict = evict(pod, StoredObjects(store).list(_BUDGETS, ask.namespace), now)
+        if verdict.refused is not None:
+            raise verdict.refused
+        options = body.get("deleteOptions") or {}
+        dry_run = ask.options.dry_run or bool(options.get("dryRun"))
+        ask.options.dry_run = dry_run
+        if verdict.status is not None and not dry_run:
+            budget = store.get(_BUDGETS, ask.namespace, verdict.budget)
+            if budget is not None:
+                store.update(_BUDGETS, budget, {**budget.object(), "status": verdict.status})
+        if not dry_run:
+            status = dict(pod.get("status") or {})
+            kept = [one for one in status.get("conditions") or () if one["type"] != "DisruptionTarget"]
+            status["conditions"] = [*kept, disruption_target(now)]
+            entry = store.update(_PODS, entry, {**pod, "status": status})
+        preconditions = options.get("preconditions") or {}
+        deletion = Deletion(
+            options.get("propagationPolicy") or "",
+            options.get("gracePeriodSeconds"),
+            preconditions.get("uid") or "",
+            preconditions.get("resourceVersion") or "",
+        )
+        await delete(self._registry, ask, entry, deletion)
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
+
+    async def _bind(self, ask: Ask) -> tuple[Data, int]:
+        body = self._body(ask)
+        name = ask.place.name or (body.get("metadata") or {}).get("name", "")
+        entry = self._registry.store.get(_PODS, ask.namespace, name)
+        if entry is None:
+            raise not_found("", "pods", name)
+        pod = entry.object()
+        if (pod.get("spec") or {}).get("nodeName"):
+            raise conflict("", "pods/binding", name, f"pod {name} is already assigned to node \"{pod['spec']['nodeName']}\"")
+        spec = {**pod["spec"], "nodeName": (body.get("target") or {}).get("name", "")}
+        if not ask.options.dry_run:
+            self._registry.store.update(_PODS, entry, {**pod, "spec": spec})
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
+
+    async def _finalize(self, ask: Ask) -> tuple[Data, int]:
+        body = msgspec.json.decode(ask.call.body)
+        entry = self._registry.store.get(ask.resource.id, "", ask.place.name)
+        if entry is None:
+            raise not_found("", "namespaces", ask.place.name)
+        try:
+            return finalize(self._registry, entry, (body.get("spec") or {}).get("finalizers") or []), 200
+        except Changed:
+            raise StatusError(409, "Conflict", "the namespace was changed in between") from None

@@ -1,0 +1,150 @@
+"""Changing objects: what PUT and every kind of PATCH share.
+
+Promises: a change is computed from the newest object and stored only onto that; where somebody else wrote in between it is computed again,
+as etcd3's GuaranteedUpdate does, so that only a resourceVersion that the client gave leads to a conflict. A change that changes nothing is
+not stored, and the version stays. An object under deletion whose last finalizer goes is removed. Source: apiserver
+`pkg/registry/generic/registry/store.go` (Update), `pkg/registry/rest/update.go`, `pkg/storage/etcd3/store.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from konverge.testing.apiserver import schemas
+from konverge.testing.apiserver.apply import apply_unchanged
+from konverge.testing.apiserver.registry.ask import Ask
+from konverge.testing.apiserver.registry.core import Data, Registry
+from konverge.testing.apiserver.registry.pipeline import as_version, validated
+from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
+from konverge.testing.apiserver.statuses import FieldError, bad_request, conflict, invalid
+from konverge.testing.apiserver.storage import Changed, Entry
+
+__all__ = ["MODIFIED", "Make", "change", "restore"]
+
+MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
+
+Make = Callable[[Data], Data]
+"""Computes the changed object from the stored one (a copy, in the URL's version); raises StatusError. Owners are noted in it."""
+
+_KEPT: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+
+
+async def change(registry: Registry, ask: Ask, entry: Entry, make: Make) -> Data:
+    """Change a stored object; returns it as it now is."""
+    while True:
+        old = as_version(entry.object(), ask.resource, ask.version)
+        new = make(as_version(entry.object(), ask.resource, ask.version))
+        _checked(ask, new, entry)
+        restore(ask, new, old)
+        new = await mutated(registry, ask, "UPDATE", new, old)
+        _count_generation(ask, new, old)
+        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        validated(ask, new, old)
+        charges = await reviewed(registry, ask, "UPDATE", new, old)
+        if new == old or apply_unchanged(old, new):
+            return old
+        if ask.options.dry_run:
+            return new
+        try:
+            stored = _store(registry, ask, entry, new)
+        except Changed:
+            newest = registry.entry(ask)
+            if newest is None:
+                raise conflict(ask.group, ask.plural, ask.place.name, MODIFIED) from None
+            entry = newest
+            continue
+        charges()
+        return stored
+
+
+def _checked(ask: Ask, new: Data, entry: Entry) -> None:
+    """Check name, namespace, uid and version of what the client wants against what there is."""
+    metadata = new["metadata"]
+    if not metadata.get("name"):
+        metadata["name"] = ask.place.name
+    if metadata["name"] != ask.place.name:
+        raise bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL ({ask.place.name})")
+    given = metadata.get("resourceVersion")
+    if given in (None, "", "0"):
+        strategy = ask.resource.strategy
+        if ask.place.verb == "update" and (ask.resource.custom or not strategy.unconditional_update) and not ask.place.subresource == "scale":
+            wrong = FieldError("Invalid", "metadata.resourceVersion", 0, "must be specified for an update")
+            raise invalid(ask.group, ask.resource.kind, ask.place.name, [wrong])
+    elif given != str(entry.version):
+        raise conflict(ask.group, ask.plural, ask.place.name, MODIFIED)
+    if metadata.get("uid") and metadata["uid"] != entry.uid:
+        why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {entry.uid}"
+        raise conflict(ask.group, ask.plural, ask.place.name, why)
+
+
+def restore(ask: Ask, new: Data, old: Data) -> None:
+    """Put back, in place, what a client has no say in."""
+    metadata, before = new["metadata"], old["metadata"]
+    for name in _KEPT:
+        if name not in metadata and name in before:
+            metadata[name] = before[name]
+    if ask.resource.namespaced:
+        metadata.setdefault("namespace", before["namespace"])
+    for name in ("generation", "selfLink"):
+        metadata.pop(name, None)
+        if name in before:
+            metadata[name] = before[name]
+    if ask.resource.custom:
+        _restore_custom(ask, new, old)
+    elif ask.place.subresource == "status":
+        ask.resource.strategy.prepare_status(new, old)
+    else:
+        ask.resource.strategy.prepare_update(new, old)
+        schemas.default(ask.version.schema, new)
+
+
+def _restore_custom(ask: Ask, new: Data, old: Data) -> None:
+    if not ask.version.has_status:
+        return
+    if ask.place.subresource == "status":
+        kept = {key: value for key, value in old.items() if key not in ("status", "metadata")}
+        for key in [key for key in new if key not in ("status", "metadata")]:
+            del new[key]
+        new.update(kept)
+        managed = new["metadata"].get("managedFields")
+        new["metadata"] = {**old["metadata"]}
+        if managed is not None:
+            new["metadata"]["managedFields"] = managed
+        return
+    new.pop("status", None)
+    if "status" in old:
+        new["status"] = old["status"]
+
+
+def _count_generation(ask: Ask, new: Data, old: Data) -> None:
+    """Move metadata.generation where what is wanted changed."""
+    if ask.place.subresource == "status" or not (ask.resource.custom or ask.resource.strategy.generation):
+        return
+    passed = {"metadata", "status"} if ask.version.has_status or not ask.resource.custom else {"metadata"}
+    if ask.resource.custom or not hasattr(ask.resource.strategy, "intent_changed"):
+        moved = any(new.get(key) != old.get(key) for key in {*new, *old} - passed)
+    else:
+        moved = bool(ask.resource.strategy.intent_changed(new, old))
+    if moved:
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def ends(new: Data) -> bool:
+    """Tell whether an object under deletion has nothing left that holds it."""
+    metadata = new["metadata"]
+    return bool(
+        metadata.get("deletionTimestamp")
+        and not metadata.get("finalizers")
+        and not metadata.get("deletionGracePeriodSeconds")
+        and not (new.get("kind") == "Namespace" and new.get("apiVersion") == "v1" and (new.get("spec") or {}).get("finalizers"))
+    )
+
+
+def _store(registry: Registry, ask: Ask, entry: Entry, new: Data) -> Data:
+    stored = {**new, "apiVersion": ask.resource.api_version(ask.resource.storage.name)}
+    if ends(new):
+        registry.store.delete(ask.resource.id, entry, stored)
+        return new
+    updated = registry.store.update(ask.resource.id, entry, stored)
+    return as_version(updated.object(), ask.resource, ask.version)

@@ -1,0 +1,81 @@
+"""A request and its answer inside the server, whichever way they came: the contract between shell, rooms and faults."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, urlsplit
+
+__all__ = ["ADMIN", "ANONYMOUS", "Answer", "Call", "Query", "User"]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks."""
+
+    name: str
+    groups: tuple[str, ...] = ("system:authenticated",)
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+
+
+class Query:
+    """The parameters of a request. A parameter that is given twice counts with its first value, as Go's `Query().Get` does."""
+
+    def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
+        self.pairs = tuple(pairs)
+        self._first: dict[str, str] = {}
+        for name, value in pairs:
+            self._first.setdefault(name, value)
+
+    def get(self, name: str, default: str = "") -> str:
+        """Return a parameter."""
+        return self._first.get(name, default)
+
+    def flag(self, name: str) -> bool:
+        """Return a parameter as a boolean: everything but "", "0" and "false" is true."""
+        return self._first.get(name, "").lower() not in ("", "0", "false")
+
+    def all(self, name: str) -> tuple[str, ...]:
+        """Return every value of a parameter."""
+        return tuple(value for key, value in self.pairs if key == name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._first
+
+
+@dataclass(slots=True)
+class Call:
+    """One request. Header names are lower-case."""
+
+    method: str
+    path: str
+    query: Query
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = field(default=b"", repr=False)
+    user: User | None = None
+    """Who asks, where the transport knows it already (in process, client certificate); None: the Authorization header says."""
+
+    @classmethod
+    def of(cls, method: str, target: str, body: bytes = b"", **headers: str) -> Call:
+        """Make a call from a request target; header names are written with underscores."""
+        parts = urlsplit(target)
+        named = {name.lower().replace("_", "-"): value for name, value in headers.items()}
+        return cls(method, parts.path, Query(parse_qsl(parts.query, keep_blank_values=True)), named, body)
+
+
+@dataclass(slots=True)
+class Answer:
+    """What is answered: a body, or a stream of chunks (each chunk is a whole watch line)."""
+
+    status: int = 200
+    body: bytes = field(default=b"", repr=False)
+    content_type: str = "application/json"
+    headers: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    """Each becomes a `Warning: 299 - "text"` header."""
+    stream: AsyncIterator[bytes] | None = None

@@ -1,0 +1,33 @@
+"""Everything that the API server does with structural schemas: decoding, pruning, defaulting, validation, and CustomResourceDefinitions.
+
+Promises: pure, and exact as kube-apiserver 1.36 where not said otherwise. An object passes `decode`, `prune`, `default`, then
+`validate_metadata` and `validate`, in this order. What is derived from a schema is kept on its `Node`.
+"""
+
+from __future__ import annotations
+
+from konverge.testing.apiserver.schemas.crd_resources import crd_default, crd_names_accepted, crd_resource
+from konverge.testing.apiserver.schemas.crd_validation import crd_warnings, validate_crd
+from konverge.testing.apiserver.schemas.decoding import Decoded, decode, strict_words
+from konverge.testing.apiserver.schemas.defaulting import default
+from konverge.testing.apiserver.schemas.metadata import validate_metadata, validate_metadata_update
+from konverge.testing.apiserver.schemas.pruning import prune
+from konverge.testing.apiserver.schemas.validating import finalizer_warnings, validate, validate_scale
+
+__all__ = [
+    "Decoded",
+    "crd_default",
+    "crd_names_accepted",
+    "crd_resource",
+    "crd_warnings",
+    "decode",
+    "default",
+    "finalizer_warnings",
+    "prune",
+    "strict_words",
+    "validate",
+    "validate_crd",
+    "validate_metadata",
+    "validate_metadata_update",
+    "validate_scale",
+]

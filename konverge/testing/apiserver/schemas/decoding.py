@@ -1,0 +1,117 @@
+"""Bodies of requests become plain data: JSON fast, YAML as go-yaml reads it, and the server's words for what is neither.
+
+Promises: pure. The kind and version of an object are not compared with anything here; only their absence and a wrong type are refused.
+Source: k8s.io/apimachinery `pkg/runtime/serializer/json`, k8s.io/apiserver `pkg/endpoints/handlers/rest.go` (transformDecodeError).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from konverge.testing.apiserver.schemas.jsontext import duplicates, syntax_error
+from konverge.testing.apiserver.schemas.yamltext import YAMLError, load
+from konverge.testing.apiserver.statuses import StatusError, bad_request
+
+__all__ = ["Decoded", "decode", "strict_words"]
+
+_TYPE_META: Final = (
+    r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+)
+_JSON: Final = {str: "string", bool: "bool", int: "number", float: "number", list: "array"}
+
+_decode_json = msgspec.json.Decoder().decode
+
+
+def strict_words(problems: Sequence[str]) -> str:
+    """Return the words of a refusal by `fieldValidation=Strict`; the same problems are warnings where it is Warn."""
+    lines = [problem for problem in problems if problem.startswith("line ")]
+    found = ["yaml: unmarshal errors:" + "".join(f"\n  {line}" for line in lines)] if lines else []
+    found += [problem for problem in problems if not problem.startswith("line ")]
+    return f"strict decoding error: {', '.join(found)}"
+
+
+@dataclass(slots=True)
+class Decoded:
+    """A body as data, and which of its fields were given twice (`duplicate field "spec.x"`, or go-yaml's lines; empty unless asked for)."""
+
+    data: dict[str, Any]
+    duplicates: list[str] = field(default_factory=list)
+
+
+def decode(
+    body: bytes, content_type: str = "application/json", *, strict: bool = False, kind: str = "", custom: bool = False
+) -> Decoded:
+    """Decode a body; `strict` looks for fields given twice. `kind` is what the URL is about, for the words of a refusal.
+
+    `custom`: the body is a custom resource and has to name its kind (built-in kinds take the URL's). Raises StatusError 400.
+    """
+    try:
+        data, twice = _read(body, content_type, strict)
+        _check(data, custom, body)
+    except _Unread as unread:
+        raise _unrecognized(body, kind, str(unread)) from None
+    return Decoded(data, twice)
+
+
+class _Unread(Exception):
+    """The body is not an object; the message is the decoder's."""
+
+
+def _read(body: bytes, content_type: str, strict: bool) -> tuple[Any, list[str]]:
+    if "yaml" in content_type:
+        return _read_yaml(body, strict)
+    try:
+        return _decode_json(body), duplicates(body) if strict else []
+    except msgspec.DecodeError as error:
+        words = syntax_error(body.decode("utf-8", "replace")) or str(error)
+        raise _Unread(f"couldn't get version/kind; json parse error: {words}") from None
+
+
+def _read_yaml(body: bytes, strict: bool) -> tuple[Any, list[str]]:
+    if body[:1] == b"{":  # JSON is YAML, and most clients send it
+        try:
+            data = _decode_json(body)
+        except msgspec.DecodeError:
+            pass
+        else:
+            if not strict or not duplicates(body):
+                return data, []
+    try:
+        return load(body)
+    except YAMLError as error:
+        raise _Unread(str(error)) from None
+
+
+def _check(data: Any, custom: bool, body: bytes) -> None:
+    if data.__class__ is not dict:
+        if data is None:
+            raise _Unread(f"Object 'Kind' is missing in '{body.decode('utf-8', 'replace')}'")
+        words = f"json: cannot unmarshal {_JSON[data.__class__]} into Go value of type {_TYPE_META}"
+        raise _Unread(f"couldn't get version/kind; json parse error: {words}")
+    for name in ("apiVersion", "kind"):
+        value = data.get(name)
+        if value is not None and value.__class__ is not str:
+            what = "object" if isinstance(value, dict) else _JSON[value.__class__]
+            words = f"json: cannot unmarshal {what} into Go struct field .{name} of type string"
+            raise _Unread(f"couldn't get version/kind; json parse error: {words}")
+    api_version = data.get("apiVersion") or ""
+    if api_version.count("/") > 1:
+        raise _Unread(f"unexpected GroupVersion string: {api_version}")
+    if custom and not data.get("kind"):
+        raise _Unread(f"Object 'Kind' is missing in '{body.decode('utf-8', 'replace')}'")
+
+
+def _unrecognized(body: bytes, kind: str, words: str) -> StatusError:
+    return bad_request(f"the object provided is unrecognized (must be of type {kind}): {words} ({_summary(body)})")
+
+
+def _summary(body: bytes) -> str:
+    if not body:
+        return "<empty>"
+    short = body[:30]
+    shown = short.decode("utf-8", "replace") if body[:1] == b"{" else short.hex()
+    return f"{shown} ..." if len(body) > len(short) else shown

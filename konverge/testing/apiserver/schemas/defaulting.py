@@ -1,0 +1,70 @@
+"""Structural defaulting: absent fields get their defaults, and nulls that a schema does not allow go, or become the default.
+
+Promises: works in place; every default is a fresh copy. Source: apiextensions `pkg/apiserver/schema/defaulting/{algorithm,prunenulls}.go`.
+Null items of a list stay unless the items have a default, as on the server.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from konverge.testing.apiserver.nodes import MISSING, Node
+from konverge.testing.apiserver.schemas.copying import copied
+from konverge.testing.apiserver.schemas.traits import map_values
+
+__all__ = ["default"]
+
+_SLOT: Final = "_schemas_defaulting"
+
+_Plan = tuple[list[tuple[str, Any, bool]], dict[str, Node], Node | None]
+"""Defaults (name, value, whether null may stand), named fields, map values."""
+
+
+def default(node: Node, data: Any) -> None:
+    """Fill in defaults below a place, in place."""
+    if data.__class__ is dict:
+        _fill(node, data)
+    elif data.__class__ is list and (items := node.items) is not None:
+        for index, item in enumerate(data):
+            if item is None:
+                if not items.nullable and _default_of(items) is not None:
+                    data[index] = copied(items.default)
+                    default(items, data[index])
+            elif item.__class__ is dict or item.__class__ is list:
+                default(items, item)
+
+
+def _fill(node: Node, data: dict[str, Any]) -> None:
+    defaults, fields, values = node.__dict__.get(_SLOT) or _plan(node)
+    for name, value, nullable in defaults:
+        if name not in data or (data[name] is None and not nullable):
+            data[name] = copied(value)
+    gone: list[str] = []
+    for key, item in data.items():
+        child = fields.get(key, values)
+        if child is None:
+            continue
+        if item is None:
+            if not child.nullable:
+                if _default_of(child) is None:
+                    gone.append(key)
+                else:
+                    data[key] = copied(child.default)
+                    default(child, data[key])
+        elif item.__class__ is dict or item.__class__ is list:
+            default(child, item)
+    for key in gone:
+        del data[key]
+
+
+def _plan(node: Node) -> _Plan:
+    fields = node.properties
+    found = [(name, child.default, child.nullable) for name, child in fields.items() if _default_of(child) is not None]
+    plan = (found, fields, map_values(node))
+    node.__dict__[_SLOT] = plan
+    return plan
+
+
+def _default_of(node: Node) -> Any:
+    """Return a default, None where there is none: null is no default on the server."""
+    return None if node.default is MISSING else node.default

@@ -1,0 +1,209 @@
+"""What Go's JSON scanner says of a text that is not JSON, and which fields a text gives twice.
+
+Promises: pure; run only when a faster decoder has refused, or when duplicates are asked for. Source: Go `encoding/json/scanner.go`,
+sigs.k8s.io/json (strict errors: in the order of the text, each once, at most 100).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+__all__ = ["duplicates", "syntax_error"]
+
+_LIMIT: Final = 100
+_END: Final = "unexpected end of JSON input"
+_SPACE: Final = re.compile(r"[ \t\r\n]*")
+_WITHIN: Final = ("in literal", "in string escape", "in \\u", "in numeric", "after decimal", "in exponent")
+_LITERALS: Final = {"t": "true", "f": "false", "n": "null"}
+
+
+class _Bad(Exception):
+    """The text stops being JSON here."""
+
+
+def syntax_error(text: str) -> str:
+    """Return the scanner's message, "" for valid JSON.
+
+    >>> syntax_error('{"a": fals}')
+    "invalid character '}' in literal false (expecting 'e')"
+    >>> syntax_error('{"a": 1,}')
+    "invalid character '}' looking for beginning of object key string"
+    """
+    try:
+        scanner = _Scanner(text)
+        scanner.value()
+        scanner.space()
+        if scanner.at < len(text):
+            scanner.fail("after top-level value")
+    except _Bad as bad:
+        return str(bad)
+    return ""
+
+
+class _Scanner:
+    """A walk over a text that stops at the first character that Go's scanner would refuse."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+
+    def space(self) -> str:
+        """Skip white space and return what comes."""
+        self.at = _SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]  # it matches everywhere
+        return self.text[self.at : self.at + 1]
+
+    def fail(self, context: str) -> None:
+        """Refuse the character at hand."""
+        char = self.text[self.at : self.at + 1]
+        if not char and not context.startswith(_WITHIN):
+            raise _Bad(_END)
+        char = char or " "  # what Go's scanner is fed at the end
+        shown = {"'": r"'\''", '"': "'\"'", "\n": r"'\n'", "\t": r"'\t'", "\r": r"'\r'", "\\": r"'\\'"}.get(char)
+        if shown is None:
+            shown = f"'{char}'" if char.isprintable() else f"'\\x{ord(char):02x}'"
+        raise _Bad(f"invalid character {shown} {context}")
+
+    def value(self, context: str = "looking for beginning of value") -> None:
+        char = self.space()
+        if char == "{":
+            self.members()
+        elif char == "[":
+            self.elements()
+        elif char == '"':
+            self.string()
+        elif char in _LITERALS and char:
+            self.literal(_LITERALS[char])
+        elif char and (char == "-" or "0" <= char <= "9"):
+            self.number()
+        else:
+            self.fail(context)
+
+    def members(self) -> None:
+        self.at += 1
+        if self.space() == "}":
+            self.at += 1
+            return
+        while True:
+            if self.space() != '"':
+                self.fail("looking for beginning of object key string")
+            self.string()
+            if self.space() != ":":
+                self.fail("after object key")
+            self.at += 1
+            self.value()
+            if not self.more("}", "after object key:value pair"):
+                return
+
+    def elements(self) -> None:
+        self.at += 1
+        if self.space() == "]":
+            self.at += 1
+            return
+        while True:
+            self.value()
+            if not self.more("]", "after array element"):
+                return
+
+    def more(self, end: str, context: str) -> bool:
+        char = self.space()
+        if char not in (",", end) or not char:
+            self.fail(context)
+        self.at += 1
+        return char == ","
+
+    def string(self) -> None:
+        self.at += 1
+        while (char := self.text[self.at : self.at + 1]) != '"':
+            if not char or char < " ":
+                self.fail("in string literal")
+            self.at += 1
+            if char == "\\":
+                self.escape()
+        self.at += 1
+
+    def escape(self) -> None:
+        char = self.text[self.at : self.at + 1]
+        if not char or char not in '"\\/bfnrtu':
+            self.fail("in string escape code")
+        self.at += 1
+        for _ in range(4 if char == "u" else 0):
+            digit = self.text[self.at : self.at + 1]
+            if not digit or digit not in "0123456789abcdefABCDEF":
+                self.fail(r"in \u hexadecimal character escape")
+            self.at += 1
+
+    def literal(self, word: str) -> None:
+        for char in word:
+            if self.text[self.at : self.at + 1] != char:
+                self.fail(f"in literal {word} (expecting '{char}')")
+            self.at += 1
+
+    def number(self) -> None:
+        if self.text[self.at] == "-":
+            self.at += 1
+            self.digit("in numeric literal")
+        if self.text[self.at] == "0":
+            self.at += 1
+        else:
+            self.digits()
+        if self.text[self.at : self.at + 1] == ".":
+            self.at += 1
+            self.digit("after decimal point in numeric literal")
+            self.digits()
+        if self.text[self.at : self.at + 1] in ("e", "E"):
+            self.at += 1
+            if self.text[self.at : self.at + 1] in ("+", "-"):
+                self.at += 1
+            self.digit("in exponent of numeric literal")
+            self.digits()
+
+    def digit(self, context: str) -> None:
+        char = self.text[self.at : self.at + 1]
+        if not char or not "0" <= char <= "9":
+            self.fail(context)
+
+    def digits(self) -> None:
+        while "0" <= self.text[self.at : self.at + 1] <= "9":
+            self.at += 1
+
+
+class _Twice(Exception):
+    """Some object has a key twice."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _Twice
+    return found
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object with everything that was written in it."""
+
+
+def duplicates(body: bytes) -> list[str]:
+    """Return `duplicate field "path"` for every field that valid JSON gives more than once."""
+    try:
+        json.loads(body, object_pairs_hook=_once)
+    except _Twice:
+        found: dict[str, None] = {}
+        _walk(json.loads(body, object_pairs_hook=_Pairs), "", found)
+        return [f'duplicate field "{path}"' for path in found][:_LIMIT]
+    return []
+
+
+def _walk(value: Any, path: str, found: dict[str, None]) -> None:
+    if isinstance(value, _Pairs):
+        seen = set()
+        for key, item in value:
+            here = f"{path}.{key}" if path else key
+            if key in seen:
+                found[here] = None
+            seen.add(key)
+            _walk(item, here, found)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _walk(item, f"{path}[{index}]", found)

@@ -1,0 +1,142 @@
+"""What the server drops on decoding: fields that the schema does not name, and the wrong or unknown in metadata.
+
+Promises: works in place; returns what was dropped as the server words it, metadata first, then sorted. A wrong type in metadata raises
+StatusError 400. Sources: apiextensions `pkg/apiserver/schema/{pruning,objectmeta}/algorithm.go`, `customresource_handler.go`.
+
+A schema with definitions is a built-in kind's: there, an object without named fields is free-form (RawExtension), and nothing is embedded.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from konverge.testing.apiserver.nodes import Node
+from konverge.testing.apiserver.schemas.objectmeta import Malformed, coerce_metadata
+from konverge.testing.apiserver.schemas.traits import has_embedded, map_values
+from konverge.testing.apiserver.statuses import FieldError, StatusError, bad_request
+
+__all__ = ["coerce_embedded", "prune", "prune_value", "refused"]
+
+_META: Final = frozenset({"apiVersion", "kind", "metadata"})
+_SLOT: Final = "_schemas_pruning"
+
+_Plan = tuple[dict[str, Node], Node | None, bool, bool, bool]
+"""Named fields, map values, whether other names are kept, whether an object stands here, whether map values are stripped bare."""
+
+
+def prune(node: Node, data: Any, *, top: bool = True) -> list[str]:
+    """Drop what the schema does not know, in place; return `unknown field "path"` for each.
+
+    `top`: data is a whole object, whose metadata is typed.
+    """
+    if not top:
+        return [f'unknown field "{path}"' for path in sorted(prune_value(node, data, top=False))]
+    unknown: list[str] = []
+    try:
+        if "metadata" in data:
+            metadata = coerce_metadata(data["metadata"], unknown)
+            data["metadata"] = {} if metadata is None else metadata
+        unknown += sorted(prune_value(node, data, top=True))
+        if not node.definitions and has_embedded(node):
+            unknown += sorted(coerce_embedded(node, data))
+    except Malformed as error:
+        raise refused(data, str(error)) from None
+    return [f'unknown field "{path}"' for path in unknown]
+
+
+def refused(data: Any, words: str) -> StatusError:
+    """Return the refusal of an object that cannot be decoded into its kind."""
+    kind, version = data.get("kind") or "", str(data.get("apiVersion") or "").rpartition("/")[2]
+    return bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {words}')
+
+
+def _plan(node: Node) -> _Plan:
+    plan: _Plan | None = node.__dict__.get(_SLOT)
+    if plan is None:
+        fields, values = node.properties, map_values(node)
+        bare = isinstance(node.schema.get("additionalProperties"), bool) and not node.definitions
+        free = bool(node.definitions) and not fields and values is None
+        plan = (fields, values, node.preserves_unknown or free, node.embedded, bare)
+        node.__dict__[_SLOT] = plan
+    return plan
+
+
+def prune_value(node: Node, value: Any, *, top: bool = False, keep: bool = False) -> list[str]:
+    """Drop unknown fields below a place, in place; return their paths. `keep`: what is unknown right here stays."""
+    found: list[str] = []
+    if value.__class__ is dict:
+        fields, values, kept, embedded, bare = _plan(node)
+        kept = kept or keep
+        gone: list[str] = []
+        for key, item in value.items():
+            if key in _META and (embedded or top):
+                continue
+            child = fields.get(key, values)
+            kind = item.__class__
+            if child is not None:
+                if kind is dict or kind is list:
+                    found += _under(key, prune_value(child, item))
+            elif bare:
+                found += _under(key, _strip(item))
+            elif not kept:
+                gone.append(key)
+        for key in gone:
+            del value[key]
+        return found + gone if gone else found
+    if value.__class__ is list:
+        items, kept = node.items, node.preserves_unknown or keep
+        if items is None and kept:
+            return found
+        for index, item in enumerate(value):
+            if item.__class__ is dict or item.__class__ is list:
+                lost = _strip(item) if items is None else prune_value(items, item, keep=kept)
+                found += _under(f"[{index}]", lost)
+    return found
+
+
+def _under(key: str, paths: list[str]) -> list[str]:
+    return [f"{key}{path}" if path[0] == "[" else f"{key}.{path}" for path in paths] if paths else paths
+
+
+def _strip(value: Any) -> list[str]:
+    """Empty objects of which the schema says nothing; scalars stay."""
+    if isinstance(value, dict):
+        found = list(value)
+        value.clear()
+        return found
+    if isinstance(value, list):
+        return [path for index, item in enumerate(value) for path in _under(f"[{index}]", _strip(item))]
+    return []
+
+
+def coerce_embedded(node: Node, value: Any, path: str = "") -> list[str]:
+    """Bring apiVersion, kind and metadata of embedded objects into the typed form; return unknown metadata fields. Raises Malformed."""
+    found: list[str] = []
+    if isinstance(value, dict):
+        if node.embedded:
+            found += _coerce(value, path)
+        fields, values = node.properties, map_values(node)
+        for key, item in value.items():
+            child, here = fields.get(key), f"{path}.{key}" if path else key
+            if child is None:
+                child, here = values, f"{path}[{key}]"
+            if child is not None and has_embedded(child):
+                found += coerce_embedded(child, item, here)
+    elif isinstance(value, list) and node.items is not None and has_embedded(node.items):
+        for index, item in enumerate(value):
+            found += coerce_embedded(node.items, item, f"{path}[{index}]")
+    return found
+
+
+def _coerce(value: dict[str, Any], path: str) -> list[str]:
+    for name in ("apiVersion", "kind"):
+        if name in value and not isinstance(value[name], str):
+            raise Malformed(str(FieldError("Invalid", f"{path}.{name}", value[name], "must be a string")))
+    unknown: list[str] = []
+    if "metadata" in value:
+        try:
+            metadata = coerce_metadata(value["metadata"], unknown, f"{path}.metadata")
+        except Malformed as error:
+            raise Malformed(str(FieldError("Invalid", f"{path}.metadata", value["metadata"], str(error)))) from None
+        value["metadata"] = {} if metadata is None else metadata
+    return unknown

@@ -1,0 +1,281 @@
+"""An API server in the test's own process: `ApiServer`.
+
+    async with ApiServer() as server:
+        async with Client(server.config(), name="me") as client: ...     # in process: no socket, no thread, virtual time if the loop has it
+        async with server.http() as shell: ...                           # the same server over HTTP: for kubectl and other clients
+
+Promises: one implementation for both ways in. Objects, versions, watches, validation, apply, deletion, garbage, namespaces and CRDs behave as those of
+kube-apiserver 1.36 with its controllers; `make conformance` compares the two. What is deliberately absent is answered with 501 or 405, never
+silently wrong. Time is the loop's, chance comes from `random` alone: the same seed gives the same answers, uids included.
+
+Does not promise: to be safe from its users. Whoever speaks to it in process is who they say they are.
+
+The rooms: `storage` and `reading` (objects, versions, LIST, WATCH), `schemas` and `cel` (CRDs), `apply` and `patch` (writes), `strategies` and
+`catalog` (built-in kinds), `auth` and `admission`, `discovery` and `tables`, `registry` (the verbs), `controllers`. Each decides in plain code; this file
+and the two shells (`http`, `transport`) are what acts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any, Final, Self
+
+from konverge.client.config import ClientConfig
+from konverge.testing.apiserver.admission import QUOTAS, Admission, QuotaUpdate
+from konverge.testing.apiserver.auth import (
+    GUARDED,
+    Authenticator,
+    Rbac,
+    attributes_of,
+    bootstrap_objects,
+    require_no_escalation,
+)
+from konverge.testing.apiserver.catalog import builtin
+from konverge.testing.apiserver.controllers.definitions import DefinitionController
+from konverge.testing.apiserver.controllers.garbage import GarbageCollector
+from konverge.testing.apiserver.controllers.namespaces import NamespaceController
+from konverge.testing.apiserver.controllers.quotas import QuotaController
+from konverge.testing.apiserver.discovery import Discovery
+from konverge.testing.apiserver.fault_rules import About, about_call
+from konverge.testing.apiserver.faults import Faults, Orders
+from konverge.testing.apiserver.http import HttpShell
+from konverge.testing.apiserver.registry import Registry
+from konverge.testing.apiserver.registry.answering import shown
+from konverge.testing.apiserver.registry.ask import APPLY_TYPES, Ask, options_of, route
+from konverge.testing.apiserver.registry.creating import create
+from konverge.testing.apiserver.registry.deleting import delete, delete_options
+from konverge.testing.apiserver.registry.patching import patch, update
+from konverge.testing.apiserver.registry.pipeline import decode_body
+from konverge.testing.apiserver.registry.reading import Reader
+from konverge.testing.apiserver.registry.scaling import scale_of, update_scale
+from konverge.testing.apiserver.registry.special import Specials
+from konverge.testing.apiserver.requests import ADMIN, Answer, Call, User
+from konverge.testing.apiserver.shells import refusal
+from konverge.testing.apiserver.statuses import StatusError, method_not_allowed, path_not_found
+from konverge.testing.apiserver.storage import Store, StoredObjects
+from konverge.testing.apiserver.transport import in_process
+
+__all__ = ["ApiServer"]
+
+_BOOTSTRAP_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+_OPTIONS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
+
+OnCall = Callable[[Call, About, Answer], None]
+
+
+class ApiServer:
+    """See the module. `async with` starts its controllers and ends them; nothing remains.
+
+    `tokens` are bearer tokens and who they are; `namespaces` exist from the start; `rbac` False lets everybody do everything, as with one user;
+    `controllers` False leaves garbage, namespaces and CRDs to the caller.
+    """
+
+    def __init__(
+        self,
+        *,
+        random: Random | None = None,
+        tokens: Mapping[str, User] | None = None,
+        namespaces: Collection[str] = _BOOTSTRAP_NAMESPACES,
+        rbac: bool = True,
+        history: int = 100_000,
+    ) -> None:
+        chance = Random() if random is None else random  # noqa: S311  # uids and names of a test server are no secrets
+        self.store = Store(window=history)
+        self.objects = StoredObjects(self.store)
+        self.rbac = Rbac(self.objects)
+        self.authenticator = Authenticator(
+            self.objects,
+            self.rbac,
+            tokens=tokens or {},
+            key=chance.randbytes(32),
+            rng=chance,
+        )
+        self.admission = Admission(self.objects, rng=chance, store_quota=self._store_quota)
+        self.registry = Registry(self.store, random=chance, admission=self.admission)
+        self.registry.guards.append(self._escalation)
+        self.faults = Faults(lambda: self.store.version)
+        self.on_call: list[OnCall] = []
+        """Called after every answer, faults included: how a lab records."""
+        self._reader = Reader(self.registry)
+        self._discovery = Discovery(lambda: self.registry.resources)
+        self._specials = Specials(self.registry, self.rbac, self.authenticator)
+        self._rbac_on = rbac
+        self._namespaces = tuple(namespaces)
+        self._controllers: tuple[Any, ...] = ()
+
+    def _store_quota(self, charge: QuotaUpdate) -> None:
+        entry = self.store.get(QUOTAS, charge.namespace, charge.name)
+        if entry is not None:
+            self.store.update(QUOTAS, entry, {**entry.object(), "status": charge.status})
+
+    # --- life ----------------------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self.registry.add(builtin())
+        self._bootstrap()
+        self._controllers = (
+            DefinitionController(self.registry),
+            NamespaceController(self.registry),
+            GarbageCollector(self.registry),
+            QuotaController(self.registry),
+        )
+        for controller in self._controllers:
+            controller.worker.start()
+            self.store.observers.append(controller.observe)
+        for name in self._namespaces:
+            self._controllers[1].worker.add(name)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.faults.clear()
+        for controller in self._controllers:
+            self.store.observers.remove(controller.observe)
+            await controller.worker.stop()
+        for controller in self._controllers:
+            if controller.worker.failed is not None:
+                raise controller.worker.failed
+
+    def _bootstrap(self) -> None:
+        now = self.registry.now()
+        for name in self._namespaces:
+            metadata = {"name": name, "labels": {"kubernetes.io/metadata.name": name}}
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+            self._put(("", "namespaces"), {**namespace, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}, now)
+        if not self._rbac_on:
+            return
+        for data in bootstrap_objects():
+            plural = f"{data['kind'].lower()}s"
+            if data["metadata"].get("namespace", "default") in self._namespaces:
+                self._put(("rbac.authorization.k8s.io", plural), data, now)
+
+    def _put(self, resource: tuple[str, str], data: dict[str, Any], now: str) -> None:
+        data["metadata"] |= {"uid": self.registry.uid(), "creationTimestamp": now}
+        self.store.create(resource, data)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no controller of the server has anything to do."""
+        return all(controller.worker.idle for controller in self._controllers)
+
+    # --- ways in -------------------------------------------------------------------------------------------------------------
+
+    def config(self, *, user: User = ADMIN, namespace: str = "") -> ClientConfig:
+        """Return a configuration for clients in this process, who are taken to be `user`."""
+        return in_process(self.handle, user=user, namespace=namespace)
+
+    def http(self, *, tls: bool = False, **more: Any) -> HttpShell:
+        """Return a shell that serves this server over HTTP on loopback while it is entered."""
+        return HttpShell(self.handle, tls=tls, **more)
+
+    async def handle(self, call: Call) -> Answer:
+        """Answer one call. Raises only what a fault wants the connection to do (`Dropped`)."""
+        about = about_call(call)
+        try:
+            orders = await self.faults.before(call, about)
+            if orders.jump:
+                self.store.jump(orders.jump)
+            if orders.forget:
+                self.store.forget()
+            answer = await self._answer(call, orders)
+            await self.faults.after(call, about, answer)
+        except StatusError as error:
+            answer = refusal(error)
+        if answer.stream is not None:
+            answer.stream = self.faults.stream(call, about, answer.stream, orders.view)
+        for listener in self.on_call:
+            listener(call, about, answer)
+        return answer
+
+    async def _answer(self, call: Call, orders: Orders) -> Answer:
+        attributes = attributes_of(call)
+        user = self.authenticator.authenticate(call, attributes)
+        if self._rbac_on:
+            self.rbac.require(user, attributes)
+        place = route(attributes)
+        if place.group is None or not place.resource:
+            found = self._discovery.answer(call.path, call.headers.get("accept", ""), call.headers.get("if-none-match", ""))
+            if found is None:
+                raise path_not_found()
+            return found
+        resource, version = self.registry.served(place)
+        ask = Ask(call, place, resource, version, user)
+        if version.deprecated:
+            ask.warnings.append(version.deprecated)
+        if place.verb in _OPTIONS:
+            ask.options = options_of(call, _OPTIONS[place.verb], apply=ask.media_type in APPLY_TYPES and place.verb == "patch")
+        special = self._specials.find(ask)
+        if special is not None:
+            data, status = await special(ask)
+            return shown(ask, data, self.registry.moment(), status)
+        verb = _VERBS.get(place.verb)
+        if verb is None or (place.verb not in resource.verbs and not place.subresource):
+            raise method_not_allowed(resource.group, resource.plural, place.verb)
+        view = orders.view
+        answer: Answer = await verb(self, ask, None if view is None or view.ended.is_set() else view.version)
+        return answer
+
+    # --- verbs ---------------------------------------------------------------------------------------------------------------
+
+    async def _get(self, ask: Ask, view: int | None) -> Answer:
+        data = self._reader.get(ask, view)
+        return shown(ask, scale_of(ask, data) if ask.place.subresource == "scale" else data, self.registry.moment())
+
+    async def _list(self, ask: Ask, view: int | None) -> Answer:
+        return self._reader.list(ask, view)
+
+    async def _watch(self, ask: Ask, view: int | None) -> Answer:
+        return self._reader.watch(ask, view)
+
+    async def _create(self, ask: Ask, _: int | None) -> Answer:
+        if ask.place.name:
+            raise method_not_allowed(ask.group, ask.plural, "create")
+        data = decode_body(ask)
+        return shown(ask, await create(self.registry, ask, data), self.registry.moment(), 201)
+
+    async def _update(self, ask: Ask, _: int | None) -> Answer:
+        if ask.place.subresource == "scale":
+            return shown(ask, await update_scale(self.registry, ask), self.registry.moment())
+        data, created = await update(self.registry, ask)
+        return shown(ask, data, self.registry.moment(), 201 if created else 200)
+
+    async def _patch(self, ask: Ask, _: int | None) -> Answer:
+        if ask.place.subresource == "scale":
+            return shown(ask, await update_scale(self.registry, ask), self.registry.moment())
+        data, created = await patch(self.registry, ask)
+        return shown(ask, data, self.registry.moment(), 201 if created else 200)
+
+    async def _delete(self, ask: Ask, _: int | None) -> Answer:
+        deletion = delete_options(ask)
+        data = await delete(self.registry, ask, self.registry.entry(ask), deletion)
+        return shown(ask, data, self.registry.moment())
+
+    async def _delete_collection(self, ask: Ask, _: int | None) -> Answer:
+        deletion = delete_options(ask)
+        answer = self._reader.list(ask)
+        for entry in self._reader.selected(ask):
+            ask.place = ask.place.named(entry.name)
+            try:
+                await delete(self.registry, ask, self.store.get(ask.resource.id, entry.namespace, entry.name), deletion)
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+        return answer
+
+    def _escalation(self, ask: Ask, new: dict[str, Any] | None, old: dict[str, Any] | None) -> None:
+        if new is not None and self._rbac_on and ask.group == "rbac.authorization.k8s.io" and ask.plural in GUARDED:
+            require_no_escalation(self.rbac, ask.user, ask.plural, ask.namespace, new, old, ask.place.name)
+
+
+_VERBS: Final[Mapping[str, Any]] = {
+    "get": ApiServer._get,
+    "list": ApiServer._list,
+    "watch": ApiServer._watch,
+    "create": ApiServer._create,
+    "update": ApiServer._update,
+    "patch": ApiServer._patch,
+    "delete": ApiServer._delete,
+    "deletecollection": ApiServer._delete_collection,
+}

@@ -1,0 +1,20 @@
+"""Storage: what etcd is to a real server. Pure and synchronous. See `Store`."""
+
+from konverge.testing.apiserver.storage.entries import Encode, Entry, Event, EventType, ResourceId, with_version
+from konverge.testing.apiserver.storage.store import Callback, Changed, Compacted, Exists, Store
+from konverge.testing.apiserver.storage.views import StoredObjects
+
+__all__ = [
+    "Callback",
+    "Changed",
+    "Compacted",
+    "Encode",
+    "Entry",
+    "Event",
+    "EventType",
+    "Exists",
+    "ResourceId",
+    "Store",
+    "StoredObjects",
+    "with_version",
+]

@@ -1,0 +1,112 @@
+"""What is stored: entries (one object each, as JSON bytes) and the events that writing them makes.
+
+Promises: an entry is never changed; `Entry.object()` is fresh each time and the caller's own. In `raw` the keys stand in this order:
+apiVersion, kind, metadata with resourceVersion as its first key, everything else as it was given. So the version of an encoded object can
+be replaced (`with_version`) and its type cut off (`reading.items`) without decoding the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+__all__ = ["Encode", "Entry", "Event", "EventType", "ResourceId", "encoded", "key_of", "with_version"]
+
+ResourceId: TypeAlias = tuple[str, str]
+"""Group and plural: ("apps", "deployments"), ("", "pods")."""
+
+EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
+
+_DECODE: Final = msgspec.json.Decoder().decode
+_ENCODE: Final = msgspec.json.Encoder().encode
+_MARK: Final = b'"resourceVersion":"'
+_NO_LABELS: Final[Mapping[str, str]] = {}
+
+
+class Entry(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """One object at one version. Two entries are the same one only if they are one object in memory."""
+
+    resource: ResourceId
+    namespace: str
+    """"" for a cluster-scoped object."""
+    name: str
+    uid: str
+    version: int
+    raw: bytes
+    """The JSON of the object in its storage version, metadata.resourceVersion included."""
+    labels: Mapping[str, str]
+    deleted: bool = False
+    """Whether this is the last state of an object that is gone; `version` is then the deletion's."""
+
+    @property
+    def key(self) -> str:
+        """Where it sorts among the objects of its resource."""
+        return key_of(self.namespace, self.name)
+
+    def object(self) -> dict[str, Any]:
+        """Decode the object: fresh plain data."""
+        found: dict[str, Any] = _DECODE(self.raw)
+        return found
+
+    def moved(self, version: int, *, deleted: bool = False) -> Entry:
+        """Return the same state with another version written on it."""
+        raw = with_version(self.raw, version)
+        return Entry(self.resource, self.namespace, self.name, self.uid, version, raw, self.labels, deleted)
+
+
+Encode: TypeAlias = Callable[[Entry], bytes]
+"""Makes what a client reads of an entry: the object in another version, its metadata alone, a table's row."""
+
+
+class Event(msgspec.Struct, eq=False, gc=False):
+    """One committed write."""
+
+    type: EventType
+    entry: Entry
+    previous: Entry | None
+    """What the write replaced; None for ADDED."""
+    lines: dict[Any, bytes] | None = None
+    """Scratch of the readers: lines that were encoded while the event is handed out. Emptied by the store afterwards."""
+
+    @property
+    def version(self) -> int:
+        """The version of the write."""
+        return self.entry.version
+
+    @property
+    def weight(self) -> int:
+        """Bytes that only history keeps alive."""
+        weight = len(self.previous.raw) if self.previous is not None else 0
+        return weight + len(self.entry.raw) if self.entry.deleted else weight
+
+
+def key_of(namespace: str, name: str) -> str:
+    """Return the key that objects of one resource sort by, as below their prefix in etcd (`a-b/x` comes before `a/x`)."""
+    return f"{namespace}/{name}" if namespace else name
+
+
+def encoded(resource: ResourceId, obj: dict[str, Any], version: int) -> Entry:
+    """Make the entry of an object; its metadata.resourceVersion is set in place."""
+    metadata = obj["metadata"]
+    metadata["resourceVersion"] = str(version)
+    ordered: dict[str, Any] = {"apiVersion": obj["apiVersion"], "kind": obj["kind"]}
+    ordered["metadata"] = {"resourceVersion": metadata["resourceVersion"]} | metadata
+    labels = metadata.get("labels")
+    return Entry(
+        resource,
+        metadata.get("namespace", ""),
+        metadata["name"],
+        metadata.get("uid", ""),
+        version,
+        _ENCODE(ordered | obj | {"metadata": ordered["metadata"]}),
+        dict(labels) if labels else _NO_LABELS,
+    )
+
+
+def with_version(raw: bytes, version: int) -> bytes:
+    """Return the bytes of an entry with another metadata.resourceVersion."""
+    start = raw.index(_MARK) + len(_MARK)
+    end = raw.index(b'"', start)
+    return b"%b%d%b" % (raw[:start], version, raw[end:])

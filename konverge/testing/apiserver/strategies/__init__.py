@@ -1,0 +1,81 @@
+"""What each built-in kind does beyond its schema: defaults, checks, what a client has no say in, what fields select by.
+
+Promises: `STRATEGIES` has a `Strategy` for every built-in kind with rules of its own, by (group, plural); kinds that are absent have none.
+Everything is pure and synchronous, and works on plain data in the version that is stored. `normalise` and `decode_errors` stand for Go's
+decoding and encoding of built-in kinds, which OpenAPI does not describe.
+
+Order of a create: `decode_errors`, `normalise`, `Strategy.default`, admission, `prepare_create`, `validate`, and for services `allocate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from konverge.testing.apiserver.resources import Strategy
+from konverge.testing.apiserver.strategies import (
+    autoscaling,
+    claims,
+    config,
+    crds,
+    events,
+    jobs,
+    networking,
+    nodes,
+    pods,
+    policies,
+    rights,
+    services,
+    webhooks,
+    workloads,
+)
+from konverge.testing.apiserver.strategies.decode import decode_errors
+from konverge.testing.apiserver.strategies.normalise import normalise
+
+__all__ = ["STRATEGIES", "decode_errors", "normalise"]
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+_NETWORKING: Final = "networking.k8s.io"
+_ADMISSION: Final = "admissionregistration.k8s.io"
+
+STRATEGIES: Final[Mapping[tuple[str, str], Strategy]] = {
+    ("", "configmaps"): config.ConfigMap(),
+    ("", "endpoints"): services.Endpoints(),
+    ("", "events"): events.CoreEvent(),
+    ("", "limitranges"): policies.LimitRange(),
+    ("", "namespaces"): config.Namespace(),
+    ("", "nodes"): nodes.Node(),
+    ("", "persistentvolumeclaims"): claims.PersistentVolumeClaim(),
+    ("", "persistentvolumes"): claims.PersistentVolume(),
+    ("", "pods"): pods.Pod(),
+    ("", "podtemplates"): pods.PodTemplate(),
+    ("", "replicationcontrollers"): workloads.ReplicationController(),
+    ("", "resourcequotas"): policies.ResourceQuota(),
+    ("", "secrets"): config.Secret(),
+    ("", "serviceaccounts"): config.ServiceAccount(),
+    ("", "services"): services.Service(),
+    (_ADMISSION, "mutatingwebhookconfigurations"): webhooks.MutatingWebhooks(),
+    (_ADMISSION, "validatingwebhookconfigurations"): webhooks.ValidatingWebhooks(),
+    ("apiextensions.k8s.io", "customresourcedefinitions"): crds.CustomResourceDefinition(),
+    ("apps", "controllerrevisions"): workloads.ControllerRevision(),
+    ("apps", "daemonsets"): workloads.DaemonSet(),
+    ("apps", "deployments"): workloads.Deployment(),
+    ("apps", "replicasets"): workloads.ReplicaSet(),
+    ("apps", "statefulsets"): workloads.StatefulSet(),
+    ("autoscaling", "horizontalpodautoscalers"): autoscaling.HorizontalPodAutoscaler(),
+    ("batch", "cronjobs"): jobs.CronJob(),
+    ("batch", "jobs"): jobs.Job(),
+    ("coordination.k8s.io", "leases"): events.Lease(),
+    ("discovery.k8s.io", "endpointslices"): services.EndpointSlice(),
+    ("events.k8s.io", "events"): events.Event(),
+    (_NETWORKING, "ingressclasses"): networking.IngressClass(),
+    (_NETWORKING, "ingresses"): networking.Ingress(),
+    (_NETWORKING, "networkpolicies"): networking.NetworkPolicy(),
+    ("policy", "poddisruptionbudgets"): policies.PodDisruptionBudget(),
+    (_RBAC, "clusterrolebindings"): rights.ClusterRoleBinding(),
+    (_RBAC, "clusterroles"): rights.ClusterRole(),
+    (_RBAC, "rolebindings"): rights.RoleBinding(),
+    (_RBAC, "roles"): rights.Role(),
+    ("scheduling.k8s.io", "priorityclasses"): policies.PriorityClass(),
+    ("storage.k8s.io", "storageclasses"): claims.StorageClass(),
+}

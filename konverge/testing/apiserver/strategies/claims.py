@@ -1,0 +1,239 @@
+"""PersistentVolumeClaim, PersistentVolume and StorageClass.
+
+Left out: what single volume drivers ask for, data sources. Source: `pkg/apis/core/validation/validation.go`,
+`pkg/apis/storage/{v1/defaults,validation/validation}.go`, `pkg/registry/core/persistentvolume*/strategy.go`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from konverge.clock import wall_clock
+from konverge.testing.apiserver.admission.quantity import Quantity
+from konverge.testing.apiserver.schemas import names
+from konverge.testing.apiserver.strategies.amounts import amount_errors
+from konverge.testing.apiserver.strategies.kit import (
+    Data,
+    Errors,
+    Kind,
+    forbidden,
+    immutable,
+    invalid,
+    not_supported,
+    required,
+    selector_errors,
+    text_errors,
+)
+from konverge.testing.apiserver.strategies.pods import difference
+
+__all__ = ["PersistentVolume", "PersistentVolumeClaim", "StorageClass", "claim_spec_errors"]
+
+_ACCESS: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_MODES: Final = ("Block", "Filesystem")
+_SOURCES: Final = frozenset(
+    [
+        "awsElasticBlockStore",
+        "azureDisk",
+        "azureFile",
+        "cephfs",
+        "cinder",
+        "csi",
+        "fc",
+        "flexVolume",
+        "flocker",
+        "gcePersistentDisk",
+        "glusterfs",
+        "hostPath",
+        "iscsi",
+        "local",
+        "nfs",
+        "photonPersistentDisk",
+        "portworxVolume",
+        "quobyte",
+        "rbd",
+        "scaleIO",
+        "storageos",
+        "vsphereVolume",
+    ]
+)
+_CLAIM_TEXT: Final = (
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+)
+
+
+def claim_spec_errors(spec: Data, path: str) -> Errors:
+    """Check the spec of a claim."""
+    modes = spec.get("accessModes") or []
+    errors = [] if modes else [required(f"{path}.accessModes", "at least 1 access mode is required")]
+    errors += selector_errors(spec.get("selector"), f"{path}.selector") + _access(modes, f"{path}.accessModes")
+    size, where = ((spec.get("resources") or {}).get("requests") or {}).get("storage"), f"{path}.resources[storage]"
+    if size is None:
+        errors.append(required(where))
+    elif Quantity.parse(size).billionths <= 0:
+        errors.append(invalid(where, size, "must be greater than zero"))
+    else:
+        errors += amount_errors("storage", size, where)
+    for name in ("storageClassName", "volumeAttributesClassName"):
+        if spec.get(name):
+            errors += text_errors(f"{path}.{name}", spec[name], names.dns1123_subdomain)
+    if spec.get("volumeMode") not in (None, *_MODES):
+        errors.append(not_supported(f"{path}.volumeMode", spec["volumeMode"], _MODES))
+    return errors
+
+
+def _access(modes: list[str], path: str) -> Errors:
+    errors: Errors = [not_supported(path, mode, _ACCESS) for mode in modes if mode not in _ACCESS]
+    if "ReadWriteOncePod" in modes and set(modes) & set(_ACCESS[:3]):
+        errors.append(forbidden(path, "may not use ReadWriteOncePod with other access modes"))
+    return errors
+
+
+class PersistentVolumeClaim(Kind):
+    """A claim to a volume."""
+
+    has_status = True
+
+    def _default(self, new: Data) -> None:
+        new.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+        new["status"] = {"phase": "Pending", **(new.get("status") or {})}
+
+    def _create(self, new: Data) -> None:
+        new["status"] = {"phase": "Pending"}
+
+    def _errors(self, new: Data, old: Data | None) -> Errors:
+        spec = new.get("spec") or {}
+        errors = claim_spec_errors(spec, "spec")
+        return errors if old is None else errors + _claim_change(spec, old.get("spec") or {}, old.get("status") or {})
+
+    def _labels(self, object_: Data) -> dict[str, str]:
+        return {"name": object_["metadata"].get("name", "")}
+
+
+def _claim_change(new: Data, old: Data, status: Data) -> Errors:
+    errors: Errors = []
+    now, then = _size(new.get("resources")), _size(old.get("resources"))
+    compared = dict(new)
+    before = dict(old)
+    if not old.get("volumeName"):
+        before["volumeName"] = new.get("volumeName", "")
+        compared.setdefault("volumeName", "")
+    if status.get("phase") == "Bound":
+        compared["resources"] = {
+            **(new.get("resources") or {}),
+            "requests": (old.get("resources") or {}).get("requests"),
+        }
+        compared.pop("volumeAttributesClassName", None)
+        before.pop("volumeAttributesClassName", None)
+    if compared != before:
+        errors.append(forbidden("spec", f"{_CLAIM_TEXT}\n{difference(old, new)}"))
+    if now < then and not Quantity.parse((status.get("capacity") or {}).get("storage", "0")) < now:
+        errors.append(forbidden("spec.resources.requests.storage", "field can not be less than status.capacity"))
+    return errors + immutable("volumeMode", new.get("volumeMode"), old.get("volumeMode"))
+
+
+def _size(resources: Data | None) -> Quantity:
+    return Quantity.parse(((resources or {}).get("requests") or {}).get("storage", "0"))
+
+
+class PersistentVolume(Kind):
+    """A volume of the cluster."""
+
+    has_status = True
+
+    def _default(self, new: Data) -> None:
+        spec = new.setdefault("spec", {})
+        new["status"] = {"phase": "Pending", **(new.get("status") or {})}
+        spec["persistentVolumeReclaimPolicy"] = spec.get("persistentVolumeReclaimPolicy") or "Retain"
+        spec.setdefault("volumeMode", "Filesystem")
+        if "hostPath" in spec:
+            spec["hostPath"].setdefault("type", "")
+
+    def _create(self, new: Data) -> None:
+        now = wall_clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+        new["status"] = {"phase": "Pending", "lastPhaseTransitionTime": now}
+
+    def _status(self, new: Data, old: Data) -> None:
+        super()._status(new, old)
+        status, before = new.setdefault("status", {}), old.get("status") or {}
+        moved, time = status.get("phase") != before.get("phase"), "lastPhaseTransitionTime"
+        if moved and status.get(time) in (None, before.get(time)):
+            status[time] = wall_clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+        elif not moved and time not in status and time in before:
+            status[time] = before[time]
+
+    def _errors(self, new: Data, old: Data | None) -> Errors:
+        spec = new.get("spec") or {}
+        modes = spec.get("accessModes") or []
+        errors = [] if modes else [required("spec.accessModes")]
+        errors += _access(modes, "spec.accessModes")
+        capacity = spec.get("capacity") or {}
+        errors += [] if capacity else [required("spec.capacity")]
+        if capacity and set(capacity) != {"storage"}:
+            errors.append(not_supported("spec.capacity", capacity, ("storage",)))
+        for name, value in capacity.items():
+            path = f"spec.capacity[{name}]"
+            positive = Quantity.parse(value).billionths > 0
+            errors += (
+                amount_errors(name, value, path) if positive else [invalid(path, value, "must be greater than zero")]
+            )
+        policy, allowed = spec.get("persistentVolumeReclaimPolicy"), ("Delete", "Recycle", "Retain")
+        if policy not in allowed:
+            errors.append(not_supported("spec.persistentVolumeReclaimPolicy", policy, allowed))
+        errors += _source(spec)
+        if spec.get("storageClassName"):
+            errors += text_errors("spec.storageClassName", spec["storageClassName"], names.dns1123_subdomain)
+        if spec.get("volumeMode") not in _MODES:
+            errors.append(not_supported("spec.volumeMode", spec.get("volumeMode"), _MODES))
+        if old is not None:
+            errors += _volume_change(spec, old.get("spec") or {})
+        return errors
+
+    def _labels(self, object_: Data) -> dict[str, str]:
+        return {"name": object_["metadata"].get("name", "")}
+
+
+def _source(spec: Data) -> Errors:
+    kinds = [name for name in spec if name in _SOURCES]
+    if not kinds:
+        return [required("spec", "must specify a volume type")]
+    return [forbidden(f"spec.{name}", "may not specify more than 1 volume type") for name in kinds[1:]]
+
+
+def _volume_change(new: Data, old: Data) -> Errors:
+    now, then = ({name: value for name, value in each.items() if name in _SOURCES} for each in (new, old))
+    errors: Errors = []
+    if now != then:
+        text = f"spec.persistentvolumesource is immutable after creation\n{difference(then, now)}"
+        errors.append(forbidden("spec.persistentvolumesource", text))
+    errors += immutable("volumeMode", new.get("volumeMode"), old.get("volumeMode"))
+    if old.get("nodeAffinity") is not None:
+        errors += immutable("nodeAffinity", new.get("nodeAffinity"), old.get("nodeAffinity"))
+    return errors
+
+
+class StorageClass(Kind):
+    """How volumes are made."""
+
+    def _default(self, new: Data) -> None:
+        new.setdefault("reclaimPolicy", "Delete")
+        new.setdefault("volumeBindingMode", "Immediate")
+
+    def _errors(self, new: Data, old: Data | None) -> Errors:
+        provisioner = new.get("provisioner", "")
+        errors: Errors = [] if provisioner else [required("provisioner")]
+        if provisioner:
+            errors += text_errors("provisioner", provisioner.lower(), names.label_key)
+        policy, binding = new.get("reclaimPolicy"), new.get("volumeBindingMode")
+        if policy not in ("Delete", "Retain"):
+            errors.append(not_supported("reclaimPolicy", policy, ("Delete", "Retain")))
+        if binding not in ("Immediate", "WaitForFirstConsumer"):
+            errors.append(not_supported("volumeBindingMode", binding, ("Immediate", "WaitForFirstConsumer")))
+        if old is None:
+            return errors
+        if (new.get("parameters") or {}) != (old.get("parameters") or {}):
+            errors.append(forbidden("parameters", "updates to parameters are forbidden."))
+        if provisioner != old.get("provisioner", ""):
+            errors.append(forbidden("provisioner", "updates to provisioner are forbidden."))
+        if policy != old.get("reclaimPolicy"):
+            errors.append(forbidden("reclaimPolicy", "updates to reclaimPolicy are forbidden."))
+        return errors + immutable("volumeBindingMode", binding, old.get("volumeBindingMode"))

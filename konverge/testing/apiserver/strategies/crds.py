@@ -1,0 +1,39 @@
+"""CustomResourceDefinition: its rules live with the schemas; here they are only put in their place.
+
+Source: k8s.io/apiextensions-apiserver `pkg/registry/customresourcedefinition/strategy.go`.
+"""
+
+from __future__ import annotations
+
+from konverge.testing.apiserver.strategies.kit import Data, Errors, Kind, restore
+
+__all__ = ["CustomResourceDefinition"]
+
+
+class CustomResourceDefinition(Kind):
+    """A kind that users add. Its status is what the controller of definitions says."""
+
+    generation = True
+    has_status = True
+
+    def _default(self, new: Data) -> None:
+        from konverge.testing.apiserver.schemas import crd_default
+
+        crd_default(new)
+
+    def _create(self, new: Data) -> None:
+        stored = [each["name"] for each in (new.get("spec") or {}).get("versions") or () if each.get("storage")]
+        names = {"plural": "", "kind": ""}
+        new["status"] = {"conditions": None, "acceptedNames": names, "storedVersions": stored[:1]}
+
+    def _update(self, new: Data, old: Data) -> None:
+        restore(new, old, "status")
+        stored = (new.get("status") or {}).get("storedVersions") or []
+        now = [each["name"] for each in (new.get("spec") or {}).get("versions") or () if each.get("storage")]
+        if now and now[0] not in stored:
+            new["status"] = {**(new.get("status") or {}), "storedVersions": [*stored, now[0]]}
+
+    def _errors(self, new: Data, old: Data | None) -> Errors:
+        from konverge.testing.apiserver.schemas import validate_crd
+
+        return list(validate_crd(new, old))

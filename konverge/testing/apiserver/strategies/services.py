@@ -1,0 +1,462 @@
+"""Service, Endpoints and EndpointSlice.
+
+Addresses and ports are given by `Service.allocate`, which the registry calls after validation, as kube-apiserver does. Source:
+`pkg/apis/core/validation/validation.go`, `pkg/apis/discovery/validation/validation.go`, `pkg/registry/core/service/strategy.go`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import Final
+
+from konverge.testing.apiserver.schemas import names
+from konverge.testing.apiserver.strategies import texts
+from konverge.testing.apiserver.strategies.addresses import cidr_errors, endpoint_ip_errors, family, ip_errors, is_ip
+from konverge.testing.apiserver.strategies.container_checks import port_or_name_errors
+from konverge.testing.apiserver.strategies.kit import (
+    Data,
+    Errors,
+    Kind,
+    duplicate,
+    forbidden,
+    immutable,
+    invalid,
+    label_errors,
+    not_supported,
+    required,
+    restore,
+    text_errors,
+)
+from konverge.testing.apiserver.strategies.service_numbers import (
+    allocate,
+    keep_allocated,
+    needs_address,
+    needs_health_port,
+    needs_ports,
+    pair_addresses,
+)
+
+__all__ = ["EndpointSlice", "Endpoints", "Service"]
+
+_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_DISTRIBUTIONS: Final = ("PreferClose", "PreferSameZone", "PreferSameNode")
+_ONLY_BALANCED: Final = "may only be used when `type` is 'LoadBalancer'"
+_DAY: Final = 86400
+
+
+def _external(spec: Data) -> bool:
+    return spec.get("type") in ("LoadBalancer", "NodePort") or (
+        spec.get("type") == "ClusterIP" and bool(spec.get("externalIPs"))
+    )
+
+
+class Service(Kind):
+    """A name and an address for pods."""
+
+    has_status = True
+    allow_create_on_update = True
+    name_rule = "dns1035"
+
+    def _default(self, new: Data) -> None:
+        spec = new.setdefault("spec", {})
+        spec["sessionAffinity"] = spec.get("sessionAffinity") or "None"
+        if spec["sessionAffinity"] == "None":
+            spec.pop("sessionAffinityConfig", None)
+        elif ((spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}).get("timeoutSeconds") is None:
+            spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": 10800}}
+        spec["type"] = spec.get("type") or "ClusterIP"
+        for port in spec.get("ports") or ():
+            port["protocol"] = port.get("protocol") or "TCP"
+            port["targetPort"] = port.get("targetPort") or port.get("port", 0)
+        if _external(spec) and not spec.get("externalTrafficPolicy"):
+            spec["externalTrafficPolicy"] = "Cluster"
+        if needs_address(spec):
+            spec.setdefault("internalTrafficPolicy", "Cluster")
+        if spec["type"] == "LoadBalancer":
+            spec.setdefault("allocateLoadBalancerNodePorts", True)
+            for each in ((new.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ():
+                if each.get("ip"):
+                    each.setdefault("ipMode", "VIP")
+
+    def _create(self, new: Data) -> None:
+        new["status"] = {"loadBalancer": {}}
+        pair_addresses(new.setdefault("spec", {}), None)
+
+    def _update(self, new: Data, old: Data) -> None:
+        restore(new, old, "status")
+        spec, before = new.setdefault("spec", {}), old.get("spec") or {}
+        keep_allocated(spec, before)
+        pair_addresses(spec, before)
+        _drop_dependent(spec, before)
+        if spec.get("type") != "LoadBalancer":
+            new["status"] = {**(new.get("status") or {}), "loadBalancer": {}}
+
+    def allocate(self, new: Data, old: Data | None, others: Iterable[Data], chance: random.Random) -> Errors:
+        """Give addresses and ports to a valid service, in place; `others` are all services but this one, `old` is None at creation."""
+        before = None if old is None else old.get("spec") or {}
+        return allocate(new["spec"], before, [other.get("spec") or {} for other in others], chance)
+
+    def _errors(self, new: Data, old: Data | None) -> Errors:
+        spec = new.get("spec") or {}
+        errors = [] if old is None else _address_change(spec, old.get("spec") or {})
+        errors += _type_errors(spec)
+        ports = spec.get("ports") or []
+        seen: set[str] = set()
+        for index, port in enumerate(ports):
+            errors += _port_errors(port, f"spec.ports[{index}]", named=len(ports) > 1, seen=seen)
+        errors += label_errors(spec.get("selector"), "spec.selector") + _affinity_errors(spec)
+        errors += _family_errors(spec)
+        for index, ip in enumerate(spec.get("externalIPs") or ()):
+            path = f"spec.externalIPs[{index}]"
+            errors += ip_errors(ip, path) or endpoint_ip_errors(ip, path)
+        if spec.get("type") not in _TYPES:
+            errors.append(not_supported("spec.type", spec.get("type", ""), _TYPES))
+        return errors + _repeated(spec, ports) + _balancer_errors(spec) + _traffic_errors(spec)
+
+    def _status_errors(self, new: Data, old: Data) -> Errors:
+        ingress = ((new.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
+        path = "status.loadBalancer.ingress"
+        if ingress and (new.get("spec") or {}).get("type") != "LoadBalancer":
+            return [forbidden(path, "may only be used when `spec.type` is 'LoadBalancer'")]
+        errors: Errors = []
+        for index, each in enumerate(ingress):
+            here = f"{path}[{index}]"
+            if each.get("ip"):
+                errors += ip_errors(each["ip"], f"{here}.ip")
+            if each.get("hostname"):
+                errors += text_errors(f"{here}.hostname", each["hostname"], names.dns1123_subdomain)
+                if is_ip(each["hostname"]):
+                    errors.append(
+                        invalid(f"{here}.hostname", each["hostname"], "must be a DNS name, not an IP address")
+                    )
+        return errors
+
+    def _warnings(self, new: Data, old: Data | None) -> list[str]:
+        spec = new.get("spec") or {}
+        headless, kind = spec.get("clusterIP") == "None", spec.get("type")
+        found = []
+        if headless and spec.get("externalIPs"):
+            found.append("spec.externalIPs is ignored for headless services")
+        if headless and spec.get("sessionAffinity") != "None":
+            found.append("spec.SessionAffinity is ignored for headless services")
+        if spec.get("externalIPs") and not headless and kind != "ExternalName":
+            found.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
+        if kind == "ExternalName" and spec.get("externalIPs"):
+            found.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
+        if kind != "ExternalName" and spec.get("externalName"):
+            found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
+        if spec.get("trafficDistribution") == "PreferClose":
+            found.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
+        return found
+
+    def _labels(self, object_: Data) -> dict[str, str]:
+        spec = object_.get("spec") or {}
+        return {"spec.clusterIP": spec.get("clusterIP", ""), "spec.type": spec.get("type", "")}
+
+
+def _drop_dependent(spec: Data, old: Data) -> None:
+    """Drop what the new type has no use for, where it was not changed besides."""
+    if needs_address(old) and not needs_address(spec):
+        if spec.get("clusterIPs") == old.get("clusterIPs"):
+            spec.pop("clusterIP", None)
+            spec.pop("clusterIPs", None)
+        _drop_same(spec, old, "ipFamilies", "ipFamilyPolicy")
+    if needs_ports(old) and not needs_ports(spec):
+        before = [port.get("nodePort", 0) for port in old.get("ports") or ()]
+        if before == [port.get("nodePort", 0) for port in spec.get("ports") or ()]:
+            for port in spec.get("ports") or ():
+                port.pop("nodePort", None)
+    if needs_health_port(old) and not needs_health_port(spec):
+        _drop_same(spec, old, "healthCheckNodePort")
+    if old.get("type") == "LoadBalancer" != spec.get("type"):
+        _drop_same(spec, old, "allocateLoadBalancerNodePorts", "loadBalancerClass")
+    if _external(old) and not _external(spec):
+        _drop_same(spec, old, "externalTrafficPolicy")
+
+
+def _drop_same(spec: Data, old: Data, *fields: str) -> None:
+    for name in fields:
+        if spec.get(name) == old.get(name):
+            spec.pop(name, None)
+
+
+def _address_change(spec: Data, old: Data) -> Errors:
+    if "ExternalName" in (spec.get("type"), old.get("type")):
+        return []
+    now, before = spec.get("clusterIPs") or [], old.get("clusterIPs") or []
+    if now[:1] == ["None"] == before[:1]:
+        return []
+    if len(before) > len(now) and not now:
+        return [invalid("spec.clusterIPs[0]", None, "primary clusterIP can not be unset")]
+    changed = [index for index, (one, other) in enumerate(zip(now, before, strict=False)) if one != other]
+    if len(now) != len(before):
+        changed = [index for index in changed if index == 0]
+    return [invalid(f"spec.clusterIPs[{index}]", now, "may not change once set") for index in changed]
+
+
+def _type_errors(spec: Data) -> Errors:
+    errors: Errors = []
+    headless, kind = spec.get("clusterIP") == "None", spec.get("type")
+    if not spec.get("ports") and not headless and kind != "ExternalName":
+        errors.append(required("spec.ports"))
+    if kind in ("LoadBalancer", "NodePort") and headless:
+        errors.append(invalid("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services"))
+    if kind == "ExternalName":
+        for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            if spec.get(name):
+                errors.append(forbidden(f"spec.{name}", "may not be set for ExternalName services"))
+        host = spec.get("externalName", "").removesuffix(".")
+        path = "spec.externalName"
+        errors += text_errors(path, host, names.dns1123_subdomain) if host else [required(path)]
+    return errors
+
+
+def _port_errors(port: Data, path: str, *, named: bool, seen: set[str]) -> Errors:
+    name, protocol = port.get("name", ""), port.get("protocol", "")
+    errors: Errors = []
+    if name:
+        errors += text_errors(f"{path}.name", name, names.dns1123_label)
+        if name in seen:
+            errors.append(duplicate(f"{path}.name", name))
+        seen.add(name)
+    elif named:
+        errors.append(required(f"{path}.name"))
+    errors += [
+        invalid(f"{path}.port", port.get("port", 0), text) for text in texts.between(port.get("port", 0), 1, 65535)
+    ]
+    if protocol not in _PROTOCOLS:
+        errors.append(not_supported(f"{path}.protocol", protocol, _PROTOCOLS))
+    errors += port_or_name_errors(port.get("targetPort", 0), f"{path}.targetPort")
+    if port.get("appProtocol") is not None:
+        errors += text_errors(f"{path}.appProtocol", port["appProtocol"], names.label_key)
+    return errors
+
+
+def _affinity_errors(spec: Data) -> Errors:
+    kind = spec.get("sessionAffinity", "")
+    if kind not in ("ClientIP", "None"):
+        return [not_supported("spec.sessionAffinity", kind, ("ClientIP", "None"))]
+    if kind == "None":
+        return []
+    seconds = spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"]
+    path = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
+    return [] if 0 < seconds <= _DAY else [invalid(path, seconds, f"must be greater than 0 and less than {_DAY}")]
+
+
+def _family_errors(spec: Data) -> Errors:
+    if spec.get("type") == "ExternalName":
+        return []
+    one, many, path = spec.get("clusterIP", ""), spec.get("clusterIPs") or [], "spec.clusterIPs"
+    errors: Errors = []
+    if one and many and many[0] != one:
+        errors.append(invalid(path, many, "first value must match `clusterIP`"))
+    elif not one and many:
+        errors.append(invalid(path, many, "must be empty when `clusterIP` is not specified"))
+    families = spec.get("ipFamilies") or []
+    for index, each in enumerate(families):
+        here = f"spec.ipFamilies[{index}]"
+        errors += [] if each in ("IPv4", "IPv6") else [not_supported(here, each, ("IPv4", "IPv6"))]
+        errors += [duplicate(here, each)] if each in families[:index] else []
+    policies = ("PreferDualStack", "RequireDualStack", "SingleStack")
+    if spec.get("ipFamilyPolicy") not in (None, *policies):
+        errors.append(not_supported("spec.ipFamilyPolicy", spec["ipFamilyPolicy"], policies))
+    if many[:1] == ["None"]:
+        return [*errors, invalid(path, many, "'None' must be the first and only value")] if len(many) > 1 else errors
+    wrong = [error for index, ip in enumerate(many) for error in ip_errors(ip, f"{path}[{index}]")]
+    if len(many) > 2:
+        wrong.append(invalid(path, many, "may only hold up to 2 values"))
+    if wrong:
+        return errors + wrong
+    if len(many) == 2 and family(many[0]) == family(many[1]):
+        errors.append(invalid(path, many, "may specify no more than one IP for each IP family"))
+    for index, (ip, wanted) in enumerate(zip(many, families, strict=False)):
+        if family(ip) != wanted:
+            text = f"expected an {wanted} value as indicated by `ipFamilies[{index}]`"
+            errors.append(invalid(f"{path}[{index}]", ip, text))
+    return errors
+
+
+def _repeated(spec: Data, ports: list[Data]) -> Errors:
+    errors: Errors = []
+    if spec.get("type") == "ClusterIP":
+        text = "may not be used when `type` is 'ClusterIP'"
+        errors += [
+            forbidden(f"spec.ports[{index}].nodePort", text) for index, port in enumerate(ports) if port.get("nodePort")
+        ]
+    for field in ("nodePort", "port"):
+        seen: set[tuple[str, int]] = set()
+        for index, port in enumerate(ports):
+            number, protocol = port.get(field, 0), port.get("protocol", "")
+            path = f"spec.ports[{index}]"
+            if (protocol, number) in seen:
+                shown = {
+                    "Name": "",
+                    "Protocol": protocol,
+                    "AppProtocol": None,
+                    "Port": number,
+                    "TargetPort": 0,
+                    "NodePort": 0,
+                }
+                errors.append(duplicate(f"{path}.nodePort", number) if field == "nodePort" else duplicate(path, shown))
+            if number:
+                seen.add((protocol, number))
+    return errors
+
+
+def _balancer_errors(spec: Data) -> Errors:
+    balanced = spec.get("type") == "LoadBalancer"
+    errors: Errors = []
+    ranges = spec.get("loadBalancerSourceRanges") or []
+    if ranges and not balanced:
+        errors.append(forbidden("spec.LoadBalancerSourceRanges", _ONLY_BALANCED))
+    for index, block in enumerate(ranges):
+        errors += cidr_errors(block.strip(), f"spec.LoadBalancerSourceRanges[{index}]")
+    for name in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
+        if spec.get(name) is not None and not balanced:
+            errors.append(forbidden(f"spec.{name}", _ONLY_BALANCED))
+    if balanced and spec.get("loadBalancerClass") is not None:
+        errors += text_errors("spec.loadBalancerClass", spec["loadBalancerClass"], names.label_key)
+    return errors
+
+
+def _traffic_errors(spec: Data) -> Errors:
+    outer, inner, spread = (
+        spec.get("externalTrafficPolicy", ""),
+        spec.get("internalTrafficPolicy"),
+        spec.get("trafficDistribution"),
+    )
+    errors: Errors = []
+    if not _external(spec):
+        text = "may only be set for externally-accessible services"
+        errors += [invalid("spec.externalTrafficPolicy", outer, text)] if outer else []
+    elif outer not in ("Cluster", "Local"):
+        errors.append(not_supported("spec.externalTrafficPolicy", outer, ("Cluster", "Local")))
+    if not needs_health_port(spec) and spec.get("healthCheckNodePort"):
+        text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        errors.append(invalid("spec.healthCheckNodePort", spec["healthCheckNodePort"], text))
+    if inner is not None and inner not in ("Cluster", "Local"):
+        errors.append(not_supported("spec.internalTrafficPolicy", inner, ("Cluster", "Local")))
+    if spread is not None and spread not in _DISTRIBUTIONS:
+        errors.append(not_supported("spec.trafficDistribution", spread, _DISTRIBUTIONS))
+    return errors
+
+
+class Endpoints(Kind):
+    """Addresses behind a service, in the old form."""
+
+    allow_create_on_update = True
+
+    def _default(self, new: Data) -> None:
+        for subset in new.get("subsets") or ():
+            for port in subset.get("ports") or ():
+                port["protocol"] = port.get("protocol") or "TCP"
+
+    def _errors(self, new: Data, old: Data | None) -> Errors:
+        if old is not None and new.get("subsets") == old.get("subsets"):
+            return []
+        errors: Errors = []
+        for index, subset in enumerate(new.get("subsets") or ()):
+            here, ports = f"subsets[{index}]", subset.get("ports") or []
+            if not subset.get("addresses") and not subset.get("notReadyAddresses"):
+                errors.append(required(here, "must specify `addresses` or `notReadyAddresses`"))
+            for name in ("addresses", "notReadyAddresses"):
+                for number, address in enumerate(subset.get(name) or ()):
+                    errors += _endpoint_errors(address, f"{here}.{name}[{number}]")
+            for number, port in enumerate(ports):
+                errors += _endpoint_port(port, f"{here}.ports[{number}]", named=len(ports) > 1)
+        return errors
+
+
+def _endpoint_errors(address: Data, path: str) -> Errors:
+    ip = address.get("ip", "")
+    errors = ip_errors(ip, f"{path}.ip")
+    if address.get("hostname"):
+        errors += text_errors(f"{path}.hostname", address["hostname"], names.dns1123_label)
+    if address.get("nodeName") is not None:
+        errors += text_errors(f"{path}.nodeName", address["nodeName"], names.dns1123_subdomain)
+    return errors + endpoint_ip_errors(ip, f"{path}.ip")
+
+
+def _endpoint_port(port: Data, path: str, *, named: bool) -> Errors:
+    errors: Errors = []
+    if port.get("name"):
+        errors += text_errors(f"{path}.name", port["name"], names.dns1123_label)
+    elif named:
+        errors.append(required(f"{path}.name"))
+    errors += [
+        invalid(f"{path}.port", port.get("port", 0), text) for text in texts.between(port.get("port", 0), 1, 65535)
+    ]
+    if port.get("protocol") not in _PROTOCOLS:
+        errors.append(not_supported(f"{path}.protocol", port.get("protocol", ""), _PROTOCOLS))
+    return errors
+
+
+class EndpointSlice(Kind):
+    """Some of the addresses behind a service."""
+
+    generation = True
+
+    def _intent_changed(self, new: Data, old: Data) -> bool:
+        labels = (new["metadata"].get("labels") or {}) != (old["metadata"].get("labels") or {})
+        return labels or any(new.get(name) != old.get(name) for name in ("addressType", "endpoints", "ports"))
+
+    def _default(self, new: Data) -> None:
+        for port in new.get("ports") or ():
+            port.setdefault("name", "")
+            port.setdefault("protocol", "TCP")
+
+    def _create(self, new: Data) -> None:
+        for endpoint in new.get("endpoints") or ():
+            endpoint.pop("deprecatedTopology", None)
+
+    def _update(self, new: Data, old: Data) -> None:
+        if new.get("endpoints") != old.get("endpoints"):
+            self._create(new)
+
+    def _errors(self, new: Data, old: Data | None) -> Errors:
+        kind, allowed = new.get("addressType", ""), ("FQDN", "IPv4", "IPv6")
+        errors: Errors = []
+        if kind not in allowed:
+            errors.append(not_supported("addressType", kind, allowed) if kind else required("addressType"))
+        errors += _slice_ports(new.get("ports") or [])
+        if old is None or new.get("endpoints") != old.get("endpoints"):
+            for index, endpoint in enumerate(new.get("endpoints") or ()):
+                errors += _slice_endpoint(endpoint, kind, f"endpoints[{index}]")
+        return errors if old is None else errors + immutable("addressType", kind, old.get("addressType", ""))
+
+
+def _slice_ports(ports: list[Data]) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    for index, port in enumerate(ports):
+        name, here = port.get("name", ""), f"ports[{index}]"
+        errors += text_errors(f"{here}.name", name, names.dns1123_label) if name else []
+        errors += [duplicate(f"{here}.name", name)] if name in seen else []
+        seen.add(name)
+        if port.get("protocol") not in _PROTOCOLS:
+            errors.append(not_supported(f"{here}.protocol", port.get("protocol", ""), _PROTOCOLS))
+        if port.get("appProtocol") is not None:
+            errors += text_errors(f"{here}.appProtocol", port["appProtocol"], names.label_key)
+    return errors
+
+
+def _slice_endpoint(endpoint: Data, kind: str, path: str) -> Errors:
+    addresses = endpoint.get("addresses") or []
+    errors: Errors = [] if addresses else [required(f"{path}.addresses", "must contain at least 1 address")]
+    for index, address in enumerate(addresses):
+        here = f"{path}.addresses[{index}]"
+        if kind not in ("IPv4", "IPv6"):
+            continue
+        wrong = ip_errors(address, here, strict=kind == "IPv6")
+        if not wrong:
+            if family(address) != kind:
+                wrong.append(invalid(f"{path}.addresses", address, f"must be an {kind} address"))
+            wrong += endpoint_ip_errors(address, here)
+        errors += wrong
+    if endpoint.get("nodeName") is not None:
+        errors += text_errors(f"{path}.nodeName", endpoint["nodeName"], names.dns1123_subdomain)
+    if endpoint.get("hostname") is not None:
+        errors += text_errors(f"{path}.hostname", endpoint["hostname"], names.dns1123_label)
+    return errors

@@ -1,0 +1,163 @@
+"""Who carries a plan out while a run goes on: counts the process's writes, strikes where the plan says so, and notes everything.
+
+Promises: a fault strikes at most once. What somebody else does, happens after the write that it waits for and before the process hears of that
+write's answer, so the same plan always meets the same moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from konverge.client.requests import APPLY, Request
+from konverge.client.transport import Answer
+from konverge.testing.apiserver.faults import Faults
+from konverge.testing.apiserver.storage import Event
+from konverge.testing.lab.foreign import Stranger
+from konverge.testing.lab.invariants import violated
+from konverge.testing.lab.plans import Crash, Plan, Timed
+from konverge.testing.lab.process import WRITE, about_of
+from konverge.testing.lab.timeline import Entry, Timeline
+
+__all__ = ["Director", "Stage"]
+
+_QUIET: Final = frozenset({("events.k8s.io", "events"), ("", "events"), ("coordination.k8s.io", "leases")})
+
+
+class Stage(Protocol):
+    """What a director needs of the lab."""
+
+    def crash(self) -> None:
+        """End the process and start it anew."""
+
+
+@dataclass(slots=True)
+class Director:
+    """One run's."""
+
+    plan: Plan
+    faults: Faults
+    stage: Stage
+    stranger: Stranger
+    timeline: Timeline
+    always: list[Callable[[], None]] = field(default_factory=list)
+    """Predicates of the user; each raises AssertionError."""
+    problems: list[str] = field(default_factory=list)
+    created: Counter[str] = field(default_factory=Counter)
+    deleted: Counter[str] = field(default_factory=Counter)
+    commits: int = 0
+    """Of anybody, Events and Leases aside."""
+    last_commit: float = 0.0
+    touched: set[str] = field(default_factory=set)
+    """Objects that somebody else wrote by order of the plan; their counts of creations and deletions are not compared."""
+    _effects: set[int] = field(default_factory=set)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def begin(self) -> None:
+        """Put in force what holds from the start."""
+        for timed in self.plan.rules:
+            if timed.after == 0:
+                self._arm(timed)
+
+    # --- the gate at every write ---------------------------------------------------------------------------------------------
+
+    async def before(self, number: int, request: Request) -> None:
+        """Called before a write of the process is sent."""
+        for crash in self.plan.crashes:
+            if crash.write == number and crash.moment == "before":
+                self._note("write", "process", _what(request), number)
+                self._die(crash, number)
+                return
+
+    async def after(self, number: int, request: Request, answer: Answer) -> None:
+        """Called when a write was answered, before the process hears of it."""
+        outcome = "" if answer.status < 400 else f" -> {answer.status}"
+        self._note("write", "process", f"{_what(request)}{outcome}", number, effect=number in self._effects)
+        for timed in self.plan.rules:
+            if timed.after == number:
+                self._arm(timed)
+        for foreign in self.plan.foreign:
+            if foreign.after == number:
+                self._note("fault", "somebody", f"{foreign.do} {foreign.resource} {foreign.namespace}/{foreign.name}", number)
+                self.touched |= await self.stranger.act(foreign)
+        for crash in self.plan.crashes:
+            if crash.write == number and crash.moment == "after":
+                self._die(crash, number)
+
+    def _die(self, crash: Crash, number: int) -> None:
+        self._note("life", "process", f"dies {crash.moment} its write", number)
+        if crash.behind:
+            rule = {"match": {"verbs": ["read"]}, "fault": {"type": "stale", "behind": crash.behind, "seconds": crash.stale_seconds}}
+            self._arm(Timed(rule=rule, seconds=crash.stale_seconds))
+        self.stage.crash()
+
+    def _arm(self, timed: Timed) -> None:
+        rule = timed.as_rule
+        self._note("fault", "plan", f"{type(rule.fault).__name__} for {', '.join(rule.match.resources or ('everything',))}", timed.after)
+        self.faults.add(rule, lambda hit: self._note("fault", "plan", f"{type(rule.fault).__name__} strikes {hit.about}"))
+        if timed.seconds is not None:
+            self._spawn(self._lift(rule, timed.seconds))
+
+    async def _lift(self, rule: Any, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self.faults.remove(rule)
+        self._note("fault", "plan", f"{type(rule.fault).__name__} ends")
+
+    def _spawn(self, work: Awaitable[None]) -> None:
+        async def run() -> None:
+            await work
+
+        task = asyncio.get_running_loop().create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def end(self) -> None:
+        """Let what has a time run its time, then end every fault: from here on the world is well."""
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+        await self.stranger.put_back()
+        self.faults.clear()
+
+    # --- what is stored ------------------------------------------------------------------------------------------------------
+
+    def observe(self, event: Event) -> None:
+        """Note one commit, and check what must never be otherwise."""
+        entry = event.entry
+        number = WRITE.get()
+        if number:
+            self._effects.add(number)
+        if entry.resource in _QUIET:
+            return
+        self.commits += 1
+        self.last_commit = asyncio.get_running_loop().time()
+        group, plural = entry.resource
+        what = f"{plural}.{group}" if group else plural
+        where = f"{what} {entry.namespace}/{entry.name}" if entry.namespace else f"{what} {entry.name}"
+        if event.type == "ADDED":
+            self.created[where] += 1
+        elif event.type == "DELETED":
+            self.deleted[where] += 1
+        self._note("commit", "process" if number else "", f"{event.type.lower()} {where}", number)
+        problems = violated(event)
+        for check in self.always:
+            try:
+                check()
+            except AssertionError as error:
+                problems.append(f"a predicate does not hold after {event.type.lower()} {where}: {error}")
+        self.problems += problems
+
+    def _note(self, kind: Any, who: str, text: str, number: int = 0, *, effect: bool = False) -> None:
+        self.timeline.add(Entry(asyncio.get_running_loop().time(), kind, who, text, number, effect))
+
+
+def _what(request: Request) -> str:
+    about = about_of(request)
+    if request.content_type == APPLY:
+        about = msgspec.structs.replace(about, apply=True)
+    return str(about)

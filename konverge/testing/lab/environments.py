@@ -1,0 +1,67 @@
+"""Where a lab runs: the in-memory API server, a real control plane, or a cluster. The same test runs on each.
+
+Promises: leaving an environment removes what it made. On a cluster that is the test's own namespace alone; CRDs are installed there only where `install` says so,
+and stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from konverge.client import Client, ClientConfig
+from konverge.errors import UsageError
+from konverge.kinds import kind
+from konverge.testing.apiserver import ApiServer
+from konverge.testing.lab.lab import Lab
+from konverge.testing.loop import VirtualTimeLoop
+
+__all__ = ["USER", "cluster_lab", "control_plane_lab", "memory_lab"]
+
+USER = "lab-user"
+"""The field manager of what the test itself writes."""
+
+_NAMESPACE: Any = kind("v1", "Namespace", namespaced=False, plural="namespaces")
+
+
+@asynccontextmanager
+async def memory_lab(*, seed: int = 0, namespace: str = "lab") -> AsyncIterator[Lab]:
+    """A lab on an API server of its own in this process. Raises UsageError on a loop whose time is real."""
+    if not isinstance(asyncio.get_running_loop(), VirtualTimeLoop):
+        raise UsageError(
+            "the in-memory lab runs on its own event loop, whose time is virtual, and this test runs on another one; let the test ask for "
+            "the fixture `lab` by that name, or run it elsewhere with --lab-on=control-plane"
+        )
+    random = Random(f"konverge {seed}")  # noqa: S311  # the seed is the caller's
+    async with ApiServer(random=random) as server:
+        config = server.config(namespace=namespace)
+        async with Client(config, name=USER) as client:
+            await client.create(_NAMESPACE.new(namespace))
+            async with Lab(client, config, namespace, server=server, random=random) as lab:
+                yield lab
+
+
+@asynccontextmanager
+async def control_plane_lab(kubeconfig: Path, namespace: str) -> AsyncIterator[Lab]:
+    """A lab in a namespace of a control plane that is there."""
+    config = await ClientConfig.from_kubeconfig(kubeconfig)
+    async with Client(config, name=USER) as client, Lab(client, config, namespace) as lab:
+        yield lab
+
+
+@asynccontextmanager
+async def cluster_lab(slug: str, *, random: Random, install: bool, kubeconfig: Path | None = None) -> AsyncIterator[Lab]:
+    """A lab in a new namespace of the cluster that the kubeconfig ($KUBECONFIG, `~/.kube/config`) names."""
+    config = await ClientConfig.load(kubeconfig=kubeconfig)
+    namespace = f"lab-{slug}-{random.getrandbits(24):06x}"
+    async with Client(config, name=USER) as client:
+        await client.create(_NAMESPACE.new(namespace, labels={"konverge.dev/lab": "true"}))
+        try:
+            async with Lab(client, config, namespace, install=install) as lab:
+                yield lab
+        finally:
+            await client.delete(_NAMESPACE, namespace)

@@ -1,0 +1,53 @@
+"""What is wrong with a run, measured against the reference. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from konverge.testing.lab.masks import State
+from konverge.testing.lab.runs import Run
+
+__all__ = ["differences", "verdict"]
+
+_MOST: int = 12
+
+
+def verdict(reference: Run, run: Run) -> list[str]:
+    """Return everything that is wrong with a run, nothing where it is as good as the reference."""
+    problems = list(run.problems)
+    if run.plan.same_end:
+        problems += [f"the end state differs: {one}" for one in differences(reference.state, run.state)]
+    if not run.plan.foreign:
+        problems += _counts("created", reference.created, run.created) + _counts("deleted", reference.deleted, run.deleted)
+    return problems
+
+
+def _counts(word: str, reference: Any, run: Any) -> list[str]:
+    return [
+        f"{where} was {word} {times} times, in the reference run {reference.get(where, 0)}"
+        for where, times in sorted(run.items())
+        if times > reference.get(where, 0)
+    ]
+
+
+def differences(reference: State, state: State) -> list[str]:
+    """Return where two end states differ, with both values; no more than a dozen lines."""
+    found = []
+    for where in sorted({*reference, *state}):
+        if where not in state:
+            found.append(f"{where} is missing")
+        elif where not in reference:
+            found.append(f"{where} is there and should not be")
+        else:
+            found += [f"{where} {line}" for line in _values(reference[where], state[where], "")]
+    return found if len(found) <= _MOST else [*found[:_MOST], f"and {len(found) - _MOST} more"]
+
+
+def _values(one: Any, other: Any, path: str) -> list[str]:
+    if one == other:
+        return []
+    if isinstance(one, dict) and isinstance(other, dict):
+        return [line for key in sorted({*one, *other}) for line in _values(one.get(key), other.get(key), f"{path}.{key}")]
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return [line for place, pair in enumerate(zip(one, other, strict=True)) for line in _values(*pair, f"{path}[{place}]")]
+    return [f"{path or '.'}: {other!r}, in the reference run {one!r}"]

@@ -1,0 +1,91 @@
+"""The end state of a run as it is compared: everything that is stored, under masks for what must differ from run to run.
+
+Promises: pure. Masked are uids (an owner reference shows whom it names, and whether that one is there), versions, times, generation numbers (an
+observedGeneration shows whether it is current), and what the caller names. Owners of fields stay: who owns what is part of a state. Everything else counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+__all__ = ["IGNORED", "State", "masked", "state_of"]
+
+State = dict[str, Any]
+"""Objects by `plural.group namespace/name`, masked."""
+
+IGNORED: Final = frozenset(
+    {
+        ("events.k8s.io", "events"),
+        ("", "events"),
+        ("coordination.k8s.io", "leases"),
+        ("rbac.authorization.k8s.io", "clusterroles"),
+        ("rbac.authorization.k8s.io", "clusterrolebindings"),
+        ("rbac.authorization.k8s.io", "roles"),
+        ("rbac.authorization.k8s.io", "rolebindings"),
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
+    }
+)
+"""Resources that are no part of what a reconciler is to bring about."""
+
+_TIME: Final = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")
+_DROPPED: Final = frozenset({"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"})
+
+
+def state_of(objects: Mapping[tuple[tuple[str, str], str, str], dict[str, Any]], masks: Iterable[str] = ()) -> State:
+    """Return the masked state of all objects; the keys are resource, namespace and name. `masks` are dotted paths (`status.lastRun`) of any object."""
+    uids = {data["metadata"].get("uid", ""): f"{data['kind']} {data['metadata']['name']}" for data in objects.values()}
+    paths = [tuple(path.strip(".").split(".")) for path in masks]
+    state: State = {}
+    for ((group, plural), namespace, name), data in sorted(objects.items(), key=lambda item: item[0]):
+        if (group, plural) in IGNORED:
+            continue
+        where = f"{namespace}/{name}" if namespace else name
+        state[f"{plural}.{group} {where}" if group else f"{plural} {where}"] = masked(data, uids, paths)
+    return state
+
+
+def masked(data: dict[str, Any], uids: Mapping[str, str], paths: Iterable[tuple[str, ...]] = ()) -> dict[str, Any]:
+    """Return one object under the masks."""
+    generation = data["metadata"].get("generation")
+    found: dict[str, Any] = _values(data, generation, uids)
+    metadata = {key: value for key, value in found["metadata"].items() if key not in _DROPPED}
+    for reference in metadata.get("ownerReferences") or ():
+        reference["uid"] = uids.get(reference["uid"], "nobody")
+    if "ownerReferences" in metadata:
+        metadata["ownerReferences"] = sorted(metadata["ownerReferences"], key=lambda one: (one["kind"], one["name"]))
+    found["metadata"] = metadata
+    for path in paths:
+        _drop(found, path)
+    return found
+
+
+def _values(value: Any, generation: Any, uids: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _value(key, below, generation, uids) for key, below in value.items()}
+    if isinstance(value, list):
+        return [_values(one, generation, uids) for one in value]
+    if isinstance(value, str) and _TIME.match(value):
+        return "a time"
+    return value
+
+
+def _value(key: str, value: Any, generation: Any, uids: Mapping[str, str]) -> Any:
+    if key == "observedGeneration" and isinstance(value, int):
+        return "current" if value == generation else "behind"
+    if isinstance(value, str) and value in uids and key != "uid":
+        return f"uid of {uids[value]}"
+    return _values(value, generation, uids)
+
+
+def _drop(here: Any, path: tuple[str, ...]) -> None:
+    head, rest = path[0], path[1:]
+    if isinstance(here, list):
+        for one in here:
+            _drop(one, path)
+    elif isinstance(here, dict) and head in here:
+        if rest:
+            _drop(here[head], rest)
+        else:
+            del here[head]

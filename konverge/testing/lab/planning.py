@@ -1,0 +1,222 @@
+"""From a reference run to plans: every fault at every place where it can matter, and the list of those that cannot. Pure.
+
+Promises: the same reference gives the same plans in the same order. A plan that is left out is listed with the reason; nothing is left out silently.
+Source of the kinds of plan: Sieve (OSDI '22) for crashes, stale views and unobserved events; `runtime-semantics` section 6 for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from konverge.testing.lab.plans import Crash, Foreign, Plan, Timed, Touch
+from konverge.testing.lab.runs import Run
+from konverge.testing.lab.timeline import Entry
+
+__all__ = ["Planned", "Pruned", "plans_of", "random_plan"]
+
+_REFUSALS: Final = ((409, None), (422, None), (429, 2), (500, None), (503, None), (504, None))
+_MOST_EVENTS: Final = 12
+"""Events of one kind that plans are made for; what comes later in a stream is like what came before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """A plan that cannot matter, and why."""
+
+    plan: Plan
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What there is to run, and what there is not."""
+
+    plans: tuple[Plan, ...]
+    pruned: tuple[Pruned, ...]
+
+
+def plans_of(reference: Run, *, process: str) -> Planned:
+    """Return all plans for a reference run; `process` is the name of the manager under test."""
+    plans, pruned = list[Plan](), list[Pruned]()
+    agent = f"{process} *"
+    writes = reference.timeline.writes()
+    for place, write in enumerate(writes):
+        for plan in _at_write(write, agent):
+            reason = _pointless(plan, write, writes[place - 1] if place else None, reference)
+            if reason:
+                pruned.append(Pruned(plan, reason))
+            else:
+                plans.append(plan)
+    for resource, lines in sorted(reference.watched.items()):
+        plans += _of_kind(resource, lines, agent)
+        pruned += [
+            Pruned(Plan(name=f"events of {resource} from number {_MOST_EVENTS + 1} on"), f"{lines} events; the first {_MOST_EVENTS} have plans")
+        ] * (lines > _MOST_EVENTS)
+    plans += _strangers(reference)
+    return Planned(tuple(plans), tuple(pruned))
+
+
+# --- at a write ------------------------------------------------------------------------------------------------------------------
+
+
+def _at_write(write: Entry, agent: str) -> Iterator[Plan]:
+    number, what = write.number, write.text
+    for moment in ("before", "after"):
+        yield Plan(name=f"crash {moment} write {number} ({what})", crashes=(Crash(write=number, moment=moment),))
+    for behind in (1, 3):
+        crash = Crash(write=number, behind=behind)
+        yield Plan(name=f"crash after write {number} ({what}), then a server that lags {behind} versions", crashes=(crash,))
+    strikes = [
+        *((f"write {number} ({what}) is answered with {status}", _refuse(status, retry)) for status, retry in _REFUSALS),
+        (f"the answer to write {number} ({what}) is lost, the write is done", {"type": "drop", "moment": "after"}),
+        (f"write {number} ({what}) is lost", {"type": "drop"}),
+        (f"write {number} ({what}) takes 20 s", {"type": "delay", "seconds": 20.0, "moment": "after"}),
+    ]
+    for name, fault in strikes:
+        rule = {"match": {"verbs": ["write"], "user_agent": agent}, "fault": fault, "count": 1}
+        yield Plan(name=name, rules=(Timed(rule=rule, after=number - 1),))
+    cut = {"match": {"user_agent": agent}, "fault": {"type": "drop", "refused": True, "watches": True}}
+    yield Plan(name=f"partition for 30 s after write {number} ({what})", rules=(Timed(rule=cut, after=number, seconds=30.0),))
+
+
+def _refuse(status: int, retry_after: int | None) -> dict[str, Any]:
+    fault: dict[str, Any] = {"type": "refuse", "status": status}
+    return fault if retry_after is None else {**fault, "retry_after": retry_after}
+
+
+def _pointless(plan: Plan, write: Entry, earlier: Entry | None, reference: Run) -> str:
+    """Tell why a plan cannot come to anything new, "" where it can."""
+    if not write.effect and not _is_refusal(plan):
+        return "the write changed nothing in the reference run"
+    if plan.crashes and plan.crashes[0].moment == "before" and earlier is not None and earlier.effect:
+        entries = reference.timeline.entries
+        between = entries[entries.index(earlier) + 1 : entries.index(write)]
+        if not any(entry.kind == "commit" and entry.who != "process" for entry in between):
+            return f"nothing was stored since write {earlier.number}: the same as a crash after that one"
+    return ""
+
+
+def _is_refusal(plan: Plan) -> bool:
+    return any(timed.rule["fault"]["type"] == "refuse" for timed in plan.rules)
+
+
+# --- at an event -----------------------------------------------------------------------------------------------------------------
+
+
+def _of_kind(resource: str, lines: int, agent: str) -> Iterator[Plan]:
+    match = {"verbs": ["watch"], "resources": [resource], "user_agent": agent}
+    for number in range(1, min(lines, _MOST_EVENTS) + 1):
+        before = number - 1
+        for name, fault in (
+            (f"a stale view of {resource} from event {number} on, for 2 writes", {"type": "freeze", "lines": before, "steps": 2}),
+            (f"a stale view of {resource} from event {number} on, for 20 s", {"type": "freeze", "lines": before, "seconds": 20.0}),
+            (f"the watch of {resource} breaks inside event {number}", {"type": "cut", "lines": before}),
+            (f"the watch of {resource} ends before event {number}", {"type": "cut", "lines": before, "clean": True}),
+            (f"410 on the watch of {resource} instead of event {number}", {"type": "expire", "lines": before}),
+            (f"event {number} of {resource} comes twice", {"type": "lines", "do": "duplicate", "first": number, "count": 1}),
+            (f"event {number} of {resource} is 5 s late", {"type": "lines", "do": "delay", "first": number, "count": 1, "seconds": 5.0}),
+        ):
+            yield Plan(name=name, rules=(Timed(rule={"match": match, "fault": fault, "count": 1}),))
+        yield Plan(name=f"events of {resource} from {number} on are lost before a new list", rules=_lost(match, before, resource, agent))
+    for do in ("omit", "duplicate", "delay"):
+        fault = {"type": "bookmarks", "do": do, **({"seconds": 30.0} if do == "delay" else {})}
+        yield Plan(name=f"bookmarks of {resource}: {do}", rules=(Timed(rule={"match": match, "fault": fault}),))
+    reads = {"verbs": ["read"], "resources": [resource], "user_agent": agent}
+    for behind in (1, 5):
+        fault = {"type": "stale", "behind": behind, "seconds": 10.0, "honest": True}
+        yield Plan(name=f"{resource} is read {behind} versions late", rules=(Timed(rule={"match": reads, "fault": fault}, after=1, seconds=10.0),))
+    everything = {"resources": [resource], "user_agent": agent}
+    for after in (0, 1, 2):
+        rule = {"match": everything, "fault": {"type": "refuse", "status": 403}}
+        name = f"the right on {resource} is withdrawn for 30 s after write {after}"
+        yield Plan(name=name, rules=(Timed(rule=rule, after=after, seconds=30.0),))
+
+
+def _lost(match: dict[str, Any], before: int, resource: str, agent: str) -> tuple[Timed, ...]:
+    again = {"verbs": ["read"], "resources": [resource], "user_agent": agent}
+    return (
+        Timed(rule={"match": match, "fault": {"type": "cut", "lines": before}, "count": 1}),
+        Timed(rule={"match": again, "fault": {"type": "refuse", "status": 503}, "nth": 3, "count": 3}),
+        Timed(rule={"match": again, "fault": {"type": "forget"}, "nth": 3, "count": 4}),
+    )
+
+
+# --- other people ----------------------------------------------------------------------------------------------------------------
+
+
+def _strangers(reference: Run) -> Iterator[Plan]:
+    """What others do to the objects that the process made, at the last write, and at each earlier one that concerned the object."""
+    writes = reference.timeline.writes()
+    last = max((write.number for write in writes), default=0)
+    for where in _made(reference):
+        resource, _, place = where.partition(" ")
+        namespace, _, name = place.rpartition("/")
+        moments = sorted({write.number for write in writes if write.text.endswith(place) and write.effect} | {last})
+        for after in moments:
+            about: dict[str, Any] = {"after": after, "resource": resource, "namespace": namespace, "name": name}
+            gone: tuple[Touch, ...] = ("delete", "recreate")
+            changed: tuple[Touch, ...] = ("edit", "take")
+            for do in gone:
+                yield Plan(name=f"{where}: {do} by hand after write {after}", foreign=(Foreign(do=do, **about),))
+            for path, value in _fields(reference.state.get(where)):
+                for do in changed:
+                    what = Foreign(do=do, path=path, value=value, **about)
+                    yield Plan(name=f"{where}: {do} .{'.'.join(path)} after write {after}", foreign=(what,), same_end=False)
+        if resource in reference.definitions:
+            removal = Foreign(after=moments[0], do="remove-crd", resource=resource, namespace=namespace, name=name)
+            yield Plan(name=f"the CRD of {resource} goes after write {moments[0]} and comes back", foreign=(removal,))
+
+
+def _made(reference: Run) -> list[str]:
+    """Return the objects that the process made and that are there at the end."""
+    mine = {
+        entry.text.removeprefix("added ")
+        for entry in reference.timeline.entries
+        if entry.kind == "commit" and entry.who == "process" and entry.text.startswith("added ")
+    }
+    return sorted(mine & set(reference.state))
+
+
+def _fields(data: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the first plain field below spec or data, and another value for it."""
+    for top in ("spec", "data"):
+        found = _first(data.get(top) if isinstance(data, dict) else None, (top,))
+        if found is not None:
+            yield found
+            return
+
+
+def _first(here: Any, path: tuple[str, ...]) -> tuple[tuple[str, ...], Any] | None:
+    if isinstance(here, bool):
+        return path, not here
+    if isinstance(here, int):
+        return path, here + 1
+    if isinstance(here, dict):
+        for key, value in sorted(here.items()):
+            found = _first(value, (*path, key))
+            if found is not None:
+                return found
+    if isinstance(here, str) and here != "a time":
+        return path, f"{here}-edited"
+    return None
+
+
+# --- beyond ----------------------------------------------------------------------------------------------------------------------
+
+
+def random_plan(plans: Iterable[Plan], random: Random, number: int) -> Plan:
+    """Join two or three plans into one, with a seed of its own for the order of what is ready."""
+    chosen = random.sample(list(plans), k=random.choice((2, 3)))
+    joined = Plan(name=f"random {number}: {'; '.join(plan.name for plan in chosen)}", seed=random.getrandbits(31) + 1)
+    return msgspec.structs.replace(
+        joined,
+        crashes=tuple(crash for plan in chosen for crash in plan.crashes),
+        rules=tuple(timed for plan in chosen for timed in plan.rules),
+        foreign=tuple(foreign for plan in chosen for foreign in plan.foreign),
+        same_end=all(plan.same_end for plan in chosen),
+    )

@@ -1,0 +1,119 @@
+"""Plans: what is done to a run, as small JSON files that replay alone. Pure.
+
+A plan names its faults by numbers of a reference run: the k-th write request of the process under test (from 1), the n-th line of a watch. Since
+a run is the same to the byte for the same seed, the numbers mean the same thing in a rerun, up to the first fault.
+
+    {"name": "crash after write 3", "crashes": [{"write": 3, "moment": "after"}], "seed": 7}
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from konverge.testing.apiserver.fault_rules import Moment, Rule
+
+__all__ = ["Crash", "Foreign", "Lease", "Plan", "Timed", "Touch"]
+
+Touch: TypeAlias = Literal["edit", "take", "delete", "recreate", "unfinalize", "terminate", "remove-crd"]
+"""What somebody else does: change a field and own it; take a field that the process owns; delete; delete and make anew with another uid;
+remove the finalizers by hand; delete the namespace; remove the kind's CRD and put it back."""
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    pass
+
+
+class Crash(_Part, frozen=True):
+    """The process dies at its write `write`: before it reaches the server, or after it was stored and before the answer came.
+
+    What it held in memory is gone, and a new one is started at once. With `behind` the new one first reads a server that lags by so many versions, for
+    `stale_seconds`.
+    """
+
+    write: int
+    moment: Moment = "after"
+    behind: int = 0
+    stale_seconds: float = 5.0
+
+
+class Timed(_Part, frozen=True):
+    """A rule of the server's faults that begins after write `after` (0: from the start) and ends `seconds` later (None: never)."""
+
+    rule: dict[str, Any]
+    after: int = 0
+    seconds: float | None = None
+
+    @property
+    def as_rule(self) -> Rule:
+        """The rule, new."""
+        return Rule.from_json(self.rule)
+
+
+class Foreign(_Part, frozen=True):
+    """Somebody else writes, right after the process's write `after`."""
+
+    after: int
+    do: Touch
+    resource: str = ""
+    """`plural.group`."""
+    namespace: str = ""
+    name: str = ""
+    path: tuple[str, ...] = ()
+    value: Any = None
+    back_after: float = 30.0
+    """Seconds until a CRD that was removed is put back."""
+
+
+class Lease(_Part, frozen=True):
+    """What happens to the process's leadership: `lose` it with a write in flight, or `pause` the whole process for `seconds` and let it wake.
+
+    The format is fixed so that plans stay readable; running one needs leader election and is refused until there is some.
+    """
+
+    after: int
+    do: Literal["lose", "pause"]
+    seconds: float = 0.0
+
+
+class Plan(_Part, frozen=True):
+    """Everything that is done to one run. Without any part it is the reference run.
+
+    >>> Plan.from_json('{"name": "x", "crashes": [{"write": 3}], "seed": 7}').crashes[0].moment
+    'after'
+    """
+
+    name: str
+    seed: int = 0
+    crashes: tuple[Crash, ...] = ()
+    rules: tuple[Timed, ...] = ()
+    foreign: tuple[Foreign, ...] = ()
+    leases: tuple[Lease, ...] = ()
+    same_end: bool = True
+    """Whether the run has to end as the reference did; where somebody else's change may stay, it only has to come to rest."""
+
+    @property
+    def faults(self) -> int:
+        """How many parts it has."""
+        return len(self.crashes) + len(self.rules) + len(self.foreign) + len(self.leases)
+
+    def to_json(self) -> str:
+        """Return the plan as the text of its file."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode() + "\n"
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Plan:
+        """Read a plan. Raises ValueError that names the place and the trouble."""
+        return msgspec.json.decode(text, type=Plan)
+
+    def without(self, place: int) -> Plan:
+        """Return the plan without one of its parts, counted over crashes, rules, foreign writes and leases: how shrinking goes on."""
+        parts: list[list[Any]] = [list(self.crashes), list(self.rules), list(self.foreign), list(self.leases)]
+        for part in parts:
+            if place < len(part):
+                del part[place]
+                break
+            place -= len(part)
+        crashes, rules, foreign, leases = (tuple(part) for part in parts)
+        return msgspec.structs.replace(self, crashes=crashes, rules=rules, foreign=foreign, leases=leases)

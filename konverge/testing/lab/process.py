@@ -1,0 +1,134 @@
+"""One process under test: a manager behind a wire that can be cut, so that it dies as a killed process does.
+
+Promises: from the moment of its death nothing that it sends reaches the server and nothing reaches it; what it had in memory is of no use to its
+successor, which is made by the same `build`. Every write request is numbered from 1 over all lives of the process, and the numbers are those of plans.
+
+Does not promise: that objects which a `build` shares between its calls are forgotten; make them inside of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Protocol
+
+from konverge.client import ClientConfig
+from konverge.client.requests import Request
+from konverge.client.settings import ClientSettings
+from konverge.client.transport import Answer, OpenStream, Transport
+from konverge.testing.apiserver.fault_rules import About, about_request
+
+__all__ = ["WRITE", "Gate", "Wire", "about_of", "mortal"]
+
+WRITE: ContextVar[int] = ContextVar("konverge_lab_write", default=0)
+"""The number of the process's write that is being carried; 0 for everybody else's. The server runs in the caller's context."""
+
+
+class Gate(Protocol):
+    """What stands at every write of a process."""
+
+    async def before(self, number: int, request: Request) -> None:
+        """Called before a write is sent; may end the process (`Wire.cut`)."""
+
+    async def after(self, number: int, request: Request, answer: Answer) -> None:
+        """Called when a write was answered and the process has not heard of it."""
+
+
+class Wire:
+    """The connection of one life of a process. `cut` is its death: whoever waits on it waits for ever."""
+
+    def __init__(self, numbers: Callable[[], int], gate: Gate | None = None) -> None:
+        self.alive = True
+        self.gate = gate
+        self._numbers = numbers
+
+    def cut(self) -> None:
+        """Let nothing through any more."""
+        self.alive = False
+
+    async def limbo(self) -> None:
+        """Never return: what a request of a dead process does."""
+        await asyncio.get_running_loop().create_future()
+
+    async def send(self, transport: Transport, request: Request) -> Answer:
+        """Carry one request."""
+        if not self.alive:
+            await self.limbo()
+        if self.gate is None or not about_of(request).writes:
+            answer = await transport.send(request)
+        else:
+            number = self._numbers()
+            await self.gate.before(number, request)
+            if not self.alive:
+                await self.limbo()
+            token = WRITE.set(number)
+            try:
+                answer = await transport.send(request)
+            finally:
+                WRITE.reset(token)
+            if self.alive:
+                await self.gate.after(number, request, answer)
+        if not self.alive:
+            await self.limbo()
+        return answer
+
+    async def first(self, reading: Awaitable[bytes]) -> bytes:
+        """Return what is read, or nothing for ever once the process is dead."""
+        found = await reading
+        if not self.alive:
+            await self.limbo()
+        return found
+
+
+def about_of(request: Request) -> About:
+    """Return what a request is about."""
+    path = request.path
+    dry = any(name == "dryRun" for name, _ in request.params)
+    return about_request(request.method, path, dry_run=dry)
+
+
+class _Mortal:
+    """A transport behind a wire."""
+
+    def __init__(self, inner: Transport, wire: Wire) -> None:
+        self._inner = inner
+        self._wire = wire
+
+    async def prepare(self) -> None:
+        await self._inner.prepare()
+
+    async def send(self, request: Request) -> Answer:
+        return await self._wire.send(self._inner, request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[OpenStream]:
+        if not self._wire.alive:
+            await self._wire.limbo()
+        async with self._inner.stream(request) as stream:
+            yield _Reading(stream, self._wire)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class _Reading:
+    def __init__(self, inner: OpenStream, wire: Wire) -> None:
+        self._inner = inner
+        self._wire = wire
+        self.status = inner.status
+        self.content_type = inner.content_type
+        self.retry_after = inner.retry_after
+
+    async def read(self) -> bytes:
+        return await self._wire.first(self._inner.read())
+
+
+def mortal(config: ClientConfig, wire: Wire) -> ClientConfig:
+    """Return a configuration whose transports end in the given one, behind a wire."""
+
+    def make(_: ClientConfig, settings: ClientSettings, user_agent: str) -> Transport:
+        return _Mortal(config.open(settings, user_agent), wire)
+
+    return ClientConfig.over(make, server=config.server, namespace=config.namespace)

@@ -1,0 +1,228 @@
+"""One run of a scenario under a plan, on an in-memory API server and a loop of its own: from nothing to a verdict.
+
+Promises: nothing outside of the run is touched, and nothing of it remains. The same scenario, plan and seed give the same run, to the byte of its
+timeline. A run ends: what does not converge within `HORIZON` virtual seconds is a finding.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import warnings
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final, TypeAlias
+
+import structlog
+
+from konverge import errors
+from konverge.client import Client
+from konverge.testing.apiserver import ApiServer
+from konverge.testing.lab.director import Director
+from konverge.testing.lab.foreign import Stranger
+from konverge.testing.lab.lab import Lab
+from konverge.testing.lab.masks import State, state_of
+from konverge.testing.lab.plans import Plan
+from konverge.testing.lab.timeline import Entry, Timeline
+from konverge.testing.loop import VirtualTimeLoop
+
+__all__ = ["HORIZON", "PATIENCE", "Run", "Scenario", "run"]
+
+Scenario: TypeAlias = Callable[[Lab], Awaitable[None]]
+
+HORIZON: Final = 7200.0
+"""Virtual seconds after the last fault in which everything has to have converged; the longest backoff is 1000."""
+STEADY: Final = 1100.0
+"""Virtual seconds without a write that count as converged."""
+PATIENCE: Final = 200.0
+"""What the timeouts of a scenario are multiplied by where a plan disturbs it: they are for machines, and time is virtual."""
+_LONG: Final = 11 * 3600.0
+"""Virtual seconds that the reference run goes on after it converged: the informers' resync falls within."""
+
+
+@dataclass(slots=True)
+class Run:
+    """What one run came to."""
+
+    plan: Plan
+    timeline: Timeline = field(default_factory=Timeline)
+    state: State = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    """What was wrong, whatever the reference run did."""
+    created: Counter[str] = field(default_factory=Counter)
+    deleted: Counter[str] = field(default_factory=Counter)
+    touched: set[str] = field(default_factory=set)
+    watched: dict[str, int] = field(default_factory=dict)
+    """Lines of watches that the process was sent, by `plural.group`."""
+    definitions: tuple[str, ...] = ()
+    """Custom resources that were served, as `plural.group`."""
+    seconds: float = 0.0
+    """Virtual seconds until it had converged."""
+
+
+class _Stage:
+    """What the director may do to the lab."""
+
+    def __init__(self) -> None:
+        self.lab: Lab | None = None
+
+    def crash(self) -> None:
+        assert self.lab is not None
+        self.lab.crash()
+
+
+def run(scenario: Scenario, plan: Plan, *, long: bool = False) -> Run:
+    """Run a scenario under a plan. `long` goes on for hours after convergence, to see that nothing is written at rest."""
+    result = Run(plan)
+    loop = VirtualTimeLoop(Random(plan.seed) if plan.seed else None)  # noqa: S311  # the seed is the plan's
+    loop.set_exception_handler(lambda _, context: result.problems.append(_unhandled(context)))
+    with _logged(loop, result), warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        try:
+            loop.run_until_complete(_go(scenario, plan, result, long))
+        finally:
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
+    return result
+
+
+def _unhandled(context: dict[str, Any]) -> str:
+    error = context.get("exception")
+    return f"unhandled: {context.get('message')}: {type(error).__name__}: {error}" if error else f"unhandled: {context.get('message')}"
+
+
+async def _go(scenario: Scenario, plan: Plan, result: Run, long: bool) -> None:
+    random = Random(f"konverge {plan.seed}")  # noqa: S311  # the seed is the plan's
+    async with ApiServer(random=random, rbac=False) as server:
+        config = server.config(namespace="lab")
+        async with Client(config, name="lab-user") as client, Client(config, name="stranger") as strange:
+            stage = _Stage()
+            director = Director(plan, server.faults, stage, Stranger(strange, server.registry), result.timeline)
+            server.store.observers.append(director.observe)
+            server.on_call.append(lambda call, about, answer: _count(result, about, answer))
+            await client.create(_namespace("lab"))
+            lab = stage.lab = Lab(
+                client,
+                config,
+                "lab",
+                server=server,
+                gate=director,
+                patience=PATIENCE if plan.faults else 1.0,
+                random=random,
+            )
+            director.always = lab.always
+            async with lab:
+                director.begin()
+                await _played(scenario, lab, result)
+                await director.end()
+                await _converged(lab, director, result, long)
+                result.state = _state(server, lab)
+                result.problems += director.problems + _leaks(lab, server)
+                result.created, result.deleted = director.created, director.deleted
+                result.touched = director.touched
+                result.definitions = tuple(one.qualified for one in server.registry.resources if one.custom)
+            server.store.observers.remove(director.observe)
+
+
+async def _played(scenario: Scenario, lab: Lab, result: Run) -> None:
+    try:
+        await scenario(lab)
+    except AssertionError as error:
+        result.problems.append(f"the scenario's own expectation failed: {error}")
+    except errors.KonvergeError as error:
+        result.problems.append(f"the scenario failed: {type(error).__name__}: {error}")
+
+
+async def _converged(lab: Lab, director: Director, result: Run, long: bool) -> None:
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    while True:
+        await asyncio.sleep(max(director.last_commit + STEADY - loop.time(), 1.0))
+        if loop.time() - director.last_commit >= STEADY:
+            break
+        if loop.time() - began > HORIZON:
+            result.problems.append(f"not converged {HORIZON:g} s after the last fault: somebody still writes")
+            return
+    result.seconds = director.last_commit
+    for manager in lab.managers:
+        if not manager.report().ready:
+            result.problems.append(f"not ready at the end: {manager.report()}")
+    commits = director.commits
+    await asyncio.sleep(_LONG if long else 60.0)
+    if director.commits != commits:
+        result.problems.append(f"{director.commits - commits} writes after convergence, with nothing left to do")
+
+
+def _namespace(name: str) -> Any:
+    from konverge.kinds import kind
+
+    return kind("v1", "Namespace", namespaced=False, plural="namespaces").new(name)
+
+
+def _count(result: Run, about: Any, answer: Any) -> None:
+    if answer.stream is None or about.verb != "watch" or about.user_agent.startswith(("lab-user", "stranger")):
+        return
+    answer.stream = _counted(result, about.qualified, answer.stream)
+
+
+async def _counted(result: Run, what: str, lines: Any) -> Any:
+    try:
+        async for line in lines:
+            if not line.startswith(b'{"type":"BOOKMARK"'):
+                result.watched[what] = result.watched.get(what, 0) + 1
+            yield line
+    finally:
+        await lines.aclose()
+
+
+def _state(server: ApiServer, lab: Lab) -> State:
+    objects = {
+        (resource, entry.namespace, entry.name): entry.object()
+        for resource in server.store.resources()
+        for entry in server.store.list(resource)
+    }
+    return state_of(objects, lab.masks)
+
+
+def _leaks(lab: Lab, server: ApiServer) -> list[str]:
+    """Tell what grew, or was left, without need."""
+    problems = []
+    for resource in server.store.resources():
+        for entry in server.store.list(resource):
+            if b'"deletionTimestamp"' in entry.raw:
+                metadata = entry.object()["metadata"]
+                if metadata.get("deletionTimestamp"):
+                    held = ", ".join(metadata.get("finalizers") or ("nothing",))
+                    problems.append(f"{resource[1]} {entry.key} is still being deleted at the end, held by {held}")
+    for manager in lab.managers:
+        for spec in manager.controllers:
+            statistics = manager.runner(spec.name).queue.statistics()
+            if statistics.ready or statistics.held or statistics.working:
+                problems.append(f"the queue of {spec.name} is not empty at the end: {statistics}")
+    return problems
+
+
+@contextlib.contextmanager
+def _logged(loop: VirtualTimeLoop, result: Run) -> Iterator[None]:
+    """Take what is logged into the timeline; an error that is none of the API's is a problem."""
+    known = {name for name in dir(errors) if name[0].isupper()} | {"TimeoutError"}
+
+    def take(_: Any, level: str, event: MutableMapping[str, Any]) -> str:
+        controller = event.get("controller")
+        if controller and event.get("event", "").startswith("reconcile"):
+            reasons = "; ".join(event.get("reasons") or ())
+            error = f" {event['error_type']}" if event.get("error_type") else ""
+            text = f"{controller} {event.get('key')}: {event.get('outcome', event['event'])}{error} because of {reasons}"
+            result.timeline.add(Entry(loop.time(), "pass", "process", text))
+        if event.get("error_type") and event["error_type"] not in known:
+            result.problems.append(f"unhandled {event['error_type']} in {controller} {event.get('key')}: {event.get('error')}")
+        raise structlog.DropEvent
+
+    before = structlog.get_config()
+    structlog.configure(processors=[take], wrapper_class=structlog.make_filtering_bound_logger(0), cache_logger_on_first_use=False)
+    try:
+        yield
+    finally:
+        structlog.configure(**before)

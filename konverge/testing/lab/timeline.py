@@ -1,0 +1,66 @@
+"""What happened in a run: requests, commits, passes, deaths, in order and with their causes. The same seed gives the same bytes.
+
+Promises: a line says when (loop time), who (the process, or somebody else), what, and what it led to; no object content. Uids and versions are not in the
+lines, so that two runs can be compared line by line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+__all__ = ["Entry", "Kind", "Timeline", "first_difference"]
+
+Kind: TypeAlias = Literal["write", "commit", "pass", "fault", "life", "watch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that happened."""
+
+    at: float
+    kind: Kind
+    who: str
+    text: str
+    number: int = 0
+    """Of a write: its number among those of the process."""
+    effect: bool = False
+    """Of a write: whether it changed anything."""
+
+    def __str__(self) -> str:
+        mark = f" #{self.number}" if self.number else ""
+        return f"{self.at:10.3f}  {self.kind:<6} {self.who:<12} {self.text}{mark}"
+
+
+@dataclass(slots=True)
+class Timeline:
+    """The entries of one run."""
+
+    entries: list[Entry] = field(default_factory=list)
+
+    def add(self, entry: Entry) -> None:
+        """Note one thing."""
+        self.entries.append(entry)
+
+    def writes(self) -> list[Entry]:
+        """Return the numbered writes of the process under test."""
+        return [entry for entry in self.entries if entry.kind == "write"]
+
+    def lines(self) -> Iterator[str]:
+        """Yield the timeline as text."""
+        return (str(entry) for entry in self.entries)
+
+    def text(self) -> str:
+        """Return the timeline as one text."""
+        return "".join(f"{line}\n" for line in self.lines())
+
+
+def first_difference(reference: Timeline, run: Timeline) -> int | None:
+    """Return the place in `run` of the first write that the reference did not make there, None where the writes are the same."""
+    ours = [(place, entry.text) for place, entry in enumerate(run.entries) if entry.kind == "write"]
+    theirs = [entry.text for entry in reference.entries if entry.kind == "write"]
+    for number, (place, text) in enumerate(ours):
+        if number >= len(theirs) or theirs[number] != text:
+            return place
+    return None

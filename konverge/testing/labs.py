@@ -1,0 +1,164 @@
+"""The pytest side of the lab: the fixture `lab`, where it runs, and the reruns under every plan.
+
+    pytest --lab-on=memory|control-plane|kubeconfig      where tests that ask for `lab` run (default: memory)
+    pytest --lab=quick|full                              rerun each test that is marked `scenario` under every plan
+    pytest --lab-plan FILE                               rerun them under one plan from a file
+
+Promises: a coroutine test that asks for `lab` needs no mark and no configuration. In memory it runs on an event loop whose time is virtual. A project that has
+konverge installed and uses no lab notices nothing of this file: the hook that chooses loops is registered when the first such test is collected.
+
+Loaded by the plugin only where pytest-asyncio is. Importing it imports no client yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+import pytest_asyncio
+
+if TYPE_CHECKING:
+    from konverge.testing.lab import Lab
+
+__all__ = ["lab"]
+
+CONTROL_PLANE: Final = "control-plane"
+KUBECONFIG: Final = "kubeconfig"
+MEMORY: Final = "memory"
+
+_LOOPS: Final = "konverge-lab-loops"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "lab_on(*places): the places where this lab test can run; skipped elsewhere")
+    config.addinivalue_line("markers", "scenario: with --lab, rerun this test under every plan of faults; its only argument is `lab`")
+
+
+def place_of(item: pytest.Item) -> str:
+    """Return where a lab test runs."""
+    if item.get_closest_marker("control_plane") is not None:
+        return CONTROL_PLANE
+    return str(item.config.getoption("--lab-on"))
+
+
+class _Loops:
+    """Chooses the loop of each test: virtual for a lab in memory, else the ordinary one."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_asyncio_loop_factories(
+        self, config: pytest.Config, item: pytest.Item
+    ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+        if _asks(getattr(item, "function", None), item) and place_of(item) == MEMORY:
+            from konverge.testing.loop import VirtualTimeLoop
+
+            return {"virtual": VirtualTimeLoop}
+        return {"asyncio": asyncio.new_event_loop}
+
+
+def _asks(function: Any, item: pytest.Item | None = None) -> bool:
+    """Whether a test asks for the lab, itself or through a fixture."""
+    names = getattr(getattr(item, "_fixtureinfo", None), "names_closure", ())
+    if "lab" in names:
+        return True
+    return inspect.iscoroutinefunction(function) and "lab" in inspect.signature(function).parameters
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: Any, name: str, obj: Any) -> None:
+    """Mark coroutine tests that ask for the lab, before pytest-asyncio looks whose tests are its own."""
+    if not (inspect.iscoroutinefunction(obj) and collector.funcnamefilter(name)):
+        return
+    manager = collector.config.pluginmanager
+    if not manager.has_plugin(_LOOPS):
+        manager.register(_Loops(), _LOOPS)
+    if _asks(obj) and not any(mark.name == "asyncio" for mark in getattr(obj, "pytestmark", ())):
+        obj.pytestmark = [*getattr(obj, "pytestmark", ()), pytest.mark.asyncio.mark]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what cannot run here, and add the reruns under every plan."""
+    for item in items:
+        marker = item.get_closest_marker("lab_on")
+        if marker is not None and place_of(item) not in marker.args:
+            item.add_marker(pytest.mark.skip(reason=f"runs on {' or '.join(marker.args)}, not on {place_of(item)}"))
+    if config.getoption("--lab") == "off" and config.getoption("--lab-plan") is None:
+        return
+    for item in [one for one in items if one.get_closest_marker("scenario") is not None]:
+        assert isinstance(item, pytest.Function)
+        assert item.parent is not None
+        items.append(Explored.from_parent(item.parent, name=f"{item.name}[every fault]", scenario=item.obj))
+
+
+class Explored(pytest.Item):
+    """A test that is rerun under every plan; it fails where one plan breaks it."""
+
+    def __init__(self, *, scenario: Callable[[Lab], Any], **more: Any) -> None:
+        super().__init__(**more)
+        self._scenario = scenario
+
+    def runtest(self) -> None:
+        from konverge.testing.lab import Plan, explore
+
+        if list(inspect.signature(self._scenario).parameters) != ["lab"]:
+            pytest.fail("a test that is marked `scenario` takes `lab` and nothing else, since it is run many times", pytrace=False)
+        options = self.config.option
+        only = None if options.lab_plan is None else [Plan.from_json(options.lab_plan.read_bytes())]
+        report = explore(
+            self._scenario,
+            mode="full" if options.lab == "full" else "quick",
+            seed=options.lab_seed,
+            budget=options.lab_budget,
+            prune=not options.lab_no_prune,
+            only=only,
+        )
+        self.add_report_section("call", "lab", report.line())
+        self.user_properties.append(("lab", report.line()))
+        if not report.passed:
+            pytest.fail(report.text(), pytrace=False)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        return self.path, None, self.name
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many plans ran, by scenario."""
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for name, line in getattr(report, "user_properties", ()):
+                if name == "lab" and getattr(report, "when", "") == "call":
+                    terminalreporter.write_line(f"lab: {report.nodeid}: {line}")
+
+
+@pytest.fixture
+def _lab_place(request: pytest.FixtureRequest) -> tuple[str, Path | None, str]:
+    """Where this test's lab runs; starts the control plane where that is the place."""
+    place = place_of(request.node)
+    if place == CONTROL_PLANE:
+        return place, request.getfixturevalue("admin_kubeconfig"), request.getfixturevalue("namespace")
+    slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower())[:30].strip("-")
+    return place, None, slug
+
+
+@pytest_asyncio.fixture
+async def lab(request: pytest.FixtureRequest, _lab_place: tuple[str, Path | None, str]) -> AsyncIterator[Lab]:
+    """A `Lab` in a namespace of the test's own; its managers are stopped at the end."""
+    from konverge.testing.lab import environments
+
+    place, kubeconfig, namespace = _lab_place
+    seed = request.config.getoption("--lab-seed")
+    if place == MEMORY:
+        around = environments.memory_lab(seed=seed)
+    elif place == CONTROL_PLANE:
+        assert kubeconfig is not None
+        around = environments.control_plane_lab(kubeconfig, namespace)
+    else:
+        install = bool(request.config.getoption("--lab-install-crds"))
+        around = environments.cluster_lab(namespace, random=Random(), install=install)  # noqa: S311  # a name, no secret
+    async with around as made:
+        yield made

@@ -1,0 +1,22 @@
+"""Tests here run on virtual time, apart from those over sockets (`test_http*`): there time is real, and nothing waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from toy_server import Toy
+
+from konverge.testing.loop import VirtualTimeLoop
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    return {"real": asyncio.SelectorEventLoop} if "http" in item.path.name else {"virtual": VirtualTimeLoop}
+
+
+@pytest.fixture
+def toy() -> Toy:
+    return Toy()
