@@ -299,7 +299,13 @@ class Manager:
         self._managers = frozenset({self.name, *map(self._field_manager, self._specs.values())})
         async with contextlib.AsyncExitStack() as stack:
             client = await stack.enter_async_context(
-                Client(config, name=self.name, settings=self.settings.client, metrics=self.metrics)
+                Client(
+                    config,
+                    name=self.name,
+                    settings=self.settings.client,
+                    metrics=self.metrics,
+                    random=self._random,
+                )
             )
             recorder = await stack.enter_async_context(
                 EventRecorder(

@@ -104,7 +104,7 @@ class HelmController:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            self._client = await stack.enter_async_context(Client(self._config, name=NAME))
+            self._client = await stack.enter_async_context(Client(self._config, name=NAME, random=self._random))
             informers = await stack.enter_async_context(InformerSet(self._client, random=self._random))
             for name, what in KINDS.items():
                 self._informers[name] = informers.acquire(Selection(what, self._namespace))

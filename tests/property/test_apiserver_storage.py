@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.reading import (
@@ -41,8 +41,12 @@ THINGS = Resource(
 )
 OTHERS = ("", "configmaps")
 
-KEYS = st.tuples(st.sampled_from(["a", "a-b", "b"]), st.sampled_from(["x", "x-1", "y", "z"]))
-COLORS = st.sampled_from(["red", "blue", None])
+Write: TypeAlias = tuple[tuple[str, str], str | None, int]
+
+KEYS = st.sampled_from([("a", "x"), ("a", "x-1"), ("a-b", "x"), ("b", "x")])
+COLORS = st.sampled_from(["red", "blue", None, "gone"])
+WRITES = st.lists(st.tuples(KEYS, COLORS, st.integers(0, 2)), min_size=1, max_size=8)
+CLIENTS = st.integers(0, 1)
 SELECTIONS = st.sampled_from(
     [
         ("", ()),
@@ -143,122 +147,119 @@ def _key(found: dict[str, Any]) -> tuple[str, str]:
 
 
 class Reading(RuleBasedStateMachine):
-    """Writers and two clients."""
+    """Writers and two clients, which watch nearly always: what goes wrong goes wrong there."""
 
     @initialize(
         selections=st.lists(SELECTIONS, min_size=2, max_size=2),
         seed=st.integers(0, 99),
-        window=st.sampled_from([3, 10, 1000]),
+        window=st.sampled_from([3, 30, 1000]),
     )
     def start(self, selections: list[tuple[str, tuple[tuple[str, str], ...]]], seed: int, window: int) -> None:
         self.loop = VirtualTimeLoop()
         self.store = Store(window=window)
         self.clients = [Client(self.store, namespace, selectors, seed) for namespace, selectors in selections]
+        for who in (0, 1):
+            self.list_and_watch(who, 0, [], False)
 
     def run(self, what: Any) -> None:
         self.loop.run_until_complete(what)
 
-    @rule(key=KEYS, color=COLORS, number=st.integers(0, 3))
-    def write(self, key: tuple[str, str], color: str | None, number: int) -> None:
+    async def begin(self, client: Client, *query: tuple[str, str]) -> None:
+        client.begin(*query)
+
+    def put(self, key: tuple[str, str], color: str | None, number: int) -> None:
         namespace, name = key
+        before = self.store.get(THINGS.id, namespace, name)
+        if color == "gone":
+            if before is not None:
+                self.store.delete(THINGS.id, before)
+            return
         metadata: dict[str, Any] = {"namespace": namespace, "name": name}
         spec: dict[str, Any] = {"number": number}
         if color is not None:
             metadata["labels"], spec["color"] = {"color": color}, color
         found = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata, "spec": spec}
-        before = self.store.get(THINGS.id, namespace, name)
         if before is None:
             self.store.create(THINGS.id, found)
         else:
             self.store.update(THINGS.id, before, found)
 
-    @rule(key=KEYS)
-    def delete(self, key: tuple[str, str]) -> None:
-        before = self.store.get(THINGS.id, *key)
-        if before is not None:
-            self.store.delete(THINGS.id, before)
+    @rule(writes=WRITES)
+    def write(self, writes: list[Write]) -> None:
+        for write in writes:
+            self.put(*write)
 
     @rule(count=st.integers(1, 5))
     def something_else_is_written(self, count: int) -> None:
-        if count == 1:
-            metadata = {"name": f"n{self.store.version}", "namespace": "a"}
-            self.store.create(OTHERS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
-        else:
-            self.store.jump(count)
+        metadata = {"name": f"n{self.store.version}", "namespace": "a"}
+        self.store.create(OTHERS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        self.store.jump(count - 1)
 
     @rule()
     def forget(self) -> None:
         self.store.forget()
 
-    @rule(
-        who=st.integers(0, 1), limit=st.sampled_from([0, 1, 2, 5]), writes=st.lists(st.tuples(KEYS, COLORS), max_size=3)
-    )
-    def list_again(self, who: int, limit: int, writes: list[tuple[tuple[str, str], str | None]]) -> None:
+    @rule(who=CLIENTS, limit=st.sampled_from([0, 1, 2]), writes=WRITES, bookmarks=st.booleans())
+    def list_and_watch(self, who: int, limit: int, writes: list[Write], bookmarks: bool) -> None:
         client = self.clients[who]
         client.leave()
         client.known, client.synced = {}, True
         page = client.page(("limit", str(limit)))
         version = page.version
+        pending = list(writes)
         while page.token:
-            if writes:
-                self.write(*writes.pop(), number=version)
+            if pending:
+                self.put(*pending.pop())
             try:
                 page = client.page(("limit", str(limit)), ("continue", page.token))
             except StatusError as error:
-                # Paging came too late; as a reflector does, begin again with everything at once.
                 if error.code != 410:
                     raise
+                # Paging came too late; as a reflector does, begin again with everything at once.
                 client.known = {}
                 page = client.page()
                 version = page.version
-            else:
-                assert page.version == version
+            assert page.version == version
         client.version = str(version)
+        self.resume(client, bookmarks)
 
-    @rule(who=st.integers(0, 1))
+    @rule(who=CLIENTS)
     def watch_list(self, who: int) -> None:
         client = self.clients[who]
         client.leave()
         client.known, client.version, client.synced = {}, "", False
-        query = [
-            ("sendInitialEvents", "true"),
-            ("resourceVersionMatch", "NotOlderThan"),
-            ("allowWatchBookmarks", "true"),
-        ]
-        self.run(self._begin(client, *query))
+        initial = (("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan"))
+        self.run(self.begin(client, *initial, ("allowWatchBookmarks", "true")))
 
-    @rule(who=st.integers(0, 1), bookmarks=st.booleans())
-    def watch(self, who: int, bookmarks: bool) -> None:
+    @rule(who=CLIENTS, writes=WRITES, bookmarks=st.booleans())
+    def reconnect(self, who: int, writes: list[Write], bookmarks: bool) -> None:
         client = self.clients[who]
-        if client.watch is None and client.version:
-            query = [("resourceVersion", client.version), ("allowWatchBookmarks", str(bookmarks).lower())]
-            self.run(self._begin(client, *query))
+        client.leave()
+        self.write(writes)
+        if client.version:
+            self.resume(client, bookmarks)
 
-    async def _begin(self, client: Client, *query: tuple[str, str]) -> None:
-        client.begin(*query)
+    def resume(self, client: Client, bookmarks: bool) -> None:
+        query = [("resourceVersion", client.version), ("allowWatchBookmarks", str(bookmarks).lower())]
+        self.run(self.begin(client, *query))
 
-    @rule(who=st.integers(0, 1), most=st.sampled_from([1, 3, 1000]))
+    @rule(who=CLIENTS, most=st.sampled_from([1, 3, 1000]))
     def read(self, who: int, most: int) -> None:
         self.run(self.clients[who].read(most))
 
-    @rule(who=st.integers(0, 1), after=st.integers(0, 600))
+    @rule(who=CLIENTS, after=st.integers(0, 600))
     def cut(self, who: int, after: int) -> None:
         if (watch := self.clients[who].watch) is not None:
             watch.cut(after)
 
-    @rule(who=st.integers(0, 1))
-    def disconnect(self, who: int) -> None:
-        self.clients[who].leave()
-
-    @rule(who=st.integers(0, 1), frozen=st.booleans())
-    def freeze(self, who: int, frozen: bool) -> None:
+    @rule(who=CLIENTS, writes=WRITES)
+    def freeze(self, who: int, writes: list[Write]) -> None:
         if (watch := self.clients[who].watch) is not None:
-            if frozen:
-                watch.freeze()
-            else:
-                watch.thaw()
+            watch.freeze()
+            self.write(writes)
+            self.run(self.clients[who].read())
+            watch.thaw()
 
-    @precondition(lambda self: any(client.watch for client in self.clients))
     @rule(seconds=st.sampled_from([10, 100, 4000]))
     def wait(self, seconds: int) -> None:
         self.run(asyncio.sleep(seconds))
@@ -268,15 +269,13 @@ class Reading(RuleBasedStateMachine):
             return
         try:
             for client in self.clients:
-                self._settle(client)
+                self.settle(client)
                 assert client.known == client.truth()
                 client.leave()
         finally:
             self.loop.close()
 
-    def _settle(self, client: Client) -> None:
-        if client.watch is not None:
-            client.watch.thaw()
+    def settle(self, client: Client) -> None:
         # An interrupted stream and a lost history each take one more round.
         for _ in range(4):
             self.run(client.read())
@@ -284,8 +283,8 @@ class Reading(RuleBasedStateMachine):
                 if not client.version:
                     client.known, client.synced = {}, True
                     client.version = str(client.page().version)
-                self.run(self._begin(client, ("resourceVersion", client.version)))
+                self.resume(client, False)
 
 
-Reading.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+Reading.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
 TestReading = Reading.TestCase

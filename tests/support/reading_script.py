@@ -262,7 +262,6 @@ _WATCHES: Final = (
     ("allowWatchBookmarks=true", "resourceVersion=0"),
     ("allowWatchBookmarks=", "timeoutSeconds=1"),
     ("resourceVersion={c1}", "timeoutSeconds=1"),
-    ("timeoutSeconds=-5",),
     ("timeoutSeconds=x",),
     ("labelSelector=a b",),
     ("fieldSelector=foo=bar",),

@@ -16,7 +16,7 @@ from typing import Any
 
 import trustme
 from aiohttp import web
-from record_admission_hooks import HOOKS, plane_answer
+from record_admission_hooks import HOOKS, MAPS, plane_answer
 from record_admission_plane import Server, bare, pause, wait_for
 from record_admission_pods import record_defaults, record_evictions
 from record_admission_world import (
@@ -77,8 +77,8 @@ def _rights(server: Server) -> Data:
     pause(1.0)
     cases = []
     for user, groups, method, path in RIGHTS:
-        body = {} if method in ("POST", "PUT", "PATCH") else None
-        status, document = server.as_user(user, groups, method, path, body)
+        sent: Data | None = {} if method in ("POST", "PUT", "PATCH") else None
+        status, document = server.as_user(user, groups, method, path, sent)
         cases.append({"user": user, "groups": groups, "method": method, "path": path, **_refusal(status, document)})
     escalations = []
     for user, groups, plural, body in ESCALATIONS:
@@ -100,7 +100,15 @@ def _rights(server: Server) -> Data:
         reviews.append(
             {"user": user, "groups": groups, "path": path, "body": body, "status": status, "answer": bare(document)}
         )
-    return {"world": RIGHTS_WORLD, "requests": cases, "escalations": escalations, "reviews": reviews}
+    names = ("admin", "edit", "view")
+    settled = {name: server.get(f"{RBAC}/clusterroles/{name}")["rules"] for name in names}
+    return {
+        "world": RIGHTS_WORLD,
+        "aggregated": settled,
+        "requests": cases,
+        "escalations": escalations,
+        "reviews": reviews,
+    }
 
 
 def _refusal(status: int, document: Any) -> Data:
@@ -218,13 +226,13 @@ def _quota(server: Server) -> Data:
     steps = []
     for method, path, body in QUOTA_STEPS:
         namespace = path.split("/namespaces/")[1].split("/")[0]
-        quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
-        before = bare(server.get(quotas)["items"])
+        listed = f"/api/v1/namespaces/{namespace}/resourcequotas"
+        before = bare(server.get(listed)["items"])
         old = server.get(path) if method == "PUT" else None
-        if old is not None:
-            body = {**body, "metadata": old["metadata"], "spec": {**old["spec"], **body["spec"]}} if body else body
+        if old is not None and body is not None:
+            body = {**body, "metadata": old["metadata"], "spec": {**old["spec"], **body["spec"]}}
         status, document = server.ask(method, path, body)
-        after = {item["metadata"]["name"]: item["status"]["used"] for item in server.get(quotas)["items"]}
+        after = {item["metadata"]["name"]: item["status"]["used"] for item in server.get(listed)["items"]}
         steps.append({
             "method": method, "path": path, "body": body, "status": status, "before": before, "old": bare(old),
             "answer": bare(document), "after": after,
@@ -332,6 +340,7 @@ def main() -> None:
             "evictions": record_evictions(server),
         }
         admission["defaults"] = record_defaults(server)
+        server.make(MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}})
         admission["webhooks"] = asyncio.run(_webhooks(server))
     finally:
         plane.stop()

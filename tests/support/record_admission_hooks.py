@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-__all__ = ["HOOKS", "Data", "answered", "plane_answer"]
+__all__ = ["HOOKS", "KEPT", "MAPS", "Data", "answered", "plane_answer"]
 
 Data = dict[str, Any]
 
@@ -88,7 +88,7 @@ def case(
 YES: Data = {"allowed": True}
 NO: Data = {"allowed": False}
 _ADD: Data = {"op": "add", "path": "/data/added", "value": "yes"}
-_ROOT = f"{MAPS}/kube-root-ca.crt"
+KEPT = f"{MAPS}/kept"
 _AGAIN = "IfNeeded"
 
 HOOKS: list[Data] = [
@@ -111,9 +111,9 @@ HOOKS: list[Data] = [
     case("refused and ignored", YES, webhook(clientConfig={"url": "https://127.0.0.1:1/x"}, failurePolicy="Ignore")),
     case("no service", YES, webhook(clientConfig={"service": {"name": "svc", "namespace": "default", "path": "/p"}})),
     case("unknown authority", YES, webhook(clientConfig={"url": "ADDRESS/x"})),
-    case("an update", NO, method="PUT", path=_ROOT, body={"metadata": {"name": "kube-root-ca.crt"}}),
-    case("a patch", NO, method="PATCH", path=f"{_ROOT}?fieldManager=me"),
-    case("a deletion", NO, method="DELETE", path=_ROOT),
+    case("an update", NO, method="PUT", path=KEPT, body={"metadata": {"name": "kept"}}),
+    case("a patch", NO, method="PATCH", path=f"{KEPT}?fieldManager=me", body={"metadata": {"name": "kept"}}),
+    case("a deletion", NO, method="DELETE", path=KEPT),
     case("another operation", NO, webhook(rules=[{**_RULE, "operations": ["UPDATE"]}])),
     case("another resource", NO, webhook(rules=[{**_RULE, "resources": ["secrets", "configmaps/status"]}])),
     case("all resources", NO, webhook(rules=[{**_RULE, "resources": ["*"]}])),
@@ -162,6 +162,6 @@ HOOKS: list[Data] = [
     case("a type without a patch", {**YES, "patchType": "JSONPatch"}, kind="Mutating"),
     case("no list of operations", {**YES, "patchType": "JSONPatch", "patch": base64.b64encode(b'{"a":1}').decode()}, kind="Mutating"),
     case("an empty patch", {**YES, "patchType": "JSONPatch", "patch": "W10="}, kind="Mutating"),
-    case("patches a deletion", patch(_ADD), kind="Mutating", method="DELETE", path=_ROOT),
+    case("patches a deletion", patch(_ADD), kind="Mutating", method="DELETE", path=KEPT),
     case("denied with a patch", {**patch(_ADD), **NO}, kind="Mutating"),
 ]  # fmt: skip

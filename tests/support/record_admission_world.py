@@ -14,7 +14,10 @@ __all__ = [
     "RIGHTS_WORLD",
     "Data",
     "Request",
+    "binding",
     "pod",
+    "role",
+    "rule",
 ]
 
 Data = dict[str, Any]

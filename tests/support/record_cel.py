@@ -37,7 +37,9 @@ class Server:
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def ask(self, method: str, path: str, body: Any = None, content: str = "application/json") -> tuple[int, Data, list[str]]:
+    def ask(
+        self, method: str, path: str, body: Any = None, content: str = "application/json"
+    ) -> tuple[int, Data, list[str]]:
         """Send a request; return the code, the document and the warnings."""
         data = json.dumps(body).encode() if body is not None else None
         request = Request(self.url + path, data, {"Content-Type": content}, method=method)
@@ -62,10 +64,12 @@ class Server:
         """Wait until a definition is served, and a little longer: the schema follows its condition."""
         for _ in range(100):
             _, found, _ = self.ask("GET", f"{DEFINITIONS}/{plural}.cel.example.com")
-            if any(one["type"] == "Established" and one["status"] == "True" for one in found["status"]["conditions"] or ()):
-                time.sleep(1.5)
+            if any(
+                one["type"] == "Established" and one["status"] == "True" for one in found["status"]["conditions"] or ()
+            ):
+                time.sleep(1.5)  # noqa: TID251  # a script against a real server
                 return
-            time.sleep(0.1)
+            time.sleep(0.1)  # noqa: TID251  # a script against a real server
         raise SystemExit(f"{plural} is not established")
 
 
@@ -109,7 +113,9 @@ def values(server: Server) -> list[Data]:
         by_field: dict[str, list[Data]] = {}
         for cause in answer.get("details", {}).get("causes", []):
             by_field.setdefault(cause["field"].removeprefix("spec."), []).append({**cause, "field": "value"})
-        found += [{"schema": schema, "value": value, "causes": by_field.get(name, [])} for name, schema, value in places]
+        found += [
+            {"schema": schema, "value": value, "causes": by_field.get(name, [])} for name, schema, value in places
+        ]
     return found
 
 
@@ -122,7 +128,10 @@ def bad_places(server: Server, plural: str, places: list[tuple[str, Data, Any]])
         name = re.search(r"properties\[(v\w+)\]", cause["field"])
         if name is not None and name[1] not in bad:
             bad.add(name[1])
-            print(next(schema for place, schema, _ in places if place == name[1])["x-kubernetes-validations"], cause["message"])
+            print(
+                next(schema for place, schema, _ in places if place == name[1])["x-kubernetes-validations"],
+                cause["message"],
+            )
     return bad
 
 
@@ -132,7 +141,11 @@ def walks(server: Server) -> list[Data]:
     for plural, spec, steps in cases.WALKS:
         with server.defined(plural, spec) as path:
             schema: Data = {"type": "object", "properties": {"spec": spec}}
-            entry = {"name": plural, "schema": schema, "steps": [step(server, path, plural, "one", one) for one in steps]}
+            entry = {
+                "name": plural,
+                "schema": schema,
+                "steps": [step(server, path, plural, "one", one) for one in steps],
+            }
             found.append(entry)
             if plural == "ratchets":
                 _, live, _ = server.ask("GET", f"{DEFINITIONS}/{plural}.cel.example.com")
@@ -151,7 +164,11 @@ def walks(server: Server) -> list[Data]:
 def step(server: Server, path: str, plural: str, name: str, spec: Data) -> Data:
     """Create an object, or update it where it is there."""
     code, live, _ = server.ask("GET", f"{path}/{name}")
-    old = {key: live[key] for key in ("apiVersion", "kind", "spec")} | {"metadata": {"name": name}} if code == 200 else None
+    old = (
+        {key: live[key] for key in ("apiVersion", "kind", "spec")} | {"metadata": {"name": name}}
+        if code == 200
+        else None
+    )
     if old is None:
         answer = server.ask("POST", path, thing(plural, name, spec))
     else:
@@ -164,7 +181,9 @@ def refused(server: Server) -> list[Data]:
     found = []
     for start in range(0, len(cases.REFUSED), CHUNK):
         chunk = cases.REFUSED[start : start + CHUNK]
-        spec = fields(**{f"r{row}": ruled(schema, {"rule": rule, "message": "no"}) for row, (schema, rule) in enumerate(chunk)})
+        spec = fields(
+            **{f"r{row}": ruled(schema, {"rule": rule, "message": "no"}) for row, (schema, rule) in enumerate(chunk)}
+        )
         code, answer, _ = server.ask("POST", DEFINITIONS, definition("refused", spec))
         if code != 422:
             raise SystemExit(answer)
@@ -174,7 +193,9 @@ def refused(server: Server) -> list[Data]:
                 for cause in answer["details"]["causes"]
                 if f"properties[r{row}].x-kubernetes-validations[0].rule" in cause["field"]
             ]
-            found.append({"schema": schema, "rule": rule, "text": re.sub(r"selfType\d+", "selfType0", texts[0]) if texts else ""})
+            found.append(
+                {"schema": schema, "rule": rule, "text": re.sub(r"selfType\d+", "selfType0", texts[0]) if texts else ""}
+            )
     return found
 
 
@@ -182,7 +203,9 @@ def main(url: str) -> None:
     """Record everything."""
     server = Server(url)
     found = {"values": values(server), "walks": walks(server), "refused": refused(server)}
-    lines = [f'"{name}": [\n' + ",\n".join(json.dumps(one) for one in entries) + "\n]" for name, entries in found.items()]
+    lines = [
+        f'"{name}": [\n' + ",\n".join(json.dumps(one) for one in entries) + "\n]" for name, entries in found.items()
+    ]
     TARGET.write_text("{" + ",\n".join(lines) + "}\n")
     print({name: len(entries) for name, entries in found.items()})
 

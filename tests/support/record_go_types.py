@@ -124,9 +124,9 @@ def table(api: Path, machinery: Path, specs: Path) -> dict[str, list[str]]:
 
 _HEAD = '''"""What Go's struct definitions say of Kubernetes' fields and OpenAPI does not; made by tests/support/record_go_types.py.
 
-Promises: facts only, read lazily. A line names a struct (group, version, name) and the fields that have marks; an indented line continues it.
-`*` a pointer, so that a zero value stays; `?` dropped when zero though the schema has a default or requires it; `!` always written, null if it
-must be; `=T` its Go type where OpenAPI does not tell; `^E` the embedded struct that it comes from (decode errors name it).
+Promises: facts only, read lazily. A line names a struct (group, version, name) and the fields that have marks; an indented line continues
+it. `*` a pointer, so that a zero value stays; `?` dropped when zero though the schema has a default or requires it; `!` always written,
+null if it must be; `=T` its Go type where OpenAPI does not tell; `^E` the embedded struct that it comes from (decode errors name it).
 """
 
 from __future__ import annotations
@@ -165,7 +165,8 @@ def marks(node: Node) -> dict[str, Mark]:
 
 @cache
 def _table() -> dict[str, dict[str, Mark]]:
-    return {line.partition(" ")[0]: _marks(line.split()[1:]) for line in _TABLE.replace("\\n  ", " ").strip().splitlines()}
+    lines = _TABLE.replace("\\n  ", " ").strip().splitlines()
+    return {line.partition(" ")[0]: _marks(line.split()[1:]) for line in lines}
 
 
 def _marks(words: list[str]) -> dict[str, Mark]:

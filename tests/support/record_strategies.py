@@ -1,4 +1,4 @@
-"""Ask a real kube-apiserver what it makes of the cases in `strategy_cases.py`, and write its answers down for tests.
+"""Ask a real kube-apiserver what it makes of the cases in `strategy_cases.json`, and write its answers down for tests.
 
 Run as `python tests/support/record_strategies.py KUBECONFIG > tests/unit/apiserver/strategies/recorded.json` against `konverge control-plane run
 --no-controllers`. Objects are created in a dry run; those that are changed afterwards are really created, and deleted again.
@@ -12,14 +12,27 @@ import ssl
 import sys
 import tempfile
 import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 
 import yaml
-from strategy_cases import CASES, Case
 
 Data = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """An object to create and, where `patch` is given, a change of it: a merge patch, sent as a whole object."""
+
+    name: str
+    resource: tuple[str, str, str]
+    """Group, version, plural."""
+    body: Data
+    cluster: bool = False
+    patch: Data | None = None
+    subresource: str = ""
 
 
 def _text(encoded: str) -> str:
@@ -42,10 +55,10 @@ class Plane:
     def ask(self, method: str, path: str, body: Data | None = None) -> tuple[Data, list[str]]:
         """Return the answer and its warnings."""
         data = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(self.server + path, data, headers, method=method)  # noqa: S310  # https always
+        headers = {"Content-Type": "application/merge-patch+json" if method == "PATCH" else "application/json"}
+        request = urllib.request.Request(self.server + path, data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, context=self.context) as answer:  # noqa: S310  # https always
+            with urllib.request.urlopen(request, context=self.context) as answer:
                 return json.load(answer), answer.headers.get_all("Warning") or []
         except HTTPError as refused:
             return json.load(refused), []
@@ -65,9 +78,10 @@ def merged(target: Any, patch: Any) -> Any:
 
 
 def path_of(case: Case, name: str = "") -> str:
-    root = f"/apis/{case.group}/{case.version}" if case.group else f"/api/{case.version}"
-    place = "/namespaces/default" if case.namespaced else ""
-    return f"{root}{place}/{case.plural}" + (f"/{name}" if name else "")
+    group, version, plural = case.resource
+    root = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    place = "" if case.cluster else "/namespaces/default"
+    return f"{root}{place}/{plural}" + (f"/{name}" if name else "")
 
 
 def stored(answer: Data) -> Data:
@@ -78,13 +92,20 @@ def stored(answer: Data) -> Data:
 def outcome(answer: Data, warnings: list[str]) -> Data:
     if answer.get("kind") == "Status":
         causes = answer.get("details", {}).get("causes")
-        return {"refused": {"reason": answer["reason"], "message": answer["message"], **({"causes": causes} if causes else {})}}
+        return {
+            "refused": {
+                "reason": answer["reason"],
+                "message": answer["message"],
+                **({"causes": causes} if causes else {}),
+            }
+        }
     words = [json.loads(each.split(" - ", 1)[1]) for each in warnings]
     return {"stored": stored(answer), **({"warnings": words} if words else {})}
 
 
 def record(plane: Plane, case: Case) -> Data:
-    found: Data = {"name": case.name, "resource": [case.group, case.plural], "version": case.version}
+    group, version, plural = case.resource
+    found: Data = {"name": case.name, "resource": [group, plural], "version": version}
     if case.patch is None:
         return {**found, "request": case.body, **outcome(*plane.ask("POST", path_of(case) + "?dryRun=All", case.body))}
     old, _ = plane.ask("POST", path_of(case), case.body)
@@ -94,19 +115,24 @@ def record(plane: Plane, case: Case) -> Data:
     try:
         old = stored(plane.ask("GET", place)[0])
         request = merged(old, case.patch)
-        request["metadata"].pop("resourceVersion")
         sub = f"/{case.subresource}" if case.subresource else ""
         answer = plane.ask("PUT", f"{place}{sub}?dryRun=All", request)
     finally:
+        plane.ask("PATCH", place, {"metadata": {"finalizers": None}})
         plane.ask("DELETE", f"{place}?gracePeriodSeconds=0&propagationPolicy=Background")
-        if case.plural == "namespaces":
-            plane.ask("PUT", f"{place}/finalize", {**merged(old, {"spec": {"finalizers": []}}), "metadata": {"name": old["metadata"]["name"]}})
+        if plural == "namespaces":
+            plane.ask(
+                "PUT",
+                f"{place}/finalize",
+                {**merged(old, {"spec": {"finalizers": []}}), "metadata": {"name": old["metadata"]["name"]}},
+            )
     return {**found, "old": old, "request": request, "subresource": case.subresource, **outcome(*answer)}
 
 
 def main() -> None:
     plane = Plane(sys.argv[1])
-    json.dump([record(plane, case) for case in CASES], sys.stdout, indent=0, sort_keys=True)
+    cases = json.loads((Path(__file__).parent / "strategy_cases.json").read_text())
+    json.dump([record(plane, Case(**case)) for case in cases], sys.stdout, indent=0, sort_keys=True)
     sys.stdout.write("\n")
 
 

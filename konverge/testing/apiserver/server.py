@@ -61,6 +61,15 @@ from konverge.testing.apiserver.transport import in_process
 __all__ = ["ApiServer"]
 
 _BOOTSTRAP_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+_ABSENT: Final = frozenset(
+    {
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+    }
+)
+"""Kinds that would be stored and never enforced: they are not served."""
 _OPTIONS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
 
 OnCall = Callable[[Call, About, Answer], None]
@@ -114,7 +123,7 @@ class ApiServer:
     # --- life ----------------------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        self.registry.add(builtin())
+        self.registry.add(resource for resource in builtin() if resource.plural not in _ABSENT)
         self._bootstrap()
         self._controllers = (
             DefinitionController(self.registry),
@@ -200,7 +209,13 @@ class ApiServer:
             if found is None:
                 raise path_not_found()
             return found
-        resource, version = self.registry.served(place)
+        try:
+            resource, version = self.registry.served(place)
+        except StatusError:
+            found = self._discovery.answer(call.path, call.headers.get("accept", ""))
+            if found is None:
+                raise
+            return found
         ask = Ask(call, place, resource, version, user)
         if version.deprecated:
             ask.warnings.append(version.deprecated)

@@ -18,7 +18,7 @@ import msgspec
 
 from konverge.testing.apiserver.fault_streams import close_lines
 from konverge.testing.apiserver.requests import Answer, Call
-from konverge.testing.apiserver.statuses import StatusError
+from konverge.testing.apiserver.statuses import PageNotFound, StatusError
 
 __all__ = ["MAX_BODY", "Handler", "Pump", "answered", "refusal", "too_large", "warning_headers"]
 
@@ -38,6 +38,10 @@ def too_large() -> StatusError:
 
 def refusal(error: StatusError) -> Answer:
     """Turn a refusal into what the client reads."""
+    if isinstance(error, PageNotFound):
+        return Answer(
+            404, f"{error.message}\n".encode(), "text/plain; charset=utf-8", {"X-Content-Type-Options": "nosniff"}
+        )
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     return Answer(error.code, msgspec.json.encode(error.body()) + b"\n", headers=headers)
 

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 __all__ = [
     "OMITTED",
     "FieldError",
+    "PageNotFound",
     "StatusError",
     "already_exists",
     "bad_request",
@@ -27,6 +28,7 @@ __all__ = [
     "not_acceptable",
     "not_found",
     "not_implemented",
+    "page_not_found",
     "path_not_found",
     "qualified",
     "success",
@@ -148,6 +150,15 @@ def not_found(group: str, plural: str, name: str) -> StatusError:
     """404: no such object."""
     text = f'{qualified(group, plural)} "{name}" not found'
     return StatusError(404, "NotFound", text, details=_details(group, plural, name))
+
+
+class PageNotFound(StatusError):
+    """404 in plain text, as the mux answers for what lies outside every group that is served."""
+
+
+def page_not_found() -> StatusError:
+    """404: no such path at all, or no such group; within a group that is served it is `path_not_found`."""
+    return PageNotFound(404, "", "404 page not found")
 
 
 def path_not_found() -> StatusError:

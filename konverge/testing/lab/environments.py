@@ -18,12 +18,10 @@ from konverge.errors import UsageError
 from konverge.kinds import kind
 from konverge.testing.apiserver import ApiServer
 from konverge.testing.lab.lab import Lab
+from konverge.testing.lab.runs import USER
 from konverge.testing.loop import VirtualTimeLoop
 
-__all__ = ["USER", "cluster_lab", "control_plane_lab", "memory_lab"]
-
-USER = "lab-user"
-"""The field manager of what the test itself writes."""
+__all__ = ["cluster_lab", "control_plane_lab", "memory_lab"]
 
 _NAMESPACE: Any = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 
@@ -39,7 +37,7 @@ async def memory_lab(*, seed: int = 0, namespace: str = "lab") -> AsyncIterator[
     random = Random(f"konverge {seed}")  # noqa: S311  # the seed is the caller's
     async with ApiServer(random=random) as server:
         config = server.config(namespace=namespace)
-        async with Client(config, name=USER) as client:
+        async with Client(config, name=USER, random=random) as client:
             await client.create(_NAMESPACE.new(namespace))
             async with Lab(client, config, namespace, server=server, random=random) as lab:
                 yield lab

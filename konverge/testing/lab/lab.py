@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from itertools import count
 from random import Random
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Lab", "Unmet", "install_crds"]
 
 R = TypeVar("R", bound=Resource)
+T = TypeVar("T")
 
 CRD = kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False, plural="customresourcedefinitions")
 _POLL = 0.02
@@ -117,6 +119,7 @@ class Lab:
         self._lives: list[_Life] = []
         self._dying: set[asyncio.Task[None]] = set()
         self._numbers = count(1)
+        self._others = AsyncExitStack()
         self.always: list[Callable[[], None]] = []
         """Predicates that must hold after every write; each raises AssertionError. Checked where the lab explores plans."""
         self.masks: list[str] = []
@@ -130,6 +133,7 @@ class Lab:
     ) -> None:
         for life in reversed(self._lives):
             await life.manager.stop()
+        await self._others.aclose()
         if self._dying:
             await asyncio.wait(self._dying)
         if kind_ is None:
@@ -191,6 +195,14 @@ class Lab:
         manager = Manager(name, behind, metrics=metrics, settings=settings, random=random)
         build(manager)
         return _Life(build, name, config, settings, metrics, manager, wire)
+
+    async def enter(self, other: AbstractAsyncContextManager[T]) -> T:
+        """Enter something that lives as long as the lab does: another controller's stand-in, a webhook."""
+        return await self._others.enter_async_context(other)
+
+    def chance(self) -> Random:
+        """Return randomness for such a thing: seeded where the lab is, so that its runs repeat."""
+        return Random() if self._random is None else Random(self._random.getrandbits(64))  # noqa: S311  # jitter, no secret
 
     async def stop(self) -> None:
         """Stop the manager that was started last; another may be started after it."""

@@ -32,6 +32,8 @@ __all__ = ["HORIZON", "PATIENCE", "Run", "Scenario", "run"]
 
 Scenario: TypeAlias = Callable[[Lab], Awaitable[None]]
 
+USER: Final = "lab-user"
+STRANGER: Final = "stranger"
 HORIZON: Final = 7200.0
 """Virtual seconds after the last fault in which everything has to have converged; the longest backoff is 1000."""
 STEADY: Final = 1100.0
@@ -97,7 +99,7 @@ async def _go(scenario: Scenario, plan: Plan, result: Run, long: bool) -> None:
     random = Random(f"konverge {plan.seed}")  # noqa: S311  # the seed is the plan's
     async with ApiServer(random=random, rbac=False) as server:
         config = server.config(namespace="lab")
-        async with Client(config, name="lab-user") as client, Client(config, name="stranger") as strange:
+        async with Client(config, name=USER, random=random) as client, Client(config, name=STRANGER, random=random) as strange:
             stage = _Stage()
             director = Director(plan, server.faults, stage, Stranger(strange, server.registry), result.timeline)
             server.store.observers.append(director.observe)
@@ -162,7 +164,7 @@ def _namespace(name: str) -> Any:
 
 
 def _count(result: Run, about: Any, answer: Any) -> None:
-    if answer.stream is None or about.verb != "watch" or about.user_agent.startswith(("lab-user", "stranger")):
+    if answer.stream is None or about.verb != "watch" or about.user_agent.startswith((USER, STRANGER)):
         return
     answer.stream = _counted(result, about.qualified, answer.stream)
 

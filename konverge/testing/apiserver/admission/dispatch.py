@@ -87,7 +87,8 @@ class Dispatcher:
             invocation = invocation_of(hook, call, self._objects)
             if invocation is None or (again and hook.key not in state.again):
                 continue
-            response = await self._asked(call, invocation)
+            review = self._review(call, invocation)
+            response = None if review is None else await self._asked(call, invocation.hook, review)
             if response is None:
                 continue
             after = self._patched(call, invocation, response.patch)
@@ -97,33 +98,39 @@ class Dispatcher:
 
     async def validate(self, call: AdmissionCall, hooks: tuple[Hook, ...]) -> None:
         """Raise where a hook refuses; where several do, the first that answered counts."""
-        invocations = [found for found in (invocation_of(hook, call, self._objects) for hook in hooks) if found]
-        if len(invocations) == 1:
-            await self._asked(call, invocations[0])
+        asked: list[tuple[Hook, Data]] = []
+        for hook in hooks:
+            invocation = invocation_of(hook, call, self._objects)
+            review = None if invocation is None else self._review(call, invocation)
+            if review is not None:
+                asked.append((hook, review))
+        if len(asked) == 1:
+            await self._asked(call, *asked[0])
             return
         refusals: list[StatusError] = []
 
-        async def one(invocation: Invocation) -> None:
+        async def one(hook: Hook, review: Data) -> None:
             try:
-                await self._asked(call, invocation)
+                await self._asked(call, hook, review)
             except StatusError as error:
                 refusals.append(error)
 
         async with asyncio.TaskGroup() as group:
-            for invocation in invocations:
-                group.create_task(one(invocation))
+            for hook, review in asked:
+                group.create_task(one(hook, review))
         if refusals:
             raise refusals[0]
 
     # -- one hook ----------------------------------------------------------------------------------------------------
 
-    async def _asked(self, call: AdmissionCall, invocation: Invocation) -> Response | None:
-        """Return what a hook answered; None where it was not asked or its failure does not matter."""
-        hook = invocation.hook
+    def _review(self, call: AdmissionCall, invocation: Invocation) -> Data | None:
+        """Return what a hook is to be sent, None where its conditions exclude the call."""
         uid = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
         review = request_for(call, invocation.version, uid)
-        if not conditions_hold(hook, call, review):
-            return None
+        return review if conditions_hold(invocation.hook, call, review) else None
+
+    async def _asked(self, call: AdmissionCall, hook: Hook, review: Data) -> Response | None:
+        """Return what a hook answered; None where its failure does not matter."""
         if call.dry_run and hook.data.get("sideEffects") not in _HARMLESS:
             raise bad_request(f"admission webhook {go_quoted(hook.name)} does not support dry run")
         try:
@@ -131,12 +138,13 @@ class Dispatcher:
                 words = "webhook does not accept known AdmissionReview versions (v1, v1beta1)"
                 raise CallFailedError(hook.name, f"could not create admission objects: {words}")
             answer = await self._webhooks.ask(hook, review)
-            response = response_of(answer, uid, hook.name, mutating=hook.kind == "mutating")
+            response = response_of(answer, review["request"]["uid"], hook.name, mutating=hook.kind == "mutating")
         except CallFailedError as error:
             if hook.ignores_failures:
                 return None
             raise internal(str(error)) from error
-        call.warnings.extend(response.warnings)
+        # A hook that is asked again says the same again; the client hears it once.
+        call.warnings.extend(text for text in response.warnings if text not in call.warnings)
         if not response.allowed:
             raise rejection(hook.name, response.status)
         return response

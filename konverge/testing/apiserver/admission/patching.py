@@ -71,7 +71,7 @@ def _place(found: Any, path: str) -> tuple[dict[str, Any] | list[Any] | None, st
 def _problem(container: dict[str, Any] | list[Any], key: str, verb: str) -> str:
     """Return what is wrong with a key of a container, "" where nothing is."""
     if isinstance(container, dict):
-        if key in container or verb == "add":
+        if key in container or verb in ("add", "test"):
             return ""
         return f"Unable to {'remove' if verb == 'remove' else 'get'} nonexistent key: {key}: {_MISSING}"
     if not key.lstrip("-").isdigit():

@@ -37,7 +37,9 @@ def to_scale(parent: list[Data] | None, places: Places) -> list[Data] | None:
     return entries.write(found)
 
 
-def from_scale(parent: list[Data] | None, scale: list[Data] | None, api_version: str, places: Places) -> list[Data] | None:
+def from_scale(
+    parent: list[Data] | None, scale: list[Data] | None, api_version: str, places: Places
+) -> list[Data] | None:
     """Return managedFields for the parent after a write of its Scale: who lost replicas there loses them here, new owners are taken over.
 
     New owners have no time that the parent knew, so (as on the server) theirs is left out.

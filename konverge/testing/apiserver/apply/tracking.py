@@ -100,7 +100,7 @@ def track(
     touched = change.touched
     if touched or change.removed:
         deduct(owners, touched, change.removed)
-    mine = entries.strip(difference(touched, change.removed) if change.removed else touched)
+    mine = entries.strip(touched)
     key = entries.key_of(manager, "Update", version, subresource)
     if mine:
         old = owners.get(key)

@@ -344,11 +344,11 @@ def _compare_kinds(shape: Shape, old: Any, new: Any) -> _Difference | None:
     """Compare values of two kinds, or null with something: each reading that either has is compared with what the other is in it."""
     out: tuple[Fields, Fields, Fields] = ({}, {}, {})
     leaf = False
-    reading = reading_of(shape, new)
+    after = reading_of(shape, new)
     scalar = new is not None and not isinstance(new, (dict, list))
-    if new is not None and (not fits_scalar(shape.scalar, new) if scalar else not isinstance(new, reading)):
+    if new is not None and (not fits_scalar(shape.scalar, new) if scalar else not isinstance(new, after)):
         raise Misfit
-    for reading in {reading_of(shape, old), reading}:
+    for reading in {reading_of(shape, old), after}:
         one, two = _as(reading, old), _as(reading, new)
         inside = shape.map if reading is dict else shape.list if reading is list else None
         atomic = inside is None or (inside.atomic if isinstance(inside, MapShape) else not inside.associative)

@@ -3,8 +3,9 @@
 Promises: synchronous and without I/O; the time is `wall_clock`. A token of a ServiceAccount holds while it has not expired, the account
 (and the Pod, Node or Secret that it is bound to) exists under the same uid, and its audience is the API's. A wrong token is a 401 even
 where nobody would have been let in as anonymous. Headers that were sent more than once (Impersonate-Group) are expected as one value
-joined by line feeds, which no header can hold. The rules are those of Kubernetes' `pkg/serviceaccount/claims.go`,
-`pkg/registry/core/serviceaccount/storage/token.go` and `pkg/registry/authentication/tokenreview/storage.go`.
+joined by commas or line feeds; a group with a comma in its name cannot be impersonated, therefore. The rules are those of Kubernetes'
+`pkg/serviceaccount/claims.go`, `pkg/registry/core/serviceaccount/storage/token.go` and
+`pkg/registry/authentication/tokenreview/storage.go`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The roles and bindings that every API server makes for itself, as a real one (Kubernetes 1.36.3) showed them.
 
-Promises: pure; fresh objects with every call. They carry what a client may write (no uid, version or times). ClusterRoles that aggregate
-have no rules of their own: `Rbac` evaluates them. The file beside this module is recorded by `tests/support/record_admission.py
-bootstrap`.
+Promises: pure; fresh objects with every call. They carry what a client may write (no uid, version or times); ClusterRoles that aggregate
+have the rules that the controller would have given them. The file beside this module is recorded by `tests/support/record_admission.py`.
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ from __future__ import annotations
 import json
 from importlib.resources import files
 from typing import Any, TypeAlias
+
+from konverge.testing.apiserver.auth.rules import aggregated
 
 __all__ = ["bootstrap_objects"]
 
@@ -19,4 +20,8 @@ Data: TypeAlias = dict[str, Any]
 def bootstrap_objects() -> list[Data]:
     """Return ClusterRoles, ClusterRoleBindings, Roles and RoleBindings, whole and ready to be stored."""
     found: list[Data] = json.loads(files(__package__).joinpath("bootstrap.json").read_bytes())
+    roles = [each for each in found if each["kind"] == "ClusterRole"]
+    filled = {each["metadata"]["name"]: rules for each in roles if (rules := aggregated(each, roles)) is not None}
+    for each in roles:
+        each["rules"] = filled.get(each["metadata"]["name"], each.get("rules"))
     return found

@@ -40,14 +40,19 @@ def wanted_user(headers: Mapping[str, str]) -> User | None:
     for header in sorted(headers):
         if header.startswith(_EXTRA):
             key = unquote(header.removeprefix(_EXTRA))
-            extra[key] = extra.get(key, ()) + tuple(headers[header].split("\n"))
-    groups = tuple(headers[_GROUP].split("\n")) if _GROUP in headers else ()
+            extra[key] = extra.get(key, ()) + _values(headers[header])
+    groups = _values(headers[_GROUP]) if _GROUP in headers else ()
     name, uid = headers.get(_USER, ""), headers.get(_UID, "")
     if name:
         return User(name, groups, uid, extra)
     if groups or uid or extra:
         raise bad_request(f"requested {_go_user(groups, uid, extra)} without impersonating a user name")
     return None
+
+
+def _values(header: str) -> tuple[str, ...]:
+    """Return the values of a header that was sent more than once, joined by commas or line feeds."""
+    return tuple(re.split(r"[\n,]", header))
 
 
 def _go_user(groups: Sequence[str], uid: str, extra: Mapping[str, Sequence[str]]) -> str:

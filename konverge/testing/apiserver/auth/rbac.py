@@ -102,7 +102,7 @@ class Rbac:
             return [], f"unsupported role reference kind: {go_quoted(kind)}"
         role = self._objects.get(_CLUSTER_ROLES, "", name)
         if role is not None and role.get("aggregationRule"):
-            role["rules"] = aggregated(role, self._objects.list(_CLUSTER_ROLES)) or role.get("rules")
+            role["rules"] = aggregated(role, self._objects.list(_CLUSTER_ROLES))
         return self._role(role, "clusterroles", name)
 
     @staticmethod

@@ -119,19 +119,29 @@ def compacted(parts: Iterable[Rule]) -> list[Rule]:
 def aggregated(role: Data, roles: Sequence[Data]) -> list[Data] | None:
     """Return the rules that aggregation gives a ClusterRole among all of them; None where it has no aggregationRule.
 
-    Roles come in by name; equal rules once.
+    Roles come in by name, each with what aggregation gives itself; equal rules once.
     """
+    return _aggregated(role, sorted(roles, key=_name), frozenset())
+
+
+def _aggregated(role: Data, roles: Sequence[Data], above: frozenset[str]) -> list[Data] | None:
     selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors")
     if not selectors:
         return None
     rules: list[Data] = []
-    for other in sorted(roles, key=lambda each: str(each["metadata"]["name"])):
-        if other["metadata"]["name"] == role["metadata"]["name"]:
-            continue
+    above |= {_name(role)}
+    for other in roles:
         labels = other["metadata"].get("labels") or {}
-        if any(selects(selector, labels) for selector in selectors):
-            rules += [rule for rule in other.get("rules") or () if rule not in rules]
+        if _name(other) not in above and any(selects(selector, labels) for selector in selectors):
+            # The controller gets there by writing again and again; here a role that aggregates is looked into at once.
+            found = _aggregated(other, roles, above)
+            own = found if found is not None else other.get("rules") or ()
+            rules += [rule for rule in own if rule not in rules]
     return rules
+
+
+def _name(role: Data) -> str:
+    return str(role["metadata"]["name"])
 
 
 def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:

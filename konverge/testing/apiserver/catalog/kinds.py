@@ -13,7 +13,7 @@ import base64
 import hashlib
 from collections.abc import Mapping
 from functools import cache
-from importlib import import_module, resources
+from importlib import resources
 from typing import Final
 
 import msgspec
@@ -78,7 +78,9 @@ def builtin(strategies: Mapping[tuple[str, str], Strategy] | None = None) -> lis
     `strategies` are by group and plural; None takes those of the room `strategies`. A kind without one gets the plain `Strategy`.
     """
     if strategies is None:
-        strategies = import_module("konverge.testing.apiserver.strategies").STRATEGIES
+        from konverge.testing.apiserver.strategies import STRATEGIES
+
+        strategies = STRATEGIES
     return [_resource(kind, strategies) for kind in _kinds().values()]
 
 

@@ -1,14 +1,13 @@
 """CEL as kube-apiserver evaluates it: validation rules of CustomResourceDefinitions, and expressions of admission.
 
 Promises: nothing of the CEL library is imported before the first expression is compiled; where it is absent, an ImportError names the extra
-`konverge[testing]`. `rules.py` walks objects; `compiling.py` makes expressions run: `syntax.py` reads what the library parsed, `checker.py`
-checks its types as Kubernetes does, `rewrite.py` adds what only Kubernetes has, `functions.py` holds those functions.
+`konverge[testing]`. `validators.py` walks objects; `compiling.py` makes expressions run: `syntax.py` reads what the library parsed,
+`checker.py` checks its types as Kubernetes does, `rewrite.py` adds what only Kubernetes has, `functions.py` holds those functions.
 """
 
 from __future__ import annotations
 
-from konverge.testing.apiserver.cel.compiling import CompileError
-from konverge.testing.apiserver.cel.engine import EvalError
+from konverge.testing.apiserver.cel.errors import CompileError, EvalError
 from konverge.testing.apiserver.cel.programs import Program
 from konverge.testing.apiserver.cel.rules import (
     Findings,

@@ -10,21 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from konverge.testing.apiserver.cel import formats
+from konverge.testing.apiserver.cel import formats, templates
 from konverge.testing.apiserver.cel.checker import Checked, Problem, check
 from konverge.testing.apiserver.cel.engine import Executable, SyntaxProblem, parse
+from konverge.testing.apiserver.cel.errors import CompileError
 from konverge.testing.apiserver.cel.kinds import Kind, unwrapped
 from konverge.testing.apiserver.cel.rewrite import expand, inner, paths, rewrite, transform, wrap_old
 from konverge.testing.apiserver.cel.syntax import Call, Const, Expr, ListOf, MapOf
 from konverge.testing.apiserver.cel.values import duration
 
-__all__ = ["CompileError", "Compiled", "compile_text"]
+__all__ = ["Compiled", "compile_text"]
 
 _MOST_PROBLEMS: Final = 100
-
-
-class CompileError(Exception):
-    """An expression is wrong; the text tells every error with its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +58,7 @@ def _checked(text: str, variables: Mapping[str, Kind]) -> tuple[Expr, Checked]:
         raise CompileError(str(problem)) from None
     expr = expand(parsed.expr)
     checked = check(expr, variables)
-    problems = checked.problems or [*_literals(expr), *_mixed(expr, checked.kinds)]
+    problems = checked.problems or [*_literals(expr), *_mixed(expr, checked.kinds), *_templates(expr, checked.kinds)]
     if problems:
         raise CompileError(_report(text, problems, parsed.positions))
     return expr, checked
@@ -95,8 +92,23 @@ def _mixed(expr: Expr, types: Mapping[int, Kind]) -> list[Problem]:
         groups = [keys, [(entry.value, entry.optional) for entry in expr.entries]]
     for group in groups:
         seen = [(part.id, unwrapped(types[part.id])[0] if optional else types[part.id]) for part, optional in group]
-        wrong = [Problem(id_, f"expected type '{seen[0][1]}' but found '{kind}'") for id_, kind in seen if kind != seen[0][1]]
+        wrong = [
+            Problem(id_, f"expected type '{seen[0][1]}' but found '{kind}'") for id_, kind in seen if kind != seen[0][1]
+        ]
         found += wrong[:1] if isinstance(expr, ListOf) else wrong
+    return found
+
+
+def _templates(expr: Expr, types: Mapping[int, Kind]) -> list[Problem]:
+    """Look at literal templates with literal lists of arguments."""
+    found = [problem for part in inner(expr) for problem in _templates(part, types)]
+    match expr:
+        case Call(id_, Const(_, "string", template), "format", [ListOf(_, elements)]):
+            wrong = templates.problem(template, [types[element.id].kind for element in elements])
+            if wrong is not None:
+                found.append(Problem(id_ if wrong[0] is None else elements[wrong[0]].id, wrong[1]))
+        case _:
+            pass
     return found
 
 
@@ -110,7 +122,7 @@ def _is_timestamp(text: str) -> bool:
 
 def _is_pattern(text: str) -> bool:
     try:
-        re.compile(re.sub(r"\\z", r"\\Z", text))
+        re.compile(re.sub(r"\[:\w+:\]", "a", re.sub(r"\\z", r"\\Z", text)))
     except re.error:
         return bool(re.search(r"\\[pPQC]|\[\[:|\(\?[a-zU-]+\)", text))
     return re.search(r"\(\?(=|!|<=|<!|P=)|\\[1-9]", text) is None

@@ -1,7 +1,7 @@
 """The CEL library, as rules see it: parse, prepare, run.
 
-Promises: the library is imported when the first expression is compiled, and its absence is told with the extra that brings it. One environment
-is made per set of variable names and kept. Errors at run time come out in cel-go's words where the two libraries differ.
+Promises: the library is imported when the first expression is compiled, and its absence is told with the extra that brings it. One
+environment is made per set of variable names and kept. Errors at run time come out in cel-go's words where the two libraries differ.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from itertools import product
 from types import ModuleType
 from typing import Any, Final
 
+from konverge.testing.apiserver.cel.errors import EvalError
 from konverge.testing.apiserver.cel.functions import FUNCTIONS
 from konverge.testing.apiserver.cel.kinds import Kind
 from konverge.testing.apiserver.cel.rewrite import OWN
@@ -21,14 +22,17 @@ from konverge.testing.apiserver.cel.signatures import functions
 from konverge.testing.apiserver.cel.syntax import Expr, Parsed, decode, encode
 from konverge.testing.apiserver.cel.values import spelled
 
-__all__ = ["EvalError", "Executable", "SyntaxProblem", "parse"]
+__all__ = ["Executable", "SyntaxProblem", "parse"]
 
 _EXTENSIONS: Final = ("two-var-comprehensions", "sets", "lists", "strings", "optional")
 _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
-    **{name: (name.upper(),) for name in "bool bytes double duration int list map string timestamp uint".split()},
+    **{
+        name: (name.upper(),)
+        for name in ["bool", "bytes", "double", "duration", "int", "list", "map", "string", "timestamp", "uint"]
+    },
     "struct": ("MAP",),
     "opaque": ("MAP",),
-    "dyn": tuple("BOOL BYTES DOUBLE DURATION INT LIST MAP NULL STRING TIMESTAMP UINT".split()),
+    "dyn": ("BOOL", "BYTES", "DOUBLE", "DURATION", "INT", "LIST", "MAP", "NULL", "STRING", "TIMESTAMP", "UINT"),
 }
 _WORDS: Final = (
     (re.compile(r'Key not found in map : "?(.*?)"?'), r"no such key: \1"),
@@ -41,14 +45,15 @@ _WORDS: Final = (
     (re.compile(r"optional\.none\(\) dereference"), "optional.none() dereference"),
     (re.compile(r"cannot convert (\w+) to (\w+)"), r"type conversion error from '\1' to '\2'"),
     (re.compile(r"Type conversion error (.*)"), r"type conversion error \1"),
-    (re.compile(r"String to (Timestamp|Duration) conversion failed"), r"type conversion error from 'string' to 'google.protobuf.\1'"),
+    (
+        re.compile(r"String to (Timestamp|Duration) conversion failed"),
+        r"type conversion error from 'string' to 'google.protobuf.\1'",
+    ),
     (re.compile(r"invalid regular expression: (.*)"), r"error parsing regexp: \1"),
 )
+_OURS: Final = "kubernetes: "
+"""What the errors of our functions begin with on their way through the library; their words are right already."""
 _CODE: Final = re.compile(r"^[A-Z_]+: ")
-
-
-class EvalError(Exception):
-    """An expression has no value; the text is the server's."""
 
 
 class SyntaxProblem(Exception):
@@ -58,7 +63,7 @@ class SyntaxProblem(Exception):
 @cache
 def _library() -> ModuleType:
     try:
-        from cel_expr_python import cel
+        from cel_expr_python import cel  # type: ignore[import-untyped]  # it has stubs but no marker
     except ImportError as missing:
         text = "CEL rules need the package cel-expr-python: install konverge[testing]"
         raise ImportError(text) from missing
@@ -82,6 +87,7 @@ def _declarations(cel: ModuleType) -> list[Any]:
             if overload.own:
                 shapes.setdefault(name, set()).update(product(*map(_runtime, overload.args)))
     shapes["same"] = {(one, two, "STRING") for one, two in product(_KINDS["dyn"], _KINDS["dyn"])}
+    shapes["spelled"] = {("TIMESTAMP",), ("DURATION",)}
     shapes["union"] = {("LIST", "LIST", "STRING")}
     shapes["mapInsert"] = {("MAP", "MAP"), *(("MAP", *pair) for pair in product(_KINDS["dyn"], _KINDS["dyn"]))}
     for name in ("indexOf", "lastIndexOf"):
@@ -98,7 +104,10 @@ def _overload(cel: ModuleType, name: str, shape: tuple[str, ...]) -> Any:
 
 
 def _run(function: Any, *args: Any) -> Any:
-    value = function(*args)
+    try:
+        value = function(*args)
+    except Exception as error:
+        raise RuntimeError(_OURS + str(error)) from error
     return spelled(value) if isinstance(value, (datetime, timedelta)) else value
 
 
@@ -112,7 +121,9 @@ def parse(text: str, variables: Iterable[str]) -> Parsed:
         return decode(_environment(tuple(variables)).compile(text, disable_check=True).serialize())
     except RuntimeError as error:
         words = str(error).removeprefix("INVALID_ARGUMENT: ").removesuffix(" [INVALID_ARGUMENT]")
-        raise SyntaxProblem(words.replace("has() argument must be a field selection", "invalid argument to has() macro")) from None
+        raise SyntaxProblem(
+            words.replace("has() argument must be a field selection", "invalid argument to has() macro")
+        ) from None
 
 
 class Executable:
@@ -137,6 +148,8 @@ class Executable:
 
 def _worded(text: str) -> str:
     text = _CODE.sub("", text, count=1)
+    if text.startswith(_OURS):
+        return text.removeprefix(_OURS)
     for pattern, words in _WORDS:
         if (found := pattern.fullmatch(text)) is not None:
             return found.expand(words)

@@ -13,7 +13,29 @@ from typing import Final
 __all__ = ["escape"]
 
 _RESERVED: Final = frozenset(
-    "true false null in as break const continue else for function if import let loop package namespace return var void while".split()
+    [
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ]
 )
 _ALLOWED: Final = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
 _SPECIAL: Final = re.compile(r"__|[-./]")

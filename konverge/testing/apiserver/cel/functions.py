@@ -14,7 +14,8 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import Any, Final
 
-from konverge.testing.apiserver.cel import formats, network, patterns, quantities, urls, versions
+from konverge.testing.apiserver.cel import formats, network, patterns, quantities, templates, urls, versions
+from konverge.testing.apiserver.cel.values import spelled
 
 __all__ = ["FUNCTIONS"]
 
@@ -252,6 +253,7 @@ def _version_part(name: str) -> Callable[[Value], int]:
 
 FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = {
     "charAt": _char_at,
+    "format": templates.format_text,
     "substring": _substring,
     "quantity": _quantity,
     "isQuantity": _valid(_quantity, quantities.BadQuantity),
@@ -271,6 +273,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = {
     "indexOf": _index,
     "lastIndexOf": _last_index,
     "same": _same,
+    "spelled": spelled,
     "union": _union,
     "mapInsert": _map_insert,
     "find": patterns.find,
@@ -308,4 +311,4 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = {
     "format.named": lambda name: {_FORMAT: name} if name in formats.CHECKS else {},
     **{f"format.{name}": _format(name) for name in formats.CHECKS},
 }
-"""Our functions by their names in rules, and four that the rewriter calls: `same`, `union`, `mapInsert`, `string`."""
+"""Our functions by their names in rules, and those that the rewriter calls: `same`, `spelled`, `union`, `mapInsert`."""

@@ -1,7 +1,7 @@
-"""`find` and `findAll`: regular expressions of Go (RE2), run by Python's.
+r"""`find` and `findAll`: regular expressions of Go (RE2), run by Python's.
 
-Promises: pure. What RE2 has and Python writes differently is translated (`\\z`, POSIX classes, flags, `(?P<`); leftmost-first matching is the
-same. Not promised: RE2's script classes (`\\p{Greek}`); such a pattern is refused as not implemented.
+Promises: pure. What RE2 has and Python writes differently is translated (`\z`, POSIX classes); leftmost-first matching is the same.
+Not promised: RE2's Unicode classes (`\p{Greek}`); such a pattern is refused as not implemented.
 """
 
 from __future__ import annotations

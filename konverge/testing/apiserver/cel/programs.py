@@ -1,16 +1,13 @@
 """Expressions over free variables: `matchConditions` of webhooks, and whatever else asks CEL about plain data.
 
-Promises: compiled when it is made, pure afterwards. Variables are dynamic. Not promised: the authorizer library (a real server offers it to
-match conditions), nor types of `request`.
+Promises: compiled when it is made (what compiles is imported then), pure afterwards. Variables are dynamic. Not promised: the authorizer
+library (a real server offers it to match conditions), nor types of `request`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-
-from konverge.testing.apiserver.cel import kinds
-from konverge.testing.apiserver.cel.compiling import compile_text
 
 __all__ = ["Program"]
 
@@ -25,9 +22,11 @@ class Program:
     """
 
     def __init__(self, expression: str, variables: Sequence[str]) -> None:
+        from konverge.testing.apiserver.cel import compiling, kinds
+
         self.expression = expression
         self._variables = tuple(variables)
-        compiled = compile_text(expression, dict.fromkeys(self._variables, kinds.DYN))
+        compiled = compiling.compile_text(expression, dict.fromkeys(self._variables, kinds.DYN))
         self._runs = compiled.runs
         self._reads = {name: _tree(paths) for name, paths in compiled.reads.items()}
         self.kind = str(compiled.kind)

@@ -78,7 +78,11 @@ def rewrite(expr: Expr, checked: Checked) -> Expr:
 
 def _timed(expr: Expr, kind: Kind | None) -> Expr:
     """Read times and durations where they come out of data or of our functions: both are text there."""
-    if kind is None or isinstance(expr, (Const, ListOf, MapOf, Comprehension)) or (isinstance(expr, Select) and expr.test):
+    if (
+        kind is None
+        or isinstance(expr, (Const, ListOf, MapOf, Comprehension))
+        or (isinstance(expr, Select) and expr.test)
+    ):
         return expr
     if isinstance(expr, Call) and expr.function in _TIMES:
         return expr
@@ -87,7 +91,9 @@ def _timed(expr: Expr, kind: Kind | None) -> Expr:
     if kind.kind == "list" and kind.params[0].kind in _TIMES:
         item, result = Ident(expr.id, "@time"), Ident(expr.id, "@times")
         step = Call(expr.id, None, "_+_", [result, ListOf(expr.id, [Call(expr.id, None, kind.params[0].kind, [item])])])
-        return Comprehension(expr.id, "@time", "", expr, "@times", ListOf(expr.id, []), Const(expr.id, "bool", True), step, result)
+        return Comprehension(
+            expr.id, "@time", "", expr, "@times", ListOf(expr.id, []), Const(expr.id, "bool", True), step, result
+        )
     return expr
 
 
@@ -109,6 +115,12 @@ def _rewritten(expr: Expr, checked: Checked) -> Expr:
         return Call(expr.id, None, resolved.function, expr.args)
     if resolved.function == "cel.@mapInsert":
         return Call(expr.id, None, f"{OWN}mapInsert", expr.args)
+    if (
+        resolved.function == "string"
+        and (kind := checked.kinds.get(expr.args[0].id)) is not None
+        and kind.kind in _TIMES
+    ):
+        return Call(expr.id, None, f"{OWN}spelled", expr.args)
     return _merging(expr, checked)
 
 

@@ -1,32 +1,21 @@
-"""`x-kubernetes-validations`: rules of a schema, compiled once and run over objects.
+"""`x-kubernetes-validations`: the rules of a schema, tried on objects and checked when a definition is made.
 
-Promises: pure, but for a cache of what was compiled. `validate_rules` walks an object with its schema and says what rules refuse, in the words
-of apiextensions-apiserver `pkg/apiserver/schema/cel/validation.go`: transition rules only where there is an old value, old items by the keys
-of their list, errors of what did not change forgiven as warnings. Not promised: costs. A real server refuses rules that it estimates to be
-too expensive (often for want of maxLength or maxItems) and stops objects whose rules cost too much.
+Promises: where there are no rules nothing is compiled, and what compiles is not even imported. `validate_rules` says what rules refuse in
+the words of a real server. Not promised: costs. A real server refuses rules that it estimates to be too expensive (often for want of
+maxLength or maxItems) and stops objects whose rules cost too much.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
-from konverge.testing.apiserver.cel import kinds
-from konverge.testing.apiserver.cel.compiling import Compiled, CompileError, compile_text
-from konverge.testing.apiserver.cel.engine import EvalError
-from konverge.testing.apiserver.cel.fieldpaths import field_path
-from konverge.testing.apiserver.cel.kinds import Kind, declared
-from konverge.testing.apiserver.cel.ratchet import Correlation, Ratchet, matching
-from konverge.testing.apiserver.cel.values import BadData, Reader, aligned, merges, reader
 from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.statuses import OMITTED, FieldError
+from konverge.testing.apiserver.statuses import FieldError
 
 __all__ = ["Findings", "check_rules", "compile_message", "compile_rule", "uses_old_self", "validate_rules"]
-
-_LONGEST_MESSAGE = 5 * 1024
-_REASONS = {"FieldValueForbidden": "Forbidden", "FieldValueRequired": "Required", "FieldValueDuplicate": "Duplicate"}
 
 
 @dataclass(slots=True)
@@ -44,222 +33,40 @@ def validate_rules(node: Node, new: Any, old: Any, path: str = "") -> list[Field
 
 def check_rules(node: Node, new: Any, old: Any, path: str = "") -> Findings:
     """Return what `validate_rules` does, and what was forgiven."""
-    findings = Findings()
-    if new is not None and (validator := _validator(node, not path or node.embedded)) is not None:
-        ratchet = Ratchet() if old is None else Ratchet(Correlation(node, new, old))
-        validator.run(path, new, old, ratchet, findings)
-    return findings
+    if not _has_rules(node):
+        return Findings()
+    from konverge.testing.apiserver.cel import validators
+
+    return validators.found(node, new, old, path)
 
 
 def compile_rule(node: Node, rule: str, *, root: bool = False, optional_old: bool = False) -> str | None:
     """Return what is wrong with a rule at a place, None for nothing; `root` where the place is a whole object."""
-    return _wrong(node, rule, kinds.BOOL, root=root, optional_old=optional_old)
+    from konverge.testing.apiserver.cel import kinds, validators
+
+    return validators.wrong(node, rule, kinds.BOOL, root=root, optional_old=optional_old)
 
 
 def compile_message(node: Node, expression: str, *, root: bool = False, optional_old: bool = False) -> str | None:
     """Return what is wrong with a messageExpression."""
-    return _wrong(node, expression, kinds.STRING, root=root, optional_old=optional_old)
+    from konverge.testing.apiserver.cel import kinds, validators
+
+    return validators.wrong(node, expression, kinds.STRING, root=root, optional_old=optional_old)
 
 
 def uses_old_self(node: Node, rule: str, *, root: bool = False) -> bool:
     """Tell whether a rule that compiles is a transition rule."""
-    variables = _variables(node, root or node.embedded, optional_old=False)
-    try:
-        return variables is not None and "oldSelf" in compile_text(rule, variables).names
-    except CompileError:
-        return False
+    from konverge.testing.apiserver.cel import validators
 
-
-def _wrong(node: Node, text: str, wanted: Kind, *, root: bool, optional_old: bool) -> str | None:
-    variables = _variables(node, root or node.embedded, optional_old=optional_old)
-    if variables is None:
-        return "rule compiler initialization error: failed to convert to declType for CEL validation rules"
-    message = wanted is kinds.STRING
-    try:
-        found = compile_text(text, variables)
-    except CompileError as error:
-        return f"{'messageExpression ' if message else ''}compilation failed: {error}"
-    if found.kind == wanted:
-        return None
-    return "messageExpression must evaluate to a string" if message else "cel expression must evaluate to a bool"
-
-
-def _variables(node: Node, root: bool, *, optional_old: bool) -> dict[str, Kind] | None:
-    kind = declared(node, "selfType0", root)
-    if kind is None:
-        return None
-    return {"self": kind, "oldSelf": kinds.optional_of(kind) if optional_old else kind}
-
-
-@dataclass(eq=False)
-class _Rule:
-    """One rule of a schema."""
-
-    node: Node
-    raw: Mapping[str, Any]
-    root: bool
-
-    @property
-    def optional_old(self) -> bool:
-        return bool(self.raw.get("optionalOldSelf"))
-
-    @property
-    def shown(self) -> str:
-        return str(self.raw.get("message") or self.raw.get("rule") or "").strip()
-
-    @property
-    def default_message(self) -> str:
-        return self.shown if self.raw.get("message") else f"failed rule: {self.shown}"
-
-    @cached_property
-    def compiled(self) -> Compiled | str:
-        """What runs, or what is wrong."""
-        text = str(self.raw.get("rule", ""))
-        found = _wrong(self.node, text, kinds.BOOL, root=self.root, optional_old=self.optional_old)
-        return found if found is not None else self._compile(text, wrapped=self.optional_old)
-
-    @cached_property
-    def message(self) -> Compiled | None:
-        text = str(self.raw.get("messageExpression") or "")
-        if (
-            not text
-            or _wrong(self.node, text, kinds.STRING, root=self.root, optional_old=self.optional_old) is not None
-        ):
-            return None
-        return self._compile(text, wrapped=False)  # a real server hands it the bare value, whatever it was checked with
-
-    def _compile(self, text: str, *, wrapped: bool) -> Compiled:
-        variables = _variables(self.node, self.root, optional_old=self.optional_old)
-        assert variables is not None
-        return compile_text(text, variables, optional_old="oldSelf" if wrapped else "")
-
-    @property
-    def uses_old(self) -> bool:
-        return isinstance(self.compiled, Compiled) and "oldSelf" in self.compiled.names
-
-    @cached_property
-    def place(self) -> str:
-        """Where errors are reported, below the place of the rule."""
-        return field_path(self.node, str(self.raw.get("fieldPath") or "")) or ""
-
-
-@dataclass(eq=False)
-class _Validator:
-    """The rules of a place, and the validators below it that have rules."""
-
-    node: Node
-    root: bool
-    rules: list[_Rule]
-    properties: dict[str, _Validator]
-    additional: _Validator | None
-    items: _Validator | None
-
-    @cached_property
-    def readers(self) -> tuple[Reader, Reader, bool]:
-        """What makes self and oldSelf for all rules here, and whether old lists have to be brought into order."""
-        parts = [part for rule in self.rules for part in (rule.compiled, rule.message) if isinstance(part, Compiled)]
-        made = [
-            reader(self.node, {path for part in parts for path in part.reads[name]}, root=self.root)
-            for name in ("self", "oldSelf")
-        ]
-        uses_old = any(rule.uses_old for rule in self.rules)
-        return made[0], made[1], uses_old and merges(self.node)
-
-    def run(self, path: str, new: Any, old: Any, ratchet: Ratchet, findings: Findings) -> None:
-        """Run the rules here and below."""
-        if new is None:
-            return
-        if self.rules:
-            self._here(path, new, old, ratchet, findings)
-        if isinstance(new, list) and self.items is not None:
-            for at, item in enumerate(new):
-                self.items.run(f"{path}[{at}]", item, matching(self.node, old, item), ratchet.step(at), findings)
-        elif isinstance(new, dict):
-            self._fields(path, new, old if isinstance(old, dict) else {}, ratchet, findings)
-
-    def _fields(
-        self, path: str, new: Mapping[str, Any], old: Mapping[str, Any], ratchet: Ratchet, findings: Findings
-    ) -> None:
-        if self.additional is not None:
-            for name, value in new.items():
-                self.additional.run(f"{path}[{name}]", value, old.get(name), ratchet.step(name), findings)
-        for name, child in self.properties.items():
-            if name in new:
-                child.run(f"{path}.{name}" if path else name, new[name], old.get(name), ratchet.step(name), findings)
-
-    def _here(self, path: str, new: Any, old: Any, ratchet: Ratchet, findings: Findings) -> None:
-        word = str(self.node.schema.get("type", ""))
-        values: dict[str, Any] | None = None
-        activation: Any = None
-        for rule in self.rules:
-            compiled = rule.compiled
-            if isinstance(compiled, str):
-                findings.errors.append(_error(path, word, f"rule compile error: {compiled}"))
-                continue
-            if rule.uses_old and old is None and not rule.optional_old:
-                continue
-            try:
-                if values is None:
-                    values = self._values(new, old)
-                    activation = compiled.runs.activation(values)
-                runs = compiled.without_old if old is None and compiled.without_old is not None else compiled.runs
-                if runs.run(activation) is True:
-                    continue
-            except (EvalError, BadData) as error:
-                findings.errors.append(_error(path, word, _failed(str(error), rule.shown)))
-                continue
-            where = findings.forgiven if not rule.uses_old and ratchet.forgives else findings.errors
-            where.append(self._refusal(rule, path, new, activation))
-
-    def _values(self, new: Any, old: Any) -> dict[str, Any]:
-        read_self, read_old, ordered = self.readers
-        if old is None:
-            return {"self": read_self(new), "oldSelf": None}
-        return {"self": read_self(new), "oldSelf": read_old(aligned(self.node, old, new) if ordered else old)}
-
-    def _refusal(self, rule: _Rule, path: str, new: Any, activation: Any) -> FieldError:
-        detail = _spoken(rule.message, activation) or rule.default_message
-        if rule.place:
-            path = f"{path}.{rule.place}" if path and not rule.place.startswith("[") else path + rule.place
-        value = OMITTED if self.node.type in ("object", "array") else new
-        reason = _REASONS.get(str(rule.raw.get("reason") or ""), "Invalid")
-        detail = "" if reason == "Duplicate" else detail
-        return FieldError(reason, path or "<nil>", value, detail)  # type: ignore[arg-type]  # the table has kinds only
-
-
-def _spoken(message: Compiled | None, activation: Any) -> str:
-    """Run a messageExpression; "" where it gives nothing to say."""
-    if message is None:
-        return ""
-    try:
-        text = message.runs.run(activation)
-    except EvalError:
-        return ""
-    trimmed = text.strip() if isinstance(text, str) else ""
-    return "" if "\n" in trimmed or len(trimmed.encode()) > _LONGEST_MESSAGE else trimmed
-
-
-def _error(path: str, word: str, detail: str) -> FieldError:
-    return FieldError("Invalid", path or "<nil>", word, detail)
-
-
-def _failed(error: str, shown: str) -> str:
-    if error.startswith("no such overload"):
-        return f"'{error}': call arguments did not match a supported operator, function or macro signature for rule: {shown}"
-    return f"{error} evaluating rule: {shown}"
+    return validators.uses_old_self(node, rule, root=root)
 
 
 @lru_cache(maxsize=512)
-def _validator(node: Node, root: bool) -> _Validator | None:
-    return _built(node, root)
+def _has_rules(node: Node) -> bool:
+    return _mentions_rules(node.schema)
 
 
-def _built(node: Node, root: bool) -> _Validator | None:
-    """Make the validator of a place, None where no rules stand there or below."""
-    raw = node.schema.get("x-kubernetes-validations") or ()
-    rules = [_Rule(node, rule, root) for rule in raw if str(rule.get("rule", "")).strip()]
-    found = {name: made for name, child in node.properties.items() if (made := _built(child, child.embedded)) is not None}
-    additional, items = (_built(child, child.embedded) if child is not None else None for child in (node.additional, node.items))
-    if not (rules or found or additional or items):
-        return None
-    return _Validator(node, root, rules, found, additional, items)
+def _mentions_rules(schema: Any) -> bool:
+    if isinstance(schema, Mapping):
+        return bool(schema.get("x-kubernetes-validations")) or any(map(_mentions_rules, schema.values()))
+    return isinstance(schema, list) and any(map(_mentions_rules, schema))

@@ -1,14 +1,14 @@
 """The functions that rules may call, with the types that they take and give.
 
-Promises: pure data. The environment is the one of kube-apiserver 1.36 (k8s.io/apiserver `pkg/cel/environment/base.go`): the language itself,
-strings in version 2, sets, lists in version 3, optionals, two-variable comprehensions and Kubernetes' own libraries; not math, encoders,
-bindings or protos, which a real server does not have either. The authorizer library is missing here.
+Promises: pure data. The environment is the one of kube-apiserver 1.36 (k8s.io/apiserver `pkg/cel/environment/base.go`): the language
+itself, strings in version 2, sets, lists in version 3, optionals, two-variable comprehensions and Kubernetes' own libraries; not math,
+encoders, bindings or protos, which a real server does not have either. The authorizer library is missing here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -90,7 +90,6 @@ upperAscii .string() string
 replace .string(string, string) string | .string(string, string, int) string
 split .string(string) list(string) | .string(string, int) list(string)
 trim .string() string
-format .string(list(dyn)) string
 strings.quote (string) string
 join .list(string)() string | .list(string)(string) string
 sets.contains (list(T), list(T)) bool
@@ -117,6 +116,7 @@ first .list(V)() opt(V)
 cel.@mapInsert (map(K, V), K, V) map(K, V) | (map(K, V), map(K, V)) map(K, V)
 """
 _OURS: Final = """
+format .string(list(dyn)) string
 charAt .string(int) string
 substring .string(int) string | .string(int, int) string
 url (string) url
@@ -166,13 +166,24 @@ major .semver() int
 minor .semver() int
 patch .semver() int
 """
-FORMATS: Final = (
-    "dns1123Label dns1123Subdomain dns1035Label qualifiedName dns1123LabelPrefix dns1123SubdomainPrefix dns1035LabelPrefix labelValue "
-    "uri uuid byte date datetime"
-).split()
+FORMATS: Final = [
+    "dns1123Label",
+    "dns1123Subdomain",
+    "dns1035Label",
+    "qualifiedName",
+    "dns1123LabelPrefix",
+    "dns1123SubdomainPrefix",
+    "dns1035LabelPrefix",
+    "labelValue",
+    "uri",
+    "uuid",
+    "byte",
+    "date",
+    "datetime",
+]
 """The named formats."""
-_COMPARABLE: Final = "int uint double bool duration timestamp string bytes".split()
-_SUMMABLE: Final = "int uint double duration".split()
+_COMPARABLE: Final = ["int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"]
+_SUMMABLE: Final = ["int", "uint", "double", "duration"]
 
 _NAMED: Final[Mapping[str, Kind]] = {
     **{
@@ -192,7 +203,7 @@ TYPE_NAMES: Final[Mapping[str, Kind]] = {
     **{
         name: kinds.type_of(kind)
         for name, kind in _NAMED.items()
-        if name in "bool bytes double dyn int string uint".split()
+        if name in ["bool", "bytes", "double", "dyn", "int", "string", "uint"]
     },
     "list": kinds.type_of(kinds.list_of(kinds.DYN)),
     "map": kinds.type_of(kinds.map_of(kinds.DYN, kinds.DYN)),
@@ -206,6 +217,11 @@ TYPE_NAMES: Final[Mapping[str, Kind]] = {
 }
 """The names of types as values, for `type(x) == int`."""
 
+_MADE: Final[Mapping[str, Callable[[Kind], Kind]]] = {
+    "list": kinds.list_of,
+    "opt": kinds.optional_of,
+    "type": kinds.type_of,
+}
 _TOKEN: Final = re.compile(r"[\w.]+|[(),]")
 
 
@@ -238,36 +254,38 @@ def functions() -> dict[str, list[Overload]]:
 
 def _overload(text: str, *, own: bool) -> Overload:
     """Read `(a, b) result` or `.receiver(a) result`."""
-    member = text.startswith(".")
-    tokens = iter(_TOKEN.findall(text.removeprefix(".")))
-    args: list[Kind] = []
-    if member:
-        kind, token = _kind(next(tokens), tokens)
-        args.append(kind)
-        assert token == "("  # noqa: S105  # a parenthesis, no secret
-    else:
-        next(tokens)
-    token = next(tokens)
-    while token != ")":  # noqa: S105  # a parenthesis, no secret
-        if token == ",":  # noqa: S105  # a comma, no secret
-            token = next(tokens)
-        kind, token = _kind(token, tokens)
-        args.append(kind)
-    result, _ = _kind(next(tokens), tokens)
-    return Overload(tuple(args), result, member, own)
+    words = _Words(text.removeprefix("."))
+    receiver = [words.kind()] if text.startswith(".") else []
+    args = words.kinds()
+    return Overload((*receiver, *args), words.kind(), bool(receiver), own)
 
 
-def _kind(name: str, tokens: Iterator[str]) -> tuple[Kind, str]:
-    """Read one type; return it and the token behind it."""
-    if len(name) == 1 and name.isupper():
-        return kinds.param(name), next(tokens, "")
-    if name not in ("list", "map", "opt", "type"):
-        return _NAMED[name], next(tokens, "")
-    next(tokens)
-    params = []
-    token = ","
-    while token != ")":  # noqa: S105  # a parenthesis, no secret
-        kind, token = _kind(next(tokens), tokens)
-        params.append(kind)
-    made = {"list": kinds.list_of, "map": kinds.map_of, "opt": kinds.optional_of, "type": kinds.type_of}
-    return made[name](*params), next(tokens, "")
+class _Words:
+    """A reader of types in brackets."""
+
+    def __init__(self, text: str) -> None:
+        self._left = _TOKEN.findall(text)
+
+    def kinds(self) -> list[Kind]:
+        """Read a list of types in parentheses."""
+        self._left.pop(0)
+        found = []
+        while self._left[0] != ")":
+            found.append(self.kind())
+            if self._left[0] == ",":
+                self._left.pop(0)
+        self._left.pop(0)
+        return found
+
+    def kind(self) -> Kind:
+        """Read one type."""
+        name = self._left.pop(0)
+        match name:
+            case "list" | "opt" | "type":
+                (inner,) = self.kinds()
+                return _MADE[name](inner)
+            case "map":
+                key, value = self.kinds()
+                return kinds.map_of(key, value)
+            case _:
+                return kinds.param(name) if len(name) == 1 and name.isupper() else _NAMED[name]

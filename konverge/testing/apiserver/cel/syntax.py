@@ -1,7 +1,8 @@
 """Expressions as trees, read from and written back to the protobuf bytes in which the CEL library exchanges them (cel.expr.ParsedExpr).
 
-Promises: pure. `decode` reads what the library's parser made, macros already expanded; `encode` makes bytes that it takes back. Positions are
-offsets in code points by expression id. The field numbers are those of cel-spec `proto/cel/expr/syntax.proto`; no protobuf package is needed.
+Promises: pure. `decode` reads what the library's parser made, macros already expanded; `encode` makes bytes that it takes back. Positions
+are offsets in code points by expression id. The field numbers are those of cel-spec `proto/cel/expr/syntax.proto`; no protobuf package is
+needed.
 """
 
 from __future__ import annotations
@@ -189,7 +190,8 @@ def _expr(data: bytes) -> Expr:
             id_ = _signed(value)
         else:
             kind, body = number, value
-    return _READERS[kind](id_, body)
+    made: Expr = _READERS[kind](id_, body)
+    return made
 
 
 def _const(id_: int, data: bytes) -> Const:

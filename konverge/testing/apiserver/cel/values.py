@@ -1,9 +1,9 @@
 """Data as rules see it: projected to what is read, names escaped, numbers, times and bytes typed by the schema.
 
 Promises: pure; the given data is never changed, and handed on as it is where nothing has to be converted. Follows k8s.io/apiserver
-`pkg/cel/common/valuesunstructured.go`: a null field of an object is an absent one, a number is a double, formats make timestamps,
-durations and bytes. Timestamps and durations are kept to microseconds. Equality of lists that merge is had by `aligned`, which brings an old
-list into the order of the new one.
+`pkg/cel/common/valuesunstructured.go`: a null field of an object is an absent one, a number is a double, formats make
+timestamps, durations (both as text, to be read again by the rewritten rule; kept to microseconds) and bytes. Equality of lists that merge
+is had by `aligned`, which brings an old list into the order of the new one.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import binascii
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from konverge.testing.apiserver.cel.escaping import escape
 from konverge.testing.apiserver.cel.kinds import rooted
 from konverge.testing.apiserver.nodes import Node
 
-__all__ = ["BadData", "aligned", "duration", "key_of", "merges", "reader", "spelled"]
+__all__ = ["BadData", "aligned", "duration", "key_of", "merges", "merging", "reader", "spelled"]
 
 Reader: TypeAlias = Callable[[Any], Any]
 
@@ -54,12 +55,13 @@ def duration(text: str, *, go: bool = False) -> timedelta | None:
         return timedelta(seconds=-seconds if text[0] == "-" else seconds)
     if go:
         return None
-    seconds, found = 0.0, False
-    for amount, unit in _LOOSE.findall(text):
-        for variants, factor in _LOOSE_SECONDS:
-            if unit.lower() in variants or unit.lower().startswith(variants[-1]):
-                seconds, found = seconds + int(amount) * factor, True
-    return timedelta(seconds=seconds) if found else None
+    parts = [
+        int(amount) * factor
+        for amount, unit in _LOOSE.findall(text)
+        for variants, factor in _LOOSE_SECONDS
+        if unit.lower() in variants or unit.lower().startswith(variants[-1])
+    ]
+    return timedelta(seconds=sum(parts)) if parts else None
 
 
 def spelled(value: datetime | timedelta) -> str:
@@ -69,10 +71,11 @@ def spelled(value: datetime | timedelta) -> str:
     ('-5400s', '2024-01-01T00:00:00Z')
     """
     if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        head, point, fraction = value.astimezone(UTC).isoformat().removesuffix("+00:00").partition(".")
+        return f"{head}{point}{fraction.rstrip('0')}Z"
     micros = value // timedelta(microseconds=1)
-    whole, part = divmod(abs(micros), 1_000_000)
-    return f"{'-' if micros < 0 else ''}{whole}{f'.{part:06}' if part else ''}s"
+    whole, rest = divmod(abs(micros), 1_000_000)
+    return f"{'-' if micros < 0 else ''}{whole}{f'.{rest:06}'.rstrip('0') if rest else ''}s"
 
 
 def _duration(text: Any) -> str:
@@ -196,12 +199,27 @@ def _struct(node: Node) -> Reader | None:
     return convert
 
 
+@lru_cache(maxsize=4096)
 def merges(node: Node) -> bool:
     """Tell whether a list that is a set or a map stands here or below."""
     if node.type == "array":
         return node.list_type != "atomic" or (node.items is not None and merges(node.items))
     below = [*node.properties.values(), *([node.additional] if node.additional is not None else [])]
     return node.type == "object" and any(merges(child) for child in below)
+
+
+def merging(node: Node, paths: Iterable[tuple[str, ...]], *, root: bool = False) -> bool:
+    """Tell whether a list that merges is among what these paths read."""
+    return any(_merging(rooted(node) if root else node, path) for path in paths)
+
+
+def _merging(node: Node, path: tuple[str, ...]) -> bool:
+    for name in path:
+        found = node.additional or next((child for key, child in node.properties.items() if escape(key) == name), None)
+        if found is None:
+            return False
+        node = found
+    return merges(node)
 
 
 def key_of(node: Node, item: Any) -> object | None:
@@ -216,6 +234,8 @@ def key_of(node: Node, item: Any) -> object | None:
 
 def aligned(node: Node, old: Any, new: Any) -> Any:
     """Return the old value with its sets and maps among lists in the order of the new one, so that equal ones compare equal."""
+    if old == new:
+        return old
     if isinstance(old, dict) and isinstance(new, dict):
         changed = dict(old)
         for name, value in old.items():

@@ -1,7 +1,7 @@
 """The semver library: versions as blang/semver reads them.
 
-Promises: pure. A version is passed through rules as its text without build metadata, so that equal versions are equal. Source: k8s.io/apiserver
-`pkg/cel/library/semverlib.go`; errors in words of github.com/blang/semver.
+Promises: pure. A version is passed through rules as its text without build metadata, so that equal versions are equal. Source:
+k8s.io/apiserver `pkg/cel/library/semverlib.go`; errors in words of github.com/blang/semver.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def parse(text: str, normalize: bool = False) -> Version:
         raise BadVersion("No Major.Minor.Patch elements found")
     rest, _, build = parts[2].partition("+")
     patch, dash, pre = rest.partition("-")
-    numbers = [_number(word, what) for word, what in ((parts[0], "Major"), (parts[1], "Minor"), (patch, "Patch"))]
+    major, minor, last = (
+        _number(word, what) for word, what in ((parts[0], "Major"), (parts[1], "Minor"), (patch, "Patch"))
+    )
     words = tuple(_pre(word) for word in pre.split(".")) if dash else ()
     if "+" in parts[2]:
         for word in build.split("."):
@@ -64,7 +66,7 @@ def parse(text: str, normalize: bool = False) -> Version:
                 raise BadVersion("Build meta data is empty")
             if not _WORD.fullmatch(word):
                 raise BadVersion(f"Invalid character(s) found in build meta data {json.dumps(word)}")
-    return Version(*numbers, words)
+    return Version(major, minor, last, words)
 
 
 def _number(word: str, what: str) -> int:

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from konverge.testing.apiserver.statuses import not_acceptable
 
-__all__ = ["Clause", "clauses", "json_form"]
+__all__ = ["Clause", "accepts_json", "clauses", "json_form"]
 
 _ANY: Final = frozenset({"application/json", "application/*", "*/*"})
 
@@ -41,6 +41,11 @@ def _clauses(accept: str) -> Iterator[tuple[float, Clause]]:
         except ValueError:
             weight = 0.0
         yield weight, Clause(type_.lower(), parameters)
+
+
+def accepts_json(accept: str) -> bool:
+    """Whether JSON in any form is accepted."""
+    return any(clause.type in _ANY for clause in clauses(accept))
 
 
 def json_form(accept: str, *, aggregated: bool = False) -> Literal["aggregated", "plain"]:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from konverge.testing.apiserver.discovery.accepting import clauses, json_form
+from konverge.testing.apiserver.discovery.accepting import accepts_json, json_form
 from konverge.testing.apiserver.discovery.documents import document
 from konverge.testing.apiserver.discovery.groups import Group, groups
 from konverge.testing.apiserver.discovery.lists import aggregated, group_body, group_list, resource_list, versions_body
@@ -29,6 +29,7 @@ __all__ = ["Discovery"]
 
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _HEALTH: Final = ("/healthz", "/livez", "/readyz")
+_CHECKS: Final = ("", "/etcd", "/log", "/ping")
 _V2: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _Body = tuple[bytes, str]
 """A body and its ETag."""
@@ -50,7 +51,10 @@ class Discovery:
         self._documents: dict[tuple[str, str], tuple[tuple[Resource, ...], _Body]] = {}
 
     def answer(self, path: str, accept: str, if_none_match: str = "") -> Answer | None:
-        """Return what stands under a path, None where that is not discovery's; raises StatusError 406 where the form cannot be made."""
+        """Return what stands under a path, or the plain 404 of one that nobody has; raises StatusError 406 where no form can be made.
+
+        None: the path belongs to a group that is served (an unknown version of it, a resource); such a 404 is a Status.
+        """
         path = path.rstrip("/") or "/"
         top = path.split("/")[1]
         if top in ("api", "apis"):
@@ -59,13 +63,13 @@ class Discovery:
             return self._openapi(path, accept, if_none_match)
         if path == "/version":
             return Answer(body=_encode(self._info()))
-        if path in _HEALTH or path in [f"{each}/ping" for each in _HEALTH]:
+        if f"/{top}" in _HEALTH and path.removeprefix(f"/{top}") in _CHECKS:
             headers = {"Cache-Control": "no-cache, private", "X-Content-Type-Options": "nosniff"}
             return Answer(body=b"ok", content_type="text/plain; charset=utf-8", headers=headers)
         if path == "/":
             self._refresh()
             return Answer(body=_encode({"paths": self._paths()}))
-        return None
+        return _nowhere()
 
     def _refresh(self) -> None:
         now = tuple(self._resources())
@@ -91,6 +95,8 @@ class Discovery:
     def _listed(self, path: str, accept: str, if_none_match: str) -> Answer | None:
         self._refresh()
         parts = path.split("/")[1:]
+        if "" in parts or (parts[0] == "apis" and len(parts) > 1 and parts[1] not in self._groups):
+            return _nowhere()
         if len(parts) > (2 if parts[0] == "api" else 3):
             return None
         form = json_form(accept, aggregated=len(parts) == 1)
@@ -123,24 +129,27 @@ class Discovery:
 
     # -- OpenAPI --------------------------------------------------------------------------------------------------
 
-    def _openapi(self, path: str, accept: str, if_none_match: str) -> Answer | None:
+    def _openapi(self, path: str, accept: str, if_none_match: str) -> Answer:
         if path == "/openapi/v2":
             return self._empty(accept)
         if path != "/openapi/v3" and not path.startswith("/openapi/v3/"):
-            return None
+            return _nowhere()
         self._refresh()
-        json_form(accept)
         if path == "/openapi/v3":
-            return _answer(_hashed(_encode({"paths": self._index()})), if_none_match, {"Vary": "Accept"})
+            answer = _answer(_hashed(_encode({"paths": self._index()})), if_none_match, {"Vary": "Accept"})
+            answer.content_type = "text/plain; charset=utf-8"
+            return answer
+        if not accepts_json(accept):
+            return Answer(406, content_type="")
         match path.removeprefix("/openapi/v3/").split("/"):
             case ["api", version]:
                 group = self._group_version("", version)
             case ["apis", name, version] if name:
                 group = self._group_version(name, version)
             case _:
-                return None
+                group = None
         if group is None:
-            return None
+            return Answer(404, content_type="")
         return _answer(self._document(group, version), if_none_match, {"Vary": "Accept"})
 
     def _index(self) -> dict[str, Any]:
@@ -171,8 +180,8 @@ class Discovery:
         if "proto-openapi.spec.v2" in accept:
             info = _field(1, b"Kubernetes") + _field(2, release.encode())
             return Answer(body=_field(1, b"2.0") + _field(2, info), content_type=_V2)
-        if all(clause.type.startswith("application/com.github.proto") for clause in clauses(accept)):
-            json_form(accept)
+        if not accepts_json(accept):
+            return Answer(406, content_type="")
         info_ = {"title": "Kubernetes", "version": release}
         return Answer(body=_encode({"swagger": "2.0", "info": info_, "paths": {}, "definitions": {}}))
 
@@ -213,6 +222,11 @@ class _Builtin:
 def _builtin(asked: _Builtin) -> _Body:
     _, version, release, _ = asked.key
     return _hashed(_encode(document(asked.group, version, release)))
+
+
+def _nowhere() -> Answer:
+    headers = {"Cache-Control": "no-cache, private", "X-Content-Type-Options": "nosniff"}
+    return Answer(404, b"404 page not found\n", "text/plain; charset=utf-8", headers)
 
 
 def _encode(value: Any) -> bytes:

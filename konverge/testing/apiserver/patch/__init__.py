@@ -1,7 +1,7 @@
 """Patches: how a document is changed by the three kinds of patch that are no apply.
 
-Promises: pure functions over plain data; what they are given stays as it is. A patch that cannot be applied is a StatusError in the server's
-words. Server-side apply is another room.
+Promises: pure functions over plain data; what they are given stays as it is. A patch that cannot be applied is a StatusError in the
+server's words. Server-side apply is another room.
 """
 
 from __future__ import annotations

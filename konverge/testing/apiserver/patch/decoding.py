@@ -33,6 +33,8 @@ def decode_patch(body: bytes, media_type: str) -> Any:
     if media_type == JSON:
         return operations_of(document)
     if document is None:
+        if media_type == MERGE:
+            raise bad_request("Invalid JSON Patch")
         return {}
     if not isinstance(document, dict):
         raise bad_request(

@@ -1,8 +1,8 @@
 """Strategic merge patches: merges that know from the schema which lists are maps and sets.
 
-Promises: pure; neither document nor patch is changed. Follows k8s.io/apimachinery `pkg/util/strategicpatch/patch.go`, directives included:
-`$patch: delete | replace`, `$deleteFromPrimitiveList/x`, `$setElementOrder/x`, `$retainKeys`. What the schema does not know is merged as maps
-and replaced as lists (a real server would have dropped it before).
+Promises: pure; neither document nor patch is changed. Follows k8s.io/apimachinery `pkg/util/strategicpatch/patch.go`, directives
+included: `$patch: delete | replace`, `$deleteFromPrimitiveList/x`, `$setElementOrder/x`, `$retainKeys`. What the schema does not know is
+merged as maps and replaced as lists (a real server would have dropped it before).
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _merge_list(original: list[Any], patch: list[Any], node: Node | None) -> lis
     live, patch = _special(list(original), patch, merge_key)
     merged = _merge_items(live, patch, merge_key, node)
     named, others = partitioned(merged, patch, merge_key)
-    return arranged(named, others, patch, merged if merged is live else live, merge_key, maps=True)
+    return arranged(named, others, patch, live, merge_key, maps=True)
 
 
 def _item_name(node: Node | None) -> str:

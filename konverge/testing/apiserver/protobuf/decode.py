@@ -1,15 +1,17 @@
-"""Bodies in protobuf, read: clients in Go (kubectl, client-go) write built-in kinds so, and do not fall back to JSON. Pure.
+r"""Bodies in protobuf, read: clients in Go (kubectl, client-go) write built-in kinds so, and do not fall back to JSON. Pure.
 
-    as_json(b"k8s\\x00...")  ->  b'{"apiVersion":"v1","kind":"ConfigMap",...}'
+    as_json(b"k8s\x00...")  ->  b'{"apiVersion":"v1","kind":"ConfigMap",...}'
 
-Promises: what comes out is what the same client would have written as JSON: zero values of fields that are no pointers are left out, inlined
-messages are merged into their place, times, quantities, raw JSON and int-or-string have their JSON forms. Unknown fields are skipped.
+Promises: what comes out is what the same client would have written as JSON: zero values of fields that are no pointers are left out,
+inlined messages are merged into their place, times, quantities, raw JSON and int-or-string have their JSON forms. Unknown fields
+are skipped.
 
-Does not promise: answers in protobuf. Such clients accept JSON too, and get it. Custom resources have no protobuf form (nor on a real server).
+Does not promise: answers in protobuf. Such clients accept JSON too, and get it. Custom resources have no protobuf form (nor on a real
+server).
 
-In `messages.json` (see `generate.py`) a field is its JSON name and a word: `s` text, `i` integer, `b` boolean, `d` double, `y` bytes, `t` time,
-`M` time with microseconds, `q` quantity, `x` int-or-string, `r` raw JSON, `L` list of texts, `a` `o` `p` the alternatives of JSON schemas,
-`@name` a message; before it `*` a pointer, `[` a list, `{` a map from texts, `~` inlined.
+In `messages.json` (see `generate.py`) a field is its JSON name and a word: `s` text, `i` integer, `b` boolean, `d` double, `y` bytes,
+`t` time, `M` time with microseconds, `q` quantity, `x` int-or-string, `r` raw JSON, `L` list of texts, `a` `o` `p` the alternatives of JSON
+schemas, `@name` a message; before it `*` a pointer, `[` a list, `{` a map from texts, `~` inlined.
 
 Source: k8s.io/apimachinery `pkg/runtime/serializer/protobuf` and `pkg/runtime/generated.proto` (the envelope), the protobuf encoding rules.
 """

@@ -1,9 +1,9 @@
-"""Makes `messages.json` from the Go sources of Kubernetes: the numbers and kinds of the fields of every message that the server may be sent.
+"""Makes `messages.json` from the Go sources of Kubernetes: numbers and kinds of the fields of every message that the server may be sent.
 
     python -m konverge.testing.apiserver.protobuf.generate <module cache>/k8s.io 0.36.3
 
-Reads the struct tags of the types (`json`, `protobuf`), which say what the wire looks like; nothing else of the sources is kept. Run by hand
-when the catalog moves to another version of Kubernetes.
+Reads the struct tags of the types (`json`, `protobuf`), which say what the wire looks like; nothing else of the sources is kept. Run by
+hand when the catalog moves to another version of Kubernetes.
 """
 
 from __future__ import annotations
@@ -36,8 +36,24 @@ SPECIAL = {
     ("k8s.io/apimachinery/pkg/runtime", "RawExtension"): "r",
 }
 """Types with a form of their own; the letters are explained in `decode.py`."""
-PLAIN = {"string": "s", "bool": "b", "int": "i", "int32": "i", "int64": "i", "float64": "d", "float32": "d", "byte": "y", "uint32": "i"}
-EXTRA = (("policy/v1", "k8s.io/api/policy/v1", "Eviction"), ("autoscaling/v1", "k8s.io/api/autoscaling/v1", "Scale"), ("", _META, "DeleteOptions"))
+PLAIN = {
+    "string": "s",
+    "bool": "b",
+    "int": "i",
+    "int32": "i",
+    "int64": "i",
+    "float64": "d",
+    "float32": "d",
+    "byte": "y",
+    "uint32": "i",
+}
+EXTRA = (
+    ("", _META, "DeleteOptions"),
+    ("authentication.k8s.io/v1", "k8s.io/api/authentication/v1", "TokenRequest"),
+    ("autoscaling/v1", "k8s.io/api/autoscaling/v1", "Scale"),
+    ("policy/v1", "k8s.io/api/policy/v1", "Eviction"),
+)
+"""What is sent to subresources and with deletions."""
 
 _FIELD = re.compile(r"^\t(?:(\w+) +)?([^\s`]+)\s*`(.*)`", re.MULTILINE)
 
@@ -151,12 +167,17 @@ def main(root: Path, version: str, catalog: Path, out: Path) -> None:
     for resource in resources:
         for one in resource["versions"]:
             group = resource.get("group", "")
-            wanted.append((f"{group}/{one['name']}" if group else one["name"], _path_of(one["schema"]), resource["kind"]))
+            wanted.append(
+                (f"{group}/{one['name']}" if group else one["name"], _path_of(one["schema"]), resource["kind"])
+            )
     for api_version, path, kind in wanted:
         package = sources.package(path)
         if kind in package.structs:
             kinds[f"{api_version} {kind}".strip()] = tables.message(package, kind)
-    lines = [f"{json.dumps(name)}: {json.dumps(fields, separators=(',', ':'))}" for name, fields in sorted(tables.messages.items())]
+    lines = [
+        f"{json.dumps(name)}: {json.dumps(fields, separators=(',', ':'))}"
+        for name, fields in sorted(tables.messages.items())
+    ]
     words = json.dumps(dict(sorted(kinds.items())), separators=(",", ":"))
     out.write_text('{"kinds": ' + words + ',\n"messages": {\n' + ",\n".join(lines) + "\n}}\n")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -19,9 +19,9 @@ from konverge.testing.apiserver.reading.options import Options, parse_version
 from konverge.testing.apiserver.reading.selection import Selection
 from konverge.testing.apiserver.statuses import StatusError, expired, too_large
 from konverge.testing.apiserver.storage import Compacted, Encode, Entry, Event, EventType, Store
+from konverge.words import Annotation
 
 __all__ = [
-    "INITIAL_EVENTS_END",
     "Beginning",
     "Bookmark",
     "begin",
@@ -31,8 +31,6 @@ __all__ = [
     "event_line",
     "line",
 ]
-
-INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 Bookmark: TypeAlias = Callable[[int, bool], bytes]
 """Makes the object of a bookmark from its version and whether it ends the initial events."""
@@ -128,7 +126,7 @@ def bookmark_of(api_version: str, kind: str) -> Bookmark:
     def make(version: int, initial: bool) -> bytes:
         metadata: dict[str, Any] = {"resourceVersion": str(version)}
         if initial:
-            metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
+            metadata["annotations"] = {Annotation.INITIAL_EVENTS_END: "true"}
         return msgspec.json.encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
 
     return make

@@ -147,6 +147,10 @@ class Watch:
             self.close()
         self._wake()
 
+    def end(self) -> None:
+        """End it in good order, after what is unread: its resource is served no more."""
+        self._finish()
+
     # Inside
 
     def _start(self, beginning: Beginning) -> None:

@@ -101,6 +101,6 @@ def _prepare(ask: Ask, data: Data) -> None:
     if ask.resource.custom:
         if ask.version.has_status:
             data.pop("status", None)
+            schemas.default(ask.version.schema, data)
         return
     ask.resource.strategy.prepare_create(data)
-    schemas.default(ask.version.schema, data)

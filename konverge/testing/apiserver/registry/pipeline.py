@@ -88,7 +88,6 @@ def conform(ask: Ask, data: Data, duplicates: list[str] | tuple[str, ...] = ()) 
         schemas.default(node, data)
     else:
         normalise(node, data)
-        schemas.default(node, data)
         ask.resource.strategy.default(data)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
+from weakref import WeakSet
 
 import msgspec
 
@@ -78,6 +79,14 @@ class Reader:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._encoders: dict[tuple[Resource, str, Form, str], Encode] = {}
+        self._watches: dict[ResourceId, WeakSet[Watch]] = {}
+        registry.on_change.append(self._changed)
+
+    def _changed(self, resource: Resource | None, of: ResourceId) -> None:
+        """End the watches of a resource that is served no more, or otherwise than before."""
+        for watch in list(self._watches.pop(of, ())):
+            watch.end()
+        self._encoders = {key: encode for key, encode in self._encoders.items() if key[0] is resource or key[0].id != of}
 
     def _store(self, view: int | None) -> Any:
         return self._registry.store if view is None else OldStore(self._registry.store, view)
@@ -136,6 +145,7 @@ class Reader:
             random=self._registry.random,
             encode=encode,
         )
+        self._watches.setdefault(ask.resource.id, WeakSet()).add(watch)
         stream: AsyncIterator[bytes] = watch
         return Answer(stream=stream, warnings=ask.warnings)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from konverge.testing.apiserver import schemas
 from konverge.testing.apiserver.apply import apply_unchanged
 from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
@@ -96,7 +95,6 @@ def restore(ask: Ask, new: Data, old: Data) -> None:
         ask.resource.strategy.prepare_status(new, old)
     else:
         ask.resource.strategy.prepare_update(new, old)
-        schemas.default(ask.version.schema, new)
 
 
 def _restore_custom(ask: Ask, new: Data, old: Data) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from konverge.testing.apiserver.schemas.bounds import in_range, is_json_integer, number_problems
 from konverge.testing.apiserver.schemas.formats import effective, matches
 from konverge.testing.apiserver.schemas.golang import MAX_INT64, MIN_INT64, same
-from konverge.testing.apiserver.schemas.numbers import in_range, is_json_integer, number_problems
 from konverge.testing.apiserver.schemas.patterns import compiled
 
 __all__ = ["Table", "compile_checks", "enum_has", "type_fits", "types_of", "valid"]
@@ -132,7 +132,7 @@ def _array(schema: Schema) -> list[Predicate]:
     most, least, items = schema.get("maxItems"), schema.get("minItems"), schema.get("items")
     if isinstance(items, Mapping):
         table = compile_checks(items)
-        checks.append(lambda value: all(valid(table, item) for item in value))
+        checks.append(_items(table))
     if most is not None:
         checks.append(lambda value: len(value) <= most)
     if least:
@@ -140,6 +140,19 @@ def _array(schema: Schema) -> list[Predicate]:
     if schema.get("uniqueItems"):
         checks.append(lambda value: not any(same(one, other) for at, one in enumerate(value) for other in value[:at]))
     return checks
+
+
+def _items(table: Table) -> Predicate:
+    def check(value: list[Any]) -> bool:
+        for item in value:
+            found = table.get(item.__class__)
+            if found is True:
+                continue
+            if found is None or found is False or not found(item):
+                return False
+        return True
+
+    return check
 
 
 def _object(schema: Schema) -> list[Predicate]:
@@ -155,7 +168,8 @@ def _object(schema: Schema) -> list[Predicate]:
     if least:
         checks.append(lambda value: len(value) >= least)
     if required:
-        checks.append(lambda value: all(name in value for name in required))
+        needed = frozenset(required)
+        checks.append(lambda value: needed <= value.keys())
     if tables or rest is not None or closed:
         checks.append(_fields(tables, rest, closed))
     return checks

@@ -43,17 +43,10 @@ def _value(node: Node, value: Any, path: str, *, root: bool) -> list[FieldError]
     try:
         coerce_embedded(node, copied(value), path)
     except Malformed as error:
-        return [*errors, _parsed(str(error))]
+        return [*errors, error.error] if error.error is not None else errors
     found = embedded_errors(node, value, path) or value_errors(node, value, path=path)
     if not found and has_rules(node):
         from konverge.testing.apiserver.cel import validate_rules
 
         found = list(validate_rules(node, value, value, path)) or list(validate_rules(node, value, None, path))
     return errors + found
-
-
-def _parsed(text: str) -> FieldError:
-    """Turn the words of a coercion back into a field error."""
-    field, _, words = text.partition(": Invalid value: ")
-    shown, _, detail = words.partition(": ")
-    return FieldError("Invalid", field, shown, detail)

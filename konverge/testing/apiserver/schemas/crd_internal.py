@@ -1,7 +1,8 @@
 """CustomResourceDefinitions as the server checks them: its internal form, in which what all versions have alike is at the top.
 
-Promises: pure; copies nothing but the outer maps. Paths of errors follow this form (`spec.validation.openAPIV3Schema` for a single version). Structures that errors show are printed as the server prints them: Go's internal types, all their fields. Source: apiextensions
-`pkg/apis/apiextensions/v1/conversion.go`, `types.go`, `types_jsonschema.go`.
+Promises: pure; copies nothing but the outer maps. Paths of errors follow this form (`spec.validation.openAPIV3Schema` for one version).
+Structures that errors show are printed as the server prints them: Go's internal types, all their fields.
+Source: apiextensions `pkg/apis/apiextensions/v1/conversion.go`, `types.go`, `types_jsonschema.go`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 from konverge.testing.apiserver.schemas.golang import Struct
 
-__all__ = ["LIFTED", "internal_spec", "subschemas", "shown_rule", "shown_schema", "shown_versions"]
+__all__ = ["FIELD_NAMES", "LIFTED", "internal_spec", "shown_rule", "shown_schema", "shown_versions", "subschemas"]
 
 Data = dict[str, Any]
 
@@ -226,6 +227,7 @@ _FIELDS: Final[tuple[tuple[str, str, _Shown], ...]] = (
     ("XValidations", "x-kubernetes-validations", _rules),
 )
 FIELD_NAMES: Final = {wire: go for go, wire, _ in _FIELDS}
+"""Fields of schemas on the wire, and in Go."""
 
 
 def shown_schema(schema: Mapping[str, Any]) -> Struct:

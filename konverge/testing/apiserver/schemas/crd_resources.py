@@ -131,7 +131,7 @@ def crd_names_accepted(crd: Data, others: Iterable[Data]) -> tuple[Data, list[Da
     wanted, status = crd["spec"]["names"], crd.get("status") or {}
     before = status.get("acceptedNames") or {}
     resources, kinds = _taken(crd["spec"]["group"], others)
-    accepted, conflict = dict(before), ("", "")
+    accepted, conflict = {"plural": "", "kind": "", **before}, ("", "")
     for name, used in (("plural", resources), ("singular", resources)):
         conflict = _take(accepted, before, wanted, name, used) or conflict
     conflict = _take_short_names(accepted, before, wanted, resources) or conflict

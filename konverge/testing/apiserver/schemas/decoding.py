@@ -65,10 +65,11 @@ def _read(body: bytes, content_type: str, strict: bool) -> tuple[Any, list[str]]
     if "yaml" in content_type:
         return _read_yaml(body, strict)
     try:
-        return _decode_json(body), duplicates(body) if strict else []
+        data = _decode_json(body)
     except msgspec.DecodeError as error:
         words = syntax_error(body.decode("utf-8", "replace")) or str(error)
         raise _Unread(f"couldn't get version/kind; json parse error: {words}") from None
+    return data, duplicates(body, data) if strict else []
 
 
 def _read_yaml(body: bytes, strict: bool) -> tuple[Any, list[str]]:
@@ -78,7 +79,7 @@ def _read_yaml(body: bytes, strict: bool) -> tuple[Any, list[str]]:
         except msgspec.DecodeError:
             pass
         else:
-            if not strict or not duplicates(body):
+            if not strict or not duplicates(body, data):
                 return data, []
     try:
         return load(body)

@@ -184,8 +184,13 @@ class _Pairs(list[tuple[str, Any]]):
     """An object with everything that was written in it."""
 
 
-def duplicates(body: bytes) -> list[str]:
-    """Return `duplicate field "path"` for every field that valid JSON gives more than once."""
+_UNCOUNTED: Final = (b'\\"', b'" ', b'"\n', b'"\t', b'"\r')
+
+
+def duplicates(body: bytes, data: Any) -> list[str]:
+    """Return `duplicate field "path"` for every field that valid JSON, decoded to `data`, gives more than once."""
+    if not any(mark in body for mark in _UNCOUNTED) and body.count(b'":') == _keys(data):
+        return []  # every key is followed by a colon at once, and there are no more of them than keys
     try:
         json.loads(body, object_pairs_hook=_once)
     except _Twice:
@@ -193,6 +198,18 @@ def duplicates(body: bytes) -> list[str]:
         _walk(json.loads(body, object_pairs_hook=_Pairs), "", found)
         return [f'duplicate field "{path}"' for path in found][:_LIMIT]
     return []
+
+
+def _keys(data: Any) -> int:
+    if data.__class__ is dict:
+        count = len(data)
+        for item in data.values():
+            if item.__class__ is dict or item.__class__ is list:
+                count += _keys(item)
+        return count
+    if data.__class__ is list:
+        return sum(_keys(item) for item in data if item.__class__ is dict or item.__class__ is list)
+    return 0
 
 
 def _walk(value: Any, path: str, found: dict[str, None]) -> None:

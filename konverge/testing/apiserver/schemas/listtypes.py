@@ -15,31 +15,45 @@ from konverge.testing.apiserver.statuses import FieldError
 __all__ = ["list_errors"]
 
 _UNSET: Final = object()
+_SLOT: Final = "_schemas_lists"
+
+_Plan = tuple[str, list[tuple[str, Node]], Node | None, Node | None]
+"""The type of the list at a place, and which fields, map values and items have such lists below."""
 
 
 def list_errors(node: Node, value: Any, path: str = "") -> list[FieldError]:
     """Return the duplicates in sets and keyed lists below a place."""
+    kind, fields, values, items = node.__dict__.get(_SLOT) or _plan(node)
     found: list[FieldError] = []
-    if not has_list_types(node):
-        return found
-    if isinstance(value, list):
-        kind = node.schema.get("x-kubernetes-list-type")
+    if value.__class__ is list:
         if kind == "set":
             found += [FieldError("Duplicate", f"{path}[{index}]", value[index]) for index in _repeated(value)]
         elif kind == "map":
             found += _keyed(node, value, path)
-        if node.items is not None and has_list_types(node.items):
+        if items is not None:
             for index, item in enumerate(value):
-                found += list_errors(node.items, item, f"{path}[{index}]")
-    elif isinstance(value, dict):
-        values = map_values(node)
-        for key, item in value.items():
-            if values is not None:
+                found += list_errors(items, item, f"{path}[{index}]")
+    elif value.__class__ is dict:
+        if values is not None:
+            for key, item in value.items():
                 found += list_errors(values, item, f"{path}[{key}]")
-            child = node.properties.get(key)
-            if child is not None:
-                found += list_errors(child, item, f"{path}.{key}" if path else key)
+        for key, child in fields:
+            if key in value:
+                found += list_errors(child, value[key], f"{path}.{key}" if path else key)
     return found
+
+
+def _plan(node: Node) -> _Plan:
+    fields = [(name, child) for name, child in node.properties.items() if has_list_types(child)]
+    values, items = map_values(node), node.items
+    plan = (
+        str(node.schema.get("x-kubernetes-list-type") or ""),
+        fields,
+        values if values is not None and has_list_types(values) else None,
+        items if items is not None and has_list_types(items) else None,
+    )
+    node.__dict__[_SLOT] = plan
+    return plan
 
 
 def _repeated(values: list[Any]) -> list[int]:

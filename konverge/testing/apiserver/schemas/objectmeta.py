@@ -6,10 +6,12 @@ Promises: pure; works in place. Source: apiextensions `pkg/apiserver/schema/obje
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 from konverge.testing.apiserver.schemas.golang import MAX_INT64, MIN_INT64, float_json
 from konverge.testing.apiserver.schemas.times import TimeError, instant
+from konverge.testing.apiserver.statuses import FieldError
 
 __all__ = ["Malformed", "coerce_metadata"]
 
@@ -17,7 +19,11 @@ Data = dict[str, Any]
 
 
 class Malformed(ValueError):
-    """Metadata is of a wrong type; the message is the JSON decoder's."""
+    """Metadata is of a wrong type; the message is the JSON decoder's. Where it has a place in the object, `error` says so."""
+
+    def __init__(self, words: str, error: FieldError | None = None) -> None:
+        super().__init__(words)
+        self.error = error
 
 
 _STRING: Final = "string"
@@ -98,6 +104,7 @@ def _plain(metadata: Data) -> bool:
     return True
 
 
+@lru_cache(maxsize=4096)
 def _written(value: str) -> str:
     try:
         return instant(value)

@@ -30,6 +30,8 @@ _POSIX: Final = {
     "word": "0-9A-Za-z_",
     "xdigit": "0-9A-Fa-f",
 }
+_LAST_NAMED: Final = 0x3FFFF
+"""Beyond, Unicode has only selectors, private use and nothing."""
 _CLASSES: Final = {"d": "0-9", "s": r"\t\n\f\r ", "w": "0-9A-Za-z_"}
 _SIMPLE: Final = {"a": r"\x07", "f": r"\f", "n": r"\n", "r": r"\r", "t": r"\t", "v": r"\v"}
 _UNSUPPORTED: Final = ("(?=", "(?!", "(?<=", "(?<!", "(?>", "(?#", "(?(")
@@ -61,8 +63,9 @@ def _category(name: str) -> str:
     """Spell out the characters of a Unicode category, as the inside of a class."""
     ranges: list[tuple[int, int]] = []
     start = -1
-    for code in range(sys.maxunicode + 2):
-        inside = code <= sys.maxunicode and unicodedata.category(chr(code)).startswith(name)
+    last = sys.maxunicode if name.startswith("C") else _LAST_NAMED
+    for code in range(last + 2):
+        inside = code <= last and unicodedata.category(chr(code)).startswith(name)
         if inside and start < 0:
             start = code
         elif not inside and start >= 0:

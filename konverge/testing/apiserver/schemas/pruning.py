@@ -51,38 +51,28 @@ def refused(data: Any, words: str) -> StatusError:
 
 
 def _plan(node: Node) -> _Plan:
-    plan: _Plan | None = node.__dict__.get(_SLOT)
-    if plan is None:
-        fields, values = node.properties, map_values(node)
-        bare = isinstance(node.schema.get("additionalProperties"), bool) and not node.definitions
-        free = bool(node.definitions) and not fields and values is None
-        plan = (fields, values, node.preserves_unknown or free, node.embedded, bare)
-        node.__dict__[_SLOT] = plan
+    shape = _schema_of_schemas(node)
+    fields, values = shape.properties, map_values(shape)
+    bare = isinstance(node.schema.get("additionalProperties"), bool) and not node.definitions
+    free = bool(node.definitions) and not fields and values is None
+    plan = (fields, values, node.preserves_unknown or free, node.embedded, bare)
+    node.__dict__[_SLOT] = plan
     return plan
+
+
+def _schema_of_schemas(node: Node) -> Node:
+    """Return what stands where a schema may have a schema, or a list or boolean: its published definition says nothing."""
+    name, dot, last = node.reference.rpartition(".")
+    if last not in ("JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool"):
+        return node
+    return Node({"$ref": f"#/components/schemas/{name}{dot}JSONSchemaProps"}, node.definitions)
 
 
 def prune_value(node: Node, value: Any, *, top: bool = False, keep: bool = False) -> list[str]:
     """Drop unknown fields below a place, in place; return their paths. `keep`: what is unknown right here stays."""
-    found: list[str] = []
     if value.__class__ is dict:
-        fields, values, kept, embedded, bare = _plan(node)
-        kept = kept or keep
-        gone: list[str] = []
-        for key, item in value.items():
-            if key in _META and (embedded or top):
-                continue
-            child = fields.get(key, values)
-            kind = item.__class__
-            if child is not None:
-                if kind is dict or kind is list:
-                    found += _under(key, prune_value(child, item))
-            elif bare:
-                found += _under(key, _strip(item))
-            elif not kept:
-                gone.append(key)
-        for key in gone:
-            del value[key]
-        return found + gone if gone else found
+        return _prune_object(node, value, top, keep)
+    found: list[str] = []
     if value.__class__ is list:
         items, kept = node.items, node.preserves_unknown or keep
         if items is None and kept:
@@ -90,12 +80,36 @@ def prune_value(node: Node, value: Any, *, top: bool = False, keep: bool = False
         for index, item in enumerate(value):
             if item.__class__ is dict or item.__class__ is list:
                 lost = _strip(item) if items is None else prune_value(items, item, keep=kept)
-                found += _under(f"[{index}]", lost)
+                if lost:
+                    found += _under(f"[{index}]", lost)
     return found
 
 
+def _prune_object(node: Node, value: dict[str, Any], top: bool, keep: bool) -> list[str]:
+    fields, values, kept, embedded, bare = node.__dict__.get(_SLOT) or _plan(node)
+    found: list[str] = []
+    gone: list[str] = []
+    for key, item in value.items():
+        child = fields.get(key, values)
+        kind = item.__class__
+        nested = kind is dict or kind is list
+        if child is not None and not nested:
+            continue
+        if key in _META and (embedded or top):
+            continue
+        if child is not None or bare:
+            lost = prune_value(child, item) if child is not None else _strip(item)
+            if lost:
+                found += _under(key, lost)
+        elif not kept and not keep:
+            gone.append(key)
+    for key in gone:
+        del value[key]
+    return found + gone if gone else found
+
+
 def _under(key: str, paths: list[str]) -> list[str]:
-    return [f"{key}{path}" if path[0] == "[" else f"{key}.{path}" for path in paths] if paths else paths
+    return [f"{key}{path}" if path[:1] == "[" else f"{key}.{path}" for path in paths]
 
 
 def _strip(value: Any) -> list[str]:
@@ -131,12 +145,17 @@ def coerce_embedded(node: Node, value: Any, path: str = "") -> list[str]:
 def _coerce(value: dict[str, Any], path: str) -> list[str]:
     for name in ("apiVersion", "kind"):
         if name in value and not isinstance(value[name], str):
-            raise Malformed(str(FieldError("Invalid", f"{path}.{name}", value[name], "must be a string")))
+            raise _misplaced(f"{path}.{name}", value[name], "must be a string")
     unknown: list[str] = []
     if "metadata" in value:
         try:
             metadata = coerce_metadata(value["metadata"], unknown, f"{path}.metadata")
         except Malformed as error:
-            raise Malformed(str(FieldError("Invalid", f"{path}.metadata", value["metadata"], str(error)))) from None
+            raise _misplaced(f"{path}.metadata", value["metadata"], str(error)) from None
         value["metadata"] = {} if metadata is None else metadata
     return unknown
+
+
+def _misplaced(path: str, value: Any, words: str) -> Malformed:
+    error = FieldError("Invalid", path, value, words)
+    return Malformed(str(error), error)

@@ -1,6 +1,7 @@
 """IP addresses and blocks of them as kube-apiserver checks them.
 
-Promises: pure. Source: k8s.io/apimachinery `pkg/util/validation/ip.go`; kube-apiserver is lenient about IPv4 with leading zeros, and so is this.
+Promises: pure. kube-apiserver is lenient about IPv4 with leading zeros, and so is this. Source: k8s.io/apimachinery
+`pkg/util/validation/ip.go`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """HorizontalPodAutoscaler.
 
-Its v1 form is made from v2 by the server; here only autoscaling/v2 is known. Source: `pkg/apis/autoscaling/{v2/defaults,validation/validation}.go`.
+A real server makes its v1 form from v2; here autoscaling/v1 is answered with 501. Source:
+`pkg/apis/autoscaling/{v2/defaults,validation/validation}.go`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 from konverge.testing.apiserver.admission.quantity import Quantity
 from konverge.testing.apiserver.schemas import names
+from konverge.testing.apiserver.statuses import not_implemented
 from konverge.testing.apiserver.strategies.amounts import container_resource
 from konverge.testing.apiserver.strategies.kit import (
     Data,
@@ -28,6 +30,7 @@ _SOURCES: Final = ("object", "external", "pods", "resource", "containerResource"
 _KINDS: Final = ("ContainerResource", "External", "Object", "Pods", "Resource")
 _TARGETS: Final = ("Utilization", "Value", "AverageValue")
 _SELECTIONS: Final = ("Disabled", "Max", "Min")
+_TO_ZERO: Final = "must specify at least one Object or External metric to support scaling to zero replicas"
 _UP: Final = {
     "stabilizationWindowSeconds": 0,
     "selectPolicy": "Max",
@@ -45,6 +48,8 @@ class HorizontalPodAutoscaler(Kind):
     has_status = True
 
     def _default(self, new: Data) -> None:
+        if new.get("apiVersion") == "autoscaling/v1":
+            raise not_implemented("HorizontalPodAutoscaler of autoscaling/v1")
         spec = new.setdefault("spec", {})
         spec.setdefault("minReplicas", 1)
         if not spec.get("metrics"):
@@ -71,16 +76,18 @@ class HorizontalPodAutoscaler(Kind):
             errors.append(invalid("spec.maxReplicas", high, "must be greater than or equal to 1"))
         if low is not None and high < low:
             errors.append(invalid("spec.maxReplicas", high, "must be greater than or equal to `minReplicas`"))
-        errors += _reference_errors(spec.get("scaleTargetRef") or {}, "spec.scaleTargetRef")
+        errors += _target_ref_errors(spec.get("scaleTargetRef") or {}, old)
         for index, metric in enumerate(spec.get("metrics") or ()):
             errors += _metric_errors(metric, f"spec.metrics[{index}]")
+        if low == 0 and not any(metric.get("type") in ("Object", "External") for metric in spec.get("metrics") or ()):
+            errors.append(forbidden("spec.metrics", _TO_ZERO))
         for name in ("scaleUp", "scaleDown"):
             rules = (spec.get("behavior") or {}).get(name)
             if rules is not None:
                 errors += _rules_errors(rules, f"spec.behavior.{name}")
         return errors
 
-    def _status_errors(self, new: Data, old: Data) -> Errors:
+    def _status_errors(self, new: Data, _old: Data) -> Errors:
         return not_negative(new.get("status") or {}, "status", "currentReplicas", "desiredReplicas")
 
 
@@ -97,6 +104,15 @@ def _reference_errors(reference: Data, path: str) -> Errors:
     version = reference.get("apiVersion", "")
     if version.count("/") > 1:
         errors.append(invalid(f"{path}.apiVersion", version, f"unexpected GroupVersion string: {version}"))
+    return errors
+
+
+def _target_ref_errors(reference: Data, old: Data | None) -> Errors:
+    errors, version = _reference_errors(reference, "spec.scaleTargetRef"), reference.get("apiVersion", "")
+    before = ((old or {}).get("spec") or {}).get("scaleTargetRef") or {}
+    same = old is not None and all(before.get(name) == reference.get(name) for name in ("apiVersion", "kind"))
+    if "/" not in version and reference.get("kind") != "ReplicationController" and not same:
+        errors.append(invalid("spec.scaleTargetRef.apiVersion", version, "apiVersion must specify API group"))
     return errors
 
 

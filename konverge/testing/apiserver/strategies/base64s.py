@@ -16,9 +16,9 @@ _ALPHABET: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvw
 
 
 def canonical_base64(text: str) -> str:
-    """Return legal base64 as the server writes it back.
+    r"""Return legal base64 as the server writes it back.
 
-    >>> canonical_base64("Y\\nQ==")
+    >>> canonical_base64("Y\nQ==")
     'YQ=='
     """
     return base64.b64encode(base64.b64decode(text)).decode()

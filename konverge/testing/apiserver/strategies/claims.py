@@ -168,8 +168,8 @@ class PersistentVolume(Kind):
         errors += _access(modes, "spec.accessModes")
         capacity = spec.get("capacity") or {}
         errors += [] if capacity else [required("spec.capacity")]
-        if capacity and set(capacity) != {"storage"}:
-            errors.append(not_supported("spec.capacity", capacity, ("storage",)))
+        if set(capacity) != {"storage"}:
+            errors.append(not_supported("spec.capacity", capacity or None, ("storage",)))
         for name, value in capacity.items():
             path = f"spec.capacity[{name}]"
             positive = Quantity.parse(value).billionths > 0
@@ -230,10 +230,6 @@ class StorageClass(Kind):
             errors.append(not_supported("volumeBindingMode", binding, ("Immediate", "WaitForFirstConsumer")))
         if old is None:
             return errors
-        if (new.get("parameters") or {}) != (old.get("parameters") or {}):
-            errors.append(forbidden("parameters", "updates to parameters are forbidden."))
-        if provisioner != old.get("provisioner", ""):
-            errors.append(forbidden("provisioner", "updates to provisioner are forbidden."))
-        if policy != old.get("reclaimPolicy"):
-            errors.append(forbidden("reclaimPolicy", "updates to reclaimPolicy are forbidden."))
+        for name in ("parameters", "provisioner", "reclaimPolicy"):
+            errors += immutable(name, new.get(name), old.get(name))
         return errors + immutable("volumeBindingMode", binding, old.get("volumeBindingMode"))

@@ -138,7 +138,11 @@ class Namespace(Kind):
 
     has_status = True
     name_rule = "label"
-    reset_fields = {"": (("status",),), "status": (("spec",),), "finalize": (("status",),)}
+    reset_fields: Mapping[str, tuple[tuple[str, ...], ...]] = {
+        "": (("status",),),
+        "status": (("spec",),),
+        "finalize": (("status",),),
+    }
 
     def _default(self, new: Data) -> None:
         name = new["metadata"].get("name")
@@ -165,7 +169,7 @@ class Namespace(Kind):
         new["spec"] = old.get("spec", {})
         self._default(new)
 
-    def _validate(self, new: Data, old: Data | None, subresource: str) -> Errors:
+    def _validate(self, new: Data, _old: Data | None, subresource: str) -> Errors:
         if subresource == "status":
             return _phase_errors(new)
         errors: Errors = []
@@ -211,7 +215,7 @@ class ServiceAccount(Kind):
         if new.get("secrets"):
             new["secrets"] = [{key: each[key] for key in ("name",) if key in each} for each in new["secrets"]]
 
-    def _update(self, new: Data, old: Data) -> None:
+    def _update(self, new: Data, _old: Data) -> None:
         self._create(new)
 
     def _warnings(self, new: Data, old: Data | None) -> list[str]:

@@ -1,12 +1,15 @@
 """A body of a built-in kind that Go cannot decode into its struct: the 400 with the words of Go's decoder.
 
-Promises: the first mistake in the order of the body is told, as `json: cannot unmarshal T into Go struct field S.path of type G`, or with the
-words of the type's own decoder (quantities, times, base64). Names that are no fields are none of this module's business.
+Promises: the first mistake in the order of the body is told, as `json: cannot unmarshal T into Go struct field S.path of type G`, or with
+the words of the type's own decoder (quantities, times, base64). Names that are no fields are none of this module's business.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cached_property
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from konverge.testing.apiserver.admission.quantity import Quantity
 from konverge.testing.apiserver.nodes import Node
@@ -20,6 +23,8 @@ from konverge.testing.apiserver.strategies.times import canonical_time
 __all__ = ["decode_errors"]
 
 _UNMARKED: Final = Mark()
+_QUICK: Final = {"string": str, "boolean": bool, "any": dict}
+_JSON_TYPES: Final = frozenset({"string", "boolean", "number", "integer"})
 _LIMITS: Final = {"int32": 2**31, "int64": 2**63}
 
 
@@ -27,25 +32,60 @@ class _Wrong(Exception):
     """Carries the words out of the walk."""
 
 
+class _Place:
+    """A place of the schema with its Go type, made when it is first visited."""
+
+    def __init__(self, node: Node, type_: str = "", embedded: str = "") -> None:
+        self.node = node
+        self.type = type_ or go_type(node)
+        self.embedded = embedded
+        self.kind = special(node) or node.type
+        self.quick = _QUICK.get(self.kind)
+        """The Python type of values that need no further look."""
+        self.struct = go_name(node)[2]
+
+    @cached_property
+    def fields(self) -> dict[str, _Place]:
+        """The places below a struct."""
+        marked = marks(self.node)
+        found = ((name, child, marked.get(name, _UNMARKED)) for name, child in self.node.properties.items())
+        return {name: _Place(child, mark.type, mark.embedded) for name, child, mark in found}
+
+    @cached_property
+    def element(self) -> _Place | None:
+        """The place of the items of a list or the values of a map."""
+        if self.node.type == "array" and self.node.items is not None:
+            return _Place(self.node.items, self.type.removeprefix("[]") if self.type.startswith("[]") else "")
+        if self.node.type == "object" and not self.node.properties and self.node.additional is not None:
+            return _Place(self.node.additional, self.type.partition("]")[2] if self.type.startswith("map[") else "")
+        return None
+
+
+_places: WeakKeyDictionary[Node, _Place] = WeakKeyDictionary()
+
+Path = tuple[str, ...]
+
+
 def decode_errors(resource: Resource, version: Version, node: Node, data: Any) -> StatusError | None:
     """Return the refusal of a body that does not fit the kind's Go types, None for one that does."""
     kind = resource.kind
+    place = _places.get(node)
+    if place is None:
+        place = _places[node] = _Place(node)
     try:
-        _struct(node, data, kind, "")
+        _struct(place, data, kind, ())
     except _Wrong as found:
         return bad_request(f'{kind} in version "{version.name}" cannot be handled as a {kind}: {found}')
     return None
 
 
-def _struct(node: Node, data: dict[str, Any], name: str, path: str) -> None:
-    marked = marks(node)
+def _struct(place: _Place, data: dict[str, Any], name: str, path: Path) -> None:
+    fields = place.fields
     for key, value in data.items():
-        child = node.properties.get(key)
-        if child is None or value is None:
+        child = fields.get(key)
+        if child is None or value is None or type(value) is child.quick:
             continue
-        mark = marked.get(key, _UNMARKED)
-        inner = ".".join(part for part in (path, mark.embedded, key) if part)
-        _value(child, mark.type or go_type(child), value, name, inner)
+        _value(child, value, name, (*path, child.embedded, key) if child.embedded else (*path, key))
 
 
 def go_type(node: Node) -> str:
@@ -63,45 +103,44 @@ def go_type(node: Node) -> str:
     return {"boolean": "bool", "number": "float64"}.get(node.type, node.type or "string")
 
 
-def _value(node: Node, type_: str, value: Any, struct: str, path: str) -> None:
-    kind = special(node)
-    if kind:
-        _special(kind, value, struct, path)
-        return
-    if node.type not in ("array", "object"):
-        _scalar(node, type_, value, struct, path)
-        return
-    if not isinstance(value, list if node.type == "array" else dict):
-        raise _cannot(value, struct, path, type_)
-    if node.type == "array" and node.items is not None:
-        element = type_.removeprefix("[]") if type_.startswith("[]") else go_type(node.items)
-        for each in value:
-            if each is not None:
-                _value(node.items, element, each, struct, path)
-    elif node.properties:
-        _struct(node, value, go_name(node)[2] or struct, path)
-    elif node.additional is not None:
-        element = type_.partition("]")[2] if type_.startswith("map[") else go_type(node.additional)
-        for each in value.values():
-            if each is not None:
-                _value(node.additional, element, each, struct, path)
+def _value(place: _Place, value: Any, struct: str, path: Path) -> None:
+    if place.kind == "array":
+        if not isinstance(value, list):
+            raise _cannot(value, struct, path, place.type)
+        _elements(place, value, struct, path)
+    elif place.kind == "object":
+        if not isinstance(value, dict):
+            raise _cannot(value, struct, path, place.type)
+        if place.node.properties:
+            _struct(place, value, place.struct or struct, path)
+        else:
+            _elements(place, value.values(), struct, path)
+    elif place.kind in _JSON_TYPES:
+        _scalar(place, value, struct, path)
+    else:
+        _special(place.kind, value, struct, path)
 
 
-def _scalar(node: Node, type_: str, value: Any, struct: str, path: str) -> None:
+def _elements(place: _Place, values: Iterable[Any], struct: str, path: Path) -> None:
+    element = place.element
+    for each in values if element is not None else ():
+        if element is not None and each is not None and type(each) is not element.quick:
+            _value(element, each, struct, path)
+
+
+def _scalar(place: _Place, value: Any, struct: str, path: Path) -> None:
     fits = {
         "string": isinstance(value, str),
         "boolean": isinstance(value, bool),
         "number": isinstance(value, (int, float)) and not isinstance(value, bool),
         "integer": isinstance(value, int) and not isinstance(value, bool),
-    }.get(node.type, True)
-    if not fits:
-        raise _cannot(value, struct, path, type_, literal=node.type == "integer")
-    limit = _LIMITS.get(type_)
-    if node.type == "integer" and limit is not None and not -limit <= value < limit:
-        raise _cannot(value, struct, path, type_, literal=True)
+    }[place.kind]
+    limit = _LIMITS.get(place.type)
+    if not fits or (place.kind == "integer" and limit is not None and not -limit <= value < limit):
+        raise _cannot(value, struct, path, place.type, literal=place.kind == "integer")
 
 
-def _special(kind: str, value: Any, struct: str, path: str) -> None:
+def _special(kind: str, value: Any, struct: str, path: Path) -> None:
     try:
         if kind == "quantity":
             Quantity.parse(str(value).lower() if isinstance(value, bool) else value)
@@ -122,8 +161,8 @@ def _special(kind: str, value: Any, struct: str, path: str) -> None:
         raise _Wrong(str(found)) from None
 
 
-def _cannot(value: Any, struct: str, path: str, type_: str, *, literal: bool = False) -> _Wrong:
+def _cannot(value: Any, struct: str, path: Path, type_: str, *, literal: bool = False) -> _Wrong:
     shown = {bool: "bool", str: "string", list: "array", dict: "object"}.get(type(value), "number")
     if literal and shown == "number":
         shown += f" {value}"
-    return _Wrong(f"json: cannot unmarshal {shown} into Go struct field {struct}.{path} of type {type_}")
+    return _Wrong(f"json: cannot unmarshal {shown} into Go struct field {struct}.{'.'.join(path)} of type {type_}")

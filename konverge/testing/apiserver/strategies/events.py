@@ -59,7 +59,7 @@ class CoreEvent(Kind):
         """Return an event in v1's form."""
         return event
 
-    def _errors(self, new: Data, old: Data | None) -> Errors:
+    def _errors(self, new: Data, _old: Data | None) -> Errors:
         return _common_errors(self.form(new), self.controller)
 
     def _labels(self, object_: Data) -> dict[str, str]:
@@ -83,6 +83,7 @@ class Event(CoreEvent):
     controller = "reportingController"
 
     def form(self, event: Data) -> Data:
+        """Return an event in v1's form."""
         return as_core(event)
 
     def _errors(self, new: Data, old: Data | None) -> Errors:
@@ -117,6 +118,7 @@ def _changed(new: Data, old: Data) -> Errors:
         "firstTimestamp",
         "lastTimestamp",
         "count",
+        "reason",
         "type",
         "eventTime",
         "action",
@@ -192,7 +194,7 @@ class Lease(Kind):
             if name not in (old.get("spec") or {}):
                 (new.get("spec") or {}).pop(name, None)
 
-    def _errors(self, new: Data, old: Data | None) -> Errors:
+    def _errors(self, new: Data, _old: Data | None) -> Errors:
         spec = new.get("spec") or {}
         seconds, turns = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
         errors: Errors = []

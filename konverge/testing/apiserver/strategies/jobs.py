@@ -74,9 +74,12 @@ class Job(Kind):
         if spec.get("manualSelector"):
             return
         template = spec.setdefault("template", {}).setdefault("metadata", {})
+        shared = bool(template.get("labels")) and metadata.get("labels") == template.get("labels")
         generated = {each: metadata.get("name", "") for each in ("job-name", _NAME)}
         generated |= {each: metadata.get("uid", "") for each in ("controller-uid", _UID)}
         template["labels"] = {**generated, **(template.get("labels") or {})}
+        if shared:  # upstream's default makes both labels one map, to which the generated ones are added
+            metadata["labels"] = dict(template["labels"])
         selector = spec.setdefault("selector", {})
         selector["matchLabels"] = {_UID: metadata.get("uid", ""), **(selector.get("matchLabels") or {})}
 
@@ -99,7 +102,12 @@ class Job(Kind):
         return errors
 
     def _status_errors(self, new: Data, old: Data) -> Errors:
-        return not_negative(new.get("status") or {}, "status", "active", "succeeded", "failed", "ready", "terminating")
+        status, before = new.get("status") or {}, old.get("status") or {}
+        errors = not_negative(status, "status", "active", "succeeded", "failed", "ready", "terminating")
+        for name in ("failed", "succeeded"):
+            if status.get(name, 0) < before.get(name, 0):
+                errors.append(invalid(f"status.{name}", status.get(name, 0), f"cannot decrease the {name} counter"))
+        return errors
 
     def _warnings(self, new: Data, old: Data | None) -> list[str]:
         template = (new.get("spec") or {}).get("template") or {}

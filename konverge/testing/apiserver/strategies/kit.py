@@ -6,12 +6,14 @@ k8s.io/apimachinery `pkg/apis/meta/v1/validation`.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from konverge.testing.apiserver.resources import Strategy
 from konverge.testing.apiserver.schemas import names
+from konverge.testing.apiserver.schemas.golang import Struct
 from konverge.testing.apiserver.statuses import FieldError
 
 __all__ = [
@@ -33,8 +35,10 @@ __all__ = [
     "restore",
     "selector_errors",
     "selects",
+    "shown_selector",
     "text_errors",
     "too_long",
+    "unreadable",
 ]
 
 Data = dict[str, Any]
@@ -148,6 +152,11 @@ def _requirement_errors(each: Mapping[str, Any], path: str) -> Errors:
     return errors
 
 
+def unreadable(selector: Mapping[str, Any] | None) -> bool:
+    """Tell whether a label selector cannot even be evaluated."""
+    return bool(selector_errors(selector, ""))
+
+
 def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str] | None) -> bool:
     """Tell whether a label selector matches; None matches nothing, an empty one everything."""
     if selector is None:
@@ -168,6 +177,18 @@ def _fulfils(each: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     }.get(each.get("operator", ""), False)
 
 
+def shown_selector(selector: Mapping[str, Any] | None) -> Struct | None:
+    """Return a selector as an error shows it: fields in the order of the Go struct."""
+    if selector is None:
+        return None
+    order = ("key", "operator", "values")
+    each = [
+        Struct({name: one[name] for name in order if name in one}) for one in selector.get("matchExpressions") or ()
+    ]
+    labels = selector.get("matchLabels")
+    return Struct({**({"matchLabels": labels} if labels else {}), **({"matchExpressions": each} if each else {})})
+
+
 def restore(new: Data, old: Data, *names: str) -> None:
     """Give fields of an object, in place, the values that they had."""
     for name in names:
@@ -185,6 +206,9 @@ class Kind(Strategy):
 
     generation = False
     has_status = False
+    empty_status: Mapping[str, Any] = {}
+    """The status of a new object: what Go writes of an empty struct."""
+
     name_rule = "subdomain"
     """How the name is checked: a key of `schemas.names.NAME_RULES`."""
 
@@ -233,7 +257,7 @@ class Kind(Strategy):
 
     def _create(self, new: Data) -> None:
         if self.has_status:
-            new["status"] = {}
+            new["status"] = copy.deepcopy(dict(self.empty_status))
 
     def _update(self, new: Data, old: Data) -> None:
         if self.has_status:

@@ -52,7 +52,7 @@ class Ingress(Kind):
             errors.append(invalid(f"annotations.{_ANNOTATION}", annotation, text))
         return errors
 
-    def _status_errors(self, new: Data, old: Data) -> Errors:
+    def _status_errors(self, new: Data, _old: Data) -> Errors:
         errors: Errors = []
         for index, each in enumerate(((new.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()):
             path = f"status.loadBalancer.ingress[{index}].hostname"
@@ -137,7 +137,7 @@ def _backend_errors(backend: Data, path: str) -> Errors:
         return [invalid(path, "", "resource or service backend is required")]
     name, port = service.get("name", ""), service.get("port") or {}
     where = f"{path}.service.name"
-    errors = text_errors(where, name, names.dns1035_label) if name else [required(where)]
+    errors = text_errors(where, name, names.dns1123_label) if name else [required(where)]
     if port.get("name") and port.get("number"):
         errors.append(invalid(path, "", "cannot set both port name & port number"))
     elif port.get("name"):
@@ -223,7 +223,7 @@ class NetworkPolicy(Kind):
         if not spec.get("policyTypes"):
             spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
 
-    def _errors(self, new: Data, old: Data | None) -> Errors:
+    def _errors(self, new: Data, _old: Data | None) -> Errors:
         spec = new.get("spec") or {}
         errors = selector_errors(spec.get("podSelector") or {}, "spec.podSelector")
         for direction, peers in (("ingress", "from"), ("egress", "to")):

@@ -1,11 +1,15 @@
 """Node.
 
-Source: `pkg/apis/core/validation/validation.go`, `pkg/registry/core/node/strategy.go`.
+The taint that admission gives to new nodes is added here, too. Source: `pkg/apis/core/validation/validation.go`,
+`pkg/registry/core/node/strategy.go`, `plugin/pkg/admission/nodetaint`.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from konverge.testing.apiserver.schemas import names
+from konverge.testing.apiserver.schemas.golang import Struct
 from konverge.testing.apiserver.statuses import FieldError
 from konverge.testing.apiserver.strategies.addresses import cidr_errors
 from konverge.testing.apiserver.strategies.amounts import amount_errors
@@ -13,6 +17,9 @@ from konverge.testing.apiserver.strategies.kit import Data, Errors, Kind, forbid
 from konverge.testing.apiserver.strategies.pod_checks import taint_effect_errors
 
 __all__ = ["Node"]
+
+
+_UNREADY: Final = "node.kubernetes.io/not-ready"
 
 
 class Node(Kind):
@@ -32,6 +39,9 @@ class Node(Kind):
 
     def _create(self, new: Data) -> None:
         self._default(new)
+        taints = new["spec"].get("taints") or []
+        if not any((taint.get("key"), taint.get("effect")) == (_UNREADY, "NoSchedule") for taint in taints):
+            new["spec"]["taints"] = [*taints, {"key": _UNREADY, "effect": "NoSchedule"}]
 
     def _errors(self, new: Data, old: Data | None) -> Errors:
         spec = new.get("spec") or {}
@@ -51,9 +61,12 @@ class Node(Kind):
 
 
 def _amounts(new: Data) -> Errors:
-    capacity = (new.get("status") or {}).get("capacity") or {}
+    status = new.get("status") or {}
     return [
-        error for name, value in capacity.items() for error in amount_errors(name, value, f"status.capacity[{name}]")
+        error
+        for kind in ("capacity", "allocatable")
+        for name, value in (status.get(kind) or {}).items()
+        for error in amount_errors(name, value, f"status.{kind}.{name}")
     ]
 
 
@@ -72,7 +85,7 @@ def _taint_errors(taints: list[Data], path: str) -> Errors:
             errors.append(invalid(f"{here}.value", value, ";".join(found)))
         errors += taint_effect_errors(effect, f"{here}.effect") if effect else [required(f"{here}.effect")]
         if (effect, key) in seen:
-            shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
+            shown = Struct(Key=key, Value=value, Effect=effect, TimeAdded=taint.get("timeAdded"))
             errors.append(FieldError("Duplicate", here, shown, "taints must be unique by key and effect pair"))
         seen.add((effect, key))
     return errors

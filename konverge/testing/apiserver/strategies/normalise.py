@@ -1,8 +1,8 @@
 """What an object of a built-in kind looks like after Go has decoded it into structs and encoded it again.
 
-Promises: `normalise` changes the object in place: nulls, empty lists and maps and zero values go where Go's `omitempty` drops them, and stay (or
-appear) where it does not; names that are no fields go; quantities, times and base64 get their one spelling. It expects an object in which
-`decode_errors` found nothing. Storage is protobuf, so an empty list and no list are the same.
+Promises: `normalise` changes the object in place: nulls, empty lists and maps and zero values go where Go's `omitempty` drops them, and
+stay (or appear) where it does not; names that are no fields go; quantities, times and base64 get their one spelling. It expects an object
+in which `decode_errors` found nothing. Storage is protobuf, so an empty list and no list are the same.
 
 Does not promise: anything for custom resources, which are stored as they are sent.
 """

@@ -1,7 +1,7 @@
 """Defaults of pods and of everything that has a pod template.
 
-Promises: changes its argument in place; idempotent. Source: `pkg/apis/core/v1/defaults.go`, `pkg/apis/core/v1/conversion.go` and, for the tolerations
-and the priority that every pod gets, `plugin/pkg/admission/{defaulttolerationseconds,priority}`.
+Promises: changes its argument in place; idempotent. What admission adds to pods (service account, tolerations, priority) is not here.
+Source: `pkg/apis/core/v1/defaults.go`, `pkg/apis/core/v1/conversion.go`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any, Final
 from konverge.testing.apiserver.admission.quantity import Quantity, added, masked, non_zero, read
 
 __all__ = [
-    "admitted",
     "containers_of",
     "default_claim",
     "default_pod",
@@ -26,7 +25,6 @@ __all__ = [
 Data = dict[str, Any]
 
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
-_UNREADY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _REFERENCE: Final = re.compile(
     r"(?:(?:[a-zA-Z0-9.-]+[.:][a-zA-Z0-9.:-]*|localhost)/)?[a-z0-9]+(?:(?:[._/]|__|-+)[a-z0-9]+)*(:[\w][\w.-]{0,127})?(@[\w+.-]+:[0-9a-fA-F]{32,})?"
 )
@@ -166,23 +164,6 @@ def _addresses(status: Data, one: str, many: str) -> None:
         status[many] = [{"ip": status[one]}]
     elif first:
         status[one] = first
-
-
-def admitted(spec: Data) -> None:
-    """Add what admission adds to every new pod: tolerations of unready nodes, and the priority of a pod that names no class."""
-    tolerations = spec.get("tolerations") or []
-    for key in _UNREADY:
-        if not any(_tolerates(each, key) for each in tolerations):
-            added = {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-            tolerations = [*tolerations, added]
-    spec["tolerations"] = tolerations
-    if not spec.get("priorityClassName"):
-        spec.setdefault("priority", 0)
-        spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
-
-
-def _tolerates(toleration: Mapping[str, Any], key: str) -> bool:
-    return toleration.get("key") in (None, "", key) and toleration.get("effect") in (None, "", "NoExecute")
 
 
 def quality(spec: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """What the server warns of in pods and pod templates: accepted, but surely not meant so.
 
-Promises: pure; `path` is "" for a pod and the template's place otherwise. Left out: deprecated volume types and annotations, node labels that
-were renamed. Source: `pkg/api/pod/warnings.go`.
+Promises: pure; `path` is "" for a pod and the template's place otherwise. Left out: deprecated volume types and annotations, node labels
+that were renamed. Source: `pkg/api/pod/warnings.go`.
 """
 
 from __future__ import annotations

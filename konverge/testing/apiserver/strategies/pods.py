@@ -9,8 +9,10 @@ from __future__ import annotations
 import copy
 import difflib
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
+from konverge.clock import wall_clock
 from konverge.testing.apiserver.schemas import names
 from konverge.testing.apiserver.strategies import texts
 from konverge.testing.apiserver.strategies.kit import (
@@ -25,7 +27,7 @@ from konverge.testing.apiserver.strategies.kit import (
     text_errors,
 )
 from konverge.testing.apiserver.strategies.pod_checks import spec_errors, template_errors, toleration_errors
-from konverge.testing.apiserver.strategies.pod_defaults import admitted, default_pod, default_template, quality
+from konverge.testing.apiserver.strategies.pod_defaults import default_pod, default_template, quality
 from konverge.testing.apiserver.strategies.pod_warnings import pod_warnings
 
 __all__ = ["Pod", "PodTemplate", "difference"]
@@ -47,7 +49,7 @@ class Pod(Kind):
     generation = True
     has_status = True
     grace_period = 30
-    reset_fields = {
+    reset_fields: Mapping[str, tuple[tuple[str, ...], ...]] = {
         "": (("status",),),
         "status": (("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences")),
     }
@@ -57,12 +59,12 @@ class Pod(Kind):
 
     def _create(self, new: Data) -> None:
         spec = new.setdefault("spec", {})
-        admitted(spec)
         new["status"] = {"phase": "Pending", "qosClass": quality(spec)}
         if spec.get("schedulingGates"):
             text = "Scheduling is blocked due to non-empty scheduling gates"
             gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": text}
-            new["status"]["conditions"] = [{"lastProbeTime": None, "lastTransitionTime": None, **gated}]
+            now = wall_clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+            new["status"]["conditions"] = [{"lastProbeTime": None, "lastTransitionTime": now, **gated}]
 
     def _status(self, new: Data, old: Data) -> None:
         super()._status(new, old)
@@ -74,7 +76,7 @@ class Pod(Kind):
 
     def _errors(self, new: Data, old: Data | None) -> Errors:
         spec = new.get("spec") or {}
-        errors = spec_errors(spec, "spec", is_pod=True)
+        errors = spec_errors(spec, "spec", is_pod=True) + _token_errors(spec)
         if old is not None:
             return errors + _change_errors(spec, old.get("spec") or {})
         if spec.get("ephemeralContainers"):
@@ -106,6 +108,17 @@ class Pod(Kind):
         }
         told = {f"status.{name}": status.get(name, "") for name in ("phase", "podIP", "nominatedNodeName")}
         return {**named, "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false", **told}
+
+
+def _token_errors(spec: Data) -> Errors:
+    """Check that only a pod with a service account asks for its token."""
+    text = "must not be specified when serviceAccountName is not set"
+    return [
+        forbidden(f"spec.volumes[{index}].projected.sources[{number}].serviceAccountToken", text)
+        for index, volume in enumerate([] if spec.get("serviceAccountName") else spec.get("volumes") or [])
+        for number, source in enumerate((volume.get("projected") or {}).get("sources") or ())
+        if "serviceAccountToken" in source
+    ]
 
 
 def _change_errors(new: Data, old: Data) -> Errors:
@@ -200,7 +213,7 @@ class PodTemplate(Kind):
     def _default(self, new: Data) -> None:
         default_template(new.setdefault("template", {}))
 
-    def _errors(self, new: Data, old: Data | None) -> Errors:
+    def _errors(self, new: Data, _old: Data | None) -> Errors:
         return template_errors(new.get("template") or {}, "template")
 
     def _warnings(self, new: Data, old: Data | None) -> list[str]:

@@ -1,6 +1,6 @@
 """PodDisruptionBudget, ResourceQuota, LimitRange and PriorityClass.
 
-Source: `pkg/apis/policy/validation/validation.go`, `pkg/apis/core/validation/validation.go`, `pkg/apis/scheduling/validation/validation.go`.
+Source: `pkg/apis/{policy,core,scheduling}/validation/validation.go`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from konverge.testing.apiserver.admission.quantity import ONE, Quantity, read
 from konverge.testing.apiserver.schemas import names
+from konverge.testing.apiserver.schemas.golang import Struct
 from konverge.testing.apiserver.strategies.amounts import (
     amount_errors,
     container_resource,
@@ -30,6 +31,7 @@ from konverge.testing.apiserver.strategies.kit import (
     not_supported,
     required,
     selector_errors,
+    shown_selector,
     text_errors,
 )
 from konverge.testing.apiserver.strategies.workloads import at_most_all, count_or_percent
@@ -64,7 +66,7 @@ class PodDisruptionBudget(Kind):
     def _create(self, new: Data) -> None:
         new["status"] = dict.fromkeys(_BUDGET_COUNTS, 0)
 
-    def _errors(self, new: Data, old: Data | None) -> Errors:
+    def _errors(self, new: Data, _old: Data | None) -> Errors:
         spec = new.get("spec") or {}
         errors: Errors = []
         if "minAvailable" in spec and "maxUnavailable" in spec:
@@ -78,13 +80,18 @@ class PodDisruptionBudget(Kind):
             errors.append(not_supported("spec.unhealthyPodEvictionPolicy", policy, _EVICTIONS))
         return errors
 
-    def _status_errors(self, new: Data, old: Data) -> Errors:
+    def _status_errors(self, new: Data, _old: Data) -> Errors:
         return not_negative(new.get("status") or {}, "status", *_BUDGET_COUNTS)
 
 
-def _shown_budget(spec: Data) -> Data:
+def _shown_budget(spec: Data) -> Struct:
     order = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
-    return {name[0].upper() + name[1:]: spec.get(name) for name in order}
+    return Struct(
+        {
+            name[0].upper() + name[1:]: shown_selector(spec.get(name)) if name == "selector" else spec.get(name)
+            for name in order
+        }
+    )
 
 
 class ResourceQuota(Kind):
@@ -99,7 +106,7 @@ class ResourceQuota(Kind):
             errors.append(invalid("spec.scopes", spec.get("scopes"), IMMUTABLE))
         return errors
 
-    def _status_errors(self, new: Data, old: Data) -> Errors:
+    def _status_errors(self, new: Data, _old: Data) -> Errors:
         status = new.get("status") or {}
         return _hard_errors(status.get("hard"), "status.hard") + _hard_errors(status.get("used"), "status.used")
 
@@ -169,10 +176,10 @@ def _selector_scope_errors(spec: Data) -> Errors:
 
 def _shown_selector(selector: Any) -> Data:
     shown = [
-        {"ScopeName": each.get("scopeName", ""), "Operator": each.get("operator", ""), "Values": each.get("values")}
+        Struct(ScopeName=each.get("scopeName", ""), Operator=each.get("operator", ""), Values=each.get("values"))
         for each in (selector or {}).get("matchExpressions") or ()
     ]
-    return {"MatchExpressions": shown}
+    return Struct(MatchExpressions=shown)
 
 
 def _values_errors(operator: str, values: list[str], path: str) -> Errors:
@@ -198,7 +205,7 @@ class LimitRange(Kind):
             requests = {**(item.get("min") or {}), **limits, **(item.get("defaultRequest") or {})}
             item.update({name: value for name, value in (("default", limits), ("defaultRequest", requests)) if value})
 
-    def _errors(self, new: Data, old: Data | None) -> Errors:
+    def _errors(self, new: Data, _old: Data | None) -> Errors:
         errors: Errors = []
         seen: set[str] = set()
         for index, item in enumerate((new.get("spec") or {}).get("limits") or ()):
@@ -278,7 +285,7 @@ class PriorityClass(Kind):
 
     generation = True
 
-    def _intent_changed(self, new: Data, old: Data) -> bool:
+    def _intent_changed(self, _new: Data, _old: Data) -> bool:
         return False
 
     def _default(self, new: Data) -> None:

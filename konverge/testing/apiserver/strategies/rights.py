@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from konverge.testing.apiserver.schemas import names
+from konverge.testing.apiserver.schemas.golang import Struct
 from konverge.testing.apiserver.strategies.kit import (
     Data,
     Errors,
@@ -18,6 +19,7 @@ from konverge.testing.apiserver.strategies.kit import (
     required,
     selector_errors,
     text_errors,
+    unreadable,
 )
 
 __all__ = ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]
@@ -33,7 +35,7 @@ class Role(Kind):
     allow_create_on_update = True
     namespaced = True
 
-    def _errors(self, new: Data, old: Data | None) -> Errors:
+    def _errors(self, new: Data, _old: Data | None) -> Errors:
         errors: Errors = []
         for index, rule in enumerate(new.get("rules") or ()):
             errors += _rule_errors(rule, f"rules[{index}]", self.namespaced)
@@ -57,6 +59,8 @@ class ClusterRole(Role):
             errors.append(required(path, "at least one clusterRoleSelector required if aggregationRule is non-nil"))
         for index, selector in enumerate(selectors):
             errors += selector_errors(selector, f"{path}[{index}]")
+            if unreadable(selector):
+                errors.append(invalid(f"{path}[{index}]", None, "invalid label selector."))
         return errors
 
 
@@ -102,10 +106,10 @@ class RoleBinding(Kind):
         for index, subject in enumerate(new.get("subjects") or ()):
             errors += _subject_errors(subject, f"subjects[{index}]", self.namespaced)
         if old is not None and reference != (old.get("roleRef") or {}):
-            shown = {name: reference.get(name[0].lower() + name[1:], "") for name in ("Kind", "Name")}
-            errors.append(
-                invalid("roleRef", {"APIGroup": reference.get("apiGroup", ""), **shown}, "cannot change roleRef")
+            shown = Struct(
+                APIGroup=reference.get("apiGroup", ""), Kind=reference.get("kind", ""), Name=reference.get("name", "")
             )
+            errors.append(invalid("roleRef", shown, "cannot change roleRef"))
         return errors
 
 

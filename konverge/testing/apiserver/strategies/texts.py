@@ -15,7 +15,7 @@ __all__ = [
     "config_key",
     "env_name",
     "header_name",
-    "is_percent",
+    "percent",
     "port_name",
     "wildcard_subdomain",
 ]
@@ -28,6 +28,7 @@ _WILDCARD_TEXT: Final = (
 )
 _CONFIG_KEY_TEXT: Final = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
 _HEADER_TEXT: Final = "a valid HTTP header must consist of alphanumeric characters or '-'"
+_PERCENT_TEXT: Final = "a valid percent string must be a numeric string followed by an ending '%'"
 _ENV_TEXT: Final = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 
 
@@ -95,9 +96,9 @@ def port_name(value: str) -> list[str]:
     return errors
 
 
-def is_percent(value: str) -> bool:
-    """Tell whether a text is a percentage such as `25%`."""
-    return _matches("[0-9]+%", value)
+def percent(value: str) -> list[str]:
+    """Check a percentage such as `25%`."""
+    return [] if _matches("[0-9]+%", value) else [_form(_PERCENT_TEXT, "[0-9]+%", "1%", "93%")]
 
 
 def between(value: int, low: int, high: int) -> list[str]:

@@ -170,7 +170,7 @@ def _projected(source: Data, path: str) -> Errors:
                 errors += missing_in(each[kind], f"{here}.{kind}", "name") + _items(each[kind], f"{here}.{kind}")
         token = each.get("serviceAccountToken")
         if token is not None:
-            errors += _token(token, f"{here}.serviceAccountToken")
+            errors += _token(token, f"{here}.serviceAccountToken") + missing_in(token, path, "path")
         if len(each) > 1:
             errors.append(forbidden(here, "may not specify more than 1 volume type per source"))
     return errors
@@ -185,7 +185,7 @@ def _token(token: Mapping[str, Any], path: str) -> Errors:
         errors.append(
             invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
         )
-    return errors + missing_in(token, path, "path")
+    return errors
 
 
 def _claim(source: Data, path: str) -> Errors:

@@ -1,7 +1,7 @@
 """MutatingWebhookConfiguration and ValidatingWebhookConfiguration.
 
-Left out: whether the CEL expressions of match conditions compile. Source: `pkg/apis/admissionregistration/{v1/defaults,validation/validation}.go`,
-k8s.io/apiserver `pkg/util/webhook/validation.go`.
+Left out: whether the CEL expressions of match conditions compile. Source:
+`pkg/apis/admissionregistration/{v1/defaults,validation/validation}.go`, k8s.io/apiserver `pkg/util/webhook/validation.go`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from konverge.testing.apiserver.strategies.kit import (
     Kind,
     duplicate,
     invalid,
-    missing_in,
     not_supported,
     required,
     selector_errors,
@@ -56,7 +55,7 @@ class ValidatingWebhooks(Kind):
             if service is not None:
                 service.setdefault("port", 443)
 
-    def _errors(self, new: Data, old: Data | None) -> Errors:
+    def _errors(self, new: Data, _old: Data | None) -> Errors:
         errors: Errors = []
         seen: set[str] = set()
         for index, hook in enumerate(new.get("webhooks") or ()):
@@ -186,7 +185,12 @@ def _url_errors(url: str, path: str) -> Errors:
 
 
 def _service_errors(service: Data, path: str) -> Errors:
-    errors = missing_in(service, path, "name", "namespace")
+    # upstream hands name and namespace over in the wrong order, so each is missed at the other's place
+    errors = [
+        required(f"{path}.{other}")
+        for name, other in (("namespace", "name"), ("name", "namespace"))
+        if not service.get(name)
+    ]
     port, target = service.get("port", 443), service.get("path")
     if found := texts.between(port, 1, 65535):
         errors.append(invalid(f"{path}.port", port, f"port is not valid: {found[0]}"))

@@ -19,6 +19,7 @@ from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.requests import Call, User
 from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.statuses import StatusError
+from konverge.testing.loop import VirtualTimeLoop
 
 Data = dict[str, Any]
 
@@ -26,7 +27,7 @@ RECORDED: list[Data] = json.loads(Path(__file__).with_name("recorded.json").read
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ADDRESS = "https://hooks.example.com:8443"
 ONLY_REAL = frozenset(
-    {"absent", "broken", "broken and ignored", "refused", "refused and ignored", "status", "unknown authority"}
+    {"absent", "broken", "broken and ignored", "refused", "refused and ignored", "a status", "unknown authority"}
 )
 """What only a connection does: tried over HTTPS in another file."""
 
@@ -47,8 +48,12 @@ class Room:
             Stored([namespace, configuration]), rng=random.Random(1), handlers=handlers, clock=lambda: NOW
         )
 
-    async def outcome(self, call: AdmissionCall) -> tuple[Data, Data | None]:
-        """Return the object that came out, and the status of a refusal."""
+    def outcome(self, call: AdmissionCall) -> tuple[Data, Data | None]:
+        """Return the object that came out, and the status of a refusal; time is virtual, since some hooks are late."""
+        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+            return runner.run(self._outcome(call))
+
+    async def _outcome(self, call: AdmissionCall) -> tuple[Data, Data | None]:
         try:
             found = await self.admission.mutate(call)
             await self.admission.validate(call)
@@ -102,15 +107,15 @@ def _place(plural: str, kind: str, namespace: str, first: Data) -> str:
 @pytest.mark.parametrize(
     "case", [case for case in RECORDED if case["name"] not in ONLY_REAL], ids=lambda case: case["name"]
 )
-async def test_a_write_is_answered_as_by_a_real_server(case: Data) -> None:
+def test_a_write_is_answered_as_by_a_real_server(case: Data) -> None:
     room, call = Room(case), _call(case)
-    found, refused = await room.outcome(call)
+    found, refused = room.outcome(call)
     if refused is not None or case["status"] not in (200, 201):
         shown = json.loads(json.dumps(refused).replace(ADDRESS, "ADDRESS"))
         assert _uidless(shown) == _uidless(case["answer"])
     elif call.operation != "DELETE":
         assert found.get("data") == case["answer"].get("data")
-        assert call.warnings == ([] if "warnings" not in case["behaviour"] else case["behaviour"]["warnings"])
+        assert call.warnings == (case["behaviour"].get("warnings", []) if isinstance(case["behaviour"], dict) else [])
 
 
 def _uidless(status: Data) -> Data:
@@ -127,9 +132,9 @@ def _uidless(status: Data) -> Data:
 @pytest.mark.parametrize(
     "case", [case for case in RECORDED if case["name"] not in ONLY_REAL], ids=lambda case: case["name"]
 )
-async def test_a_webhook_is_sent_what_a_real_server_sends(case: Data) -> None:
+def test_a_webhook_is_sent_what_a_real_server_sends(case: Data) -> None:
     room, call = Room(case), _call(case)
-    await room.outcome(call)
+    room.outcome(call)
     assert [_comparable(review) for review in room.asked] == [_comparable(asked["review"]) for asked in case["asked"]]
 
 

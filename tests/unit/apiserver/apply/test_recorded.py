@@ -4,31 +4,53 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver.apply import apply, apply_unchanged, manager_name, require_manager, track_update, validate_manager
+from konverge.testing.apiserver.apply import (
+    apply,
+    apply_unchanged,
+    manager_name,
+    require_manager,
+    track_update,
+    validate_manager,
+)
+from konverge.testing.apiserver.apply.scaling import from_scale, to_scale
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.statuses import StatusError, invalid
 
 Data = dict[str, Any]
 
 FOLDER = Path(__file__).parent
-RECORDED = json.loads((FOLDER / "recorded.json").read_text())
 SCHEMAS = json.loads((FOLDER / "schemas.json").read_text())
 RESET = {
     ("Widget", ""): (("status",),),
     ("Widget", "status"): (("metadata",), ("spec",)),
     ("Deployment", ""): (("status",),),
+    ("Service", ""): (("status",),),
+    ("Service", "status"): (("spec",),),
     ("Deployment", "status"): (("spec",), ("metadata", "labels")),
 }
-STEPS = [
-    pytest.param(each["kind"], step, id=f"{each['name'].replace(' ', '-')}-{index}")
-    for each in RECORDED
-    for index, step in enumerate(each["steps"])
-]
+
+
+def recorded() -> Iterator[tuple[str, str, Data]]:
+    for each in json.loads((FOLDER / "recorded.json").read_text()):
+        last = None
+        for index, step in enumerate(each["steps"]):
+            before = step["before"] = last if step["before"] == "same" else step["before"]
+            last = step["after"] if step["do"] == "scale" else step["answer"] if step["code"] < 400 else before
+            yield each["kind"], f"{each['name'].replace(' ', '-')}-{index}", step
+
+
+RECORDED = list(recorded())
+
+
+def steps(*does: str) -> pytest.MarkDecorator:
+    found = [pytest.param(kind, step, id=name) for kind, name, step in RECORDED if step["do"] in does]
+    return pytest.mark.parametrize(("kind", "step"), found)
 
 
 def node_of(kind: str) -> Node:
@@ -47,8 +69,7 @@ def owners(object_: Data | None) -> list[Data]:
 
 
 def body_of(error: StatusError) -> Data:
-    body = error.body()
-    return json.loads(body) if isinstance(body, bytes) else body
+    return copy.deepcopy(error.body())
 
 
 def applied(kind: str, step: Data) -> Data:
@@ -62,11 +83,11 @@ def applied(kind: str, step: Data) -> Data:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "step"), [each for each in STEPS if each.values[1]["do"] == "apply"])
+@steps("apply")
 def test_an_apply_answers_as_the_real_server(kind: str, step: Data) -> None:
     before = copy.deepcopy((step["before"], step["patch"]))
     if step["code"] == 422 and step["answer"]["details"]["kind"] == kind:
-        found = applied(kind, step)  # validation refuses it, which comes after; it has to find the nulls that the server found
+        found = applied(kind, step)  # validation refuses it, which comes after: it has to find the same nulls
         for cause in step["answer"]["details"]["causes"]:
             if "must be of type" in cause["message"] and cause["message"].endswith('"null"'):
                 assert at(found, cause["field"]) is None
@@ -116,13 +137,16 @@ def without_server(object_: Data, step: Data) -> Data:
     return out
 
 
-@pytest.mark.parametrize(("kind", "step"), [each for each in STEPS if each.values[1]["do"] != "apply"])
+@steps("create", "put", "merge")
 def test_a_write_is_tracked_as_by_the_real_server(kind: str, step: Data) -> None:
     if step["code"] >= 400:
         pytest.skip("refused before managers count")
     new = copy.deepcopy(step["answer"])
     metadata = new["metadata"]
     metadata.pop("managedFields", None)
+    if kind == "Service" and step["do"] == "create":
+        for allocated in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            del new["spec"][allocated]  # the registry fills them in when owners are counted already
     sent = owners(step["before"]) if step["sent"] == "live" else None if step["sent"] == "none" else step["sent"]
     if sent is not None:
         metadata["managedFields"] = sent
@@ -136,3 +160,25 @@ def test_a_write_is_tracked_as_by_the_real_server(kind: str, step: Data) -> None
     )  # fmt: skip
     assert (step["before"], new) == before, "the arguments were changed"
     assert (found or []) == owners(step["answer"])
+
+
+PLACES = {"apps/v1": ("spec", "replicas")}
+
+
+@steps("scale")
+def test_a_write_of_the_scale_comes_back_to_the_parent(kind: str, step: Data) -> None:
+    live = copy.deepcopy(step["scale"])
+    before = owners(step["before"])
+    live["metadata"]["managedFields"] = to_scale(before, PLACES) or []
+    who = {"manager": step["by"], "api_version": "autoscaling/v1", "subresource": "scale", "now": step["now"]}
+    if step["code"] >= 400:
+        with pytest.raises(StatusError) as refused:
+            apply(NODES["Scale"], live, step["body"], force=step["force"], **who)
+        assert body_of(refused.value) == step["answer"]
+        return
+    if step["how"] == "apply":
+        scale = owners(apply(NODES["Scale"], live, step["body"], force=step["force"], **who))
+    else:
+        new = {**live, "spec": step["answer"]["spec"]}
+        scale = track_update(NODES["Scale"], live, new, **who) or []
+    assert (from_scale(before, scale, step["version"], PLACES) or []) == owners(step["after"])

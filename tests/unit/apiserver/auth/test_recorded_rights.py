@@ -105,3 +105,10 @@ def _sorted(status: Data) -> Data:
 
 def test_at_least_sixty_answers_were_recorded() -> None:
     assert sum(len(RECORDED[key]) for key in ("requests", "escalations", "reviews", "impersonations")) >= 60
+
+
+@pytest.mark.parametrize("name", ["admin", "edit", "view"])
+def test_the_bootstrap_roles_aggregate_as_by_the_controller(name: str) -> None:
+    roles = {each["metadata"]["name"]: each for each in auth.bootstrap_objects() if each["kind"] == "ClusterRole"}
+    wanted = RECORDED["aggregated"][name]
+    assert sorted(map(json.dumps, roles[name]["rules"])) == sorted(map(json.dumps, wanted))

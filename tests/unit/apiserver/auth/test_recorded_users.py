@@ -32,7 +32,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.now = START
-        self.objects = Stored([*auth.bootstrap_objects(), *RECORDED["world"]])
+        self.objects = Stored(RECORDED["world"])
         for name in ACCOUNTS:
             self.objects.put(_account(name, f"uid-{name}"))
         self.rbac = auth.Rbac(self.objects)
@@ -209,3 +209,21 @@ def test_a_self_review_shows_the_user(desk: Desk) -> None:
     )
     assert answer["status"] == {"userInfo": {"username": "ann", "groups": ["a", "b"], "extra": {"k": ["v"]}}}
     assert answer.keys() == RECORDED["tokens"]["self"].keys()
+
+
+def test_headers_that_came_twice_name_several_groups(desk: Desk) -> None:
+    call = Call.of(
+        "GET", "/api/v1/pods", authorization="Bearer letmein", impersonate_user="ann", impersonate_group="a,b"
+    )
+    assert desk.authenticator.authenticate(call).groups == ("a", "b", "system:authenticated")
+
+
+def test_an_account_or_node_that_is_impersonated_comes_with_its_groups(desk: Desk) -> None:
+    def groups(name: str) -> tuple[str, ...]:
+        call = Call.of("GET", "/api/v1/pods", authorization="Bearer letmein", impersonate_user=name)
+        return desk.authenticator.authenticate(call).groups
+
+    accounts = ("system:serviceaccounts", "system:serviceaccounts:n")
+    assert groups("system:serviceaccount:n:a") == (*accounts, "system:authenticated")
+    assert groups("system:node:n1") == ("system:nodes", "system:authenticated")
+    assert groups("system:anonymous") == ("system:unauthenticated",)

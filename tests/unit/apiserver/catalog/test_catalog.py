@@ -140,7 +140,7 @@ def test_a_list_that_is_a_map_has_its_keys(kind: tuple[str, str], path: tuple[st
         (("rbac.authorization.k8s.io", "rolebindings"), ("roleRef",)),
         (("", "pods"), ("status", "containerStatuses")),
     ],
-    ids=lambda value: ".".join(value),
+    ids=".".join,
 )
 def test_what_is_owned_as_one_is_atomic(kind: tuple[str, str], path: tuple[str, ...]) -> None:
     assert place(kind, *path).atomic
@@ -198,7 +198,11 @@ def test_subresources_know_the_kinds_that_they_speak() -> None:
         "replicationcontrollers",
         "statefulsets",
     }
-    assert all((version.scale is not None) == ("scale" in kind.subresources) for kind in KINDS.values() for version in kind.versions)
+    assert all(
+        (version.scale is not None) == ("scale" in kind.subresources)
+        for kind in KINDS.values()
+        for version in kind.versions
+    )
 
 
 def test_a_custom_kind_has_its_verbs_hash_and_subresources_by_rule() -> None:

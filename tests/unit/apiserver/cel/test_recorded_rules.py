@@ -27,7 +27,9 @@ def named(entry: dict[str, Any]) -> str:
     return str(entry["schema"]["x-kubernetes-validations"][0]["rule"])[:60]
 
 
-@pytest.mark.parametrize("entry", RECORDED["values"], ids=lambda entry: f"{named(entry)}|{json.dumps(entry['value'])[:30]}")
+@pytest.mark.parametrize(
+    "entry", RECORDED["values"], ids=lambda entry: f"{named(entry)}|{json.dumps(entry['value'])[:30]}"
+)
 def test_a_rule_over_a_value_answers_as_a_real_server_does(entry: dict[str, Any]) -> None:
     node = Node({"type": "object", "properties": {"value": entry["schema"]}})
     found = validate_rules(node.properties["value"], copy.deepcopy(entry["value"]), None, "value")

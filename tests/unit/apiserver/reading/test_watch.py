@@ -6,6 +6,7 @@ import asyncio
 import json
 from random import Random
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -33,8 +34,7 @@ def write(store: Store, name: str, namespace: str = "default", **data: str) -> E
 
 
 def watch(store: Store, query: str = "", namespace: str = "default", seed: int = 1, **more: Any) -> Watch:
-    pairs = [tuple(one.split("=", 1)) for one in query.split("&") if one]
-    options = read_options(Query([("watch", "1"), *pairs]), MAPS, "v1", namespace)  # type: ignore[list-item]  # pairs
+    options = read_options(Query([("watch", "1"), *parse_qsl(query)]), MAPS, "v1", namespace)
     return Watch(store, options, bookmark=bookmark_of("v1", "ConfigMap"), random=Random(seed), **more)
 
 

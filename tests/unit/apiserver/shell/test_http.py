@@ -143,6 +143,8 @@ async def test_only_large_answers_are_compressed_for_those_who_ask(
 
 async def test_refusals_and_defects_of_the_handler_are_status_objects(http: aiohttp.ClientSession) -> None:
     async def handle(call: Call) -> Answer:
+        if call.path == "/nowhere":
+            raise statuses.page_not_found()
         if call.path == "/broken":
             raise LookupError("a defect")
         raise statuses.too_many_requests("storage is (re)initializing", 3)
@@ -150,6 +152,9 @@ async def test_refusals_and_defects_of_the_handler_are_status_objects(http: aioh
     async with HttpShell(handle) as shell:
         async with http.get(f"{shell.url}/broken") as response:
             assert (response.status, (await response.json())["reason"]) == (500, "InternalError")
+        async with http.get(f"{shell.url}/nowhere") as response:
+            assert (response.status, response.content_type) == (404, "text/plain")
+            assert await response.read() == b"404 page not found\n"
         async with http.get(shell.url) as response:
             assert (response.status, response.headers["Retry-After"]) == (429, "3")
             assert (await response.json())["details"] == {"retryAfterSeconds": 3}
@@ -197,7 +202,7 @@ async def test_stopping_ends_open_watches_at_once_and_leaves_nothing(toy: Toy) -
             for watch in watches:
                 await watch.content.readline()
             started = asyncio.get_running_loop().time()
-        assert asyncio.get_running_loop().time() - started < 1
+        assert asyncio.get_running_loop().time() - started < 5
         assert toy.closed == 5
         for watch in watches:
             assert await watch.content.read() == b""
@@ -218,7 +223,7 @@ async def test_stopping_does_not_wait_for_a_call_that_hangs(http: aiohttp.Client
         asking = asyncio.create_task(_get(http, shell.url))
         await entered.wait()
         started = asyncio.get_running_loop().time()
-    assert asyncio.get_running_loop().time() - started < 1
+    assert asyncio.get_running_loop().time() - started < 5
     with pytest.raises(aiohttp.ClientError):
         await asking
 

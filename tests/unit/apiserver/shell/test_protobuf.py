@@ -21,16 +21,16 @@ def varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def field(number: int, value: int | str | bytes | float) -> bytes:
-    if isinstance(value, float):
-        return varint(number << 3 | 1) + struct.pack("<d", value)
+def field(number: int, value: str | bytes | float) -> bytes:
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
+    if isinstance(value, float):
+        return varint(number << 3 | 1) + struct.pack("<d", value)
     data = value.encode() if isinstance(value, str) else value
     return varint(number << 3 | 2) + varint(len(data)) + data
 
 
-def message(*fields: tuple[int, int | str | bytes | float]) -> bytes:
+def message(*fields: tuple[int, str | bytes | float]) -> bytes:
     return b"".join(field(number, value) for number, value in fields)
 
 

@@ -1,0 +1,60 @@
+"""Runs the selected conformance cases on both servers, all in one go, and prints the matrix where CONFORMANCE_REPORT is set."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+from conformance_cases import Case, load_cases
+from conformance_matrix import report
+from conformance_running import run_case
+from conformance_setup import prepare
+from conformance_targets import Target, memory_target, real_target
+
+from konverge.testing.control_plane import ControlPlane
+
+_AT_ONCE = 6
+_CASES = load_cases()
+
+Records = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "case" in metafunc.fixturenames:
+        metafunc.parametrize("case", _CASES, ids=[f"{case.area}: {case.name}" for case in _CASES])
+
+
+@pytest.fixture(scope="session")
+def outcomes(request: pytest.FixtureRequest, control_plane: ControlPlane) -> Iterator[dict[str, tuple[str, Records]]]:
+    """What both servers answered, by the name of the case: its namespace, the real server's records, the other's."""
+    wanted = [item.callspec.params["case"] for item in request.session.items if "case" in getattr(getattr(item, "callspec", None), "params", {})]
+    yield asyncio.run(_run_all(control_plane, wanted))
+
+
+async def _run_all(plane: ControlPlane, cases: list[Case]) -> dict[str, tuple[str, Records]]:
+    found: dict[str, tuple[str, Records]] = {}
+    turn = asyncio.Semaphore(_AT_ONCE)
+    async with AsyncExitStack() as stack:
+        real: Target = await stack.enter_async_context(real_target(plane))
+        memory: Target = await stack.enter_async_context(memory_target())
+        await asyncio.gather(prepare(real), prepare(memory))
+
+        async def one(case: Case) -> None:
+            async with turn:
+                namespace = f"c-{_CASES.index(case):04}"
+                both = await asyncio.gather(run_case(real, case, namespace), run_case(memory, case, namespace))
+                found[f"{case.area}: {case.name}"] = (namespace, (both[0], both[1]))
+
+        await asyncio.gather(*map(one, cases))
+    return found
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if os.environ.get("CONFORMANCE_REPORT"):
+        failed = {one.nodeid for one in terminalreporter.stats.get("failed", [])}
+        terminalreporter.section("conformance")
+        terminalreporter.write_line(report(_CASES, failed))

@@ -1,0 +1,20 @@
+"""Each case is answered alike by kube-apiserver and by the server in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from conformance_cases import Case
+from conformance_masking import mask
+from conformance_matrix import differences
+
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
+
+
+def test_both_servers_answer_this_case_alike(case: Case, outcomes: dict[str, Any]) -> None:
+    namespace, (real, memory) = outcomes[f"{case.area}: {case.name}"]
+    wrong = [f"{one['step']}: {one['unexpected']}: {one.get('body')}" for one in real if "unexpected" in one]
+    found = differences(mask(real, namespace), mask(memory, namespace))
+    assert not found, "\n".join(["kube-apiserver | in memory", *found])
+    assert not wrong, "\n".join(["the case expects another answer of kube-apiserver:", *wrong])

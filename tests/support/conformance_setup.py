@@ -1,0 +1,25 @@
+"""What both servers have before the first case: the custom kinds that the cases share, established.
+
+Promises: the same requests to both; returns when the kinds are served.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+from conformance_cases import step_of
+from conformance_running import Runner
+from conformance_targets import Target
+
+__all__ = ["prepare"]
+
+_SETUP = Path(__file__).parents[1] / "conformance" / "setup.yaml"
+
+
+async def prepare(target: Target) -> None:
+    """Make the shared kinds."""
+    runner = Runner(target, "default")
+    for given in yaml.safe_load(_SETUP.read_text()):
+        record = await runner.run(step_of(given))
+        assert "unexpected" not in record, f"{target.name}: {record}"

@@ -1,0 +1,90 @@
+"""The rules of the definitions that this repository makes and ships."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from konverge.testing.apiserver.cel import compile_message, compile_rule, uses_old_self, validate_rules
+from konverge.testing.apiserver.nodes import Node
+
+ROOT = Path(__file__).parents[4]
+FILES = sorted(
+    [*(ROOT / "crds" / "manifests").glob("*.yaml"), *(ROOT / "konverge" / "testing" / "flux_crds").glob("*.yaml")]
+)
+
+
+def schemas(path: Path) -> Iterator[Node]:
+    """Return the schemas of a file."""
+    for document in yaml.safe_load_all(path.read_text()):
+        for version in document["spec"]["versions"]:
+            yield Node(version["schema"]["openAPIV3Schema"])
+
+
+def ruled(node: Node, root: bool = True) -> Iterator[tuple[Node, dict[str, Any], bool]]:
+    """Return the rules of a schema with their places."""
+    for rule in node.schema.get("x-kubernetes-validations", ()):
+        yield node, rule, root
+    below = [*node.properties.values(), *(child for child in (node.items, node.additional) if child is not None)]
+    for child in below:
+        yield from ruled(child, root=False)
+
+
+def application() -> Node:
+    """Return the schema of ApplicationInstance."""
+    return next(schemas(ROOT / "crds" / "manifests" / "applicationinstances.apps.vworkspace.io.yaml"))
+
+
+def instance(**spec: Any) -> dict[str, Any]:
+    """Return an ApplicationInstance that its rules accept."""
+    values = {
+        "chart": {"sourceType": "helm", "url": "https://example.com"},
+        "release": {"name": "a"},
+        "values": {"source": "inline", "inline": {}},
+    }
+    return {"metadata": {"name": "a"}, "spec": {"mode": "managed", **values, **spec}}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_rule_of_a_definition_compiles(path: Path) -> None:
+    for node in schemas(path):
+        for place, rule, root in ruled(node):
+            assert compile_rule(place, rule["rule"], root=root, optional_old=rule.get("optionalOldSelf", False)) is None
+            if "messageExpression" in rule:
+                assert compile_message(place, rule["messageExpression"], root=root) is None
+
+
+def test_there_are_rules_of_our_own_to_compile() -> None:
+    assert sum(1 for path in FILES for node in schemas(path) for _ in ruled(node)) >= 8
+
+
+def test_an_application_that_keeps_the_rules_is_accepted() -> None:
+    assert validate_rules(application(), instance(), None) == []
+    assert validate_rules(application(), instance(), instance()) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"chart": {"sourceType": "helm", "url": "ftp://example.com"}}, "spec.chart.url"),
+        ({"values": {"source": "inline"}}, "spec.values"),
+        ({"mode": "placeholder"}, "spec"),
+        ({"release": None}, "spec"),
+    ],
+)
+def test_an_application_that_breaks_a_rule_is_refused(spec: dict[str, Any], field: str) -> None:
+    given = instance(**spec)
+    given["spec"] = {name: value for name, value in given["spec"].items() if value is not None}
+    assert [error.field for error in validate_rules(application(), given, None)] == [field]
+
+
+def test_a_rule_that_compares_with_the_old_value_is_a_transition_rule() -> None:
+    found = [
+        rule["rule"] for place, rule, root in ruled(application()) if uses_old_self(place, rule["rule"], root=root)
+    ]
+    assert found
+    assert all("oldSelf" in rule for rule in found)
