@@ -4,8 +4,10 @@
     pytest --lab=quick|full                              rerun each test that is marked `scenario` under every plan
     pytest --lab-plan FILE                               rerun them under one plan from a file
 
-Promises: a coroutine test that asks for `lab` needs no mark and no configuration. In memory it runs on an event loop whose time is virtual. A project that has
-konverge installed and uses no lab notices nothing of this file: the hook that chooses loops is registered when the first such test is collected.
+Promises: a coroutine test that asks for `lab` needs no mark and no configuration. In memory it runs on an event loop whose time is
+virtual. A project that has
+konverge installed and uses no lab notices nothing of this file: the hook that chooses loops is registered when the first such test is
+collected.
 
 Loaded by the plugin only where pytest-asyncio is. Importing it imports no client yet.
 """
@@ -37,7 +39,9 @@ _LOOPS: Final = "konverge-lab-loops"
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "lab_on(*places): the places where this lab test can run; skipped elsewhere")
-    config.addinivalue_line("markers", "scenario: with --lab, rerun this test under every plan of faults; its only argument is `lab`")
+    config.addinivalue_line(
+        "markers", "scenario: with --lab, rerun this test under every plan of faults; its only argument is `lab`"
+    )
 
 
 def place_of(item: pytest.Item) -> str:
@@ -52,7 +56,9 @@ class _Loops:
 
     @pytest.hookimpl(trylast=True)
     def pytest_asyncio_loop_factories(
-        self, config: pytest.Config, item: pytest.Item
+        self,
+        config: pytest.Config,  # noqa: ARG002  # pytest passes by name
+        item: pytest.Item,
     ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
         if _asks(getattr(item, "function", None), item) and place_of(item) == MEMORY:
             from konverge.testing.loop import VirtualTimeLoop
@@ -106,7 +112,10 @@ class Explored(pytest.Item):
         from konverge.testing.lab import Plan, explore
 
         if list(inspect.signature(self._scenario).parameters) != ["lab"]:
-            pytest.fail("a test that is marked `scenario` takes `lab` and nothing else, since it is run many times", pytrace=False)
+            pytest.fail(
+                "a test that is marked `scenario` takes `lab` and nothing else, since it is run many times",
+                pytrace=False,
+            )
         options = self.config.option
         only = None if options.lab_plan is None else [Plan.from_json(options.lab_plan.read_bytes())]
         report = explore(

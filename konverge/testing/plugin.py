@@ -42,13 +42,26 @@ _SUMMARY = "no control plane: "
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("konverge lab")
-    group.addoption("--lab-on", choices=("memory", "control-plane", "kubeconfig"), default="memory", help="where tests that ask for `lab` run (default: memory)")
-    group.addoption("--lab", choices=("off", "quick", "full"), default="off", help="rerun tests marked `scenario` under every plan")
+    group.addoption(
+        "--lab-on",
+        choices=("memory", "control-plane", "kubeconfig"),
+        default="memory",
+        help="where tests that ask for `lab` run (default: memory)",
+    )
+    group.addoption(
+        "--lab", choices=("off", "quick", "full"), default="off", help="rerun tests marked `scenario` under every plan"
+    )
     group.addoption("--lab-seed", type=int, default=0, help="the seed of the order of plans, and of random ones")
-    group.addoption("--lab-plan", type=Path, default=None, help="rerun tests marked `scenario` under the plan in this file alone")
-    group.addoption("--lab-budget", type=float, default=None, help="seconds for the plans of one scenario (quick: 20, full: 900)")
+    group.addoption(
+        "--lab-plan", type=Path, default=None, help="rerun tests marked `scenario` under the plan in this file alone"
+    )
+    group.addoption(
+        "--lab-budget", type=float, default=None, help="seconds for the plans of one scenario (quick: 20, full: 900)"
+    )
     group.addoption("--lab-no-prune", action="store_true", help="run the plans that cannot matter, too")
-    group.addoption("--lab-install-crds", action="store_true", help="on a kubeconfig's cluster: install the CRDs of what is tested")
+    group.addoption(
+        "--lab-install-crds", action="store_true", help="on a kubeconfig's cluster: install the CRDs of what is tested"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

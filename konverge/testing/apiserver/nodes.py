@@ -124,7 +124,11 @@ class Node:
     @cached_property
     def merge_strategy(self) -> tuple[str, ...]:
         """The strategies of a strategic merge here: any of `merge`, `replace`, `retainKeys`."""
-        return tuple(str(self.schema.get("x-kubernetes-patch-strategy", "")).replace(" ", "").split(",")) if self.schema.get("x-kubernetes-patch-strategy") else ()
+        return (
+            tuple(str(self.schema.get("x-kubernetes-patch-strategy", "")).replace(" ", "").split(","))
+            if self.schema.get("x-kubernetes-patch-strategy")
+            else ()
+        )
 
     def child(self, name: str) -> Node | None:
         """Return the schema of a field: a property, else the map's values, else None."""

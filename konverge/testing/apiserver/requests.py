@@ -37,8 +37,8 @@ class Query:
         return self._first.get(name, default)
 
     def flag(self, name: str) -> bool:
-        """Return a parameter as a boolean: everything but "", "0" and "false" is true."""
-        return self._first.get(name, "").lower() not in ("", "0", "false")
+        """Return a parameter as a boolean: true where it is given, whatever it says but "0" and "false"."""
+        return name in self._first and self._first[name].lower() not in ("0", "false")
 
     def all(self, name: str) -> tuple[str, ...]:
         """Return every value of a parameter."""

@@ -41,7 +41,8 @@ class Printed:
 class Strategy:
     """What one kind does beyond its schema. The default does nothing special; built-in kinds and CRDs override what they need.
 
-    `old` and `new` are whole objects as plain data; `new` may be changed in place. Hooks are synchronous and decide from what they are given.
+    `old` and `new` are whole objects as plain data; `new` may be changed in place. Hooks are synchronous and decide from what they are
+    given.
     """
 
     generation: bool = True
@@ -72,20 +73,22 @@ class Strategy:
         """Put back what an update through `/status` may not change: everything but status, by default."""
         for name in [name for name in new if name not in ("status", "metadata", "apiVersion", "kind")]:
             del new[name]
-        new.update({name: value for name, value in old.items() if name not in ("status", "metadata", "apiVersion", "kind")})
+        new.update(
+            {name: value for name, value in old.items() if name not in ("status", "metadata", "apiVersion", "kind")}
+        )
 
     def default(self, new: Data) -> None:
         """Fill in the defaults that the schema does not hold."""
 
-    def validate(self, new: Data, old: Data | None, subresource: str = "") -> list[FieldError]:
+    def validate(self, new: Data, old: Data | None, subresource: str = "") -> list[FieldError]:  # noqa: ARG002  # a hook
         """Tell what is wrong beyond the schema; `old` is None at creation."""
         return []
 
-    def warnings(self, new: Data, old: Data | None) -> list[str]:
+    def warnings(self, new: Data, old: Data | None) -> list[str]:  # noqa: ARG002  # a hook
         """Return what the client is to be warned of (the Warning header)."""
         return []
 
-    def field_labels(self, object_: Data) -> dict[str, str]:
+    def field_labels(self, object_: Data) -> dict[str, str]:  # noqa: ARG002  # a hook
         """Return the field-selector fields beyond metadata.name and metadata.namespace."""
         return {}
 

@@ -4,22 +4,24 @@
         async with Client(server.config(), name="me") as client: ...     # in process: no socket, no thread, virtual time if the loop has it
         async with server.http() as shell: ...                           # the same server over HTTP: for kubectl and other clients
 
-Promises: one implementation for both ways in. Objects, versions, watches, validation, apply, deletion, garbage, namespaces and CRDs behave as those of
-kube-apiserver 1.36 with its controllers; `make conformance` compares the two. What is deliberately absent is answered with 501 or 405, never
+Promises: one implementation for both ways in. Objects, versions, watches, validation, apply, deletion, garbage, namespaces and CRDs
+behave as those of
+kube-apiserver 1.36 with its controllers; `make conformance` compares the two. What is deliberately absent is answered with 501 or 405,
+never
 silently wrong. Time is the loop's, chance comes from `random` alone: the same seed gives the same answers, uids included.
 
 Does not promise: to be safe from its users. Whoever speaks to it in process is who they say they are.
 
-The rooms: `storage` and `reading` (objects, versions, LIST, WATCH), `schemas` and `cel` (CRDs), `apply` and `patch` (writes), `strategies` and
-`catalog` (built-in kinds), `auth` and `admission`, `discovery` and `tables`, `registry` (the verbs), `controllers`. Each decides in plain code; this file
+The rooms: `storage` and `reading` (objects, versions, LIST, WATCH), `schemas` and `cel` (CRDs), `apply` and `patch` (writes),
+`strategies` and
+`catalog` (built-in kinds), `auth` and `admission`, `discovery` and `tables`, `registry` (the verbs), `controllers`. Each decides in plain
+code; this file
 and the two shells (`http`, `transport`) are what acts.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
 from random import Random
 from typing import Any, Final, Self
 
@@ -40,6 +42,7 @@ from konverge.testing.apiserver.controllers.namespaces import NamespaceControlle
 from konverge.testing.apiserver.controllers.quotas import QuotaController
 from konverge.testing.apiserver.discovery import Discovery
 from konverge.testing.apiserver.fault_rules import About, about_call
+from konverge.testing.apiserver.fault_streams import close_lines
 from konverge.testing.apiserver.faults import Faults, Orders
 from konverge.testing.apiserver.http import HttpShell
 from konverge.testing.apiserver.registry import Registry
@@ -48,13 +51,13 @@ from konverge.testing.apiserver.registry.ask import APPLY_TYPES, Ask, options_of
 from konverge.testing.apiserver.registry.creating import create
 from konverge.testing.apiserver.registry.deleting import delete, delete_options
 from konverge.testing.apiserver.registry.patching import patch, update
-from konverge.testing.apiserver.registry.pipeline import decode_body
+from konverge.testing.apiserver.registry.pipeline import decode_body, settled
 from konverge.testing.apiserver.registry.reading import Reader
 from konverge.testing.apiserver.registry.scaling import scale_of, update_scale
 from konverge.testing.apiserver.registry.special import Specials
 from konverge.testing.apiserver.requests import ADMIN, Answer, Call, User
 from konverge.testing.apiserver.shells import refusal
-from konverge.testing.apiserver.statuses import StatusError, method_not_allowed, path_not_found
+from konverge.testing.apiserver.statuses import StatusError, method_not_allowed, page_not_found
 from konverge.testing.apiserver.storage import Store, StoredObjects
 from konverge.testing.apiserver.transport import in_process
 
@@ -78,7 +81,8 @@ OnCall = Callable[[Call, About, Answer], None]
 class ApiServer:
     """See the module. `async with` starts its controllers and ends them; nothing remains.
 
-    `tokens` are bearer tokens and who they are; `namespaces` exist from the start; `rbac` False lets everybody do everything, as with one user;
+    `tokens` are bearer tokens and who they are; `namespaces` exist from the start; `rbac` False lets everybody do everything, as with one
+    user;
     `controllers` False leaves garbage, namespaces and CRDs to the caller.
     """
 
@@ -102,7 +106,7 @@ class ApiServer:
             key=chance.randbytes(32),
             rng=chance,
         )
-        self.admission = Admission(self.objects, rng=chance, store_quota=self._store_quota)
+        self.admission = Admission(self.objects, rng=chance, store_quota=self._store_quota, settle=settled)
         self.registry = Registry(self.store, random=chance, admission=self.admission)
         self.registry.guards.append(self._escalation)
         self.faults = Faults(lambda: self.store.version)
@@ -152,7 +156,11 @@ class ApiServer:
         for name in self._namespaces:
             metadata = {"name": name, "labels": {"kubernetes.io/metadata.name": name}}
             namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
-            self._put(("", "namespaces"), {**namespace, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}, now)
+            self._put(
+                ("", "namespaces"),
+                {**namespace, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}},
+                now,
+            )
         if not self._rbac_on:
             return
         for data in bootstrap_objects():
@@ -189,7 +197,12 @@ class ApiServer:
             if orders.forget:
                 self.store.forget()
             answer = await self._answer(call, orders)
-            await self.faults.after(call, about, answer)
+            try:
+                await self.faults.after(call, about, answer)
+            except BaseException:
+                if answer.stream is not None:
+                    await close_lines(answer.stream)
+                raise
         except StatusError as error:
             answer = refusal(error)
         if answer.stream is not None:
@@ -205,9 +218,11 @@ class ApiServer:
             self.rbac.require(user, attributes)
         place = route(attributes)
         if place.group is None or not place.resource:
-            found = self._discovery.answer(call.path, call.headers.get("accept", ""), call.headers.get("if-none-match", ""))
+            found = self._discovery.answer(
+                call.path, call.headers.get("accept", ""), call.headers.get("if-none-match", "")
+            )
             if found is None:
-                raise path_not_found()
+                raise page_not_found()
             return found
         try:
             resource, version = self.registry.served(place)
@@ -220,14 +235,16 @@ class ApiServer:
         if version.deprecated:
             ask.warnings.append(version.deprecated)
         if place.verb in _OPTIONS:
-            ask.options = options_of(call, _OPTIONS[place.verb], apply=ask.media_type in APPLY_TYPES and place.verb == "patch")
+            ask.options = options_of(
+                call, _OPTIONS[place.verb], apply=ask.media_type in APPLY_TYPES and place.verb == "patch"
+            )
         special = self._specials.find(ask)
         if special is not None:
             data, status = await special(ask)
             return shown(ask, data, self.registry.moment(), status)
         verb = _VERBS.get(place.verb)
         if verb is None or (place.verb not in resource.verbs and not place.subresource):
-            raise method_not_allowed(resource.group, resource.plural, place.verb)
+            raise method_not_allowed(resource.group, resource.plural)
         view = orders.view
         answer: Answer = await verb(self, ask, None if view is None or view.ended.is_set() else view.version)
         return answer
@@ -246,7 +263,7 @@ class ApiServer:
 
     async def _create(self, ask: Ask, _: int | None) -> Answer:
         if ask.place.name:
-            raise method_not_allowed(ask.group, ask.plural, "create")
+            raise method_not_allowed(ask.group, ask.plural)
         data = decode_body(ask)
         return shown(ask, await create(self.registry, ask, data), self.registry.moment(), 201)
 

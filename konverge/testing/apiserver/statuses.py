@@ -40,7 +40,18 @@ __all__ = [
     "unsupported_media_type",
 ]
 
-Kind: TypeAlias = Literal["Required", "Invalid", "TypeInvalid", "NotSupported", "Duplicate", "NotFound", "Forbidden", "TooLong", "TooMany", "Internal"]
+Kind: TypeAlias = Literal[
+    "Required",
+    "Invalid",
+    "TypeInvalid",
+    "NotSupported",
+    "Duplicate",
+    "NotFound",
+    "Forbidden",
+    "TooLong",
+    "TooMany",
+    "Internal",
+]
 
 _CAUSES: Final[dict[str, tuple[str, str]]] = {
     "Required": ("FieldValueRequired", "Required value"),
@@ -101,10 +112,16 @@ def _shown(value: Any) -> str:
 
 
 class StatusError(Exception):
-    """A request is refused; `body()` is what the client reads. Raised by every room of the server and turned into an answer by its shell."""
+    """A request is refused; `body()` is what the client reads. The shell turns it into an answer."""
 
     def __init__(
-        self, code: int, reason: str, message: str, *, details: dict[str, Any] | None = None, retry_after: int | None = None
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        *,
+        details: dict[str, Any] | None = None,
+        retry_after: int | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -207,7 +224,7 @@ def unauthorized() -> StatusError:
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
-def method_not_allowed(group: str, plural: str, verb: str) -> StatusError:
+def method_not_allowed(group: str, plural: str) -> StatusError:
     """405: this resource does not have this verb."""
     text = "the server does not allow this method on the requested resource"
     return StatusError(405, "MethodNotAllowed", text, details=_details(group, plural, ""))
@@ -218,7 +235,7 @@ def not_acceptable(offers: Sequence[str]) -> StatusError:
     return StatusError(406, "NotAcceptable", f"only the following media types are accepted: {', '.join(offers)}")
 
 
-def unsupported_media_type(given: str, offers: Sequence[str]) -> StatusError:
+def unsupported_media_type(offers: Sequence[str]) -> StatusError:
     """415: the body is of a kind that is not read here."""
     text = "the body of the request was in an unknown format - accepted media types include: " + ", ".join(offers)
     return StatusError(415, "UnsupportedMediaType", text)

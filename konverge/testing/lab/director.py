@@ -1,6 +1,7 @@
 """Who carries a plan out while a run goes on: counts the process's writes, strikes where the plan says so, and notes everything.
 
-Promises: a fault strikes at most once. What somebody else does, happens after the write that it waits for and before the process hears of that
+Promises: a fault strikes at most once. What somebody else does, happens after the write that it waits for and before the process hears of
+that
 write's answer, so the same plan always meets the same moment.
 """
 
@@ -9,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -84,7 +84,9 @@ class Director:
                 self._arm(timed)
         for foreign in self.plan.foreign:
             if foreign.after == number:
-                self._note("fault", "somebody", f"{foreign.do} {foreign.resource} {foreign.namespace}/{foreign.name}", number)
+                self._note(
+                    "fault", "somebody", f"{foreign.do} {foreign.resource} {foreign.namespace}/{foreign.name}", number
+                )
                 self.touched |= await self.stranger.act(foreign)
         for crash in self.plan.crashes:
             if crash.write == number and crash.moment == "after":
@@ -93,14 +95,24 @@ class Director:
     def _die(self, crash: Crash, number: int) -> None:
         self._note("life", "process", f"dies {crash.moment} its write", number)
         if crash.behind:
-            rule = {"match": {"verbs": ["read"]}, "fault": {"type": "stale", "behind": crash.behind, "seconds": crash.stale_seconds}}
+            rule = {
+                "match": {"verbs": ["read"]},
+                "fault": {"type": "stale", "behind": crash.behind, "seconds": crash.stale_seconds},
+            }
             self._arm(Timed(rule=rule, seconds=crash.stale_seconds))
         self.stage.crash()
 
     def _arm(self, timed: Timed) -> None:
         rule = timed.as_rule
-        self._note("fault", "plan", f"{type(rule.fault).__name__} for {', '.join(rule.match.resources or ('everything',))}", timed.after)
-        self.faults.add(rule, lambda hit: self._note("fault", "plan", f"{type(rule.fault).__name__} strikes {hit.about}"))
+        self._note(
+            "fault",
+            "plan",
+            f"{type(rule.fault).__name__} for {', '.join(rule.match.resources or ('everything',))}",
+            timed.after,
+        )
+        self.faults.add(
+            rule, lambda hit: self._note("fault", "plan", f"{type(rule.fault).__name__} strikes {hit.about}")
+        )
         if timed.seconds is not None:
             self._spawn(self._lift(rule, timed.seconds))
 

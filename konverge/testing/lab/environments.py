@@ -1,6 +1,7 @@
 """Where a lab runs: the in-memory API server, a real control plane, or a cluster. The same test runs on each.
 
-Promises: leaving an environment removes what it made. On a cluster that is the test's own namespace alone; CRDs are installed there only where `install` says so,
+Promises: leaving an environment removes what it made. On a cluster that is the test's own namespace alone; CRDs are installed there only
+where `install` says so,
 and stay.
 """
 
@@ -52,7 +53,9 @@ async def control_plane_lab(kubeconfig: Path, namespace: str) -> AsyncIterator[L
 
 
 @asynccontextmanager
-async def cluster_lab(slug: str, *, random: Random, install: bool, kubeconfig: Path | None = None) -> AsyncIterator[Lab]:
+async def cluster_lab(
+    slug: str, *, random: Random, install: bool, kubeconfig: Path | None = None
+) -> AsyncIterator[Lab]:
     """A lab in a new namespace of the cluster that the kubeconfig ($KUBECONFIG, `~/.kube/config`) names."""
     config = await ClientConfig.load(kubeconfig=kubeconfig)
     namespace = f"lab-{slug}-{random.getrandbits(24):06x}"

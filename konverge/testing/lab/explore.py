@@ -3,8 +3,10 @@
     report = explore(scenario, process="lab", mode="quick")
     assert report.passed, report.text()
 
-Promises: the reference runs first, with several seeds, and a difference between these is a finding of its own. Then plans run, in an order that the seed
-draws, within the budget; what was not run is counted. A plan that fails is shrunk to the parts that it needs. Everything is single-threaded and leaves
+Promises: the reference runs first, with several seeds, and a difference between these is a finding of its own. Then plans run, in an
+order that the seed
+draws, within the budget; what was not run is counted. A plan that fails is shrunk to the parts that it needs. Everything is
+single-threaded and leaves
 nothing behind.
 """
 
@@ -47,8 +49,15 @@ class Failure:
         entries = self.run.timeline.entries
         end = len(entries) if self.diverged is None else self.diverged + 1
         shown = [str(entry) for entry in entries[max(0, end - 40) : end]]
-        where = "" if self.diverged is None else "  (the last line is the first write that the reference run did not make)"
-        lines = [f"FAILED: {self.plan.name}", *(f"  - {problem}" for problem in self.problems), f"  timeline:{where}", *shown]
+        where = (
+            "" if self.diverged is None else "  (the last line is the first write that the reference run did not make)"
+        )
+        lines = [
+            f"FAILED: {self.plan.name}",
+            *(f"  - {problem}" for problem in self.problems),
+            f"  timeline:{where}",
+            *shown,
+        ]
         return "\n".join([*lines, "  the plan, to replay with --lab-plan:", self.plan.to_json()])
 
 
@@ -101,7 +110,9 @@ def explore(
     only: Iterable[Plan] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Report:
-    """Run a scenario under every plan; see the module. `budget` is in seconds; `only` replaces the plans; `prune` False runs the pruned ones too."""
+    """Run a scenario under every plan; see the module. `budget` is in seconds; `only` replaces the plans; `prune` False runs the pruned
+    ones too.
+    """
     began = monotonic()
     reference = run(scenario, Plan(name="reference"), long=True)
     report = Report(reference)
@@ -115,7 +126,11 @@ def explore(
     random = Random(f"konverge lab {seed}")  # noqa: S311  # the seed is the caller's
     if only is None:
         random.shuffle(plans)
-        plans += [random_plan(planned.plans, random, number) for number in range(1, _RANDOM[mode] + 1) if len(planned.plans) > 3]
+        plans += [
+            random_plan(planned.plans, random, number)
+            for number in range(1, _RANDOM[mode] + 1)
+            if len(planned.plans) > 3
+        ]
     allowed = BUDGETS[mode] if budget is None else budget
     for place, plan in enumerate(plans):
         if monotonic() - began > allowed:
@@ -134,7 +149,9 @@ def _seeds(scenario: Scenario, report: Report) -> None:
         other = run(scenario, Plan(name=f"reference, seed {seed}", seed=seed))
         problems = other.problems + differences(report.reference.state, other.state)
         if problems:
-            report.failures.append(Failure(other.plan, problems, other, first_difference(report.reference.timeline, other.timeline)))
+            report.failures.append(
+                Failure(other.plan, problems, other, first_difference(report.reference.timeline, other.timeline))
+            )
 
 
 def _one(scenario: Scenario, reference: Run, plan: Plan, report: Report) -> None:

@@ -115,10 +115,15 @@ class Stranger:
             await asyncio.sleep(1.0)
         data = self._removed.pop(name).to_dict()
         metadata = {key: value for key, value in data["metadata"].items() if key in _KEPT}
-        await self._client.create(_CRD.decode({key: data[key] for key in ("apiVersion", "kind", "spec")} | {"metadata": metadata}))
+        await self._client.create(
+            _CRD.decode({key: data[key] for key in ("apiVersion", "kind", "spec")} | {"metadata": metadata})
+        )
 
 
 def _kind(resource: Resource) -> Kind[Any]:
     return kind(
-        resource.api_version(resource.storage.name), resource.kind, namespaced=resource.namespaced, plural=resource.plural
+        resource.api_version(resource.storage.name),
+        resource.kind,
+        namespaced=resource.namespaced,
+        plural=resource.plural,
     )

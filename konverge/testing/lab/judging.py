@@ -18,7 +18,9 @@ def verdict(reference: Run, run: Run) -> list[str]:
     if run.plan.same_end:
         problems += [f"the end state differs: {one}" for one in differences(reference.state, run.state)]
     if not run.plan.foreign:
-        problems += _counts("created", reference.created, run.created) + _counts("deleted", reference.deleted, run.deleted)
+        problems += _counts("created", reference.created, run.created) + _counts(
+            "deleted", reference.deleted, run.deleted
+        )
     return problems
 
 
@@ -47,7 +49,13 @@ def _values(one: Any, other: Any, path: str) -> list[str]:
     if one == other:
         return []
     if isinstance(one, dict) and isinstance(other, dict):
-        return [line for key in sorted({*one, *other}) for line in _values(one.get(key), other.get(key), f"{path}.{key}")]
+        return [
+            line for key in sorted({*one, *other}) for line in _values(one.get(key), other.get(key), f"{path}.{key}")
+        ]
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        return [line for place, pair in enumerate(zip(one, other, strict=True)) for line in _values(*pair, f"{path}[{place}]")]
+        return [
+            line
+            for place, pair in enumerate(zip(one, other, strict=True))
+            for line in _values(*pair, f"{path}[{place}]")
+        ]
     return [f"{path or '.'}: {other!r}, in the reference run {one!r}"]

@@ -1,6 +1,7 @@
 """One environment for a test of a reconciler: a namespace, a running manager, and words for what the test expects.
 
-It is the same on the in-memory API server (the default), on a real control plane and on a cluster; only `server` and `crash` need the first.
+It is the same on the in-memory API server (the default), on a real control plane and on a cluster; only `server` and `crash` need the
+first.
 
     async def test_a_backup_waits_for_its_secret(lab: Lab) -> None:
         await lab.start(build)
@@ -91,7 +92,8 @@ class _Life:
 class Lab:
     """A test's namespace on an API server, and the managers under test. Made by the fixture `lab`.
 
-    `server` is the in-memory API server where the lab runs on one; `gate` stands at every write of its managers; `patience` multiplies the timeouts
+    `server` is the in-memory API server where the lab runs on one; `gate` stands at every write of its managers; `patience` multiplies
+    the timeouts
     of `until` and its kin, for runs with faults.
     """
 

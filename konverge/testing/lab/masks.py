@@ -1,7 +1,9 @@
 """The end state of a run as it is compared: everything that is stored, under masks for what must differ from run to run.
 
-Promises: pure. Masked are uids (an owner reference shows whom it names, and whether that one is there), versions, times, generation numbers (an
-observedGeneration shows whether it is current), and what the caller names. Owners of fields stay: who owns what is part of a state. Everything else counts.
+Promises: pure. Masked are uids (an owner reference shows whom it names, and whether that one is there), versions, times, generation
+numbers (an
+observedGeneration shows whether it is current), and what the caller names. Owners of fields stay: who owns what is part of a state.
+Everything else counts.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ _DROPPED: Final = frozenset({"uid", "resourceVersion", "generation", "creationTi
 
 
 def state_of(objects: Mapping[tuple[tuple[str, str], str, str], dict[str, Any]], masks: Iterable[str] = ()) -> State:
-    """Return the masked state of all objects; the keys are resource, namespace and name. `masks` are dotted paths (`status.lastRun`) of any object."""
+    """Return the masked state of all objects; the keys are resource, namespace and name. `masks` are dotted paths (`status.lastRun`) of
+    any object.
+    """
     uids = {data["metadata"].get("uid", ""): f"{data['kind']} {data['metadata']['name']}" for data in objects.values()}
     paths = [tuple(path.strip(".").split(".")) for path in masks]
     state: State = {}

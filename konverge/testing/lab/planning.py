@@ -1,6 +1,7 @@
 """From a reference run to plans: every fault at every place where it can matter, and the list of those that cannot. Pure.
 
-Promises: the same reference gives the same plans in the same order. A plan that is left out is listed with the reason; nothing is left out silently.
+Promises: the same reference gives the same plans in the same order. A plan that is left out is listed with the reason; nothing is left
+out silently.
 Source of the kinds of plan: Sieve (OSDI '22) for crashes, stale views and unobserved events; `runtime-semantics` section 6 for the rest.
 """
 
@@ -55,7 +56,10 @@ def plans_of(reference: Run, *, process: str) -> Planned:
     for resource, lines in sorted(reference.watched.items()):
         plans += _of_kind(resource, lines, agent)
         pruned += [
-            Pruned(Plan(name=f"events of {resource} from number {_MOST_EVENTS + 1} on"), f"{lines} events; the first {_MOST_EVENTS} have plans")
+            Pruned(
+                Plan(name=f"events of {resource} from number {_MOST_EVENTS + 1} on"),
+                f"{lines} events; the first {_MOST_EVENTS} have plans",
+            )
         ] * (lines > _MOST_EVENTS)
     plans += _strangers(reference)
     return Planned(tuple(plans), tuple(pruned))
@@ -70,9 +74,14 @@ def _at_write(write: Entry, agent: str) -> Iterator[Plan]:
         yield Plan(name=f"crash {moment} write {number} ({what})", crashes=(Crash(write=number, moment=moment),))
     for behind in (1, 3):
         crash = Crash(write=number, behind=behind)
-        yield Plan(name=f"crash after write {number} ({what}), then a server that lags {behind} versions", crashes=(crash,))
+        yield Plan(
+            name=f"crash after write {number} ({what}), then a server that lags {behind} versions", crashes=(crash,)
+        )
     strikes = [
-        *((f"write {number} ({what}) is answered with {status}", _refuse(status, retry)) for status, retry in _REFUSALS),
+        *(
+            (f"write {number} ({what}) is answered with {status}", _refuse(status, retry))
+            for status, retry in _REFUSALS
+        ),
         (f"the answer to write {number} ({what}) is lost, the write is done", {"type": "drop", "moment": "after"}),
         (f"write {number} ({what}) is lost", {"type": "drop"}),
         (f"write {number} ({what}) takes 20 s", {"type": "delay", "seconds": 20.0, "moment": "after"}),
@@ -81,7 +90,9 @@ def _at_write(write: Entry, agent: str) -> Iterator[Plan]:
         rule = {"match": {"verbs": ["write"], "user_agent": agent}, "fault": fault, "count": 1}
         yield Plan(name=name, rules=(Timed(rule=rule, after=number - 1),))
     cut = {"match": {"user_agent": agent}, "fault": {"type": "drop", "refused": True, "watches": True}}
-    yield Plan(name=f"partition for 30 s after write {number} ({what})", rules=(Timed(rule=cut, after=number, seconds=30.0),))
+    yield Plan(
+        name=f"partition for 30 s after write {number} ({what})", rules=(Timed(rule=cut, after=number, seconds=30.0),)
+    )
 
 
 def _refuse(status: int, retry_after: int | None) -> dict[str, Any]:
@@ -113,23 +124,41 @@ def _of_kind(resource: str, lines: int, agent: str) -> Iterator[Plan]:
     for number in range(1, min(lines, _MOST_EVENTS) + 1):
         before = number - 1
         for name, fault in (
-            (f"a stale view of {resource} from event {number} on, for 2 writes", {"type": "freeze", "lines": before, "steps": 2}),
-            (f"a stale view of {resource} from event {number} on, for 20 s", {"type": "freeze", "lines": before, "seconds": 20.0}),
+            (
+                f"a stale view of {resource} from event {number} on, for 2 writes",
+                {"type": "freeze", "lines": before, "steps": 2},
+            ),
+            (
+                f"a stale view of {resource} from event {number} on, for 20 s",
+                {"type": "freeze", "lines": before, "seconds": 20.0},
+            ),
             (f"the watch of {resource} breaks inside event {number}", {"type": "cut", "lines": before}),
             (f"the watch of {resource} ends before event {number}", {"type": "cut", "lines": before, "clean": True}),
             (f"410 on the watch of {resource} instead of event {number}", {"type": "expire", "lines": before}),
-            (f"event {number} of {resource} comes twice", {"type": "lines", "do": "duplicate", "first": number, "count": 1}),
-            (f"event {number} of {resource} is 5 s late", {"type": "lines", "do": "delay", "first": number, "count": 1, "seconds": 5.0}),
+            (
+                f"event {number} of {resource} comes twice",
+                {"type": "lines", "do": "duplicate", "first": number, "count": 1},
+            ),
+            (
+                f"event {number} of {resource} is 5 s late",
+                {"type": "lines", "do": "delay", "first": number, "count": 1, "seconds": 5.0},
+            ),
         ):
             yield Plan(name=name, rules=(Timed(rule={"match": match, "fault": fault, "count": 1}),))
-        yield Plan(name=f"events of {resource} from {number} on are lost before a new list", rules=_lost(match, before, resource, agent))
+        yield Plan(
+            name=f"events of {resource} from {number} on are lost before a new list",
+            rules=_lost(match, before, resource, agent),
+        )
     for do in ("omit", "duplicate", "delay"):
         fault = {"type": "bookmarks", "do": do, **({"seconds": 30.0} if do == "delay" else {})}
         yield Plan(name=f"bookmarks of {resource}: {do}", rules=(Timed(rule={"match": match, "fault": fault}),))
     reads = {"verbs": ["read"], "resources": [resource], "user_agent": agent}
     for behind in (1, 5):
         fault = {"type": "stale", "behind": behind, "seconds": 10.0, "honest": True}
-        yield Plan(name=f"{resource} is read {behind} versions late", rules=(Timed(rule={"match": reads, "fault": fault}, after=1, seconds=10.0),))
+        yield Plan(
+            name=f"{resource} is read {behind} versions late",
+            rules=(Timed(rule={"match": reads, "fault": fault}, after=1, seconds=10.0),),
+        )
     everything = {"resources": [resource], "user_agent": agent}
     for after in (0, 1, 2):
         rule = {"match": everything, "fault": {"type": "refuse", "status": 403}}
@@ -166,7 +195,9 @@ def _strangers(reference: Run) -> Iterator[Plan]:
             for path, value in _fields(reference.state.get(where)):
                 for do in changed:
                     what = Foreign(do=do, path=path, value=value, **about)
-                    yield Plan(name=f"{where}: {do} .{'.'.join(path)} after write {after}", foreign=(what,), same_end=False)
+                    yield Plan(
+                        name=f"{where}: {do} .{'.'.join(path)} after write {after}", foreign=(what,), same_end=False
+                    )
         if resource in reference.definitions:
             removal = Foreign(after=moments[0], do="remove-crd", resource=resource, namespace=namespace, name=name)
             yield Plan(name=f"the CRD of {resource} goes after write {moments[0]} and comes back", foreign=(removal,))

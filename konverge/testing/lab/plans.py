@@ -1,6 +1,7 @@
 """Plans: what is done to a run, as small JSON files that replay alone. Pure.
 
-A plan names its faults by numbers of a reference run: the k-th write request of the process under test (from 1), the n-th line of a watch. Since
+A plan names its faults by numbers of a reference run: the k-th write request of the process under test (from 1), the n-th line of a
+watch. Since
 a run is the same to the byte for the same seed, the numbers mean the same thing in a rerun, up to the first fault.
 
     {"name": "crash after write 3", "crashes": [{"write": 3, "moment": "after"}], "seed": 7}
@@ -28,7 +29,8 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 class Crash(_Part, frozen=True):
     """The process dies at its write `write`: before it reaches the server, or after it was stored and before the answer came.
 
-    What it held in memory is gone, and a new one is started at once. With `behind` the new one first reads a server that lags by so many versions, for
+    What it held in memory is gone, and a new one is started at once. With `behind` the new one first reads a server that lags by so many
+    versions, for
     `stale_seconds`.
     """
 
@@ -67,7 +69,8 @@ class Foreign(_Part, frozen=True):
 
 
 class Lease(_Part, frozen=True):
-    """What happens to the process's leadership: `lose` it with a write in flight, or `pause` the whole process for `seconds` and let it wake.
+    """What happens to the process's leadership: `lose` it with a write in flight, or `pause` the whole process for `seconds` and let it
+    wake.
 
     The format is fixed so that plans stay readable; running one needs leader election and is refused until there is some.
     """

@@ -1,6 +1,7 @@
 """One run of a scenario under a plan, on an in-memory API server and a loop of its own: from nothing to a verdict.
 
-Promises: nothing outside of the run is touched, and nothing of it remains. The same scenario, plan and seed give the same run, to the byte of its
+Promises: nothing outside of the run is touched, and nothing of it remains. The same scenario, plan and seed give the same run, to the
+byte of its
 timeline. A run ends: what does not converge within `HORIZON` virtual seconds is a finding.
 """
 
@@ -92,18 +93,25 @@ def run(scenario: Scenario, plan: Plan, *, long: bool = False) -> Run:
 
 def _unhandled(context: dict[str, Any]) -> str:
     error = context.get("exception")
-    return f"unhandled: {context.get('message')}: {type(error).__name__}: {error}" if error else f"unhandled: {context.get('message')}"
+    return (
+        f"unhandled: {context.get('message')}: {type(error).__name__}: {error}"
+        if error
+        else f"unhandled: {context.get('message')}"
+    )
 
 
 async def _go(scenario: Scenario, plan: Plan, result: Run, long: bool) -> None:
     random = Random(f"konverge {plan.seed}")  # noqa: S311  # the seed is the plan's
     async with ApiServer(random=random, rbac=False) as server:
         config = server.config(namespace="lab")
-        async with Client(config, name=USER, random=random) as client, Client(config, name=STRANGER, random=random) as strange:
+        async with (
+            Client(config, name=USER, random=random) as client,
+            Client(config, name=STRANGER, random=random) as strange,
+        ):
             stage = _Stage()
             director = Director(plan, server.faults, stage, Stranger(strange, server.registry), result.timeline)
             server.store.observers.append(director.observe)
-            server.on_call.append(lambda call, about, answer: _count(result, about, answer))
+            server.on_call.append(lambda _, about, answer: _count(result, about, answer))
             await client.create(_namespace("lab"))
             lab = stage.lab = Lab(
                 client,
@@ -211,19 +219,25 @@ def _logged(loop: VirtualTimeLoop, result: Run) -> Iterator[None]:
     """Take what is logged into the timeline; an error that is none of the API's is a problem."""
     known = {name for name in dir(errors) if name[0].isupper()} | {"TimeoutError"}
 
-    def take(_: Any, level: str, event: MutableMapping[str, Any]) -> str:
+    def take(_: Any, _level: str, event: MutableMapping[str, Any]) -> str:
         controller = event.get("controller")
         if controller and event.get("event", "").startswith("reconcile"):
             reasons = "; ".join(event.get("reasons") or ())
             error = f" {event['error_type']}" if event.get("error_type") else ""
-            text = f"{controller} {event.get('key')}: {event.get('outcome', event['event'])}{error} because of {reasons}"
+            text = (
+                f"{controller} {event.get('key')}: {event.get('outcome', event['event'])}{error} because of {reasons}"
+            )
             result.timeline.add(Entry(loop.time(), "pass", "process", text))
         if event.get("error_type") and event["error_type"] not in known:
-            result.problems.append(f"unhandled {event['error_type']} in {controller} {event.get('key')}: {event.get('error')}")
+            result.problems.append(
+                f"unhandled {event['error_type']} in {controller} {event.get('key')}: {event.get('error')}"
+            )
         raise structlog.DropEvent
 
     before = structlog.get_config()
-    structlog.configure(processors=[take], wrapper_class=structlog.make_filtering_bound_logger(0), cache_logger_on_first_use=False)
+    structlog.configure(
+        processors=[take], wrapper_class=structlog.make_filtering_bound_logger(0), cache_logger_on_first_use=False
+    )
     try:
         yield
     finally:

@@ -1,8 +1,11 @@
 """CustomResourceDefinitions: names accepted, established, served; and how one goes, with all its objects.
 
-Promises: what apiextensions-apiserver's controllers do (`pkg/controller/{status,establish,finalizer}`): acceptedNames, the conditions NamesAccepted,
-Established and Terminating, storedVersions; the objects are served from the moment of `Established`. A definition under deletion refuses new
-objects, deletes those that are there, waits for their finalizers, and then goes. An object of a kind that is served no more is not reachable.
+Promises: what apiextensions-apiserver's controllers do (`pkg/controller/{status,establish,finalizer}`): acceptedNames, the conditions
+NamesAccepted,
+Established and Terminating, storedVersions; the objects are served from the moment of `Established`. A definition under deletion refuses
+new
+objects, deletes those that are there, waits for their finalizers, and then goes. An object of a kind that is served no more is not
+reachable.
 """
 
 from __future__ import annotations
@@ -63,10 +66,10 @@ class DefinitionController:
         status = judged(data, others, self._registry.now())
         if status != data.get("status"):
             self._write(entry, {**data, "status": status})
-        if any(one["type"] == "Established" and one["status"] == "True" for one in status["conditions"]):
-            if self._served.get(name) != data["spec"]:
-                self._served[name] = data["spec"]
-                self._registry.add([schemas.crd_resource(data)])
+        established = any(one["type"] == "Established" and one["status"] == "True" for one in status["conditions"])
+        if established and self._served.get(name) != data["spec"]:
+            self._served[name] = data["spec"]
+            self._registry.add([schemas.crd_resource(data)])
 
     async def _end(self, entry: Entry, data: Data) -> None:
         resource_id = (data["spec"]["group"], data["spec"]["names"]["plural"])

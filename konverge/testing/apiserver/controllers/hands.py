@@ -28,10 +28,15 @@ class Hands:
         self.registry = registry
         self._user = User(f"system:serviceaccount:kube-system:{controller}", ("system:masters", "system:authenticated"))
 
-    def _ask(self, verb: str, resource: Resource, namespace: str, name: str, subresource: str = "", body: bytes = b"") -> Ask:
+    def _ask(
+        self, verb: str, resource: Resource, namespace: str, name: str, subresource: str = "", body: bytes = b""
+    ) -> Ask:
         version = resource.storage
         method = {"create": "POST", "patch": "PATCH", "delete": "DELETE"}[verb]
-        headers = {"user-agent": "kube-controller-manager", "content-type": _MERGE if verb == "patch" else "application/json"}
+        headers = {
+            "user-agent": "kube-controller-manager",
+            "content-type": _MERGE if verb == "patch" else "application/json",
+        }
         call = Call(method, "", Query(()), headers, body, self._user)
         place = Place(verb, "", resource.group, version.name, resource.plural, namespace, name, subresource)
         return Ask(call, place, resource, version, self._user, Options(validation="Ignore"))

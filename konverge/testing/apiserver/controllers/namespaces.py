@@ -85,20 +85,49 @@ class NamespaceController:
 
     def _tell(self, entry: Entry, data: Data, remaining: Counter[Resource], finalizers: Counter[str]) -> None:
         now = self._registry.now()
-        content = ", ".join(f"{resource.qualified if resource.group else resource.plural + '.'} has {count} resource instances"
-                            for resource, count in sorted(remaining.items(), key=lambda one: one[0].qualified))
+        content = ", ".join(
+            f"{resource.qualified if resource.group else resource.plural + '.'} has {count} resource instances"
+            for resource, count in sorted(remaining.items(), key=lambda one: one[0].qualified)
+        )
         waits = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
         wanted = [
-            _condition("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered", now),
-            _condition("NamespaceDeletionGroupVersionParsingFailure", "False", "ParsedGroupVersions",
-                       "All legacy kube types successfully parsed", now),
-            _condition("NamespaceDeletionContentFailure", "False", "ContentDeleted",
-                       "All content successfully deleted, may be waiting on finalization", now),
-            _condition("NamespaceContentRemaining", "True", "SomeResourcesRemain",
-                       f"Some resources are remaining: {content}", now),
-            _condition("NamespaceFinalizersRemaining", *(
-                ("True", "SomeFinalizersRemain", f"Some content in the namespace has finalizers remaining: {waits}") if waits
-                else ("False", "ContentHasNoFinalizers", "All content-preserving finalizers finished")), now),
+            _condition(
+                "NamespaceDeletionDiscoveryFailure",
+                "False",
+                "ResourcesDiscovered",
+                "All resources successfully discovered",
+                now,
+            ),
+            _condition(
+                "NamespaceDeletionGroupVersionParsingFailure",
+                "False",
+                "ParsedGroupVersions",
+                "All legacy kube types successfully parsed",
+                now,
+            ),
+            _condition(
+                "NamespaceDeletionContentFailure",
+                "False",
+                "ContentDeleted",
+                "All content successfully deleted, may be waiting on finalization",
+                now,
+            ),
+            _condition(
+                "NamespaceContentRemaining",
+                "True",
+                "SomeResourcesRemain",
+                f"Some resources are remaining: {content}",
+                now,
+            ),
+            _condition(
+                "NamespaceFinalizersRemaining",
+                *(
+                    ("True", "SomeFinalizersRemain", f"Some content in the namespace has finalizers remaining: {waits}")
+                    if waits
+                    else ("False", "ContentHasNoFinalizers", "All content-preserving finalizers finished")
+                ),
+                now,
+            ),
         ]
         before = {one["type"]: one for one in (data.get("status") or {}).get("conditions") or ()}
         for one in wanted:

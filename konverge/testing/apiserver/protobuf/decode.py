@@ -60,7 +60,7 @@ def as_json(body: bytes) -> bytes:
 def decode(body: bytes) -> dict[str, Any]:
     """Decode a body, envelope included, into plain data."""
     if not body.startswith(_MAGIC):
-        raise statuses.unsupported_media_type(MEDIA_TYPE, _OFFERS)
+        raise statuses.unsupported_media_type(_OFFERS)
     try:
         envelope = dict(_fields(body[len(_MAGIC) :]))
         about = dict(_fields(_bytes(envelope.get(1, b""))))
@@ -68,7 +68,7 @@ def decode(body: bytes) -> dict[str, Any]:
         tables = _tables()
         message = tables.kinds.get(f"{api_version} {kind}") or tables.kinds.get(kind)
         if message is None:
-            raise statuses.unsupported_media_type(MEDIA_TYPE, _OFFERS)
+            raise statuses.unsupported_media_type(_OFFERS)
         return {"apiVersion": api_version, "kind": kind, **_message(message, _bytes(envelope.get(2, b"")))}
     except (ValueError, IndexError, struct.error) as error:
         raise statuses.bad_request(f"the body is no protobuf message: {error}") from error

@@ -58,5 +58,12 @@ def shown(ask: Ask, data: Data, now: datetime, status: int = 200) -> Answer:
         else:
             from konverge.testing.apiserver.tables import table
 
-            data = table(ask.resource, ask.version, [data], include=ask.call.query.get("includeObject") or "Metadata", list_version=data["metadata"].get("resourceVersion", ""), now=now)
+            data = table(
+                ask.resource,
+                ask.version,
+                [data],
+                include=ask.call.query.get("includeObject") or "Metadata",
+                list_version=data["metadata"].get("resourceVersion", ""),
+                now=now,
+            )
     return Answer(status, _ENCODE(data), warnings=ask.warnings)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from konverge.testing.apiserver.apply import require_manager, validate_manager
 from konverge.testing.apiserver.auth import Attributes
 from konverge.testing.apiserver.requests import ADMIN, Call, User
 from konverge.testing.apiserver.resources import Resource, Version
@@ -124,18 +125,10 @@ def options_of(call: Call, kind: str, *, apply: bool = False, body: dict[str, An
     ]
     if kind == "PatchOptions" and not apply and "force" in query:
         errors.append(FieldError("Forbidden", "force", None, "may not be specified for non-apply patch"))
-    if apply and not manager:
-        errors.append(FieldError("Required", "fieldManager", "", "is required for apply patch"))
-    errors += _manager_errors(manager)
+    errors += require_manager(manager) if apply else validate_manager(manager)
     if validation and validation not in _VALIDATIONS:
         supported = ", ".join(f'"{one}"' for one in ("", *_VALIDATIONS))
         errors.append(FieldError("NotSupported", "fieldValidation", validation, f"supported values: {supported}"))
     if errors:
         raise invalid("meta.k8s.io", kind, "", errors)
     return Options(bool(dry_runs), manager, validation or "Warn", query.flag("force"))
-
-
-def _manager_errors(manager: str) -> list[FieldError]:
-    from konverge.testing.apiserver.apply import validate_manager
-
-    return validate_manager(manager)

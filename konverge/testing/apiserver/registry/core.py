@@ -117,5 +117,7 @@ class Registry:
 
 def _has_subresource(resource: Resource, version: Version, subresource: str) -> bool:
     if resource.custom:
-        return (subresource == "status" and version.has_status) or (subresource == "scale" and version.scale is not None)
+        return (subresource == "status" and version.has_status) or (
+            subresource == "scale" and version.scale is not None
+        )
     return subresource in resource.subresources

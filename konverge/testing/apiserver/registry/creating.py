@@ -1,7 +1,9 @@
 """Creating objects: POST, and the PUT or apply of what is absent.
 
-Promises: the order of steps is the real server's: fields that the system fills, owners noted, mutating admission, the kind's own preparation,
-validation, validating admission, storage. Nothing is stored in a dry run. Source: `pkg/registry/generic/registry/store.go`, `pkg/registry/rest/create.go`.
+Promises: the order of steps is the real server's: fields that the system fills, owners noted, mutating admission, the kind's own
+preparation,
+validation, validating admission, storage. Nothing is stored in a dry run. Source: `pkg/registry/generic/registry/store.go`,
+`pkg/registry/rest/create.go`.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
 from konverge.testing.apiserver.statuses import FieldError, already_exists, bad_request, invalid
 from konverge.testing.apiserver.storage import Exists
 
-__all__ = ["create", "placed"]
+__all__ = ["allocated", "create", "placed"]
 
 _GENERATED_ATTEMPTS = 8
 
@@ -33,6 +35,7 @@ async def create(registry: Registry, ask: Ask, data: Data, *, track: bool = True
     if ask.resource.strategy.generation or ask.resource.custom:
         data["metadata"]["generation"] = 1
     validated(ask, data, None)
+    allocated(registry, ask, data, None)
     charges = await reviewed(registry, ask, "CREATE", data, None)
     for attempt in range(_GENERATED_ATTEMPTS):
         if registry.store.get(ask.resource.id, ask.namespace, data["metadata"]["name"]) is None:
@@ -49,6 +52,18 @@ async def create(registry: Registry, ask: Ask, data: Data, *, track: bool = True
         raise already_exists(ask.group, ask.plural, data["metadata"]["name"]) from None
     charges()
     return as_version(entry.object(), ask.resource, ask.version)
+
+
+def allocated(registry: Registry, ask: Ask, new: Data, old: Data | None) -> None:
+    """Let a kind draw what it needs from a common pool (a service its addresses and ports), in place."""
+    allocate = getattr(ask.resource.strategy, "allocate", None)
+    if allocate is None or ask.resource.custom or ask.place.subresource:
+        return
+    place = ask.namespace, new["metadata"]["name"]
+    others = [one.object() for one in registry.store.list(ask.resource.id) if (one.namespace, one.name) != place]
+    errors = allocate(new, old, others, registry.random)
+    if errors:
+        raise invalid(ask.group, ask.resource.kind, place[1], errors)
 
 
 def placed(ask: Ask, data: Data) -> None:

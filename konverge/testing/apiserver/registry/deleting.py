@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from konverge.clock import rfc3339
 from konverge.testing.apiserver import schemas
+from konverge.testing.apiserver.catalog import returns_deleted
 from konverge.testing.apiserver.registry.ask import Ask, options_of
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.pipeline import as_version
@@ -24,11 +25,6 @@ ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 CRD_CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 _POLICIES: Final = ("Background", "Foreground", "Orphan")
-_RETURNED: Final = frozenset(
-    {("", "pods"), ("", "services"), ("", "serviceaccounts"), ("", "persistentvolumes"), ("", "persistentvolumeclaims"),
-     ("", "podtemplates"), ("", "resourcequotas")}
-)
-"""Kinds whose deletion is answered with the object even where it is gone at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +49,9 @@ def delete_options(ask: Ask) -> Deletion:
     if orphan is None and "orphanDependents" in query:
         orphan = query.flag("orphanDependents")
     if orphan is not None and policy:
-        both = FieldError("Invalid", "propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set")
+        both = FieldError(
+            "Invalid", "propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set"
+        )
         raise invalid("meta.k8s.io", "DeleteOptions", "", [both])
     if policy and policy not in _POLICIES:
         supported = ", ".join(f'"{one}"' for one in (*_POLICIES[:0], "Background", "Foreground", "Orphan"))
@@ -91,7 +89,7 @@ async def delete(registry: Registry, ask: Ask, entry: Entry | None, deletion: De
             return _answer(ask, new, gone)
         try:
             if gone:
-                registry.store.delete(ask.resource.id, entry, new)
+                registry.store.delete(ask.resource.id, entry)
             elif new != old:
                 new = registry.store.update(ask.resource.id, entry, new).object()
         except Changed:
@@ -156,9 +154,9 @@ def _grace(ask: Ask, old: Data, deletion: Deletion) -> int:
 def _finalizers(ask: Ask, metadata: Data, policy: str) -> list[str]:
     """Return the finalizers with those of the garbage collector set as the policy says; no policy leaves what is there."""
     found: list[str] = [*metadata.get("finalizers", ())]
-    if ask.resource.id == ("apiextensions.k8s.io", "customresourcedefinitions") and CRD_CLEANUP not in found:
-        if not metadata.get("deletionTimestamp"):
-            found.append(CRD_CLEANUP)
+    defines = ask.resource.id == ("apiextensions.k8s.io", "customresourcedefinitions")
+    if defines and CRD_CLEANUP not in found and not metadata.get("deletionTimestamp"):
+        found.append(CRD_CLEANUP)
     orphan, foreground = ORPHAN in found, FOREGROUND in found
     if policy == "Orphan":
         orphan, foreground = True, False
@@ -171,8 +169,11 @@ def _finalizers(ask: Ask, metadata: Data, policy: str) -> list[str]:
 
 
 def _answer(ask: Ask, new: Data, gone: bool) -> Data:
-    if not gone or (ask.resource.id in _RETURNED and not ask.resource.custom):
+    if not gone or returns_deleted(ask.resource):
         return as_version(new, ask.resource, ask.version)
     return success(
-        name=new["metadata"]["name"], **({"group": ask.group} if ask.group else {}), kind=ask.plural, uid=new["metadata"].get("uid", "")
+        name=new["metadata"]["name"],
+        **({"group": ask.group} if ask.group else {}),
+        kind=ask.plural,
+        uid=new["metadata"].get("uid", ""),
     )

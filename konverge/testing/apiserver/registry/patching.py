@@ -78,7 +78,9 @@ async def patch(registry: Registry, ask: Ask) -> tuple[Data, bool]:
         identify(ask, new)
         conform(ask, new)
         if new["metadata"].get("resourceVersion") == version:
-            del new["metadata"]["resourceVersion"]  # not named by the patch: the change may be made anew on a newer object
+            del new["metadata"][
+                "resourceVersion"
+            ]  # not named by the patch: the change may be made anew on a newer object
         owned(ask, old, new, registry.now())
         return new
 
@@ -90,7 +92,7 @@ def _document(ask: Ask) -> Any:
     if not ask.resource.custom:
         offers.insert(2, STRATEGIC)
     if ask.media_type not in offers:
-        raise unsupported_media_type(ask.media_type, offers)
+        raise unsupported_media_type(offers)
     return patches.decode_patch(ask.call.body, ask.media_type)
 
 
@@ -115,7 +117,13 @@ async def _apply(registry: Registry, ask: Ask) -> tuple[Data, bool]:
             raise conflict(ask.group, ask.plural, ask.place.name, why)
         new = _applied(registry, ask, None, intent, found.duplicates)
         return await create(registry, ask, new, track=False), True
-    return await change(registry, ask, entry, lambda old: _applied(registry, ask, old, intent, found.duplicates)), False
+    fresh = [found]  # what `apply` returns shares parts with the intent, so a second attempt needs one of its own
+
+    def make(old: Data) -> Data:
+        given = fresh.pop() if fresh else schemas.decode(ask.call.body, "application/yaml", strict=False)
+        return _applied(registry, ask, old, given.data, given.duplicates)
+
+    return await change(registry, ask, entry, make), False
 
 
 def _fitting(ask: Ask, intent: Data) -> None:
@@ -142,6 +150,8 @@ def _applied(registry: Registry, ask: Ask, live: Data | None, intent: Data, dupl
         subresource=ask.place.subresource,
         now=registry.now(),
         reset=reset_of(ask),
+        kind=kind_of(ask),
+        versions={ask.resource.api_version(one.name): one.schema for one in ask.resource.versions},
     )
     if new is live:
         new = {**new}

@@ -1,6 +1,7 @@
 """What every object passes on its way in: decoded, checked against its URL, pruned, defaulted, validated; and who owns what is noted.
 
-Promises: the order is the real server's (k8s.io/apiserver `pkg/endpoints/handlers/{create,update,patch}.go`, `pkg/registry/rest`). Nothing here
+Promises: the order is the real server's (k8s.io/apiserver `pkg/endpoints/handlers/{create,update,patch}.go`, `pkg/registry/rest`).
+Nothing here
 reads or writes storage.
 """
 
@@ -9,22 +10,38 @@ from __future__ import annotations
 from typing import Any, Final
 
 from konverge.testing.apiserver import schemas
+from konverge.testing.apiserver.admission import AdmissionCall
 from konverge.testing.apiserver.apply import manager_name, track_update
 from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.statuses import FieldError, StatusError, bad_request, invalid
 
-__all__ = ["api_version_of", "as_version", "conform", "decode_body", "identify", "kind_of", "owned", "report", "reset_of", "validated"]
+__all__ = [
+    "api_version_of",
+    "as_version",
+    "conform",
+    "decode_body",
+    "identify",
+    "kind_of",
+    "owned",
+    "report",
+    "reset_of",
+    "settled",
+    "validated",
+]
 
 Data = dict[str, Any]
 
 _STATUS_RESET: Final = (("status",),)
+_OF_STATUS: Final = (("metadata",), ("spec",))
 
 
 def decode_body(ask: Ask) -> Data:
     """Decode the body of a create or update into an object of the URL's version, conformed to its schema."""
     strict = ask.options.validation != "Ignore"
-    found = schemas.decode(ask.call.body, ask.media_type or "application/json", strict=strict)
+    custom = ask.resource.custom and not ask.place.subresource
+    kind = ask.resource.kind if custom else ""
+    found = schemas.decode(ask.call.body, ask.media_type or "application/json", strict=strict, kind=kind, custom=custom)
     identify(ask, found.data)
     conform(ask, found.data, found.duplicates)
     return found.data
@@ -34,9 +51,8 @@ def identify(ask: Ask, data: Data) -> None:
     """Refuse a body of another kind or version than the URL's; fill in both where they are missing."""
     kind, api_version = data.get("kind"), data.get("apiVersion")
     wanted_kind, wanted_version = kind_of(ask), api_version_of(ask)
-    if not ask.resource.custom:
-        if api_version in (None, "") or kind in (None, ""):
-            kind, api_version = kind or wanted_kind, api_version or wanted_version
+    if not ask.resource.custom and (api_version in (None, "") or kind in (None, "")):
+        kind, api_version = kind or wanted_kind, api_version or wanted_version
     if api_version != wanted_version or kind != wanted_kind:
         raise _wrong_kind(ask, kind, api_version, wanted_kind, wanted_version)
     data["kind"], data["apiVersion"] = wanted_kind, wanted_version
@@ -51,12 +67,18 @@ def _wrong_kind(ask: Ask, kind: Any, api_version: Any, wanted_kind: str, wanted_
     group, _, version = str(api_version or "").rpartition("/")
     if not kind:
         return bad_request("Object 'Kind' is missing in body")
-    if ask.resource.custom and kind == wanted_kind or (group, version) != tuple(wanted_version.rpartition("/")[::2]):
-        if kind == wanted_kind or ask.resource.custom:
-            text = f"the API version in the data ({api_version}) does not match the expected API version ({wanted_version})"
-            return bad_request(text)
-    wanted = f"{wanted_kind} in version \"{wanted_version.rpartition('/')[2]}\""
-    return bad_request(f"{kind} in version \"{version}\" cannot be handled as a {wanted.partition(' ')[0]}: converting to it is not possible")
+    if ask.resource.custom and api_version == wanted_version:
+        wrong = FieldError("Invalid", "kind", kind, f"must be {wanted_kind}")
+        name = ""
+        return invalid(ask.group, str(kind), name, [wrong])
+    elsewhere = (group, version) != tuple(wanted_version.rpartition("/")[::2])
+    if (ask.resource.custom and (elsewhere or kind == wanted_kind)) or (elsewhere and kind == wanted_kind):
+        text = f"the API version in the data ({api_version}) does not match the expected API version ({wanted_version})"
+        return bad_request(text)
+    wanted = f'{wanted_kind} in version "{wanted_version.rpartition("/")[2]}"'
+    return bad_request(
+        f'{kind} in version "{version}" cannot be handled as a {wanted.partition(" ")[0]}: converting to it is not possible'
+    )
 
 
 def kind_of(ask: Ask) -> str:
@@ -68,9 +90,12 @@ def kind_of(ask: Ask) -> str:
 
 def api_version_of(ask: Ask) -> str:
     """Return the apiVersion that the body has to be of."""
-    return {"scale": "autoscaling/v1", "eviction": "policy/v1", "token": "authentication.k8s.io/v1", "binding": "v1"}.get(
-        ask.place.subresource, ask.api_version
-    )
+    return {
+        "scale": "autoscaling/v1",
+        "eviction": "policy/v1",
+        "token": "authentication.k8s.io/v1",
+        "binding": "v1",
+    }.get(ask.place.subresource, ask.api_version)
 
 
 def conform(ask: Ask, data: Data, duplicates: list[str] | tuple[str, ...] = ()) -> None:
@@ -83,12 +108,28 @@ def conform(ask: Ask, data: Data, duplicates: list[str] | tuple[str, ...] = ()) 
         if wrong is not None:
             raise wrong
     unknown = schemas.prune(node, data)
-    report(ask, [*unknown, *duplicates])
+    report(ask, [*duplicates, *unknown])
     if ask.resource.custom:
         schemas.default(node, data)
     else:
         normalise(node, data)
         ask.resource.strategy.default(data)
+
+
+def settled(call: AdmissionCall, data: Data) -> Data:
+    """Make a whole object of what a webhook patched, before the next one is asked: pruned and defaulted."""
+    version = call.resource.version(call.version)
+    if version is None or call.group_kind is not None:
+        return data
+    schemas.prune(version.schema, data)
+    if call.resource.custom:
+        schemas.default(version.schema, data)
+    else:
+        from konverge.testing.apiserver.strategies import normalise
+
+        normalise(version.schema, data)
+        call.resource.strategy.default(data)
+    return data
 
 
 def report(ask: Ask, problems: list[str]) -> None:
@@ -101,11 +142,8 @@ def report(ask: Ask, problems: list[str]) -> None:
 
 
 def _strict_text(ask: Ask, problems: list[str]) -> str:
-    joined = ", ".join(problems)
-    if ask.resource.custom:
-        return f"strict decoding error: {joined}"
     kind, version = ask.resource.kind, ask.version.name
-    return f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {joined}'
+    return f'{kind} in version "{version}" cannot be handled as a {kind}: {schemas.strict_words(problems)}'
 
 
 def as_version(data: Data, resource: Resource, version: Version) -> Data:
@@ -119,7 +157,7 @@ def reset_of(ask: Ask) -> tuple[tuple[str, ...], ...]:
     if ask.resource.custom:
         if not ask.version.has_status:
             return ()
-        return (("spec",),) if ask.place.subresource == "status" else _STATUS_RESET
+        return _OF_STATUS if ask.place.subresource == "status" else _STATUS_RESET
     return ask.resource.strategy.reset_fields.get(ask.place.subresource, ())
 
 
@@ -154,7 +192,15 @@ def validated(ask: Ask, new: Data, old: Data | None) -> None:
     else:
         errors += schemas.validate_metadata_update(new, old)
     if resource.custom:
-        errors += schemas.validate(ask.version.schema, new, old)
+        errors += schemas.validate(
+            ask.version.schema,
+            new,
+            old,
+            subresource=ask.place.subresource,
+            scale=ask.version.scale,
+            prior=errors,
+        )
+        ask.warnings += schemas.finalizer_warnings(new, old)
     errors += resource.strategy.validate(new, old, ask.place.subresource)
     if errors:
         raise invalid(resource.group, resource.kind, new["metadata"].get("name", ""), errors)

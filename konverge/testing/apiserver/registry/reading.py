@@ -78,7 +78,7 @@ class Reader:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._encoders: dict[tuple[Resource, str, Form, str], Encode] = {}
+        self._encoders: dict[tuple[Resource, str, Form], Encode] = {}
         self._watches: dict[ResourceId, WeakSet[Watch]] = {}
         registry.on_change.append(self._changed)
 
@@ -86,7 +86,9 @@ class Reader:
         """End the watches of a resource that is served no more, or otherwise than before."""
         for watch in list(self._watches.pop(of, ())):
             watch.end()
-        self._encoders = {key: encode for key, encode in self._encoders.items() if key[0] is resource or key[0].id != of}
+        self._encoders = {
+            key: encode for key, encode in self._encoders.items() if key[0] is resource or key[0].id != of
+        }
 
     def _store(self, view: int | None) -> Any:
         return self._registry.store if view is None else OldStore(self._registry.store, view)
@@ -118,9 +120,11 @@ class Reader:
                 now=self._registry.moment(),
             )
             return Answer(body=_ENCODE(made), warnings=ask.warnings)
-        encode = self.encoder(resource, ask.version, form, "")
+        encode = self.encoder(resource, ask.version, form)
         if form == "metadata":
-            body = list_body(page, "meta.k8s.io/v1", "PartialObjectMetadataList", encode, custom=resource.custom, typed=True)
+            body = list_body(
+                page, "meta.k8s.io/v1", "PartialObjectMetadataList", encode, custom=resource.custom, typed=True
+            )
         else:
             kind = resource.list_kind or f"{resource.kind}List"
             body = list_body(page, ask.api_version, kind, encode, custom=resource.custom)
@@ -136,8 +140,14 @@ class Reader:
         form = form_of(ask.call.headers.get("accept", ""))
         options = read_options(ask.call.query, ask.resource, ask.version.name, ask.namespace)
         include = ask.call.query.get("includeObject") or "Metadata"
-        encode = self.encoder(ask.resource, ask.version, form, include)
-        about = ("meta.k8s.io/v1", "PartialObjectMetadata") if form == "metadata" else (ask.api_version, ask.resource.kind)
+        encode = (
+            self._rows(ask.resource, ask.version, include)
+            if form == "table"
+            else self.encoder(ask.resource, ask.version, form)
+        )
+        about = (
+            ("meta.k8s.io/v1", "PartialObjectMetadata") if form == "metadata" else (ask.api_version, ask.resource.kind)
+        )
         watch = Watch(
             self._store(view),
             options,
@@ -151,24 +161,28 @@ class Reader:
 
     # --- forms ---------------------------------------------------------------------------------------------------------------
 
-    def encoder(self, resource: Resource, version: Version, form: Form, include: str) -> Encode:
+    def _rows(self, resource: Resource, version: Version, include: str) -> Encode:
+        """Return how one watch shows entries as rows of a table; the first of them names the columns."""
+        first = [True]
+
+        def as_row(entry: Entry) -> bytes:
+            data = as_version(entry.object(), resource, version)
+            begins = bool(first) and first.pop()
+            return _ENCODE(row(resource, version, data, include=include, first=begins, now=self._registry.moment()))
+
+        return as_row
+
+    def encoder(self, resource: Resource, version: Version, form: Form) -> Encode:
         """Return how an entry becomes bytes in a form."""
         if form == "object" and version is resource.storage:
             return raw_of
-        key = (resource, version.name, form, include)
+        key = (resource, version.name, form)
         found = self._encoders.get(key)
         if found is None:
-            found = self._encoders[key] = self._made(resource, version, form, include)
+            found = self._encoders[key] = self._made(resource, version, form)
         return found
 
-    def _made(self, resource: Resource, version: Version, form: Form, include: str) -> Encode:
-        if form == "table":
-
-            def as_row(entry: Entry) -> bytes:
-                data = as_version(entry.object(), resource, version)
-                return _ENCODE(row(resource, version, data, include=include, first=True, now=self._registry.moment()))
-
-            return as_row
+    def _made(self, resource: Resource, version: Version, form: Form) -> Encode:
         if form == "metadata":
             return lambda entry: _ENCODE(metadata_only(entry.object()))
         stored = b'{"apiVersion":' + _ENCODE(resource.api_version(resource.storage.name))

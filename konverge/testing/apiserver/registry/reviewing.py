@@ -12,12 +12,18 @@ from konverge.testing.apiserver.registry.pipeline import conform, owned
 
 __all__ = ["mutated", "reviewed"]
 
-_KINDS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions", "delete": "DeleteOptions"}
+_KINDS: Final = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions", "CONNECT": ""}
+_GROUP_KINDS: Final = {
+    "scale": ("autoscaling", "v1", "Scale"),
+    "eviction": ("policy", "v1", "Eviction"),
+    "token": ("authentication.k8s.io", "v1", "TokenRequest"),
+    "binding": ("", "v1", "Binding"),
+}
 
 
 def _call(ask: Ask, operation: Operation, new: Data | None, old: Data | None) -> AdmissionCall:
     name = ask.place.name or ((new or old or {}).get("metadata") or {}).get("name", "")
-    options: Data = {"kind": _KINDS.get(ask.place.verb, "DeleteOptions"), "apiVersion": "meta.k8s.io/v1"}
+    options: Data = {"kind": _KINDS[operation], "apiVersion": "meta.k8s.io/v1"}
     if ask.options.manager:
         options["fieldManager"] = ask.options.manager
     if ask.options.dry_run:
@@ -34,6 +40,7 @@ def _call(ask: Ask, operation: Operation, new: Data | None, old: Data | None) ->
         user=ask.user,
         dry_run=ask.options.dry_run,
         options=options,
+        group_kind=_GROUP_KINDS.get(ask.place.subresource),
         warnings=ask.warnings,
     )
 

@@ -1,4 +1,6 @@
-"""The scale subresource: a Scale made from an object, and the object changed by one. Source: apiserver `registry/rest` and the CRD's scale paths."""
+"""The scale subresource: a Scale made from an object, and the object changed by one. Source: apiserver `registry/rest` and the CRD's scale
+paths.
+"""
 
 from __future__ import annotations
 
@@ -57,14 +59,13 @@ def scale_of(ask: Ask, data: Data) -> Data:
 
 
 def _selector(ask: Ask, data: Data) -> str:
-    if ask.version.scale is not None:
+    if ask.resource.custom and ask.version.scale is not None:
         path = ask.version.scale.get("labelSelectorPath")
         return str(_at(data, path) or "") if path else ""
     selector: Data = (data.get("spec") or {}).get("selector") or {}
     labels = selector.get("matchLabels", {} if "matchExpressions" in selector else selector)
     terms = [f"{key}={value}" for key, value in sorted(labels.items())]
-    for one in selector.get("matchExpressions") or ():
-        terms.append(_term(one))
+    terms += [_term(one) for one in selector.get("matchExpressions") or ()]
     return ",".join(sorted(terms))
 
 
@@ -109,7 +110,7 @@ def _wanted(ask: Ask, live: Data) -> Data:
         return patches.json_patch(live, document)
     if ask.media_type in (_MERGE, _STRATEGIC):
         return patches.merge_patch(live, document)
-    raise unsupported_media_type(ask.media_type, [_JSON, _MERGE, _STRATEGIC])
+    raise unsupported_media_type([_JSON, _MERGE, _STRATEGIC])
 
 
 def _with(data: Data, path: list[str], value: Any) -> Data:

@@ -1,6 +1,7 @@
 """Requests that are no plain object: reviews, tokens, evictions, bindings, a namespace's finalize.
 
-Promises: what is answered is not stored, unless it says so. Subresources that need a node (log, exec, attach, port-forward, proxy) are answered with
+Promises: what is answered is not stored, unless it says so. Subresources that need a node (log, exec, attach, port-forward, proxy) are
+answered with
 501 and say so.
 """
 
@@ -135,7 +136,9 @@ class Specials:
             raise not_found("", "pods", name)
         pod = entry.object()
         if (pod.get("spec") or {}).get("nodeName"):
-            raise conflict("", "pods/binding", name, f"pod {name} is already assigned to node \"{pod['spec']['nodeName']}\"")
+            raise conflict(
+                "", "pods/binding", name, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"'
+            )
         spec = {**pod["spec"], "nodeName": (body.get("target") or {}).get("name", "")}
         if not ask.options.dry_run:
             self._registry.store.update(_PODS, entry, {**pod, "spec": spec})

@@ -14,6 +14,7 @@ from typing import Final
 from konverge.testing.apiserver.apply import apply_unchanged
 from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
+from konverge.testing.apiserver.registry.creating import allocated
 from konverge.testing.apiserver.registry.pipeline import as_version, validated
 from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
 from konverge.testing.apiserver.statuses import FieldError, bad_request, conflict, invalid
@@ -40,6 +41,7 @@ async def change(registry: Registry, ask: Ask, entry: Entry, make: Make) -> Data
         _count_generation(ask, new, old)
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         validated(ask, new, old)
+        allocated(registry, ask, new, old)
         charges = await reviewed(registry, ask, "UPDATE", new, old)
         if new == old or apply_unchanged(old, new):
             return old
@@ -63,11 +65,17 @@ def _checked(ask: Ask, new: Data, entry: Entry) -> None:
     if not metadata.get("name"):
         metadata["name"] = ask.place.name
     if metadata["name"] != ask.place.name:
-        raise bad_request(f"the name of the object ({metadata['name']}) does not match the name on the URL ({ask.place.name})")
+        raise bad_request(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL ({ask.place.name})"
+        )
     given = metadata.get("resourceVersion")
     if given in (None, "", "0"):
         strategy = ask.resource.strategy
-        if ask.place.verb == "update" and (ask.resource.custom or not strategy.unconditional_update) and not ask.place.subresource == "scale":
+        if (
+            ask.place.verb == "update"
+            and (ask.resource.custom or not strategy.unconditional_update)
+            and ask.place.subresource != "scale"
+        ):
             wrong = FieldError("Invalid", "metadata.resourceVersion", 0, "must be specified for an update")
             raise invalid(ask.group, ask.resource.kind, ask.place.name, [wrong])
     elif given != str(entry.version):
@@ -135,14 +143,18 @@ def ends(new: Data) -> bool:
         metadata.get("deletionTimestamp")
         and not metadata.get("finalizers")
         and not metadata.get("deletionGracePeriodSeconds")
-        and not (new.get("kind") == "Namespace" and new.get("apiVersion") == "v1" and (new.get("spec") or {}).get("finalizers"))
+        and not (
+            new.get("kind") == "Namespace"
+            and new.get("apiVersion") == "v1"
+            and (new.get("spec") or {}).get("finalizers")
+        )
     )
 
 
 def _store(registry: Registry, ask: Ask, entry: Entry, new: Data) -> Data:
     stored = {**new, "apiVersion": ask.resource.api_version(ask.resource.storage.name)}
     if ends(new):
-        registry.store.delete(ask.resource.id, entry, stored)
+        registry.store.delete(ask.resource.id, entry)
         return new
     updated = registry.store.update(ask.resource.id, entry, stored)
     return as_version(updated.object(), ask.resource, ask.version)
