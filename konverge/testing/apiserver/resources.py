@@ -6,14 +6,14 @@ built-in kind is its `Strategy` (defaults and checks that its schema cannot say)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.statuses import FieldError, qualified
 
-__all__ = ["VERBS", "Column", "Printed", "Resource", "Strategy", "Version"]
+__all__ = ["VERBS", "Alias", "Column", "Printed", "Resource", "Strategy", "Version"]
 
 VERBS: Final = frozenset({"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"})
 
@@ -111,6 +111,18 @@ class Version:
     """The warning for users of this version, "" where it is not deprecated."""
 
 
+@dataclass(frozen=True, eq=False)
+class Alias:
+    """How a resource is another view of objects that are stored as something else's (events of v1 as events.k8s.io's)."""
+
+    stored: tuple[str, str]
+    """Group and plural under which the objects are stored."""
+    read: Callable[[Data], Data]
+    """Makes the view of a stored object."""
+    write: Callable[[Data], Data]
+    """Makes the stored object of a view."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Resource:
     """A resource: everything that routing, discovery and storage have to know of it."""
@@ -131,13 +143,19 @@ class Resource:
     strategy: Strategy = field(default_factory=Strategy)
     custom: bool = False
     """Whether it comes from a CustomResourceDefinition."""
+    alias: Alias | None = None
     stored: bool = True
     """False for requests that are answered and not kept (SubjectAccessReview, TokenReview)."""
 
     @property
-    def id(self) -> tuple[str, str]:
-        """Group and plural: what storage and everybody else keys by."""
+    def name(self) -> tuple[str, str]:
+        """Group and plural, as its URL has them."""
         return self.group, self.plural
+
+    @property
+    def id(self) -> tuple[str, str]:
+        """Group and plural that its objects are stored under: what storage and everybody who reads it keys by."""
+        return self.name if self.alias is None else self.alias.stored
 
     @property
     def qualified(self) -> str:

@@ -22,6 +22,7 @@ and the two shells (`http`, `transport`) are what acts.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any, Final, Self
 
@@ -56,6 +57,7 @@ from konverge.testing.apiserver.registry.reading import Reader
 from konverge.testing.apiserver.registry.scaling import scale_of, update_scale
 from konverge.testing.apiserver.registry.special import Specials
 from konverge.testing.apiserver.requests import ADMIN, Answer, Call, User
+from konverge.testing.apiserver.resources import Alias, Resource
 from konverge.testing.apiserver.shells import refusal
 from konverge.testing.apiserver.statuses import StatusError, method_not_allowed, page_not_found
 from konverge.testing.apiserver.storage import Store, StoredObjects
@@ -127,7 +129,7 @@ class ApiServer:
     # --- life ----------------------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        self.registry.add(resource for resource in builtin() if resource.plural not in _ABSENT)
+        self.registry.add(_aliased(resource) for resource in builtin() if resource.plural not in _ABSENT)
         self._bootstrap()
         self._controllers = (
             DefinitionController(self.registry),
@@ -299,6 +301,15 @@ class ApiServer:
     def _escalation(self, ask: Ask, new: dict[str, Any] | None, old: dict[str, Any] | None) -> None:
         if new is not None and self._rbac_on and ask.group == "rbac.authorization.k8s.io" and ask.plural in GUARDED:
             require_no_escalation(self.rbac, ask.user, ask.plural, ask.namespace, new, old, ask.place.name)
+
+
+def _aliased(resource: Resource) -> Resource:
+    """Events of v1 and of events.k8s.io are the same objects, as on a real server."""
+    if resource.name != ("", "events"):
+        return resource
+    from konverge.testing.apiserver.strategies import events
+
+    return replace(resource, alias=Alias(("events.k8s.io", "events"), events.as_core, events.as_new))
 
 
 _VERBS: Final[Mapping[str, Any]] = {

@@ -126,56 +126,22 @@ def _told_ending(data: Data, now: str) -> Data | None:
 def judged(data: Data, others: list[Data], now: str) -> Data:
     """Return the status of a definition among the others."""
     status = data.get("status") or {}
-    names, conflicts = dict(data["spec"]["names"]), _conflicts(data, others)
+    accepted, judgements = schemas.crd_names_accepted(data, others)
     before = {one["type"]: one for one in status.get("conditions") or ()}
-    accepted = (
-        ("NamesAccepted", "False", conflicts[0], conflicts[1])
-        if conflicts
-        else ("NamesAccepted", "True", "NoConflicts", "no conflicts found")
-    )
-    was = before.get("Established", {}).get("status") == "True"
-    established = (
-        ("Established", "True", "InitialNamesAccepted", "the initial names have been accepted")
-        if was or not conflicts
-        else ("Established", "False", "NotAccepted", "not all names are accepted")
-    )
-    kept = {kind: one for kind, one in before.items() if kind not in ("NamesAccepted", "Established")}
+    conditions = [_condition(before, one, now) for one in judgements]
+    told = {one["type"] for one in conditions}
     stored = list(status.get("storedVersions") or ())
     storage = next((one["name"] for one in data["spec"]["versions"] if one.get("storage")), None)
     if storage is not None and storage not in stored:
         stored.append(storage)
     return {
-        "conditions": [_condition(before, *accepted, now), _condition(before, *established, now), *kept.values()],
-        "acceptedNames": names if not conflicts else status.get("acceptedNames") or {"kind": "", "plural": ""},
+        "conditions": [*conditions, *(one for kind, one in before.items() if kind not in told)],
+        "acceptedNames": accepted,
         "storedVersions": stored,
     }
 
 
-def _condition(before: dict[str, Data], type_: str, status: str, reason: str, message: str, now: str) -> Data:
-    old = before.get(type_, {})
-    same = old.get("status") == status
-    moment = old.get("lastTransitionTime", now) if same else now
-    return {"type": type_, "status": status, "lastTransitionTime": moment, "reason": reason, "message": message}
-
-
-def _conflicts(data: Data, others: list[Data]) -> tuple[str, str] | None:
-    """Return reason and message of the first name that another definition of the group has."""
-    spec, taken = data["spec"], set[str]()
-    kinds = set[str]()
-    for other in others:
-        if other["spec"]["group"] != spec["group"]:
-            continue
-        names = (other.get("status") or {}).get("acceptedNames") or {}
-        taken |= {one for one in (names.get("plural"), names.get("singular"), *(names.get("shortNames") or ())) if one}
-        kinds |= {one for one in (names.get("kind"), names.get("listKind")) if one}
-    names = spec["names"]
-    for field, reason in (("plural", "PluralConflict"), ("singular", "SingularConflict")):
-        if names.get(field) in taken:
-            return reason, f'"{names[field]}" is already in use'
-    for short in names.get("shortNames") or ():
-        if short in taken:
-            return "ShortNamesConflict", f'"{short}" is already in use'
-    for field, reason in (("kind", "KindConflict"), ("listKind", "ListKindConflict")):
-        if names.get(field) in kinds:
-            return reason, f'"{names[field]}" is already in use'
-    return None
+def _condition(before: dict[str, Data], judgement: Data, now: str) -> Data:
+    old = before.get(judgement["type"], {})
+    moment = old.get("lastTransitionTime", now) if old.get("status") == judgement["status"] else now
+    return {**judgement, "lastTransitionTime": moment}

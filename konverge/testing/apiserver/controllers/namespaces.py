@@ -73,7 +73,7 @@ class NamespaceController:
         remaining: Counter[Resource] = Counter()
         finalizers: Counter[str] = Counter()
         for resource in self._registry.resources:
-            if not resource.namespaced or not resource.stored:
+            if not resource.namespaced or not resource.stored or resource.alias is not None:
                 continue
             for entry in self._registry.store.list(resource.id, name):
                 if b'"deletionTimestamp"' not in entry.raw:

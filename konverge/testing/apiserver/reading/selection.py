@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from konverge.testing.apiserver.reading.fields import NAME, NAMESPACE, FieldClause, field_values
 from konverge.testing.apiserver.reading.labels import ALL_LABELS, Labels
@@ -57,6 +58,10 @@ class Selection:
                 return False
         return not self.fields or self._fields(entry)
 
+    def _seen(self, entry: Entry) -> dict[str, Any]:
+        alias = self.resource.alias
+        return entry.object() if alias is None else alias.read(entry.object())
+
     def _fields(self, entry: Entry) -> bool:
         rest = []
         for clause in self.fields:
@@ -70,7 +75,7 @@ class Selection:
                 rest.append(clause)
         if not rest:
             return True
-        values = field_values(self.resource, self.version, entry.object())
+        values = field_values(self.resource, self.version, self._seen(entry))
         return all((values.get(clause.field, "") == clause.value) is clause.equal for clause in rest)
 
     def _required(self, field: str) -> str:

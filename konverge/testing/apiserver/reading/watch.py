@@ -84,6 +84,7 @@ class Watch:
         self._after = 0
         self._left: int | None = None
         self._broken = False
+        self._parting = False
         self._ended = False
         self._unread = 0
         self._waiter: asyncio.Future[None] | None = None
@@ -234,7 +235,9 @@ class Watch:
         now = self._loop.time()
         when = now + _MINUTE + self._random.uniform(-_JITTER, _JITTER)
         last = self._deadline - _LAST_WORD
-        self._timers[1:] = [self._loop.call_at(last if now < last < when else when, self._mark)]
+        if not self._parting and now < last < when:
+            when, self._parting = last, True
+        self._timers[1:] = [self._loop.call_at(when, self._mark)]
 
     def _mark(self) -> None:
         version = max(self._after, self._store.version)

@@ -47,7 +47,7 @@ class Registry:
     def add(self, resources: Iterable[Resource]) -> None:
         """Serve these resources, in place of those of the same names."""
         for resource in resources:
-            self._resources[resource.id] = resource
+            self._resources[resource.name] = resource
             self.generation += 1
             for listener in self.on_change:
                 listener(resource, resource.id)

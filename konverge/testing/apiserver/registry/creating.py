@@ -11,7 +11,7 @@ from __future__ import annotations
 from konverge.testing.apiserver import schemas
 from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
-from konverge.testing.apiserver.registry.pipeline import as_version, owned, validated
+from konverge.testing.apiserver.registry.pipeline import as_stored, as_version, owned, validated
 from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
 from konverge.testing.apiserver.statuses import FieldError, already_exists, bad_request, invalid
 from konverge.testing.apiserver.storage import Exists
@@ -45,9 +45,8 @@ async def create(registry: Registry, ask: Ask, data: Data, *, track: bool = True
         data["metadata"]["name"] = data["metadata"]["generateName"] + registry.suffix()
     if ask.options.dry_run:
         return data
-    as_version(data, ask.resource, ask.resource.storage)
     try:
-        entry = registry.store.create(ask.resource.id, data)
+        entry = registry.store.create(ask.resource.id, as_stored(data, ask.resource))
     except Exists:
         raise already_exists(ask.group, ask.plural, data["metadata"]["name"]) from None
     charges()

@@ -18,6 +18,7 @@ from konverge.testing.apiserver.statuses import FieldError, StatusError, bad_req
 
 __all__ = [
     "api_version_of",
+    "as_stored",
     "as_version",
     "conform",
     "decode_body",
@@ -147,9 +148,18 @@ def _strict_text(ask: Ask, problems: list[str]) -> str:
 
 
 def as_version(data: Data, resource: Resource, version: Version) -> Data:
-    """Give an object the apiVersion of another version, in place; there is no other conversion."""
+    """Return a stored object in a version of a resource; the apiVersion is set in place, and only an alias is converted."""
+    if resource.alias is not None:
+        return resource.alias.read(data)
     data["apiVersion"] = resource.api_version(version.name)
     return data
+
+
+def as_stored(data: Data, resource: Resource) -> Data:
+    """Return an object as it is stored; what is given stays as it is."""
+    if resource.alias is not None:
+        return resource.alias.write(data)
+    return {**data, "apiVersion": resource.api_version(resource.storage.name)}
 
 
 def reset_of(ask: Ask) -> tuple[tuple[str, ...], ...]:

@@ -174,7 +174,7 @@ class Reader:
 
     def encoder(self, resource: Resource, version: Version, form: Form) -> Encode:
         """Return how an entry becomes bytes in a form."""
-        if form == "object" and version is resource.storage:
+        if form == "object" and version is resource.storage and resource.alias is None:
             return raw_of
         key = (resource, version.name, form)
         found = self._encoders.get(key)
@@ -185,6 +185,8 @@ class Reader:
     def _made(self, resource: Resource, version: Version, form: Form) -> Encode:
         if form == "metadata":
             return lambda entry: _ENCODE(metadata_only(entry.object()))
+        if resource.alias is not None:
+            return lambda entry: _ENCODE(as_version(entry.object(), resource, version))
         stored = b'{"apiVersion":' + _ENCODE(resource.api_version(resource.storage.name))
         wanted = b'{"apiVersion":' + _ENCODE(resource.api_version(version.name))
         return lambda entry: wanted + entry.raw[len(stored) :]

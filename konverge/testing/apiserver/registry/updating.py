@@ -15,7 +15,7 @@ from konverge.testing.apiserver.apply import apply_unchanged
 from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.creating import allocated
-from konverge.testing.apiserver.registry.pipeline import as_version, validated
+from konverge.testing.apiserver.registry.pipeline import as_stored, as_version, validated
 from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
 from konverge.testing.apiserver.statuses import FieldError, bad_request, conflict, invalid
 from konverge.testing.apiserver.storage import Changed, Entry
@@ -152,7 +152,7 @@ def ends(new: Data) -> bool:
 
 
 def _store(registry: Registry, ask: Ask, entry: Entry, new: Data) -> Data:
-    stored = {**new, "apiVersion": ask.resource.api_version(ask.resource.storage.name)}
+    stored = as_stored(new, ask.resource)
     if ends(new):
         registry.store.delete(ask.resource.id, entry)
         return new
