@@ -34,13 +34,19 @@ endif
 # --- verbs ---------------------------------------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: venv ## Run the daemon on an embedded API server with samples of every mode, until Ctrl-C
+demo: venv ## Run the daemon on an API server in memory (CONTROL_PLANE=real: kube-apiserver) with samples of every mode, until Ctrl-C
+ifeq ($(CONTROL_PLANE),real)
 	@$(BIN)/konverge control-plane install
-	@$(BIN)/konverge demo $(ARGS)
+endif
+	@$(BIN)/konverge demo $(if $(CONTROL_PLANE),--control-plane=$(CONTROL_PLANE)) $(ARGS)
 
 .PHONY: test
 test: control-plane ## Run every test, those on a real kube-apiserver too
 	$(BIN)/pytest $(ARGS)
+
+.PHONY: conformance
+conformance: control-plane ## Send the conformance cases to kube-apiserver and to the server in memory; print the matrix and what differs
+	CONFORMANCE_REPORT=1 KONVERGE_REQUIRE_CONTROL_PLANE=1 $(BIN)/pytest tests/conformance -q $(ARGS)
 
 .PHONY: test-unit
 test-unit: venv ## Run what needs no server: unit and property tests (seconds)

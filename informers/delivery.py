@@ -194,6 +194,8 @@ class Registration:
         self._errors = 0
         self._unlogged = 0
         self._logged_at: float | None = None
+        self.on_synced: Callable[[], None] | None = None
+        """Called when `has_synced` changes."""
 
     @property
     def has_synced(self) -> bool:
@@ -227,6 +229,8 @@ class Registration:
         """The kind is gone: not synced until it is back and its objects were told."""
         self._queue.unload()
         self._synced.clear()
+        if self.on_synced is not None:
+            self.on_synced()
 
     def add(self, differences: Iterable[Difference], now: float) -> None:
         """Take in changes of the store."""
@@ -251,8 +255,10 @@ class Registration:
                     self._observe(now() - since)
                 if self._pace.spent():
                     await self._pace.rest()
-            if self._queue.caught_up:
+            if self._queue.caught_up and not self._synced.is_set():
                 self._synced.set()
+                if self.on_synced is not None:
+                    self.on_synced()
 
     def _tell(self, change: Change, now: Callable[[], float]) -> None:
         if self._removed:

@@ -110,6 +110,11 @@ class Informer:
         """What keeps the store from being up to date, None where nothing does."""
         return self._reporter.problem
 
+    @property
+    def listeners(self) -> list[Callable[[], None]]:
+        """Called when a problem begins, gets another cause, or ends."""
+        return self._reporter.listeners
+
     def add_handler(self, name: str, handler: Handler) -> Registration:
         """Tell this handler of every change from now on, and of what exists first.
 

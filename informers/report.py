@@ -6,6 +6,7 @@ credentials are missing, otherwise when the third attempt in a row failed. Each 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import structlog
@@ -33,6 +34,8 @@ class Reporter:
         self._failures = 0
         self._logged = ""
         self.problem: Problem | None = None
+        self.listeners: list[Callable[[], None]] = []
+        """Called when a problem begins, gets another cause, or ends."""
 
     def discovered(self, info: ResourceInfo) -> None:
         """Take note of how the kind is served; a missing right is named by it."""
@@ -44,6 +47,8 @@ class Reporter:
         before = self.problem
         since = before.since if before is not None and before.cause == cause else wall_clock()
         self.problem = Problem(cause, self._words(cause, error), self._rule(cause, error), since)
+        if before is None or before.cause != cause:
+            self._tell()
         if self._logged != cause and (cause in _AT_ONCE or self._failures >= _PATIENCE):
             self._logged = cause
             keys: dict[str, Any] = {
@@ -61,7 +66,13 @@ class Reporter:
             _LOG.info("an informer is up to date again", **{LogKey.SELECTION: str(self._selection)})
         self._failures = 0
         self._logged = ""
-        self.problem = None
+        before, self.problem = self.problem, None
+        if before is not None:
+            self._tell()
+
+    def _tell(self) -> None:
+        for listener in tuple(self.listeners):
+            listener()
 
     def _words(self, cause: str, error: Exception) -> str:
         if cause == Cause.NOT_SERVED and not isinstance(error, NotServed):

@@ -161,6 +161,7 @@ def _has(type_: str, status: Truth) -> Callable[[Conditioned], bool]:
         seen, present = condition.observed_generation, int(object_.metadata.generation or 0)
         return seen is None or seen >= present
 
+    holds.__qualname__ = f"{type_}={status}"  # what a test that waits for it in vain shows
     return holds
 
 

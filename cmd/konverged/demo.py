@@ -1,8 +1,9 @@
 """`konverge demo`: everything on this machine, from nothing.
 
-Promises: a real API server, the daemon in this process with exactly the rights that `konverge rbac` prints, samples of every mode, and a
-table until all stand as they must; then the kubeconfig and the URLs, until Ctrl-C. With CI=true it ends there: exit code 0 where all
-converged, 1 where they did not in time. Nothing is left behind. No Helm runs: a stand-in plays Flux's controllers, and that is said.
+Promises: an API server (in memory, or a real one on request), the daemon in this process with exactly the rights that `konverge rbac`
+prints, samples of every mode, and a table until all stand as they must; then the kubeconfig and the URLs, until Ctrl-C. With CI=true it
+ends there: exit code 0 where all converged, 1 where they did not in time. Nothing is left behind. No Helm runs: a stand-in plays Flux's
+controllers, and that is said.
 """
 
 from __future__ import annotations
@@ -10,24 +11,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import click
 
-from konverge.client import Client, ClientConfig
+from konverge.client import Client
 from konverge.daemon import engine, logs
 from konverge.daemon.crds import apply_all
-from konverge.daemon.demo_samples import EXPECTED, HINT, NAMESPACE, samples
+from konverge.daemon.demo_samples import EXPECTED, NAMESPACE, hint, samples
+from konverge.daemon.demo_stages import STAGES, Stage
 from konverge.daemon.demo_table import Row, Table, converged, row_of
 from konverge.daemon.programs import NAME, DaemonSettings
 from konverge.daemon.rbac import manifests, rules_for
 from konverge.errors import KonvergeError
 from konverge.kinds import kind
 from konverge.objects import Object
-from konverge.testing import ControlPlane, ControlPlaneConfig
 from konverge.testing.flux import HelmController, flux_crds
 
 __all__ = ["demo"]
@@ -48,15 +49,23 @@ _NAMESPACE = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 @click.option(
     "--port", default=0, metavar="PORT", help="Serve metrics, health and debug here; without, on a free port."
 )
-def demo(timeout: float, port: int) -> None:
+@click.option(
+    "--control-plane",
+    type=click.Choice(tuple(STAGES)),
+    default="memory",
+    show_default=True,
+    help="The API server: in this process, or etcd and kube-apiserver.",
+)
+def demo(timeout: float, port: int, control_plane: str) -> None:
     """Run an API server, the daemon and samples on this machine, until Ctrl-C.
 
-    The programs of the control plane come from the cache; `konverge control-plane install` puts them there. With CI=true the demo ends
-    when all samples have converged (exit code 0) or have not in time (1).
+    The API server is part of this process. With --control-plane=real it is kube-apiserver, whose programs come from the cache;
+    `konverge control-plane install` puts them there. With CI=true the demo ends when all samples have converged (exit code 0) or have
+    not in time (1).
     """
     stay = os.environ.get("CI", "").lower() not in {"1", "true", "yes"}
     try:
-        done = asyncio.run(_demo(timeout, f"127.0.0.1:{port}", stay=stay))
+        done = asyncio.run(_demo(STAGES[control_plane], timeout, f"127.0.0.1:{port}", stay=stay))
     except KeyboardInterrupt:
         click.echo("\nstopped; nothing is left behind")
         return
@@ -64,61 +73,49 @@ def demo(timeout: float, port: int) -> None:
         raise SystemExit(1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stage:
-    """What a demo plays on."""
-
-    plane: ControlPlane
-    admin: Client
-    config: ClientConfig
-
-
-async def _demo(timeout: float, address: str, *, stay: bool) -> bool:
-    click.echo("==> starting etcd, kube-apiserver and kube-controller-manager")
-    async with ControlPlane(ControlPlaneConfig(controllers=True)) as plane:
-        config = await ClientConfig.from_kubeconfig(plane.kubeconfig)
-        async with Client(config, name="konverge-demo") as admin:
-            stage = _Stage(plane, admin, config)
-            await _prepare(stage)
-            click.echo("==> starting a stand-in for Flux (no Helm runs in this demo) and the daemon")
-            async with HelmController(config, pause=_PAUSE), _daemon(stage, address) as addresses:
-                await _apply_samples(admin)
-                done = await _watch(admin, timeout)
-                _tell(stage, addresses, done)
-                if done and stay:
-                    await _stay(admin)
-                return done
+async def _demo(
+    enter: Callable[[], AbstractAsyncContextManager[Stage]], timeout: float, address: str, *, stay: bool
+) -> bool:
+    async with enter() as stage, Client(stage.config, name="konverge-demo") as admin:
+        await _prepare(admin)
+        click.echo("==> starting a stand-in for Flux (no Helm runs in this demo) and the daemon")
+        async with HelmController(stage.config, pause=_PAUSE), _daemon(stage, address) as addresses:
+            await _apply_samples(admin)
+            done = await _watch(admin, timeout)
+            _tell(stage, addresses, done)
+            if done and stay:
+                await _stay(admin)
+            return done
 
 
-async def _prepare(stage: _Stage) -> None:
+async def _prepare(admin: Client) -> None:
     """Apply the definitions, ours and Flux's, and grant the daemon its rights."""
     from konverge.crds import all_manifests
 
     click.echo("==> applying CustomResourceDefinitions (ours, and minimal ones of Flux's kinds) and RBAC")
-    await apply_all(stage.admin, [*all_manifests(), *flux_crds()])
+    await apply_all(admin, [*all_manifests(), *flux_crds()])
     for name in (HOME, NAMESPACE):
-        await stage.admin.apply(_NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        await admin.apply(_NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     rules = await rules_for(None, DaemonSettings())
     for document in manifests(NAME, rules, "", f"{HOME}/{NAME}"):
-        await stage.admin.apply(kind(document["apiVersion"], document["kind"], namespaced=False), document)
+        await admin.apply(kind(document["apiVersion"], document["kind"], namespaced=False), document)
 
 
 @contextlib.asynccontextmanager
-async def _daemon(stage: _Stage, address: str) -> AsyncIterator[Mapping[str, str]]:
+async def _daemon(stage: Stage, address: str) -> AsyncIterator[Mapping[str, str]]:
     """Run the daemon in this process, as its ServiceAccount, with its logs in a file; yields its addresses."""
     settings = DaemonSettings(metrics=address, health=address)
-    # A certificate with the account's user name: the same rights as its token, and it does not expire while somebody watches.
-    kubeconfig = stage.plane.user_kubeconfig(f"system:serviceaccount:{HOME}:{NAME}", ("system:serviceaccounts",))
+    account = await stage.act_as(f"system:serviceaccount:{HOME}:{NAME}", ("system:serviceaccounts",))
     stop = asyncio.Event()
     serving: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
-    with _log_file(stage.plane).open("w", encoding="utf-8", buffering=1) as file:
+    with _log_file(stage).open("w", encoding="utf-8", buffering=1) as file:
         engine.set_up(settings)
         logs.configure(form="console", stream=file)
         running = asyncio.create_task(
             engine.operate(
                 engine.Operator(name=NAME, build=None, settings=settings),
                 stop,
-                config=await ClientConfig.from_kubeconfig(kubeconfig),
+                config=account,
                 serving=lambda addresses: serving.set_result(dict(addresses)),
             )
         )
@@ -135,8 +132,8 @@ async def _daemon(stage: _Stage, address: str) -> AsyncIterator[Mapping[str, str
             logs.configure()
 
 
-def _log_file(plane: ControlPlane) -> Path:
-    return plane.directory / "konverge.log"
+def _log_file(stage: Stage) -> Path:
+    return stage.directory / "konverge.log"
 
 
 async def _apply_samples(admin: Client) -> None:
@@ -170,25 +167,25 @@ async def _watch(admin: Client, timeout: float) -> bool:
             return False
 
 
-def _tell(stage: _Stage, addresses: Mapping[str, str], done: bool) -> None:
+def _tell(stage: Stage, addresses: Mapping[str, str], done: bool) -> None:
     if not done:
         wanted = ", ".join(f"{name}: Ready={end.status} {end.reason}" for name, end in EXPECTED.items())
         click.echo(f"\nnot all samples converged in time; expected {wanted}. The daemon's log ends:", err=True)
-        click.echo("\n".join(_log_file(stage.plane).read_text(encoding="utf-8").splitlines()[-30:]), err=True)
+        click.echo("\n".join(_log_file(stage).read_text(encoding="utf-8").splitlines()[-30:]), err=True)
         return
     base = addresses["health"]
-    kubectl = stage.plane.binaries.kubectl or "kubectl"
-    click.echo(f"\nAll samples stand as they should.\n\n  export KUBECONFIG={stage.plane.kubeconfig}")
-    click.echo(f"  {kubectl} -n {NAMESPACE} get appinst,helmreleases")
+    click.echo(f"\nAll samples stand as they should.\n\n  export KUBECONFIG={stage.kubeconfig}")
+    if stage.kubectl:
+        click.echo(f"  {stage.kubectl} -n {NAMESPACE} get appinst,helmreleases")
     click.echo(f"  konverge explain appinst/shop -n {NAMESPACE} --url {base}\n")
     for title, url in (
         ("metrics", f"{addresses['metrics']}/metrics"),
         ("readiness", f"{base}/readyz?verbose"),
         ("debug", f"{base}/debug"),
-        ("log", str(_log_file(stage.plane))),
+        ("log", str(_log_file(stage))),
     ):
         click.echo(f"  {title:<10} {url}")
-    click.echo(f"\n  {HINT}\n")
+    click.echo(f"\n  {hint(stage.kubectl)}\n")
 
 
 async def _stay(admin: Client) -> None:

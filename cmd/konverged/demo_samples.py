@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-__all__ = ["EXPECTED", "NAMESPACE", "Expected", "samples"]
+__all__ = ["EXPECTED", "NAMESPACE", "Expected", "hint", "samples"]
 
 NAMESPACE: Final = "demo"
 
@@ -86,10 +86,19 @@ spec:
   values: {source: secretRef, secretRef: {name: chat-values, key: values.yaml}}
 """
 
-HINT: Final = (
-    "chat waits for a Secret; give it one:\n"
-    "  kubectl -n demo create secret generic chat-values --from-literal=values.yaml='replicas: 1'"
-)
+
+def hint(kubectl: str) -> str:
+    """Say what the reader can do about `chat`; `kubectl` is how that program is called, "" where there is none.
+
+    >>> hint("")
+    'chat waits for a Secret named chat-values with the key values.yaml; create it, and watch'
+    """
+    if not kubectl:
+        return "chat waits for a Secret named chat-values with the key values.yaml; create it, and watch"
+    return (
+        "chat waits for a Secret; give it one:\n"
+        f"  {kubectl} -n demo create secret generic chat-values --from-literal=values.yaml='replicas: 1'"
+    )
 
 
 def samples() -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from konverge.errors import UsageError
@@ -22,8 +23,12 @@ def checked_name(name: str) -> str:
 
 def user_agent(name: str) -> str:
     """Return the User-Agent for a client of that name, for instance `shop-operator (konverge/0.1)`."""
+    return f"{name} (konverge/{_ours()})"
+
+
+@cache
+def _ours() -> str:
     try:
-        ours = version("konverge")
+        return version("konverge")
     except PackageNotFoundError:  # a source tree that is not installed
-        ours = "source"
-    return f"{name} (konverge/{ours})"
+        return "source"

@@ -87,6 +87,27 @@ class Sender:
 
     async def send(self, call: Call) -> Answer:
         """Return a successful answer; raises ApiError for any other, Unreachable where there was none."""
+        try:
+            try:
+                return await self._attempt(call)
+            except Exception as first:  # noqa: BLE001  # the retries judge it
+                return await self._again(call, first)
+        except Unreachable as error:
+            if call.doubtful and not error.maybe_done:
+                raise Unreachable(f"{error} (an earlier attempt may have been done)", maybe_done=True) from error
+            raise
+
+    async def _again(self, call: Call, first: Exception) -> Answer:
+        """Go on after an attempt that failed. Most do not fail, and are spared what retrying costs."""
+        failed: Exception | None = first
+
+        async def attempt() -> Answer:
+            nonlocal failed
+            if failed is not None:
+                error, failed = failed, None
+                raise error
+            return await self._attempt(call)
+
         attempts = retrying(
             call.request,
             settings=self._settings,
@@ -94,12 +115,7 @@ class Sender:
             deadline=call.deadline,
             before_retry=lambda error: self._measures.retried(error, call.request.method),
         )
-        try:
-            answer: Answer = await attempts(self._attempt, call)
-        except Unreachable as error:
-            if call.doubtful and not error.maybe_done:
-                raise Unreachable(f"{error} (an earlier attempt may have been done)", maybe_done=True) from error
-            raise
+        answer: Answer = await attempts(attempt)
         return answer
 
     async def _attempt(self, call: Call) -> Answer:

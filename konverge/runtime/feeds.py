@@ -99,9 +99,27 @@ class Feeds:
 
     async def watch_optional(self, visit: Callable[[str], Awaitable[None]]) -> None:
         """Have every object visited when an optional kind comes or goes: there may be nothing else to tell of it."""
-        optional = [feed for feed in self._feeds if feed.optional]
-        while optional:
-            await asyncio.sleep(_LOOK * 4)
+        feeds = tuple(self._feeds)
+        optional = [feed for feed in feeds if feed.optional]
+        if not optional:
+            return
+        news = asyncio.Event()
+        news.set()
+        for feed in feeds:
+            feed.registration.on_synced = news.set
+            feed.informer.listeners.append(news.set)
+        try:
+            await self._follow(optional, news, visit)
+        finally:
+            for feed in feeds:
+                feed.registration.on_synced = None
+                feed.informer.listeners.remove(news.set)
+
+    async def _follow(self, optional: list[_Feed], news: asyncio.Event, visit: Callable[[str], Awaitable[None]]) -> None:
+        while True:
+            await news.wait()
+            await asyncio.sleep(_LOOK * 4)  # what comes and goes in one breath is visited once
+            news.clear()
             for feed in optional:
                 served = self.serves(feed.kind)
                 if served != feed.served:

@@ -33,7 +33,7 @@ from konverge.informers import Cached, Informer
 from konverge.keys import Key
 from konverge.model import Model
 from konverge.objects import Object
-from konverge.outcome import Done, Outcome
+from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.runtime.barrier import View, look
 from konverge.runtime.builder import Controller
 from konverge.runtime.context import Announce, Context, Kit, Trace
@@ -46,6 +46,9 @@ from konverge.selectors import LabelSelector
 from konverge.words import ConditionType, EventType, LogKey, Reason
 
 __all__ = ["ABNORMAL", "PassRunner", "Result"]
+
+_CHANGED = 1.0
+"""Seconds until an object that changed during its pass is looked at again, unless the news of the change comes first, as it does."""
 
 ABNORMAL = frozenset({"Blocked", "Degraded", "Failed", "Stalled"})
 """Condition types whose becoming True is a Warning."""
@@ -254,6 +257,11 @@ class PassRunner:
         """Write the status; its failure is the pass's outcome unless the pass had failed before."""
         try:
             await self.write_status(key, cached, ctx, failed=isinstance(ended, Exception))
+        except Conflict:
+            if isinstance(ended, Exception):
+                return ended
+            ctx.log.debug("the object changed during its pass; it is looked at again before its status is written")
+            return RequeueAfter(_CHANGED)
         except Exception as error:  # noqa: BLE001  # counted and retried as the pass's outcome
             if isinstance(ended, Exception):
                 ctx.log.warning("the status could not be written after a failed pass", error=str(error))
@@ -262,12 +270,17 @@ class PassRunner:
         return ended
 
     async def write_status(self, key: Key, cached: Cached, ctx: Context[Any], *, failed: bool) -> None:
-        """Apply the status once, announce transitions. An object that is gone, or is another one by now, has no status to write."""
+        """Apply the status once, announce transitions. An object that is gone has no status to write.
+
+        Raises Conflict for one that is at another version than the pass saw, or is another one of that name by now.
+        """
         editor: StatusEditor[Any] = ctx.status
         status = editor.intent(failed=failed)
         if not status and Owner(self._kit.manager, "Apply", "status") not in (cached.owned or {}):
             return
-        metadata = {"name": key.name, "uid": cached.metadata.uid}
+        # The version is what keeps a successor of the same name from being given this status: a uid alone is not looked at
+        # by the status endpoint of custom resources (kube-apiserver 1.36, tried).
+        metadata = {"name": key.name, "uid": cached.metadata.uid, "resourceVersion": cached.metadata.resource_version}
         if key.namespace:
             metadata["namespace"] = key.namespace
         intent = {"apiVersion": key.kind.api_version, "kind": key.kind.kind, "metadata": metadata, "status": status}
@@ -281,10 +294,8 @@ class PassRunner:
                 subresource="status",
                 actor=self.actor(key),
             )
-        except (NotFound, Conflict) as error:
-            if isinstance(error, NotFound) or "uid" in error.message.lower():
-                return
-            raise
+        except NotFound:
+            return
         if not sent:
             return
         ctx.trace.writes.append("status")

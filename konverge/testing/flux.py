@@ -17,12 +17,13 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from importlib import resources
 from random import Random
 from types import TracebackType
 from typing import Any, Final, Self
 
+import msgspec
 import structlog
 import yaml
 
@@ -71,8 +72,17 @@ def flux_crds() -> list[dict[str, Any]]:
     >>> sorted(crd["spec"]["names"]["kind"] for crd in flux_crds())
     ['HelmChart', 'HelmRelease', 'HelmRepository', 'OCIRepository']
     """
+    found: list[dict[str, Any]] = msgspec.json.decode(_definitions())
+    return found
+
+
+@cache
+def _definitions() -> bytes:
+    """Read the files once, since YAML takes long; as JSON, so that everybody gets a copy."""
     folder = resources.files("konverge.testing") / "flux_crds"
-    return [yaml.safe_load(file.read_text()) for file in folder.iterdir() if file.name.endswith(".yaml")]
+    return msgspec.json.encode(
+        [yaml.safe_load(file.read_text()) for file in folder.iterdir() if file.name.endswith(".yaml")]
+    )
 
 
 class HelmController:

@@ -117,7 +117,10 @@ class Explored(pytest.Item):
                 pytrace=False,
             )
         options = self.config.option
-        only = None if options.lab_plan is None else [Plan.from_json(options.lab_plan.read_bytes())]
+        try:
+            only = None if options.lab_plan is None else [Plan.from_json(options.lab_plan.read_bytes())]
+        except (OSError, ValueError) as error:
+            pytest.fail(f"--lab-plan {options.lab_plan}: {error}", pytrace=False)
         report = explore(
             self._scenario,
             mode="full" if options.lab == "full" else "quick",

@@ -23,7 +23,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
-__all__ = ["EPOCH", "Deadlock", "VirtualTimeLoop"]
+__all__ = ["EPOCH", "Deadlock", "Livelock", "VirtualTimeLoop"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -38,6 +38,10 @@ _ROUNDING = 1e-3
 
 class Deadlock(RuntimeError):
     """Every task waits for something that can no longer happen: no timer, no thread, no socket is left to wake one."""
+
+
+class Livelock(RuntimeError):
+    """Time stands still although nothing waits for a thread: somebody does the same thing again and again without a pause."""
 
 
 class _JumpingSelector(selectors.DefaultSelector):
@@ -73,11 +77,14 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._random = random
         self._now = 0.0
         self._threads = 0
+        self.most_turns: int | None = None
+        """Turns that the loop may take while time stands still, before it raises Livelock; None: any number."""
+        self._turns = 0
+        self._turned_at = 0.0
         super().__init__(selector)
         selector.jump = self._jump
         selector.busy = lambda: self._threads > 0
-        if random is not None:
-            selector.turn = self._shuffle
+        selector.turn = self._turn
 
     def time(self) -> float:
         """Return the virtual monotonic time in seconds."""
@@ -92,6 +99,16 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         if seconds < 0:
             raise ValueError("time does not run backwards")
         self._now += seconds
+
+    def _turn(self) -> None:
+        if self.most_turns is not None:
+            still = self._now == self._turned_at and not self._threads
+            self._turned_at, self._turns = self._now, self._turns + 1 if still else 0
+            if self._turns > self.most_turns:
+                self._turns = 0
+                raise Livelock(f"time has stood still at {self._now:.3f} s for {self.most_turns} turns of the loop")
+        if self._random is not None:
+            self._shuffle()
 
     def _jump(self, seconds: float) -> None:
         """Move to the next timer, and to nowhere else.

@@ -1,8 +1,9 @@
-"""`konverge demo` as people run it: the whole of it, on a control plane of its own."""
+"""`konverge demo` as people run it: the whole of it, on an API server in memory and on a control plane of its own."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import re
 import signal
@@ -11,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.control_plane
+from konverge.client import Client, ClientConfig
+from konverge.kinds import kind
 
+SECRET = kind("v1", "Secret")
+ON_BOTH = pytest.mark.parametrize("plane", ["memory", pytest.param("real", marks=pytest.mark.control_plane)])
 PATIENCE = 100.0
 
 
@@ -43,8 +47,9 @@ async def ended(process: asyncio.subprocess.Process) -> int:
         return await process.wait()
 
 
-async def test_the_demo_converges_and_ends_by_itself_in_ci() -> None:
-    process = await started(ci=True)
+@ON_BOTH
+async def test_the_demo_converges_and_ends_by_itself_in_ci(plane: str) -> None:
+    process = await started("--control-plane", plane, ci=True)
     said = await output_until(process, "")
     assert await ended(process) == 0, said
     assert "no Helm runs in this demo" in said
@@ -56,8 +61,9 @@ async def test_the_demo_converges_and_ends_by_itself_in_ci() -> None:
     assert "correct-horse" not in said
 
 
-async def test_the_demo_stays_until_ctrl_c_and_leaves_nothing_behind() -> None:
-    process = await started(ci=False)
+@ON_BOTH
+async def test_the_demo_stays_until_ctrl_c_and_leaves_nothing_behind(plane: str) -> None:
+    process = await started("--control-plane", plane, ci=False)
     said = await output_until(process, "Ctrl-C ends it")
     found = re.search(r"KUBECONFIG=(\S+)", said)
     assert found is not None, said
@@ -68,6 +74,33 @@ async def test_the_demo_stays_until_ctrl_c_and_leaves_nothing_behind() -> None:
     assert await ended(process) == 0, rest
     assert "nothing is left behind" in rest
     assert not kubeconfig.exists()
+
+
+async def test_by_default_the_api_server_is_in_memory_and_answers_other_programs() -> None:
+    process = await started(ci=False)
+    said = await output_until(process, "Ctrl-C ends it")
+    assert said.startswith("==> starting an API server in memory\n"), said
+    found = re.search(r"KUBECONFIG=(\S+)", said)
+    assert found is not None, said
+    config = await ClientConfig.from_kubeconfig(Path(found[1]))
+    assert config.server.startswith("https://127.0.0.1:")
+    async with Client(config, name="somebody") as client:
+        secret = SECRET.new("chat-values", "demo", data={"values.yaml": base64.b64encode(b"replicas: 1").decode()})
+        await client.create(secret)
+    assert re.search(r"^chat +Ready=True", await output_until(process, "chat   Ready=True"), re.MULTILINE)
+    process.send_signal(signal.SIGINT)
+    assert await ended(process) == 0
+
+
+async def test_kubectl_is_named_only_where_it_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("KONVERGE_CACHE", str(tmp_path))
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    process = await started(ci=True)
+    said = await output_until(process, "")
+    assert await ended(process) == 0, said
+    assert "kubectl" not in said
+    assert "chat waits for a Secret named chat-values with the key values.yaml" in said
 
 
 async def test_a_demo_that_does_not_converge_in_time_fails_and_shows_the_log() -> None:

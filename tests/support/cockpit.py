@@ -50,6 +50,7 @@ class Feed:
     has_synced: bool = True
     handlers: list[Callable[[Change], None]] = field(default_factory=list)
     handler: Callable[[Change], None] | None = None
+    on_synced: Callable[[], None] | None = None
 
     async def synced(self) -> None:
         return
@@ -67,6 +68,7 @@ class Informer:
         self.info = info
         self.store = Store()
         self.problem = None
+        self.listeners: list[Callable[[], None]] = []
         self.users = 0
         self.handlers: list[Callable[[Change], None]] = []
         self._managers = managers

@@ -15,11 +15,16 @@ __all__ = ["mask"]
 _UID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[1-5][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b")
 _TIME: Final = re.compile(r"\b20(?:2[5-9]|[3-9]\d)-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 _VERSIONS: Final = re.compile(
-    r"(?P<before>(?:ResourceVersion in precondition: |ResourceVersion in object meta: |[Rr]esource ?[Vv]ersion:? |current: ))(?P<number>\d+)"
+    r"(?P<before>(?:the ResourceVersion in record \(|ResourceVersion in precondition: |ResourceVersion in object meta: |[Rr]esource ?[Vv]ersion:? |current: ))(?P<number>\d+)"
 )
 _AGE: Final = re.compile(r"\d+(?:s|ms|m\d*s?|h)")
-_GENERATED: Final = re.compile(r"(?<![\w-])(?P<base>gen-)[bcdfghjklmnpqrstvwxz2456789]{5}(?![\w-])")
+_GENERATED: Final = re.compile(r"(?<![\w-])(?P<base>gen-|Gen_|kube-api-access-)[bcdfghjklmnpqrstvwxz2456789]{5}(?![\w-])")
+_NODE_PORT: Final = re.compile(r":3[0-2]\d{3}(?=/)")
 _JWT: Final = re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]+")
+_DUMP: Final = re.compile(r'(?:\n@@ -.*|(?<=spec\.template: Invalid value: )\{"(?:Spec|metadata)":.*?\}(?=: field is immutable)|(?<=^Invalid value: )\{"(?:Spec|metadata)":.*\}(?=: field is immutable))', re.DOTALL)
+"""Go structs and their differences, in the refusal of a change of a pod or a template."""
+_PATCHED: Final = re.compile(r'(?P<before>(?:^ "" is invalid: patch: |^)Invalid value: )"(?:\{\\"|map\[).*?"(?=: [^"]*(?:"[^"\\]*"[^"]*)*$)')
+"""The whole object, or Go's print of a map, in the refusal of a patch."""
 _ADDRESS: Final = re.compile(r"\b10\.\d+\.\d+\.\d+\b")
 _CONTINUE: Final = "continue"
 _CUSTOM_COLUMN: Final = "Custom resource definition column"
@@ -89,11 +94,13 @@ class _Masker:
             if key == "cells":
                 return [_AGE.sub("AGE", one) if isinstance(one, str) and _AGE.fullmatch(one) else self.walk(one, "") for one in data]
             items = [self.walk(one, "") for one in data]
-            return sorted(items, key=_owner) if key == "managedFields" else items
+            if key == "causes":  # one for each check of the real server that finds it
+                items = [one for number, one in enumerate(items) if one not in items[:number]]
+            return sorted(items, key=_ORDERS[key]) if key in _ORDERS else items
         return self._text(data, key) if isinstance(data, str) else data
 
     def _object(self, data: dict[str, Any]) -> dict[str, Any]:
-        masked = {key.replace(self._namespace, "NS"): self.walk(value, key) for key, value in data.items()}
+        masked = {self._text(key, ""): self.walk(value, key) for key, value in data.items()}
         masked |= {key: "PORT" for key in ("healthCheckNodePort", "nodePort") if masked.get(key)}
         if "priority" in masked and str(masked.get("description", "-"))[:1].isupper() and not masked["description"].startswith(_CUSTOM_COLUMN):
             masked["description"] = ""  # the words of Kubernetes' own documentation are not repeated in memory
@@ -113,6 +120,9 @@ class _Masker:
         text = _TIME.sub("TIME", text)
         text = _VERSIONS.sub(self._version, text)
         text = _GENERATED.sub(r"\g<base>*****", text)
+        text = _DUMP.sub("DUMP", text)
+        text = _PATCHED.sub(r"\g<before>PATCHED", text)
+        text = _NODE_PORT.sub(":PORT", text)
         text = _JWT.sub("JWT", text)
         text = _ADDRESS.sub("ADDRESS", text)
         return text.replace(self._namespace, "NS")
@@ -121,5 +131,13 @@ class _Masker:
         return found["before"] + self._versions.get(found["number"], "SOME")
 
 
+def _cause(entry: Any) -> tuple[str, ...]:
+    """Conflicts come in the order of a Go map; what is invalid in its own."""
+    return (entry.get("message", ""), entry.get("field", "")) if entry.get("reason") == "FieldManagerConflict" else ()
+
+
 def _owner(entry: Any) -> tuple[str, ...]:
     return tuple(str(entry.get(name, "")) for name in ("operation", "manager", "subresource", "apiVersion", "fieldsV1"))
+
+
+_ORDERS: Final = {"causes": _cause, "managedFields": _owner}

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from fnmatch import fnmatchcase
 from typing import Any, Final
 
 import yaml
 from conformance_cases import CASES, KINDS, VERBS, Case
 
-__all__ = ["differences", "empty_cells", "report"]
+__all__ = ["differences", "expected_cells", "reasons", "report"]
 
 _LINES: Final = 40
 _WIDTH: Final = 600
@@ -40,9 +39,46 @@ def _short(data: Any) -> str:
     return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}..."
 
 
-def empty_cells(cases: Sequence[Case]) -> list[str]:
-    raise NotImplementedError
+def expected_cells() -> set[str]:
+    """Return the cells that have to be filled."""
+    matrix = _matrix()
+    everywhere = [alias for alias, kind in KINDS.items() if kind.generic]
+    cells = {
+        f"{verb} {alias} {feature}"
+        for feature, row in matrix["common"].items()
+        for verb in row["verbs"]
+        for alias in everywhere
+    }
+    for feature, row in matrix["special"].items():
+        cells |= {f"{verb} {alias} {feature}" for verb in VERBS if verb in row for alias in row[verb]}
+    return cells
+
+
+def reasons() -> dict[str, str]:
+    """Return why the cells of a feature, or of a kind, that are not expected are absent."""
+    matrix = _matrix()
+    found = {feature: row["why"] for part in ("common", "special") for feature, row in matrix[part].items()}
+    return {**found, **matrix["alone"]}
+
+
+def _matrix() -> Any:
+    return yaml.safe_load((CASES.parent / "matrix.yaml").read_text())
 
 
 def report(cases: Sequence[Case], failed: Collection[str]) -> str:
-    return ""
+    """Draw the matrix: a table a feature would be too long, so verbs by kinds with the count of features, then features by verbs."""
+    filled = Counter(cell for case in cases for cell in case.cells)
+    lines = [f"{len(cases)} cases, {sum(len(case.steps) for case in cases)} requests, {len(filled)} cells", ""]
+    lines += _table("features by kind and verb", filled, list(KINDS), 1)
+    lines += ["", *_table("kinds by feature and verb", filled, sorted({cell.split()[2] for cell in filled}), 2)]
+    lines += ["", "absent cells:", *(f"  {name}: {why}" for name, why in sorted(reasons().items()) if why)]
+    return "\n".join([*lines, "", f"{len(failed)} cases differ", *sorted(failed)])
+
+
+def _table(title: str, filled: Counter[str], rows: Sequence[str], at: int) -> list[str]:
+    counts = Counter((cell.split()[at], cell.split()[0]) for cell in filled)
+    lines = [f"{title:28}" + "".join(f"{verb[:9]:>10}" for verb in VERBS)]
+    for row in rows:
+        numbers = "".join(f"{counts[row, verb] or '.':>10}" for verb in VERBS)
+        lines.append(f"{KINDS[row].plural if row in KINDS and at == 1 else row:28}{numbers}")
+    return lines

@@ -18,7 +18,7 @@ from conformance_targets import AGENT, Reply, Target
 
 __all__ = ["Runner", "run_case", "url_of"]
 
-_PATIENCE: Final = 12.0
+_PATIENCE: Final = 8.0
 _POLL: Final = 0.05
 _TYPES: Final = {
     "JSON": "application/json-patch+json",

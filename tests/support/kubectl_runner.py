@@ -1,4 +1,4 @@
-"""Runs kubectl beside a server that lives in the test's own loop."""
+"""Runs kubectl, and programs that are called like it, beside a server that lives in the test's own loop."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Kubectl:
     async def __call__(self, *command: str, stdin: str | dict[str, Any] = "", **environment: str) -> str:
         """Run a command that is to succeed; returns what it printed."""
         ran = await self.run(*command, stdin=stdin, **environment)
-        assert ran.code == 0, f"kubectl {' '.join(command)}: {ran.code}\n{ran.err}\n{ran.out}"
+        assert ran.code == 0, f"{self.program.name} {' '.join(command)}: {ran.code}\n{ran.err}\n{ran.out}"
         return ran.out
 
     async def refused(self, *command: str, stdin: str | dict[str, Any] = "") -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import unquote
 
@@ -113,6 +114,7 @@ def about_call(call: Call) -> About:
     )
 
 
+@lru_cache(maxsize=4096)
 def about_request(method: str, path: str, *, watches: bool = False, dry_run: bool = False) -> About:
     """Read from method and path what a request is about.
 

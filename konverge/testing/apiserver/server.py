@@ -24,10 +24,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from random import Random
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from konverge.client.config import ClientConfig
-from konverge.testing.apiserver.admission import QUOTAS, Admission, QuotaUpdate
+from konverge.testing.apiserver.admission import QUOTAS, Admission, Handler, QuotaUpdate, ServiceAccounts
 from konverge.testing.apiserver.auth import (
     GUARDED,
     Authenticator,
@@ -45,9 +44,8 @@ from konverge.testing.apiserver.discovery import Discovery
 from konverge.testing.apiserver.fault_rules import About, about_call
 from konverge.testing.apiserver.fault_streams import close_lines
 from konverge.testing.apiserver.faults import Faults, Orders
-from konverge.testing.apiserver.http import HttpShell
 from konverge.testing.apiserver.registry import Registry
-from konverge.testing.apiserver.registry.answering import shown
+from konverge.testing.apiserver.registry.answering import form_of, shown
 from konverge.testing.apiserver.registry.ask import APPLY_TYPES, Ask, options_of, route
 from konverge.testing.apiserver.registry.creating import create
 from konverge.testing.apiserver.registry.deleting import delete, delete_options
@@ -61,7 +59,10 @@ from konverge.testing.apiserver.resources import Alias, Resource
 from konverge.testing.apiserver.shells import refusal
 from konverge.testing.apiserver.statuses import StatusError, method_not_allowed, page_not_found
 from konverge.testing.apiserver.storage import Store, StoredObjects
-from konverge.testing.apiserver.transport import in_process
+
+if TYPE_CHECKING:
+    from konverge.client.config import ClientConfig
+    from konverge.testing.apiserver.http import HttpShell
 
 __all__ = ["ApiServer"]
 
@@ -84,8 +85,8 @@ class ApiServer:
     """See the module. `async with` starts its controllers and ends them; nothing remains.
 
     `tokens` are bearer tokens and who they are; `namespaces` exist from the start; `rbac` False lets everybody do everything, as with one
-    user;
-    `controllers` False leaves garbage, namespaces and CRDs to the caller.
+    user; `service_accounts` is what admission does to pods: `full` looks the account up and mounts its token, `name` only names it, `off`
+    does nothing.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class ApiServer:
         namespaces: Collection[str] = _BOOTSTRAP_NAMESPACES,
         rbac: bool = True,
         history: int = 100_000,
+        service_accounts: ServiceAccounts = "full",
     ) -> None:
         chance = Random() if random is None else random  # noqa: S311  # uids and names of a test server are no secrets
         self.store = Store(window=history)
@@ -108,7 +110,16 @@ class ApiServer:
             key=chance.randbytes(32),
             rng=chance,
         )
-        self.admission = Admission(self.objects, rng=chance, store_quota=self._store_quota, settle=settled)
+        self.webhooks: dict[str, Handler] = {}
+        """Functions of this process that answer webhooks, by URL or by `namespace/service`; others are called over HTTPS."""
+        self.admission = Admission(
+            self.objects,
+            rng=chance,
+            handlers=self.webhooks,
+            store_quota=self._store_quota,
+            settle=settled,
+            service_accounts=service_accounts,
+        )
         self.registry = Registry(self.store, random=chance, admission=self.admission)
         self.registry.guards.append(self._escalation)
         self.faults = Faults(lambda: self.store.version)
@@ -149,6 +160,7 @@ class ApiServer:
         for controller in self._controllers:
             self.store.observers.remove(controller.observe)
             await controller.worker.stop()
+        await self.admission.close()
         for controller in self._controllers:
             if controller.worker.failed is not None:
                 raise controller.worker.failed
@@ -183,10 +195,14 @@ class ApiServer:
 
     def config(self, *, user: User = ADMIN, namespace: str = "") -> ClientConfig:
         """Return a configuration for clients in this process, who are taken to be `user`."""
+        from konverge.testing.apiserver.transport import in_process  # here, because loading the client takes longer than the server
+
         return in_process(self.handle, user=user, namespace=namespace)
 
     def http(self, *, tls: bool = False, **more: Any) -> HttpShell:
         """Return a shell that serves this server over HTTP on loopback while it is entered."""
+        from konverge.testing.apiserver.http import HttpShell  # here, because it is for sockets only
+
         return HttpShell(self.handle, tls=tls, **more)
 
     async def handle(self, call: Call) -> Answer:
@@ -234,6 +250,7 @@ class ApiServer:
                 raise
             return found
         ask = Ask(call, place, resource, version, user)
+        form_of(call.headers.get("accept", ""), custom=resource.custom)
         if version.deprecated:
             ask.warnings.append(version.deprecated)
         if place.verb in _OPTIONS:
@@ -246,7 +263,12 @@ class ApiServer:
             return shown(ask, data, self.registry.moment(), status)
         verb = _VERBS.get(place.verb)
         if verb is None or (place.verb not in resource.verbs and not place.subresource):
-            raise method_not_allowed(resource.group, resource.plural)
+            raise method_not_allowed()
+        everywhere = resource.namespaced and not place.namespace
+        if (everywhere and place.verb in ("create", "deletecollection")) or (
+            place.subresource and place.verb in ("create", "delete")
+        ):
+            raise method_not_allowed(*((resource.group, resource.plural, place.verb) if resource.custom else ()))
         view = orders.view
         answer: Answer = await verb(self, ask, None if view is None or view.ended.is_set() else view.version)
         return answer
@@ -265,7 +287,7 @@ class ApiServer:
 
     async def _create(self, ask: Ask, _: int | None) -> Answer:
         if ask.place.name:
-            raise method_not_allowed(ask.group, ask.plural)
+            raise method_not_allowed()
         data = decode_body(ask)
         return shown(ask, await create(self.registry, ask, data), self.registry.moment(), 201)
 

@@ -18,6 +18,7 @@ __all__ = [
     "StatusError",
     "already_exists",
     "bad_request",
+    "being_deleted",
     "conflict",
     "expired",
     "forbidden",
@@ -189,6 +190,12 @@ def already_exists(group: str, plural: str, name: str) -> StatusError:
     return StatusError(409, "AlreadyExists", text, details=_details(group, plural, name))
 
 
+def being_deleted(group: str, plural: str, name: str) -> StatusError:
+    """409: an object of this name is there still."""
+    text = f'object is being deleted: {qualified(group, plural)} "{name}" already exists'
+    return StatusError(409, "AlreadyExists", text, details=_details(group, plural, name))
+
+
 def conflict(group: str, plural: str, name: str, why: str) -> StatusError:
     """409: somebody else wrote in between, or a precondition failed."""
     text = f'Operation cannot be fulfilled on {qualified(group, plural)} "{name}": {why}'
@@ -224,10 +231,12 @@ def unauthorized() -> StatusError:
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
-def method_not_allowed(group: str, plural: str) -> StatusError:
-    """405: this resource does not have this verb."""
-    text = "the server does not allow this method on the requested resource"
-    return StatusError(405, "MethodNotAllowed", text, details=_details(group, plural, ""))
+def method_not_allowed(group: str = "", plural: str = "", verb: str = "") -> StatusError:
+    """405: this resource does not have this verb; a custom one says so by its name."""
+    if verb:
+        text = f'{verb} is not supported on resources of kind "{qualified(group, plural)}"'
+        return StatusError(405, "MethodNotAllowed", text, details=_details(group, plural, ""))
+    return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", details={})
 
 
 def not_acceptable(offers: Sequence[str]) -> StatusError:

@@ -25,16 +25,27 @@ from konverge.testing.lab.plans import Crash, Plan, Timed
 from konverge.testing.lab.process import WRITE, about_of
 from konverge.testing.lab.timeline import Entry, Timeline
 
-__all__ = ["Director", "Stage"]
+__all__ = ["MOST_WRITES", "Director", "Stage"]
 
 _QUIET: Final = frozenset({("events.k8s.io", "events"), ("", "events"), ("coordination.k8s.io", "leases")})
+
+
+MOST_WRITES: Final = 1000
+"""Write requests of one run after which the process is stopped: it makes ever more, and a run has to end."""
 
 
 class Stage(Protocol):
     """What a director needs of the lab."""
 
+    @property
+    def process(self) -> str:
+        """The name of the manager under test."""
+
     def crash(self) -> None:
         """End the process and start it anew."""
+
+    def halt(self) -> None:
+        """End the process for good."""
 
 
 @dataclass(slots=True)
@@ -56,6 +67,7 @@ class Director:
     last_commit: float = 0.0
     touched: set[str] = field(default_factory=set)
     """Objects that somebody else wrote by order of the plan; their counts of creations and deletions are not compared."""
+    _halted: bool = False
     _effects: set[int] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -69,6 +81,13 @@ class Director:
 
     async def before(self, number: int, request: Request) -> None:
         """Called before a write of the process is sent."""
+        if number > MOST_WRITES:
+            if not self._halted:
+                self._halted = True
+                self.problems.append(f"{MOST_WRITES} writes and no end: the process was stopped at {_what(request)}")
+                self._note("life", "process", f"is stopped after {MOST_WRITES} writes", number)
+                self.stage.halt()
+            return
         for crash in self.plan.crashes:
             if crash.write == number and crash.moment == "before":
                 self._note("write", "process", _what(request), number)
@@ -95,11 +114,9 @@ class Director:
     def _die(self, crash: Crash, number: int) -> None:
         self._note("life", "process", f"dies {crash.moment} its write", number)
         if crash.behind:
-            rule = {
-                "match": {"verbs": ["read"]},
-                "fault": {"type": "stale", "behind": crash.behind, "seconds": crash.stale_seconds},
-            }
-            self._arm(Timed(rule=rule, seconds=crash.stale_seconds))
+            match = {"verbs": ["read"], "user_agent": f"{self.stage.process} *"}
+            fault = {"type": "stale", "behind": crash.behind, "seconds": crash.stale_seconds, "honest": True}
+            self._arm(Timed(rule={"match": match, "fault": fault}, seconds=crash.stale_seconds))
         self.stage.crash()
 
     def _arm(self, timed: Timed) -> None:
@@ -156,7 +173,7 @@ class Director:
         elif event.type == "DELETED":
             self.deleted[where] += 1
         self._note("commit", "process" if number else "", f"{event.type.lower()} {where}", number)
-        problems = violated(event)
+        problems = violated(event) if number else []  # what others write is theirs
         for check in self.always:
             try:
                 check()

@@ -5,14 +5,15 @@
 
 Promises: the reference runs first, with several seeds, and a difference between these is a finding of its own. Then plans run, in an
 order that the seed
-draws, within the budget; what was not run is counted. A plan that fails is shrunk to the parts that it needs. Everything is
-single-threaded and leaves
-nothing behind.
+draws, within the budget; what was not run is counted. A plan that fails is shrunk to the parts that it needs. Failures are reported in the order of
+their plans, however many processes ran them. Each run is single-threaded, and nothing is left behind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+import gc
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final, Literal, TypeAlias
@@ -23,6 +24,7 @@ from konverge.testing.lab.planning import Planned, Pruned, plans_of, random_plan
 from konverge.testing.lab.plans import Plan
 from konverge.testing.lab.runs import Run, Scenario, run
 from konverge.testing.lab.timeline import first_difference
+from konverge.testing.lab.workers import WorkFailed, possible, spread
 
 __all__ = ["BUDGETS", "Failure", "Mode", "Report", "explore", "replay"]
 
@@ -109,9 +111,10 @@ def explore(
     prune: bool = True,
     only: Iterable[Plan] | None = None,
     progress: Callable[[str], None] | None = None,
+    workers: int = 1,
 ) -> Report:
     """Run a scenario under every plan; see the module. `budget` is in seconds; `only` replaces the plans; `prune` False runs the pruned
-    ones too.
+    ones too; with `workers` of more than 1 the plans run in so many processes, where processes can be forked.
     """
     began = monotonic()
     reference = run(scenario, Plan(name="reference"), long=True)
@@ -131,16 +134,67 @@ def explore(
             for number in range(1, _RANDOM[mode] + 1)
             if len(planned.plans) > 3
         ]
+    report.seconds = monotonic() - began
     allowed = BUDGETS[mode] if budget is None else budget
-    for place, plan in enumerate(plans):
-        if monotonic() - began > allowed:
-            report.left = len(plans) - place
-            break
-        _one(scenario, reference, plan, report)
-        if progress is not None:
-            progress(report.line())
+    with _frozen():
+        _try_all(scenario, reference, plans, workers, report, lambda: monotonic() - began <= allowed, progress)
     report.seconds = monotonic() - began
     return report
+
+
+@contextlib.contextmanager
+def _frozen() -> Iterator[None]:
+    """Keep the collector from walking again and again over what was there before: that takes longer than what a run leaves behind."""
+    if gc.get_freeze_count():  # somebody else's, who would not want it undone
+        yield
+        return
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def _try_all(
+    scenario: Scenario,
+    reference: Run,
+    plans: list[Plan],
+    workers: int,
+    report: Report,
+    more: Callable[[], bool],
+    progress: Callable[[str], None] | None,
+) -> None:
+    """Run the plans while there is time, and note in the report what came of them."""
+    began = monotonic() - report.seconds
+    earlier, places = len(report.failures), list[int]()
+    for place, failure in _outcomes(scenario, reference, plans, workers, more):
+        report.ran += 1
+        report.seconds = monotonic() - began
+        if failure is not None:
+            report.failures.append(failure)
+            places.append(place)
+        if progress is not None:
+            progress(report.line())
+    order = sorted(range(len(places)), key=places.__getitem__)
+    report.failures[earlier:] = [report.failures[earlier + at] for at in order]
+    report.left = len(plans) - report.ran
+
+
+def _outcomes(
+    scenario: Scenario, reference: Run, plans: list[Plan], workers: int, more: Callable[[], bool]
+) -> Iterator[tuple[int, Failure | None]]:
+    """Run the plans in their order while there is time; yield the place of each, and what failed."""
+    if workers <= 1 or not possible():
+        for place, plan in enumerate(plans):
+            if not more():
+                return
+            yield place, _one(scenario, reference, plan)
+        return
+    try:
+        yield from spread(lambda place: _one(scenario, reference, plans[place]), len(plans), workers, more)
+    except WorkFailed as error:
+        raise RuntimeError(f"{plans[error.place].name}: {error}") from error
 
 
 def _seeds(scenario: Scenario, report: Report) -> None:
@@ -154,14 +208,13 @@ def _seeds(scenario: Scenario, report: Report) -> None:
             )
 
 
-def _one(scenario: Scenario, reference: Run, plan: Plan, report: Report) -> None:
+def _one(scenario: Scenario, reference: Run, plan: Plan) -> Failure | None:
     disturbed = run(scenario, plan)
-    report.ran += 1
     problems = verdict(reference, disturbed)
     if not problems:
-        return
+        return None
     plan, disturbed, problems = _shrunk(scenario, reference, plan, disturbed, problems)
-    report.failures.append(Failure(plan, problems, disturbed, first_difference(reference.timeline, disturbed.timeline)))
+    return Failure(plan, problems, disturbed, first_difference(reference.timeline, disturbed.timeline))
 
 
 def _shrunk(

@@ -74,7 +74,11 @@ class Stranger:
         await self._client.delete(what, foreign.name, foreign.namespace)
         metadata = {key: value for key, value in data["metadata"].items() if key in _KEPT}
         again = {key: value for key, value in data.items() if key != "status"} | {"metadata": metadata}
-        await self._client.create(what.decode(again))
+        appliers = [one["manager"] for one in data["metadata"].get("managedFields") or () if one["operation"] == "Apply"]
+        if appliers:  # as a tool that restores what it deployed: a mere copy would belong to the stranger
+            await self._client.apply(what, again, manager=appliers[0], force=True)
+        else:
+            await self._client.create(what.decode(again))
 
     async def _edit(self, what: Kind[Any], foreign: Foreign) -> None:
         document: Any = foreign.value

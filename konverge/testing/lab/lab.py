@@ -87,6 +87,8 @@ class _Life:
     metrics: Metrics
     manager: Manager
     wire: Wire | None
+    up: bool = True
+    """False from a crash until the successor has started."""
 
 
 class Lab:
@@ -124,8 +126,8 @@ class Lab:
         self._others = AsyncExitStack()
         self.always: list[Callable[[], None]] = []
         """Predicates that must hold after every write; each raises AssertionError. Checked where the lab explores plans."""
-        self.masks: list[str] = []
-        """Dotted paths that differ from run to run and are not compared (`status.lastRun`)."""
+        self.masks: list[str | Callable[[dict[str, Any]], None]] = []
+        """What may differ from run to run and is not compared: dotted paths (`status.lastRun`), or functions that change a copy in place."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -148,6 +150,11 @@ class Lab:
         if self._server is None:
             raise LookupError("this lab runs on a real API server; lab.server is there with --lab-on=memory only")
         return self._server
+
+    @property
+    def patience(self) -> float:
+        """What timeouts are multiplied by: 1 where nothing disturbs the run."""
+        return self._patience
 
     @property
     def manager(self) -> Manager:
@@ -222,14 +229,22 @@ class Lab:
         dying = life.manager
         place = self._lives.index(life)
         again = self._lives[place] = self._life(life.build, life.name, life.config, life.settings, life.metrics)
+        again.up = False
 
         async def succeed() -> None:
             await again.manager.start()
+            again.up = True
             await dying.stop()
 
         task = asyncio.get_running_loop().create_task(succeed(), name="konverge lab crash")
         self._dying.add(task)
         task.add_done_callback(self._dying.discard)
+
+    def halt(self) -> None:
+        """Kill every manager, without a successor. In memory only, as `crash`."""
+        for life in self._lives:
+            if life.wire is not None:
+                life.wire.cut()
 
     def _placed(self, object_: R) -> R:
         if object_.namespace:
@@ -274,27 +289,31 @@ class Lab:
     async def until(self, what: Kind[R] | type[R], name: str, test: Callable[[R], bool], *, timeout: float = 20.0) -> R:
         """Wait until an object exists and passes a test; returns it. Raises Unmet with the story."""
         last: R | None = None
-        timeout *= self._patience
+        timeout, began = timeout * self._patience, asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(timeout):
                 while True:
                     last = await self.find(what, name)
                     if last is not None and test(last):
                         return last
-                    await asyncio.sleep(_POLL)
+                    await self._beat(began)
         except TimeoutError:
             raise Unmet(self._story(kind_of(what), name, test, last, timeout)) from None
 
     async def until_gone(self, what: Kind[Any] | type[Any], name: str, *, timeout: float = 20.0) -> None:
         """Wait until an object is really gone. Raises Unmet with the story."""
         last: Any = None
-        timeout *= self._patience
+        timeout, began = timeout * self._patience, asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(timeout):
                 while (last := await self.find(what, name)) is not None:
-                    await asyncio.sleep(_POLL)
+                    await self._beat(began)
         except TimeoutError:
             raise Unmet(self._story(kind_of(what), name, "to be gone", last, timeout)) from None
+
+    async def _beat(self, began: float) -> None:
+        """Wait for the next look: soon at first, and the longer it takes the less often."""
+        await asyncio.sleep(max(_POLL, (asyncio.get_running_loop().time() - began) / 50))
 
     async def settled(self, *, quiet: float = 0.3, timeout: float = 20.0) -> None:
         """Wait until no controller of any manager, and none of the in-memory server, has had anything to do for `quiet` seconds."""
@@ -309,10 +328,9 @@ class Lab:
 
     def _busy(self) -> tuple[bool, int]:
         """Whether anybody works, and how much there was to do so far."""
-        queues = [
-            manager.runner(spec.name).queue.statistics() for manager in self.managers for spec in manager.controllers
-        ]
-        busy = any(queue.ready or queue.held or queue.working for queue in queues) or bool(self._dying)
+        up = [life.manager for life in self._lives if life.up]
+        queues = [manager.runner(spec.name).queue.statistics() for manager in up for spec in manager.controllers]
+        busy = any(queue.ready or queue.held or queue.working for queue in queues) or len(up) < len(self._lives)
         return busy or (self._server is not None and not self._server.idle), sum(queue.adds for queue in queues)
 
     def _story(self, what: Kind[Any], name: str, test: Any, last: Resource | None, timeout: float) -> str:
@@ -326,15 +344,16 @@ class Lab:
                 f"  {c.type}={c.status} {c.reason}: {c.message} (generation {c.observed_generation})"
                 for c in getattr(last, "conditions", ())
             ]
-        for manager in self.managers:
+        for life in self._lives:
+            manager = life.manager
             lines.append(f"  manager {manager.name}: {manager.report()}")
-            for spec in manager.controllers:
+            for spec in manager.controllers if life.up else ():
                 key = Key("", spec.kind, self.namespace, name)
                 history = manager.runner(spec.name).history
                 passes = history.of(key) if spec.kind == what else history.recent()[-3:]
                 lines += [
-                    f"  {spec.name} {record.key}: {record.outcome} {record.error} because of {', '.join(record.reasons)}; "
-                    f"wrote {', '.join(record.writes) or 'nothing'}; next {record.next_run}"
+                    f"  {spec.name} {record.key}: {' '.join(filter(None, (record.outcome, record.error)))} "
+                    f"because of {', '.join(record.reasons)}; wrote {', '.join(record.writes) or 'nothing'}; next {record.next_run}"
                     for record in passes
                 ]
         return "\n".join(lines)

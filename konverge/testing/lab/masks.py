@@ -9,7 +9,7 @@ Everything else counts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 __all__ = ["IGNORED", "State", "masked", "state_of"]
@@ -35,18 +35,26 @@ _TIME: Final = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\
 _DROPPED: Final = frozenset({"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"})
 
 
-def state_of(objects: Mapping[tuple[tuple[str, str], str, str], dict[str, Any]], masks: Iterable[str] = ()) -> State:
-    """Return the masked state of all objects; the keys are resource, namespace and name. `masks` are dotted paths (`status.lastRun`) of
-    any object.
+def state_of(
+    objects: Mapping[tuple[tuple[str, str], str, str], dict[str, Any]],
+    masks: Iterable[str | Callable[[dict[str, Any]], None]] = (),
+) -> State:
+    """Return the masked state of all objects; the keys are resource, namespace and name.
+
+    `masks` are dotted paths (`status.lastRun`) of any object, or functions that change a copy of it in place.
     """
     uids = {data["metadata"].get("uid", ""): f"{data['kind']} {data['metadata']['name']}" for data in objects.values()}
-    paths = [tuple(path.strip(".").split(".")) for path in masks]
+    masks = list(masks)
+    paths = [tuple(path.strip(".").split(".")) for path in masks if isinstance(path, str)]
+    edits = [one for one in masks if callable(one)]
     state: State = {}
     for ((group, plural), namespace, name), data in sorted(objects.items(), key=lambda item: item[0]):
         if (group, plural) in IGNORED:
             continue
         where = f"{namespace}/{name}" if namespace else name
-        state[f"{plural}.{group} {where}" if group else f"{plural} {where}"] = masked(data, uids, paths)
+        shown = state[f"{plural}.{group} {where}" if group else f"{plural} {where}"] = masked(data, uids, paths)
+        for edit in edits:
+            edit(shown)
     return state
 
 
@@ -78,6 +86,8 @@ def _values(value: Any, generation: Any, uids: Mapping[str, str]) -> Any:
 def _value(key: str, value: Any, generation: Any, uids: Mapping[str, str]) -> Any:
     if key == "observedGeneration" and isinstance(value, int):
         return "current" if value == generation else "behind"
+    if key == "conditions" and isinstance(value, list) and all(isinstance(one, dict) and "type" in one for one in value):
+        value = sorted(value, key=lambda one: str(one["type"]))  # a map by type: its order says when each was first set
     if isinstance(value, str) and value in uids and key != "uid":
         return f"uid of {uids[value]}"
     return _values(value, generation, uids)

@@ -179,38 +179,47 @@ def _lost(match: dict[str, Any], before: int, resource: str, agent: str) -> tupl
 
 
 def _strangers(reference: Run) -> Iterator[Plan]:
-    """What others do to the objects that the process made, at the last write, and at each earlier one that concerned the object."""
-    writes = reference.timeline.writes()
-    last = max((write.number for write in writes), default=0)
-    for where in _made(reference):
+    """What others do to objects while they are there, right after writes that concern them, and after the last one."""
+    gone: tuple[Touch, ...] = ("delete", "recreate")
+    changed: tuple[Touch, ...] = ("edit", "take")
+    unmade: tuple[Touch, ...] = ("recreate", "unfinalize")
+    removed = set[str]()
+    for after, where, made in _moments(reference):
         resource, _, place = where.partition(" ")
         namespace, _, name = place.rpartition("/")
-        moments = sorted({write.number for write in writes if write.text.endswith(place) and write.effect} | {last})
-        for after in moments:
-            about: dict[str, Any] = {"after": after, "resource": resource, "namespace": namespace, "name": name}
-            gone: tuple[Touch, ...] = ("delete", "recreate")
-            changed: tuple[Touch, ...] = ("edit", "take")
-            for do in gone:
-                yield Plan(name=f"{where}: {do} by hand after write {after}", foreign=(Foreign(do=do, **about),))
-            for path, value in _fields(reference.state.get(where)):
-                for do in changed:
-                    what = Foreign(do=do, path=path, value=value, **about)
-                    yield Plan(
-                        name=f"{where}: {do} .{'.'.join(path)} after write {after}", foreign=(what,), same_end=False
-                    )
-        if resource in reference.definitions:
-            removal = Foreign(after=moments[0], do="remove-crd", resource=resource, namespace=namespace, name=name)
-            yield Plan(name=f"the CRD of {resource} goes after write {moments[0]} and comes back", foreign=(removal,))
+        about: dict[str, Any] = {"after": after, "resource": resource, "namespace": namespace, "name": name}
+        for do in gone if made else unmade if resource in reference.definitions else ():
+            yield Plan(name=f"{where}: {do} by hand after write {after}", foreign=(Foreign(do=do, **about),))
+        for path, value in _fields(reference.state.get(where)) if made else ():
+            for do in changed:
+                what = Foreign(do=do, path=path, value=value, **about)
+                name_ = f"{where}: {do} .{'.'.join(path)} after write {after}"
+                yield Plan(name=name_, foreign=(what,), same_end=False)
+        if made and resource in reference.definitions and resource not in removed:
+            removed.add(resource)
+            what = Foreign(do="remove-crd", **about)
+            yield Plan(name=f"the CRD of {resource} goes after write {after} and comes back", foreign=(what,))
+    for write in reference.timeline.writes():
+        if write.effect:
+            what = Foreign(after=write.number, do="terminate", resource="namespaces", namespace="lab", name="lab")
+            yield Plan(name=f"the namespace is deleted after write {write.number}", foreign=(what,), same_end=False)
 
 
-def _made(reference: Run) -> list[str]:
-    """Return the objects that the process made and that are there at the end."""
-    mine = {
-        entry.text.removeprefix("added ")
-        for entry in reference.timeline.entries
-        if entry.kind == "commit" and entry.who == "process" and entry.text.startswith("added ")
-    }
-    return sorted(mine & set(reference.state))
+def _moments(reference: Run) -> Iterator[tuple[int, str, bool]]:
+    """Yield writes of the process with an object that they concern (of the last write: every object), and whether the process made that."""
+    last = max((write.number for write in reference.timeline.writes() if write.effect), default=0)
+    alive: dict[str, bool] = {}
+    for entry in reference.timeline.entries:
+        word, _, where = entry.text.partition(" ")
+        if entry.kind == "commit" and word == "added":
+            alive[where] = entry.who == "process"
+        elif entry.kind == "commit" and word == "deleted":
+            alive.pop(where, None)
+        elif entry.kind == "write" and entry.effect:
+            for found, made in sorted(alive.items()):
+                place = found.partition(" ")[2]
+                if entry.number == last or entry.text.endswith(f" {place}"):
+                    yield entry.number, found, made
 
 
 def _fields(data: Any) -> Iterator[tuple[tuple[str, ...], Any]]:

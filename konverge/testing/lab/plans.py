@@ -108,7 +108,13 @@ class Plan(_Part, frozen=True):
     @classmethod
     def from_json(cls, text: str | bytes) -> Plan:
         """Read a plan. Raises ValueError that names the place and the trouble."""
-        return msgspec.json.decode(text, type=Plan)
+        plan = msgspec.json.decode(text, type=Plan)
+        for place, timed in enumerate(plan.rules):
+            try:
+                _ = timed.as_rule
+            except ValueError as error:
+                raise ValueError(f"rules[{place}].rule: {error}") from error
+        return plan
 
     def without(self, place: int) -> Plan:
         """Return the plan without one of its parts, counted over crashes, rules, foreign writes and leases: how shrinking goes on."""

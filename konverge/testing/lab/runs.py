@@ -20,6 +20,7 @@ import structlog
 
 from konverge import errors
 from konverge.client import Client
+from konverge.runtime import Manager
 from konverge.testing.apiserver import ApiServer
 from konverge.testing.lab.director import Director
 from konverge.testing.lab.foreign import Stranger
@@ -27,14 +28,15 @@ from konverge.testing.lab.lab import Lab
 from konverge.testing.lab.masks import State, state_of
 from konverge.testing.lab.plans import Plan
 from konverge.testing.lab.timeline import Entry, Timeline
-from konverge.testing.loop import VirtualTimeLoop
+from konverge.testing.loop import Deadlock, Livelock, VirtualTimeLoop
 
-__all__ = ["HORIZON", "PATIENCE", "Run", "Scenario", "run"]
+__all__ = ["EXPECTATION", "HORIZON", "PATIENCE", "Run", "Scenario", "run"]
 
 Scenario: TypeAlias = Callable[[Lab], Awaitable[None]]
 
 USER: Final = "lab-user"
 STRANGER: Final = "stranger"
+EXPECTATION: Final = "the scenario's own expectation failed"
 HORIZON: Final = 7200.0
 """Virtual seconds after the last fault in which everything has to have converged; the longest backoff is 1000."""
 STEADY: Final = 1100.0
@@ -43,6 +45,10 @@ PATIENCE: Final = 200.0
 """What the timeouts of a scenario are multiplied by where a plan disturbs it: they are for machines, and time is virtual."""
 _LONG: Final = 11 * 3600.0
 """Virtual seconds that the reference run goes on after it converged: the informers' resync falls within."""
+_AT_ONCE: Final = 100
+"""Passes of one key at one moment that count as a hang."""
+_TURNS: Final = 10_000
+"""Turns of the loop at one moment that count as a hang: an ordinary run has a few hundred in all."""
 
 
 @dataclass(slots=True)
@@ -71,24 +77,64 @@ class _Stage:
     def __init__(self) -> None:
         self.lab: Lab | None = None
 
+    @property
+    def process(self) -> str:
+        assert self.lab is not None
+        return self.lab.manager.name
+
     def crash(self) -> None:
         assert self.lab is not None
         self.lab.crash()
 
+    def halt(self) -> None:
+        assert self.lab is not None
+        self.lab.halt()
+
 
 def run(scenario: Scenario, plan: Plan, *, long: bool = False) -> Run:
-    """Run a scenario under a plan. `long` goes on for hours after convergence, to see that nothing is written at rest."""
+    """Run a scenario under a plan. `long` goes on for hours after convergence, to see that nothing is written at rest.
+
+    Raises UsageError for a plan with lease faults: there is no leader election yet that could lose one.
+    """
+    if plan.leases:
+        raise errors.UsageError(
+            f"the plan {plan.name!r} does something to a lease ({plan.leases[0].do} after write {plan.leases[0].after}), and konverge has no "
+            "leader election yet: take its leases out to run the rest"
+        )
     result = Run(plan)
     loop = VirtualTimeLoop(Random(plan.seed) if plan.seed else None)  # noqa: S311  # the seed is the plan's
+    loop.most_turns = _TURNS
     loop.set_exception_handler(lambda _, context: result.problems.append(_unhandled(context)))
     with _logged(loop, result), warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         try:
             loop.run_until_complete(_go(scenario, plan, result, long))
+        except (Deadlock, Livelock) as error:
+            result.problems.append(f"the run hangs: {error}")
+            _abandon(loop)
+        except Exception as error:  # noqa: BLE001  # what ends a manager is what a lab is there to find
+            result.problems.append(f"the run broke off: {_innermost(error)}")
+            _abandon(loop)
         finally:
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
     return result
+
+
+def _innermost(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
+
+
+def _abandon(loop: VirtualTimeLoop) -> None:
+    """End what is left of a run that hangs."""
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    loop.most_turns = _TURNS
+    with contextlib.suppress(Deadlock, Livelock, ValueError):
+        loop.run_until_complete(asyncio.wait(tasks, timeout=HORIZON))
 
 
 def _unhandled(context: dict[str, Any]) -> str:
@@ -140,7 +186,7 @@ async def _played(scenario: Scenario, lab: Lab, result: Run) -> None:
     try:
         await scenario(lab)
     except AssertionError as error:
-        result.problems.append(f"the scenario's own expectation failed: {error}")
+        result.problems.append(f"{EXPECTATION}: {error}")
     except errors.KonvergeError as error:
         result.problems.append(f"the scenario failed: {type(error).__name__}: {error}")
 
@@ -207,16 +253,31 @@ def _leaks(lab: Lab, server: ApiServer) -> list[str]:
                     held = ", ".join(metadata.get("finalizers") or ("nothing",))
                     problems.append(f"{resource[1]} {entry.key} is still being deleted at the end, held by {held}")
     for manager in lab.managers:
-        for spec in manager.controllers:
-            statistics = manager.runner(spec.name).queue.statistics()
-            if statistics.ready or statistics.held or statistics.working:
-                problems.append(f"the queue of {spec.name} is not empty at the end: {statistics}")
+        problems += _grown(manager)
+    return problems
+
+
+def _grown(manager: Manager) -> list[str]:
+    """Tell what a manager at rest still holds: work, failures that nobody retries, writes that nobody waits for."""
+    problems, objects = [], 0
+    for spec in manager.controllers:
+        runner = manager.runner(spec.name)
+        objects += len(runner.caches(spec.kind))
+        statistics = runner.queue.statistics()
+        if statistics.ready or statistics.held or statistics.working:
+            problems.append(f"the queue of {spec.name} is not empty at the end: {statistics}")
+        if statistics.failing > statistics.delayed:
+            problems.append(f"the queue of {spec.name} remembers failures of {statistics.failing} keys at the end: {statistics}")
+    ledger = manager.client.ledger.statistics()
+    if ledger.in_flight or ledger.actors > objects:
+        problems.append(f"the ledger of {manager.name} has grown: {ledger} for {objects} objects")
     return problems
 
 
 @contextlib.contextmanager
 def _logged(loop: VirtualTimeLoop, result: Run) -> Iterator[None]:
     """Take what is logged into the timeline; an error that is none of the API's is a problem."""
+    passes = Counter[tuple[Any, ...]]()
     known = {name for name in dir(errors) if name[0].isupper()} | {"TimeoutError"}
 
     def take(_: Any, _level: str, event: MutableMapping[str, Any]) -> str:
@@ -228,6 +289,10 @@ def _logged(loop: VirtualTimeLoop, result: Run) -> Iterator[None]:
                 f"{controller} {event.get('key')}: {event.get('outcome', event['event'])}{error} because of {reasons}"
             )
             result.timeline.add(Entry(loop.time(), "pass", "process", text))
+            passes[controller, event.get("key"), loop.time()] += 1
+            if passes[controller, event.get("key"), loop.time()] == _AT_ONCE:
+                result.problems.append(f"{controller} {event.get('key')} is reconciled again and again without a pause: {text}")
+                loop.most_turns = 0
         if event.get("error_type") and event["error_type"] not in known:
             result.problems.append(
                 f"unhandled {event['error_type']} in {controller} {event.get('key')}: {event.get('error')}"

@@ -1,18 +1,23 @@
-"""kubectl on both servers: the one in memory, and a real control plane, so that what is expected here is what Kubernetes does."""
+"""Both servers: the one in memory, and a real control plane, so that what is expected of clients here is what Kubernetes does."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 import pytest
+from go_programs import CLIENTS, HELM, go_program
 from kubectl_runner import Kubectl
 
 from konverge.testing import plugin
 from konverge.testing.apiserver.kubeconfig import write_kubeconfig
 from konverge.testing.apiserver.server import ApiServer
 from konverge.testing.control_plane import ControlPlane
+from konverge.testing.failures import ControlPlaneError
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +29,40 @@ def kubectl_program() -> Path:
     if found.kubectl is None:
         plugin._give_up(found.describe())
     return found.kubectl
+
+
+@pytest.fixture(scope="session")
+def go_programs_of(request: pytest.FixtureRequest) -> Callable[[str], Path]:
+    """Clients written in Go, built where they are not there yet; where that cannot be, it is as with the control plane's programs."""
+
+    def tell(line: str) -> None:
+        with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+            print(f"\n==> {line}", flush=True)
+
+    def look(name: str) -> Path | str:
+        declined = os.environ.get(plugin.DECLINE_VARIABLE, "") not in ("", "0")
+        try:
+            return go_program(name, os.environ, tell=None if declined else tell)
+        except ControlPlaneError as error:
+            return f"{error}, as {plugin.DECLINE_VARIABLE} is set" if declined else str(error)
+
+    def find(name: str) -> Path:
+        found = look(name)
+        if isinstance(found, str):
+            plugin._give_up(found)
+        return found
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def helm_program(go_programs_of: Callable[[str], Path]) -> Path:
+    return go_programs_of(HELM)
+
+
+@pytest.fixture(scope="session")
+def go_clients(go_programs_of: Callable[[str], Path]) -> Path:
+    return go_programs_of(CLIENTS)
 
 
 @pytest.fixture(scope="session")
@@ -48,3 +87,30 @@ async def kubectl(
         run = Kubectl(kubectl_program, write_kubeconfig(tmp_path / "kubeconfig", shell), tmp_path, namespace)
         await run("create", "namespace", namespace)
         yield run
+
+
+@dataclass(frozen=True)
+class Place:
+    """A server that clients find by a kubeconfig, a namespace of the test's own, and a folder for what a client keeps."""
+
+    kubeconfig: Path
+    namespace: str
+    home: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a program is started with: nothing of the caller's, so that no proxy and no other cluster can be meant."""
+        return {"PATH": os.environ["PATH"], "HOME": str(self.home), "KUBECONFIG": str(self.kubeconfig)}
+
+
+@pytest.fixture(params=["memory", pytest.param("control-plane", marks=pytest.mark.control_plane)])
+async def place(request: pytest.FixtureRequest, tmp_path: Path, numbers: Iterator[int]) -> AsyncIterator[Place]:
+    namespace = f"clients-{next(numbers)}"
+    if request.param == "control-plane":
+        plane: ControlPlane = request.getfixturevalue("control_plane")
+        await plane.create_namespace(namespace)
+        yield Place(plane.kubeconfig, namespace, tmp_path)
+        await asyncio.to_thread(plane.blocking.api.delete_namespace, namespace)
+        return
+    async with ApiServer(namespaces=("default", "kube-system", namespace)) as server, server.http(tls=True) as shell:
+        yield Place(write_kubeconfig(tmp_path / "kubeconfig", shell, namespace=namespace), namespace, tmp_path)

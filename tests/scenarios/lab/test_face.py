@@ -30,9 +30,9 @@ async def test_a_wait_that_fails_tells_the_story_of_the_object(lab: Lab) -> None
     with pytest.raises(Unmet) as story:
         await lab.until(Backup, "nightly", kv.is_true("Ready"), timeout=1)
     told = str(story.value)
-    assert f"Backup {lab.namespace}/nightly: waited 1 s for" in told
+    assert f"Backup {lab.namespace}/nightly: waited 1 s for Ready=True" in told
     assert "Ready=False SecretMissing: create a Secret named target with the key url (generation 1)" in told
-    assert f"{lab.namespace}/nightly: Done  because of created; wrote status" in told
+    assert f"{lab.namespace}/nightly: Done because of created; wrote status" in told
 
 
 @pytest.mark.control_plane

@@ -8,6 +8,7 @@ from __future__ import annotations
 from konverge.testing.apiserver.admission.call import AdmissionCall, Operation, denied
 from konverge.testing.apiserver.admission.calling import Handler
 from konverge.testing.apiserver.admission.chain import Admission
+from konverge.testing.apiserver.admission.defaults import ServiceAccounts
 from konverge.testing.apiserver.admission.eviction import Verdict, disruption_target, evict
 from konverge.testing.apiserver.admission.namespaces import check_namespace
 from konverge.testing.apiserver.admission.quantity import Quantity
@@ -21,6 +22,7 @@ __all__ = [
     "Operation",
     "Quantity",
     "QuotaUpdate",
+    "ServiceAccounts",
     "Verdict",
     "charge",
     "check_namespace",

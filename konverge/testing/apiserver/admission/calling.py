@@ -16,16 +16,17 @@ import copy
 import json
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlsplit
-
-import aiohttp
 
 from konverge.testing.apiserver.admission.call import Data
 from konverge.testing.apiserver.admission.hooks import Hook
 from konverge.testing.apiserver.admission.review import CallFailedError
 from konverge.testing.apiserver.auth.attributes import go_quoted
 from konverge.testing.apiserver.statuses import StatusError
+
+if TYPE_CHECKING:
+    import aiohttp
 
 __all__ = ["Handler", "Webhooks", "address_of"]
 
@@ -87,6 +88,8 @@ class Webhooks:
             raise CallFailedError(hook.name, f"failed to call webhook: {error.message}") from error
 
     async def _post(self, hook: Hook, url: str, review: Data) -> Any:
+        import aiohttp  # here, because few servers ever reach a webhook over the network, and it takes long to load
+
         if self._session is None:
             self._session = aiohttp.ClientSession(headers=_HEADERS, timeout=aiohttp.ClientTimeout(total=None))
         bundle = str((hook.data.get("clientConfig") or {}).get("caBundle") or "")
@@ -119,7 +122,9 @@ def _failed(hook: Hook, url: str, why: str) -> CallFailedError:
 def _unreachable(url: str, error: aiohttp.ClientConnectorError) -> str:
     parts = urlsplit(url)
     where = f"{parts.hostname}:{parts.port or 443}"
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
+    from aiohttp import ClientConnectorDNSError
+
+    if isinstance(error, ClientConnectorDNSError):
         return f"dial tcp: lookup {parts.hostname}: no such host"
     if isinstance(error.os_error, ConnectionRefusedError):
         return f"dial tcp {where}: connect: connection refused"

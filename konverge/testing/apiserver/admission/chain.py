@@ -12,6 +12,7 @@ an object that needs them passes unchanged, as on a server that has them disable
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import random
 from collections.abc import Callable, Mapping
@@ -31,6 +32,8 @@ from konverge.testing.apiserver.objects import Objects
 
 __all__ = ["Admission"]
 
+_TRIES: Final = 10
+_TRY: Final = 0.1
 _MEASURED: Final = frozenset({("", "persistentvolumeclaims"), ("", "pods"), ("", "services")})
 
 
@@ -80,6 +83,8 @@ class Admission:
         """Tell whether a write of a resource has to go through admission at all."""
         if operation == "CREATE" or (operation == "DELETE" and resource == NAMESPACES):
             return True
+        if operation == "UPDATE" and resource == ("", "pods"):
+            return True
         if operation == "UPDATE" and resource in _MEASURED and self._objects.changed(QUOTAS):
             return True
         return self._mutating.may_concern(resource, operation) or self._validating.may_concern(resource, operation)
@@ -88,11 +93,22 @@ class Admission:
         """Return the object as admission would have it; `{}` for an operation without one. Raises what is refused."""
         self._check_namespace(call)
         if fills(call):
+            await self._account_there(call)
             call = replace(call, object=copy.deepcopy(call.object))
             fill(call, self._objects, self._accounts, self._rng)
         if self._mutating.may_concern(call.id, call.operation):
             call = await self._dispatcher.mutate(call, self._mutating.all())
         return call.object if call.object is not None else {}
+
+    async def _account_there(self, call: AdmissionCall) -> None:
+        """Give a new namespace's account `default` up to a second to be made, as the plugin does."""
+        if self._accounts != "full" or call.operation != "CREATE" or call.id != ("", "pods") or call.object is None:
+            return
+        name = (call.object.get("spec") or {}).get("serviceAccountName") or "default"
+        for _ in range(_TRIES if name == "default" else 0):
+            if self._objects.get(("", "serviceaccounts"), call.namespace, name) is not None:
+                return
+            await asyncio.sleep(_TRY)
 
     async def validate(self, call: AdmissionCall) -> Callable[[], None] | None:
         """Raise where a webhook or a quota refuses; returns what stores quota's charges, None where there are none."""

@@ -37,7 +37,11 @@ _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-n
 
 def fills(call: AdmissionCall) -> bool:
     """Tell whether `fill` would put anything into the object of a call."""
-    if call.operation != "CREATE" or call.subresource or call.object is None or call.resource.group:
+    if call.subresource or call.object is None or call.resource.group:
+        return False
+    if call.operation == "UPDATE":
+        return call.resource.plural == "pods"
+    if call.operation != "CREATE":
         return False
     return call.resource.plural == "pods" or call.resource.plural in _PROTECTED
 
@@ -48,6 +52,9 @@ def fill(call: AdmissionCall, objects: Objects, accounts: ServiceAccounts, rng: 
         return
     if call.id == PODS:
         pod = call.object
+        if call.operation == "UPDATE":
+            _again(pod, call.old or {})
+            return
         if accounts != "off":
             _account(call, pod, objects, accounts, rng)
         spec = pod.setdefault("spec", {})
@@ -57,6 +64,15 @@ def fill(call: AdmissionCall, objects: Objects, accounts: ServiceAccounts, rng: 
         finalizers = call.object.setdefault("metadata", {}).setdefault("finalizers", [])
         if (finalizer := _PROTECTED[call.resource.plural]) not in finalizers:
             finalizers.append(finalizer)
+
+
+def _again(pod: Data, old: Data) -> None:
+    """Put in what an update left out: tolerations as at creation, the priority as it was."""
+    spec, before = pod.setdefault("spec", {}), old.get("spec") or {}
+    _tolerations(spec)
+    for name in ("priority", "preemptionPolicy"):
+        if spec.get(name) is None and name in before:
+            spec[name] = before[name]
 
 
 def _tolerations(spec: Data) -> None:

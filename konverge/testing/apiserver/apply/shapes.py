@@ -230,13 +230,25 @@ def shape_of(node: Node) -> Shape:
     return found
 
 
+_BLANK: Final = "_apply_blank"
+
+
 def blank(node: Node) -> dict[str, Any]:
     """Return the empty object that a creation is compared with.
 
     A custom resource starts from nothing. A built-in kind starts from the zero value of its Go type, in which structs by value and fields
     without `omitempty` are present; the OpenAPI schema tells the former by their default {} and the latter as required.
     """
-    return _zero(node) if node.definitions else {}
+    if not node.definitions:
+        return {}
+    found: dict[str, Any] | None = node.__dict__.get(_BLANK)
+    if found is None:
+        from konverge.testing.apiserver.strategies import normalise  # late: it stands above this room
+
+        found = _zero(node)
+        normalise(node, found)
+        node.__dict__[_BLANK] = found
+    return found
 
 
 def _zero(node: Node) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -17,6 +18,8 @@ from konverge.testing.apiserver.statuses import StatusError, qualified
 __all__ = ["Attributes", "attributes_of", "go_quoted", "refusal"]
 
 _METHODS: Final = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_BY_PATH: Final = frozenset({"POST", "PUT", "PATCH"})
+"""Methods of which the path says everything."""
 _NAMESPACE_PARTS: Final = frozenset({"finalize", "status"})
 
 
@@ -41,14 +44,21 @@ class Attributes:
 
 def attributes_of(call: Call) -> Attributes:
     """Read the attributes of a call."""
-    parts = [unquote(part) for part in call.path.strip("/").split("/")]
-    verb = _METHODS.get(call.method, call.method.lower())
+    if call.method in _BY_PATH:
+        return _attributes(call.method, call.path, False, "")
+    return _attributes(call.method, call.path, call.query.flag("watch"), call.query.get("fieldSelector"))
+
+
+@lru_cache(maxsize=4096)
+def _attributes(method: str, path: str, watches: bool, selector: str) -> Attributes:
+    parts = [unquote(part) for part in path.strip("/").split("/")]
+    verb = _METHODS.get(method, method.lower())
     if len(parts) >= 3 and parts[0] == "api":
         group, version, rest = "", parts[1], parts[2:]
     elif len(parts) >= 4 and parts[0] == "apis":
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
-        return Attributes(call.method.lower(), path=call.path)
+        return Attributes(method.lower(), path=path)
     if rest[0] in ("proxy", "watch") and len(rest) > 1:
         verb, rest = rest[0], rest[1:]
     namespace = ""
@@ -59,10 +69,10 @@ def attributes_of(call: Call) -> Attributes:
     resource, name, subresource = (*rest, "", "")[0], (*rest, "", "")[1], (*rest, "", "", "")[2]
     if not name and verb in ("get", "delete"):
         verb = {"get": "list", "delete": "deletecollection"}[verb]
-        if verb == "list" and call.query.flag("watch"):
+        if verb == "list" and watches:
             verb = "watch"
     if not name and verb in ("list", "watch", "deletecollection"):
-        name = _selected_name(call.query.get("fieldSelector"))
+        name = _selected_name(selector)
     return Attributes(verb, group, version, resource, subresource, namespace, name)
 
 

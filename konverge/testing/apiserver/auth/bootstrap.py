@@ -7,8 +7,11 @@ have the rules that the controller would have given them. The file beside this m
 from __future__ import annotations
 
 import json
+from functools import cache
 from importlib.resources import files
 from typing import Any, TypeAlias
+
+import msgspec
 
 from konverge.testing.apiserver.auth.rules import aggregated
 
@@ -19,9 +22,16 @@ Data: TypeAlias = dict[str, Any]
 
 def bootstrap_objects() -> list[Data]:
     """Return ClusterRoles, ClusterRoleBindings, Roles and RoleBindings, whole and ready to be stored."""
+    made: list[Data] = msgspec.json.decode(_made())
+    return made
+
+
+@cache
+def _made() -> bytes:
+    """Aggregate once in a process, for tests start many servers; as JSON, so that everybody gets fresh objects."""
     found: list[Data] = json.loads(files(__package__).joinpath("bootstrap.json").read_bytes())
     roles = [each for each in found if each["kind"] == "ClusterRole"]
     filled = {each["metadata"]["name"]: rules for each in roles if (rules := aggregated(each, roles)) is not None}
     for each in roles:
         each["rules"] = filled.get(each["metadata"]["name"], each.get("rules"))
-    return found
+    return msgspec.json.encode(found)

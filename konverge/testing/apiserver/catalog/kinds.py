@@ -75,13 +75,19 @@ def _kinds() -> Mapping[tuple[str, str], _Kind]:
 def builtin(strategies: Mapping[tuple[str, str], Strategy] | None = None) -> list[Resource]:
     """Make the built-in resources in discovery's order; schemas are read when they are looked at.
 
-    `strategies` are by group and plural; None takes those of the room `strategies`. A kind without one gets the plain `Strategy`.
+    `strategies` are by group and plural; None takes those of the room `strategies`, and then the resources, which nobody changes, are shared by all
+    servers of a process. A kind without one gets the plain `Strategy`.
     """
     if strategies is None:
-        from konverge.testing.apiserver.strategies import STRATEGIES
-
-        strategies = STRATEGIES
+        return list(_shared())
     return [_resource(kind, strategies) for kind in _kinds().values()]
+
+
+@cache
+def _shared() -> tuple[Resource, ...]:
+    from konverge.testing.apiserver.strategies import STRATEGIES
+
+    return tuple(_resource(kind, STRATEGIES) for kind in _kinds().values())
 
 
 def _resource(kind: _Kind, strategies: Mapping[tuple[str, str], Strategy]) -> Resource:

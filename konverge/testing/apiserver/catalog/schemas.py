@@ -52,6 +52,7 @@ def definitions() -> Definitions:
     return _Lazy()
 
 
+@cache
 def schema_node(name: str) -> Node:
     """Return the schema of a definition; costs nothing before the first look into it."""
     return Node({"$ref": _REF + name}, definitions())

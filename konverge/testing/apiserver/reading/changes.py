@@ -9,8 +9,9 @@ selection is DELETED in its last selected state, under the version of the change
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import msgspec
@@ -120,13 +121,14 @@ def error_line(error: StatusError) -> bytes:
     return line("ERROR", msgspec.json.encode(error.body()))
 
 
-def bookmark_of(api_version: str, kind: str) -> Bookmark:
-    """Return how bookmarks of a kind are made."""
+def bookmark_of(api_version: str, kind: str, *, zero: Mapping[str, Any] = MappingProxyType({})) -> Bookmark:
+    """Return how bookmarks of a kind are made; `zero` is what Go writes of an empty object of it."""
+    rest = {name: value for name, value in zero.items() if name not in ("apiVersion", "kind", "metadata")}
 
     def make(version: int, initial: bool) -> bytes:
         metadata: dict[str, Any] = {"resourceVersion": str(version)}
         if initial:
             metadata["annotations"] = {Annotation.INITIAL_EVENTS_END: "true"}
-        return msgspec.json.encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
+        return msgspec.json.encode({"kind": kind, "apiVersion": api_version, "metadata": metadata, **rest})
 
     return make

@@ -14,14 +14,16 @@ from konverge.testing.apiserver.discovery.accepting import clauses
 from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data
 from konverge.testing.apiserver.requests import Answer
-from konverge.testing.apiserver.statuses import not_acceptable
+from konverge.testing.apiserver.statuses import StatusError, not_acceptable
 
 __all__ = ["Form", "form_of", "metadata_only", "shown"]
 
 Form: TypeAlias = Literal["object", "metadata", "table"]
 
 _ENCODE: Final = msgspec.json.Encoder().encode
-_OFFERS: Final = ("application/json",)
+_OFFERS: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
+"""As the real server tells them; only the first is made here."""
+_KNOWN: Final = frozenset({*_OFFERS, "application/*", "*/*"})
 _KINDS: Final[dict[str, Form]] = {
     "PartialObjectMetadata": "metadata",
     "PartialObjectMetadataList": "metadata",
@@ -29,10 +31,13 @@ _KINDS: Final[dict[str, Form]] = {
 }
 
 
-def form_of(accept: str) -> Form:
+def form_of(accept: str, *, custom: bool = True) -> Form:
     """Return the first form of the Accept header that can be made here. Raises 406 where none can."""
     if not accept or accept == "application/json":
         return "object"
+    if not custom and not any(clause.type in _KNOWN for clause in clauses(accept)):
+        text = f"406: Not Acceptable\n\nAvailable representations: {', '.join(_OFFERS)}"
+        raise StatusError(406, "NotAcceptable", text, details={})
     for clause in clauses(accept):
         if clause.type not in ("application/json", "application/*", "*/*"):
             continue
@@ -44,9 +49,24 @@ def form_of(accept: str) -> Form:
     raise not_acceptable(_OFFERS)
 
 
+_GENERATION: Final = "deprecated.daemonset.template.generation"
+
+
+def internal(metadata: Data) -> Data:
+    """Return metadata as the server has it inside, where a DaemonSet's number of templates is no annotation yet."""
+    annotations = metadata.get("annotations")
+    if not annotations or _GENERATION not in annotations:
+        return metadata
+    kept = {name: value for name, value in annotations.items() if name != _GENERATION}
+    metadata = {**metadata, "annotations": kept}
+    if not kept:
+        del metadata["annotations"]
+    return metadata
+
+
 def metadata_only(data: Data) -> Data:
     """Return the PartialObjectMetadata of an object."""
-    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": data["metadata"]}
+    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": internal(data["metadata"])}
 
 
 def shown(ask: Ask, data: Data, now: datetime, status: int = 200) -> Answer:

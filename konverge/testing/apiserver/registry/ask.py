@@ -6,6 +6,7 @@ Promises: pure. `options_of` refuses what the real server refuses, in its words 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from konverge.testing.apiserver.apply import require_manager, validate_manager
@@ -38,6 +39,7 @@ class Place:
         return replace(self, name=name)
 
 
+@lru_cache(maxsize=4096)
 def route(attributes: Attributes) -> Place:
     """Tell where a request goes; the name that a list selects by its field selector is no part of its path."""
     if attributes.path:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from konverge.clock import rfc3339, wall_clock
 from konverge.testing.apiserver.resources import Resource, Version
-from konverge.testing.apiserver.statuses import path_not_found
+from konverge.testing.apiserver.statuses import not_found, page_not_found, path_not_found
 from konverge.testing.apiserver.storage import Entry, Store
 
 if TYPE_CHECKING:
@@ -81,14 +81,20 @@ class Registry:
         resource = self.find(place.group or "", place.resource)
         version = None if resource is None else resource.version(place.version)
         if resource is None or version is None:
-            raise path_not_found()
+            raise page_not_found() if self._custom(place.group or "") else path_not_found()
         if place.namespace and not resource.namespaced and resource.id != ("", "namespaces"):
             raise path_not_found()
         if place.subresource and not _has_subresource(resource, version, place.subresource):
+            if resource.custom:
+                raise not_found(resource.group, resource.plural, place.name)
             raise path_not_found()
-        if resource.namespaced and not place.namespace and (place.name or place.verb == "create"):
+        if resource.namespaced and not place.namespace and place.name:
             raise path_not_found()
         return resource, version
+
+    def _custom(self, group: str) -> bool:
+        """Whether a group is one of custom kinds: their handler knows no words for what it does not serve."""
+        return any(resource.custom for resource in self._resources.values() if resource.group == group)
 
     # --- time and chance -----------------------------------------------------------------------------------------------------
 

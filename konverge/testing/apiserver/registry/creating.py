@@ -11,9 +11,9 @@ from __future__ import annotations
 from konverge.testing.apiserver import schemas
 from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
-from konverge.testing.apiserver.registry.pipeline import as_stored, as_version, owned, validated
+from konverge.testing.apiserver.registry.pipeline import as_stored, as_version, once, owned, validated
 from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
-from konverge.testing.apiserver.statuses import FieldError, already_exists, bad_request, invalid
+from konverge.testing.apiserver.statuses import StatusError, already_exists, bad_request, being_deleted, invalid
 from konverge.testing.apiserver.storage import Exists
 
 __all__ = ["allocated", "create", "placed"]
@@ -27,8 +27,8 @@ async def create(registry: Registry, ask: Ask, data: Data, *, track: bool = True
     placed(ask, data)
     generated = _name(registry, ask, data)
     _system_fields(registry, data)
+    once(ask, data)
     if track:
-        metadata.pop("managedFields", None)
         owned(ask, None, data, registry.now())
     data = await mutated(registry, ask, "CREATE", data, None)
     _prepare(ask, data)
@@ -38,9 +38,12 @@ async def create(registry: Registry, ask: Ask, data: Data, *, track: bool = True
     allocated(registry, ask, data, None)
     charges = await reviewed(registry, ask, "CREATE", data, None)
     for attempt in range(_GENERATED_ATTEMPTS):
-        if registry.store.get(ask.resource.id, ask.namespace, data["metadata"]["name"]) is None:
+        there = registry.store.get(ask.resource.id, ask.namespace, data["metadata"]["name"])
+        if there is None:
             break
         if not generated or attempt == _GENERATED_ATTEMPTS - 1:
+            if b'"deletionTimestamp"' in there.raw and there.object()["metadata"].get("deletionTimestamp"):
+                raise being_deleted(ask.group, ask.plural, data["metadata"]["name"])
             raise already_exists(ask.group, ask.plural, data["metadata"]["name"])
         data["metadata"]["name"] = data["metadata"]["generateName"] + registry.suffix()
     if ask.options.dry_run:
@@ -69,8 +72,6 @@ def placed(ask: Ask, data: Data) -> None:
     """Give an object the URL's namespace, or refuse the one that it names."""
     metadata = data["metadata"]
     if not ask.resource.namespaced:
-        if metadata.get("namespace") and ask.place.verb == "create":
-            raise _wrong_namespace()
         metadata.pop("namespace", None)
         return
     given = metadata.get("namespace") or ask.namespace
@@ -95,17 +96,18 @@ def _name(registry: Registry, ask: Ask, data: Data) -> bool:
         metadata["name"] = ask.place.name
         return False
     if not metadata.get("generateName"):
-        missing = FieldError("Required", "metadata.name", "", "name or generateName is required")
-        raise invalid(ask.group, ask.resource.kind, "", [missing])
+        if ask.resource.id == ("", "limitranges"):
+            metadata["name"] = registry.uid()
+        return False  # validation says so
     metadata["name"] = metadata["generateName"][:58] + registry.suffix()
     return True
 
 
 def _system_fields(registry: Registry, data: Data) -> None:
     metadata = data["metadata"]
-    for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion", "generation"):
-        if name == "resourceVersion" and metadata.get(name) not in (None, "", "0"):
-            raise bad_request("resourceVersion should not be set on objects to be created")
+    if metadata.get("resourceVersion") not in (None, "", "0"):
+        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
+    for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
         metadata.pop(name, None)
     metadata["uid"] = registry.uid()
     metadata["creationTimestamp"] = registry.now()

@@ -16,7 +16,7 @@ from konverge.testing.apiserver.registry.ask import Ask, options_of
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.pipeline import as_version
 from konverge.testing.apiserver.registry.reviewing import reviewed
-from konverge.testing.apiserver.statuses import FieldError, bad_request, conflict, invalid, not_found, success
+from konverge.testing.apiserver.statuses import FieldError, StatusError, bad_request, conflict, invalid, not_found, success
 from konverge.testing.apiserver.storage import Changed, Entry
 
 __all__ = ["CRD_CLEANUP", "FOREGROUND", "ORPHAN", "Deletion", "delete", "delete_options"]
@@ -24,6 +24,10 @@ __all__ = ["CRD_CLEANUP", "FOREGROUND", "ORPHAN", "Deletion", "delete", "delete_
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 CRD_CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
+_JOB_WARNING: Final = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
 _POLICIES: Final = ("Background", "Foreground", "Orphan")
 
 
@@ -41,7 +45,7 @@ def delete_options(ask: Ask) -> Deletion:
     """Read and check the options from body and parameters; sets the request's options too."""
     body: dict[str, Any] = {}
     if ask.call.body.strip():
-        body = schemas.decode(ask.call.body, ask.media_type or "application/json", strict=False).data
+        body = _decoded(ask)
     query = ask.call.query
     ask.options = options_of(ask.call, "DeleteOptions", body=body)
     policy = body.get("propagationPolicy") or query.get("propagationPolicy")
@@ -54,11 +58,14 @@ def delete_options(ask: Ask) -> Deletion:
         )
         raise invalid("meta.k8s.io", "DeleteOptions", "", [both])
     if policy and policy not in _POLICIES:
-        supported = ", ".join(f'"{one}"' for one in (*_POLICIES[:0], "Background", "Foreground", "Orphan"))
+        supported = ", ".join(f'"{one}"' for one in ("Foreground", "Background", "Orphan", "nil"))
         wrong = FieldError("NotSupported", "propagationPolicy", policy, f"supported values: {supported}")
         raise invalid("meta.k8s.io", "DeleteOptions", "", [wrong])
     if orphan is not None:
         policy = "Orphan" if orphan else "Background"
+    if not policy and orphan is None and ask.resource.id == ("batch", "jobs"):
+        policy = "Orphan"
+        ask.warnings.append(_JOB_WARNING)
     grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds") or None)
     preconditions = body.get("preconditions") or {}
     return Deletion(
@@ -67,6 +74,19 @@ def delete_options(ask: Ask) -> Deletion:
         preconditions.get("uid") or "",
         preconditions.get("resourceVersion") or "",
     )
+
+
+def _decoded(ask: Ask) -> dict[str, Any]:
+    try:
+        body = schemas.decode(ask.call.body, ask.media_type or "application/json", strict=False).data
+    except StatusError as error:
+        words = error.message.partition("(must be of type ): ")[2].rpartition(" (")[0]
+        raise bad_request(words or error.message) from None
+    kind, api_version = body.get("kind"), body.get("apiVersion")
+    if kind and kind != "DeleteOptions":
+        words = f'no kind "{kind}" is registered for version "{api_version}" in scheme "pkg/runtime/scheme.go:111"'
+        raise bad_request(words)
+    return body
 
 
 def _seconds(given: Any) -> int:
@@ -89,7 +109,11 @@ async def delete(registry: Registry, ask: Ask, entry: Entry | None, deletion: De
             return _answer(ask, new, gone)
         try:
             if gone:
-                registry.store.delete(ask.resource.id, entry)
+                if ask.resource.strategy.grace_period is not None and not ask.resource.custom:
+                    entry = registry.store.update(ask.resource.id, entry, new)  # marked first, then gone
+                    new = entry.object()
+                last = registry.store.delete(ask.resource.id, entry, new)
+                new = {**new, "metadata": {**new["metadata"], "resourceVersion": str(last.version)}}
             elif new != old:
                 new = registry.store.update(ask.resource.id, entry, new).object()
         except Changed:
@@ -101,14 +125,17 @@ async def delete(registry: Registry, ask: Ask, entry: Entry | None, deletion: De
 def _preconditions(ask: Ask, entry: Entry, deletion: Deletion) -> None:
     name = entry.name
     if deletion.uid and deletion.uid != entry.uid:
-        why = f"Precondition failed: UID in precondition: {deletion.uid}, UID in object meta: {entry.uid}"
-        raise conflict(ask.group, ask.plural, name, why)
+        why = (
+            f"the UID in the precondition ({deletion.uid}) does not match the UID in record ({entry.uid}). "
+            "The object might have been deleted and then recreated"
+        )
+        raise conflict(ask.group, ask.resource.kind, name, why)
     if deletion.version and deletion.version != str(entry.version):
         why = (
-            f"Precondition failed: ResourceVersion in precondition: {deletion.version}, "
-            f"ResourceVersion in object meta: {entry.version}"
+            f"the ResourceVersion in the precondition ({deletion.version}) does not match the ResourceVersion in record "
+            f"({entry.version}). The object might have been modified"
         )
-        raise conflict(ask.group, ask.plural, name, why)
+        raise conflict(ask.group, ask.resource.kind, name, why)
 
 
 def _marked(registry: Registry, ask: Ask, old: Data, deletion: Deletion) -> tuple[Data, bool]:
@@ -121,21 +148,47 @@ def _marked(registry: Registry, ask: Ask, old: Data, deletion: Deletion) -> tupl
     else:
         metadata.pop("finalizers", None)
     grace = _grace(ask, old, deletion)
+    strategy = ask.resource.strategy
     is_namespace = ask.resource.id == ("", "namespaces")
     held = bool(finalizers) or grace > 0 or (is_namespace and bool((old.get("spec") or {}).get("finalizers")))
-    if not held:
+    graceful = strategy.grace_period is not None and not ask.resource.custom
+    if not held and not graceful:
         return new, True
     if not metadata.get("deletionTimestamp"):
         metadata["deletionTimestamp"] = rfc3339(registry.moment() + timedelta(seconds=grace))
         metadata["deletionGracePeriodSeconds"] = grace
         if metadata.get("generation"):
             metadata["generation"] += 1
+        if _is_definition(ask):
+            _begin_ending(new, old, registry.now())
         if is_namespace:
             del metadata["deletionGracePeriodSeconds"]
             new["status"] = {**(old.get("status") or {}), "phase": "Terminating"}
     elif grace < (metadata.get("deletionGracePeriodSeconds") or 0):
         metadata["deletionGracePeriodSeconds"] = grace
-    return new, False
+    return new, not held
+
+
+def _is_definition(ask: Ask) -> bool:
+    return ask.resource.id == ("apiextensions.k8s.io", "customresourcedefinitions")
+
+
+def _begin_ending(new: Data, old: Data, now: str) -> None:
+    """Mark a definition as its own REST storage does: no grace period, no generation, a condition."""
+    metadata = new["metadata"]
+    del metadata["deletionGracePeriodSeconds"]
+    if "generation" in old["metadata"]:
+        metadata["generation"] = old["metadata"]["generation"]
+    status = new.get("status") or {}
+    conditions = [one for one in status.get("conditions") or () if one["type"] != "Terminating"]
+    ending = {
+        "type": "Terminating",
+        "status": "True",
+        "lastTransitionTime": now,
+        "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    }
+    new["status"] = {**status, "conditions": [*conditions, ending]}
 
 
 def _grace(ask: Ask, old: Data, deletion: Deletion) -> int:
@@ -154,8 +207,9 @@ def _grace(ask: Ask, old: Data, deletion: Deletion) -> int:
 def _finalizers(ask: Ask, metadata: Data, policy: str) -> list[str]:
     """Return the finalizers with those of the garbage collector set as the policy says; no policy leaves what is there."""
     found: list[str] = [*metadata.get("finalizers", ())]
-    defines = ask.resource.id == ("apiextensions.k8s.io", "customresourcedefinitions")
-    if defines and CRD_CLEANUP not in found and not metadata.get("deletionTimestamp"):
+    if ask.plural == "events" and not ask.resource.custom:
+        return found  # nobody collects their children
+    if _is_definition(ask) and CRD_CLEANUP not in found and not metadata.get("deletionTimestamp"):
         found.append(CRD_CLEANUP)
     orphan, foreground = ORPHAN in found, FOREGROUND in found
     if policy == "Orphan":

@@ -5,16 +5,18 @@ Source: apiserver `pkg/endpoints/handlers/{patch,update}.go`.
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any, Final
 
 from konverge.testing.apiserver import patch as patches
 from konverge.testing.apiserver import schemas
 from konverge.testing.apiserver.apply import apply
+from konverge.testing.apiserver.patch.wording import go_value
 from konverge.testing.apiserver.registry.ask import APPLY_TYPES, Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.creating import create
 from konverge.testing.apiserver.registry.pipeline import (
-    api_version_of,
     conform,
     decode_body,
     identify,
@@ -24,7 +26,16 @@ from konverge.testing.apiserver.registry.pipeline import (
     reset_of,
 )
 from konverge.testing.apiserver.registry.updating import MODIFIED, change
-from konverge.testing.apiserver.statuses import bad_request, conflict, not_found, unsupported_media_type
+from konverge.testing.apiserver.statuses import (
+    FieldError,
+    StatusError,
+    bad_request,
+    conflict,
+    invalid,
+    method_not_allowed,
+    not_found,
+    unsupported_media_type,
+)
 
 __all__ = ["patch", "update"]
 
@@ -33,8 +44,12 @@ MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 
+_UNFIT: Final = re.compile(r"json: cannot unmarshal (?P<given>\w+) into Go (?:struct field \S+|value) of type (?P<type>\S+)")
+
+
 async def update(registry: Registry, ask: Ask) -> tuple[Data, bool]:
     """PUT: replace an object; returns it, and whether it was created."""
+    _addressed(ask)
     wanted = decode_body(ask)
     entry = registry.entry(ask)
     if entry is None:
@@ -52,6 +67,12 @@ async def update(registry: Registry, ask: Ask) -> tuple[Data, bool]:
     return await change(registry, ask, entry, make), False
 
 
+def _addressed(ask: Ask) -> None:
+    """Refuse a change of a whole collection."""
+    if not ask.place.name:
+        raise bad_request("name must be provided") if ask.resource.custom else method_not_allowed()
+
+
 def _named(ask: Ask, wanted: Data) -> None:
     name, namespace = wanted["metadata"].get("name"), wanted["metadata"].get("namespace")
     if not name:
@@ -59,12 +80,12 @@ def _named(ask: Ask, wanted: Data) -> None:
     if name != ask.place.name:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({ask.place.name})")
     if ask.resource.namespaced and namespace and namespace != ask.namespace:
-        text = f"the namespace of the object ({namespace}) does not match the namespace on the URL ({ask.namespace})"
-        raise bad_request(text)
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
 async def patch(registry: Registry, ask: Ask) -> tuple[Data, bool]:
     """PATCH: change an object, or create it by apply; returns it, and whether it was created."""
+    _addressed(ask)
     if ask.media_type in APPLY_TYPES:
         return await _apply(registry, ask)
     document = _document(ask)
@@ -75,8 +96,7 @@ async def patch(registry: Registry, ask: Ask) -> tuple[Data, bool]:
     def make(old: Data) -> Data:
         version = old["metadata"]["resourceVersion"]
         new = _patched(ask, old, document)
-        identify(ask, new)
-        conform(ask, new)
+        _conformed(ask, new, document)
         if new["metadata"].get("resourceVersion") == version:
             del new["metadata"][
                 "resourceVersion"
@@ -85,6 +105,38 @@ async def patch(registry: Registry, ask: Ask) -> tuple[Data, bool]:
         return new
 
     return await change(registry, ask, entry, make), False
+
+
+def _conformed(ask: Ask, new: Data, document: Any) -> None:
+    """Make a whole object of what a patch made, in place; what cannot be decoded is the patch's fault (422)."""
+    try:
+        identify(ask, new)
+        conform(ask, new)
+    except StatusError as error:
+        if error.code != 400:
+            raise
+        words = error.message.partition("cannot be handled as a ")[2].partition(": ")[2] or error.message
+        if ask.media_type == STRATEGIC:
+            shown = go_value(document)
+            words = _restored(words)
+        else:
+            shown = json.dumps(new, separators=(",", ":"))
+        raise invalid("", "", "", [FieldError("Invalid", "patch", shown, words)]) from None
+
+
+def _restored(words: str) -> str:
+    """Say what does not fit as Go's converter from maps to structs does, which reads strategic patches."""
+    found = _UNFIT.fullmatch(words)
+    if found is None:
+        return words
+    given = {"object": "map", "array": "slice", "number": "int64"}.get(found["given"], found["given"])
+    if found["type"].startswith("[]"):
+        return f"cannot restore slice from {given}"
+    if found["type"].startswith("map["):
+        return f"cannot restore map from {given}"
+    if "." in found["type"]:
+        return f"cannot restore struct from: {given}"
+    return f"unrecognized type: {found['type']}"
 
 
 def _document(ask: Ask) -> Any:
@@ -105,10 +157,9 @@ def _patched(ask: Ask, old: Data, document: Any) -> Data:
 
 
 async def _apply(registry: Registry, ask: Ask) -> tuple[Data, bool]:
-    found = schemas.decode(ask.call.body, "application/yaml", strict=ask.options.validation != "Ignore")
+    found = schemas.decode_intent(ask.call.body, strict=ask.options.validation != "Ignore")
     intent = found.data
     entry = registry.entry(ask)
-    _fitting(ask, intent)
     if entry is None:
         if ask.place.subresource:
             raise not_found(ask.group, ask.plural, ask.place.name)
@@ -120,18 +171,10 @@ async def _apply(registry: Registry, ask: Ask) -> tuple[Data, bool]:
     fresh = [found]  # what `apply` returns shares parts with the intent, so a second attempt needs one of its own
 
     def make(old: Data) -> Data:
-        given = fresh.pop() if fresh else schemas.decode(ask.call.body, "application/yaml", strict=False)
+        given = fresh.pop() if fresh else schemas.decode_intent(ask.call.body)
         return _applied(registry, ask, old, given.data, given.duplicates)
 
     return await change(registry, ask, entry, make), False
-
-
-def _fitting(ask: Ask, intent: Data) -> None:
-    kind, api_version = intent.get("kind"), intent.get("apiVersion")
-    if not kind or not api_version:
-        return  # `apply` words what is missing
-    if (kind, api_version) != (kind_of(ask), api_version_of(ask)):
-        identify(ask, intent)
 
 
 def _applied(registry: Registry, ask: Ask, live: Data | None, intent: Data, duplicates: list[str]) -> Data:
@@ -139,7 +182,6 @@ def _applied(registry: Registry, ask: Ask, live: Data | None, intent: Data, dupl
     given = (intent.get("metadata") or {}).get("resourceVersion")
     if live is not None and given and given != version:
         raise conflict(ask.group, ask.plural, ask.place.name, MODIFIED)
-    intent = _pruned(ask, intent, duplicates)
     new = apply(
         ask.version.schema,
         live,
@@ -153,6 +195,7 @@ def _applied(registry: Registry, ask: Ask, live: Data | None, intent: Data, dupl
         kind=kind_of(ask),
         versions={ask.resource.api_version(one.name): one.schema for one in ask.resource.versions},
     )
+    report(ask, duplicates)
     if new is live:
         new = {**new}
     new["metadata"] = dict(new["metadata"])
@@ -160,10 +203,3 @@ def _applied(registry: Registry, ask: Ask, live: Data | None, intent: Data, dupl
         new["metadata"].pop("resourceVersion", None)
     conform(ask, new)
     return new
-
-
-def _pruned(ask: Ask, intent: Data, duplicates: list[str]) -> Data:
-    """Drop what the schema does not know from an intent, and report it."""
-    unknown = schemas.prune(ask.version.schema, intent)
-    report(ask, [*unknown, *duplicates])
-    return intent

@@ -7,6 +7,7 @@ reads or writes storage.
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Final
 
 from konverge.testing.apiserver import schemas
@@ -14,9 +15,10 @@ from konverge.testing.apiserver.admission import AdmissionCall
 from konverge.testing.apiserver.apply import manager_name, track_update
 from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.resources import Resource, Version
-from konverge.testing.apiserver.statuses import FieldError, StatusError, bad_request, invalid
+from konverge.testing.apiserver.statuses import FieldError, StatusError, bad_request, invalid, unsupported_media_type
 
 __all__ = [
+    "READ",
     "api_version_of",
     "as_stored",
     "as_version",
@@ -24,6 +26,8 @@ __all__ = [
     "decode_body",
     "identify",
     "kind_of",
+    "manager_of",
+    "once",
     "owned",
     "report",
     "reset_of",
@@ -33,6 +37,9 @@ __all__ = [
 
 Data = dict[str, Any]
 
+READ: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
+"""The media types of bodies, as the server tells them."""
+_SCHEME: Final = 'in scheme "pkg/runtime/scheme.go:111"'
 _STATUS_RESET: Final = (("status",),)
 _OF_STATUS: Final = (("metadata",), ("spec",))
 
@@ -41,8 +48,10 @@ def decode_body(ask: Ask) -> Data:
     """Decode the body of a create or update into an object of the URL's version, conformed to its schema."""
     strict = ask.options.validation != "Ignore"
     custom = ask.resource.custom and not ask.place.subresource
-    kind = ask.resource.kind if custom else ""
-    found = schemas.decode(ask.call.body, ask.media_type or "application/json", strict=strict, kind=kind, custom=custom)
+    media_type = ask.media_type or "application/json"
+    if media_type not in READ:
+        raise unsupported_media_type(READ)
+    found = schemas.decode(ask.call.body, media_type, strict=strict, kind=kind_of(ask), custom=custom)
     identify(ask, found.data)
     conform(ask, found.data, found.duplicates)
     return found.data
@@ -55,7 +64,7 @@ def identify(ask: Ask, data: Data) -> None:
     if not ask.resource.custom and (api_version in (None, "") or kind in (None, "")):
         kind, api_version = kind or wanted_kind, api_version or wanted_version
     if api_version != wanted_version or kind != wanted_kind:
-        raise _wrong_kind(ask, kind, api_version, wanted_kind, wanted_version)
+        raise _wrong_kind(ask, data, kind, api_version, wanted_kind, wanted_version)
     data["kind"], data["apiVersion"] = wanted_kind, wanted_version
     metadata = data.get("metadata")
     if metadata is None:
@@ -64,17 +73,22 @@ def identify(ask: Ask, data: Data) -> None:
         raise bad_request("metadata must be an object")
 
 
-def _wrong_kind(ask: Ask, kind: Any, api_version: Any, wanted_kind: str, wanted_version: str) -> StatusError:
+def _wrong_kind(
+    ask: Ask, data: Data, kind: Any, api_version: Any, wanted_kind: str, wanted_version: str
+) -> StatusError:
     group, _, version = str(api_version or "").rpartition("/")
     if not kind:
         return bad_request("Object 'Kind' is missing in body")
     if ask.resource.custom and api_version == wanted_version:
         wrong = FieldError("Invalid", "kind", kind, f"must be {wanted_kind}")
-        name = ""
+        name = str((data.get("metadata") or {}).get("name") or "")
         return invalid(ask.group, str(kind), name, [wrong])
+    if not ask.resource.custom:
+        words = f'no kind "{kind}" is registered for version "{api_version}" {_SCHEME}'
+        return bad_request(f'{kind} in version "{version}" cannot be handled as a {wanted_kind}: {words}')
     elsewhere = (group, version) != tuple(wanted_version.rpartition("/")[::2])
     if (ask.resource.custom and (elsewhere or kind == wanted_kind)) or (elsewhere and kind == wanted_kind):
-        text = f"the API version in the data ({api_version}) does not match the expected API version ({wanted_version})"
+        text = f"the API version in the data ({api_version or ''}) does not match the expected API version ({wanted_version})"
         return bad_request(text)
     wanted = f'{wanted_kind} in version "{wanted_version.rpartition("/")[2]}"'
     return bad_request(
@@ -111,7 +125,7 @@ def conform(ask: Ask, data: Data, duplicates: list[str] | tuple[str, ...] = ()) 
     unknown = schemas.prune(node, data)
     report(ask, [*duplicates, *unknown])
     if ask.resource.custom:
-        schemas.default(node, data)
+        schemas.default(node, data, whole=True)
     else:
         normalise(node, data)
         ask.resource.strategy.default(data)
@@ -147,19 +161,54 @@ def _strict_text(ask: Ask, problems: list[str]) -> str:
     return f'{kind} in version "{version}" cannot be handled as a {kind}: {schemas.strict_words(problems)}'
 
 
+def once(ask: Ask, data: Data) -> None:
+    """Drop owner references that are given twice, in place, and warn of them."""
+    references = data["metadata"].get("ownerReferences")
+    if not references or len(references) < 2:
+        return
+    kept: list[Any] = []
+    twice: dict[str, None] = {}
+    for one in references:
+        if one in kept:
+            twice[str(one.get("uid", ""))] = None
+        else:
+            kept.append(one)
+    if twice:
+        data["metadata"]["ownerReferences"] = kept
+        ask.warnings.append(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject "
+            f"such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {', '.join(twice)}"
+        )
+
+
 def as_version(data: Data, resource: Resource, version: Version) -> Data:
     """Return a stored object in a version of a resource; the apiVersion is set in place, and only an alias is converted."""
     if resource.alias is not None:
         return resource.alias.read(data)
-    data["apiVersion"] = resource.api_version(version.name)
+    wanted = resource.api_version(version.name)
+    if resource.custom and len(resource.versions) > 1:
+        schemas.default(resource.storage.schema, data)
+        _converted(data, wanted, version)
+    data["apiVersion"] = wanted
     return data
+
+
+def _converted(data: Data, wanted: str, version: Version) -> None:
+    """Bring an object of another version to this one, in place: nothing is converted, but what it does not know goes."""
+    if data.get("apiVersion") != wanted:
+        data["apiVersion"] = wanted
+        schemas.prune(version.schema, data)
 
 
 def as_stored(data: Data, resource: Resource) -> Data:
     """Return an object as it is stored; what is given stays as it is."""
     if resource.alias is not None:
         return resource.alias.write(data)
-    return {**data, "apiVersion": resource.api_version(resource.storage.name)}
+    wanted = resource.api_version(resource.storage.name)
+    if resource.custom and data.get("apiVersion") != wanted:
+        data = copy.deepcopy(data)
+        _converted(data, wanted, resource.storage)
+    return {**data, "apiVersion": wanted}
 
 
 def reset_of(ask: Ask) -> tuple[tuple[str, ...], ...]:
@@ -213,7 +262,8 @@ def validated(ask: Ask, new: Data, old: Data | None) -> None:
         ask.warnings += schemas.finalizer_warnings(new, old)
     errors += resource.strategy.validate(new, old, ask.place.subresource)
     if errors:
-        raise invalid(resource.group, resource.kind, new["metadata"].get("name", ""), errors)
+        group = "" if resource.group == "events.k8s.io" else resource.group  # they are validated as what they are inside
+        raise invalid(group, resource.kind, new["metadata"].get("name", ""), errors)
     ask.warnings += resource.strategy.warnings(new, old)
 
 

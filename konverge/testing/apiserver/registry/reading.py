@@ -11,6 +11,7 @@ from weakref import WeakSet
 
 import msgspec
 
+from konverge.testing.apiserver.apply.shapes import blank
 from konverge.testing.apiserver.reading import (
     Watch,
     bookmark_of,
@@ -123,7 +124,7 @@ class Reader:
         encode = self.encoder(resource, ask.version, form)
         if form == "metadata":
             body = list_body(
-                page, "meta.k8s.io/v1", "PartialObjectMetadataList", encode, custom=resource.custom, typed=True
+                page, "meta.k8s.io/v1", "PartialObjectMetadataList", encode, typed=True
             )
         else:
             kind = resource.list_kind or f"{resource.kind}List"
@@ -151,7 +152,7 @@ class Reader:
         watch = Watch(
             self._store(view),
             options,
-            bookmark=bookmark_of(*about),
+            bookmark=bookmark_of(*about, zero=blank(ask.version.schema) if form == "object" else {}),
             random=self._registry.random,
             encode=encode,
         )
@@ -174,7 +175,8 @@ class Reader:
 
     def encoder(self, resource: Resource, version: Version, form: Form) -> Encode:
         """Return how an entry becomes bytes in a form."""
-        if form == "object" and version is resource.storage and resource.alias is None:
+        several = resource.custom and len(resource.versions) > 1
+        if form == "object" and version is resource.storage and resource.alias is None and not several:
             return raw_of
         key = (resource, version.name, form)
         found = self._encoders.get(key)
@@ -186,6 +188,8 @@ class Reader:
         if form == "metadata":
             return lambda entry: _ENCODE(metadata_only(entry.object()))
         if resource.alias is not None:
+            return lambda entry: _ENCODE(as_version(entry.object(), resource, version))
+        if resource.custom:
             return lambda entry: _ENCODE(as_version(entry.object(), resource, version))
         stored = b'{"apiVersion":' + _ENCODE(resource.api_version(resource.storage.name))
         wanted = b'{"apiVersion":' + _ENCODE(resource.api_version(version.name))

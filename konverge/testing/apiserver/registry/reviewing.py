@@ -8,7 +8,6 @@ from typing import Final
 from konverge.testing.apiserver.admission import AdmissionCall, Operation
 from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
-from konverge.testing.apiserver.registry.pipeline import conform, owned
 
 __all__ = ["mutated", "reviewed"]
 
@@ -46,15 +45,10 @@ def _call(ask: Ask, operation: Operation, new: Data | None, old: Data | None) ->
 
 
 async def mutated(registry: Registry, ask: Ask, operation: Operation, new: Data, old: Data | None) -> Data:
-    """Let mutating admission change an object; what it changed is conformed again, and is owned by the writer."""
+    """Let mutating admission change an object; nobody owns what it changed."""
     if not registry.admission.needed(ask.resource.id, operation):
         return new
-    changed = await registry.admission.mutate(_call(ask, operation, new, old))
-    if changed is not new and changed != new:
-        conform(ask, changed)
-        owned(ask, new, changed, registry.now())
-        return changed
-    return new
+    return await registry.admission.mutate(_call(ask, operation, new, old))
 
 
 async def reviewed(

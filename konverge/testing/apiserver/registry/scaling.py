@@ -4,19 +4,26 @@ paths.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from konverge.testing.apiserver import patch as patches
 from konverge.testing.apiserver import schemas
+from konverge.testing.apiserver.apply import track_update
+from konverge.testing.apiserver.apply.scaling import from_scale, to_scale
+from konverge.testing.apiserver.nodes import Node
+from konverge.testing.apiserver.patch.wording import word_of
 from konverge.testing.apiserver.registry.ask import APPLY_TYPES, Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
-from konverge.testing.apiserver.registry.pipeline import owned
+from konverge.testing.apiserver.registry.pipeline import manager_of
 from konverge.testing.apiserver.registry.updating import MODIFIED, change
 from konverge.testing.apiserver.statuses import (
     FieldError,
+    StatusError,
     bad_request,
     conflict,
+    internal,
     invalid,
     not_found,
     not_implemented,
@@ -28,6 +35,19 @@ __all__ = ["scale_of", "update_scale"]
 _BUILT_IN: Final = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
 _JSON: Final = "application/json-patch+json"
 _MERGE: Final = "application/merge-patch+json"
+_FREE: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_SCALE: Final = Node(
+    {
+        "type": "object",
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": _FREE,
+            "spec": {"type": "object", "properties": {"replicas": {"type": "integer"}}},
+            "status": _FREE,
+        },
+    }
+)
 _STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 
@@ -48,6 +68,8 @@ def scale_of(ask: Ask, data: Data) -> Data:
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     spec: Data = {}
     replicas = _at(data, paths["specReplicasPath"])
+    if replicas is None and ask.resource.custom and ask.place.verb == "get":
+        raise internal(f'the spec replicas field "{paths["specReplicasPath"]}" does not exist')
     if replicas:
         spec["replicas"] = replicas
     status: Data = {"replicas": _at(data, paths["statusReplicasPath"]) or 0}
@@ -90,16 +112,59 @@ async def update_scale(registry: Registry, ask: Ask) -> Data:
             raise conflict(ask.group, ask.plural, ask.place.name, MODIFIED)
         replicas = (wanted.get("spec") or {}).get("replicas", 0)
         if not isinstance(replicas, int) or isinstance(replicas, bool):
-            raise bad_request("json: cannot unmarshal into Go struct field ScaleSpec.spec.replicas of type int32")
-        if replicas < 0:
+            raise _unfit(ask, wanted, replicas)
+        if replicas < 0 and not ask.resource.custom:
             wrong = FieldError("Invalid", "spec.replicas", replicas, "must be greater than or equal to 0")
             raise invalid("autoscaling", "Scale", ask.place.name, [wrong])
         new = _with(old, _paths(ask)["specReplicasPath"].strip(".").split("."), replicas)
         new["metadata"] = {key: value for key, value in old["metadata"].items() if key != "resourceVersion"}
-        owned(ask, old, new, registry.now())
+        _owned(registry, ask, old, new)
         return new
 
     return scale_of(ask, await change(registry, ask, entry, make))
+
+
+def _unfit(ask: Ask, wanted: Data, replicas: Any) -> StatusError:
+    words = f"json: cannot unmarshal {word_of(replicas)} into Go struct field ScaleSpec.spec.replicas of type int32"
+    if ask.place.verb == "update":
+        return bad_request(f'Scale in version "v1" cannot be handled as a Scale: {words}')
+    shown = json.dumps(wanted, separators=(",", ":"))
+    return invalid("", "", "", [FieldError("Invalid", "patch", shown, words)])
+
+
+def _owned(registry: Registry, ask: Ask, old: Data, new: Data) -> None:
+    """Note who owns the replicas: as if the Scale were an object of its own, whose owners go back to the object."""
+    places = {
+        ask.resource.api_version(one.name): _steps((one.scale or _BUILT_IN)["specReplicasPath"])
+        for one in ask.resource.versions
+        if one.scale is not None or not ask.resource.custom
+    }
+    before = old["metadata"].get("managedFields")
+    if _at(old, _paths(ask)["specReplicasPath"]) is None:
+        return  # nobody is noted where there was no number to begin with
+    scale = track_update(
+        _SCALE,
+        _with_managers(scale_of(ask, old), to_scale(before, places)),
+        _with_managers(scale_of(ask, new), to_scale(before, places)),
+        manager=manager_of(ask),
+        api_version="autoscaling/v1",
+        subresource="scale",
+        now=registry.now(),
+        reset=(("metadata",), ("status",)),
+    )
+    managed = from_scale(before, scale, ask.api_version, places)
+    if managed:
+        new["metadata"]["managedFields"] = managed
+    else:
+        new["metadata"].pop("managedFields", None)
+
+
+def _with_managers(scale: Data, managed: list[Data] | None) -> Data:
+    return {**scale, "metadata": {**scale["metadata"], **({"managedFields": managed} if managed else {})}}
+
+
+def _steps(path: str) -> tuple[str, ...]:
+    return tuple(path.strip(".").split("."))
 
 
 def _wanted(ask: Ask, live: Data) -> Data:

@@ -15,9 +15,9 @@ from konverge.testing.apiserver.apply import apply_unchanged
 from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.creating import allocated
-from konverge.testing.apiserver.registry.pipeline import as_stored, as_version, validated
+from konverge.testing.apiserver.registry.pipeline import as_stored, as_version, once, validated
 from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
-from konverge.testing.apiserver.statuses import FieldError, bad_request, conflict, invalid
+from konverge.testing.apiserver.statuses import FieldError, StatusError, bad_request, conflict, invalid
 from konverge.testing.apiserver.storage import Changed, Entry
 
 __all__ = ["MODIFIED", "Make", "change", "restore"]
@@ -27,6 +27,13 @@ MODIFIED: Final = "the object has been modified; please apply your changes to th
 Make = Callable[[Data], Data]
 """Computes the changed object from the stored one (a copy, in the URL's version); raises StatusError. Owners are noted in it."""
 
+_PREFIXES: Final = {
+    ("", "endpoints"): "services/endpoints",
+    ("", "nodes"): "minions",
+    ("", "replicationcontrollers"): "controllers",
+    ("", "services"): "services/specs",
+    ("networking.k8s.io", "ingresses"): "ingress",
+}
 _KEPT: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
@@ -36,6 +43,7 @@ async def change(registry: Registry, ask: Ask, entry: Entry, make: Make) -> Data
         old = as_version(entry.object(), ask.resource, ask.version)
         new = make(as_version(entry.object(), ask.resource, ask.version))
         _checked(ask, new, entry)
+        once(ask, new)
         restore(ask, new, old)
         new = await mutated(registry, ask, "UPDATE", new, old)
         _count_generation(ask, new, old)
@@ -77,12 +85,21 @@ def _checked(ask: Ask, new: Data, entry: Entry) -> None:
             and ask.place.subresource != "scale"
         ):
             wrong = FieldError("Invalid", "metadata.resourceVersion", 0, "must be specified for an update")
-            raise invalid(ask.group, ask.resource.kind, ask.place.name, [wrong])
+            raise invalid(ask.group, ask.plural, ask.place.name, [wrong])
+    elif not given.isdigit():
+        raise StatusError(500, "", f'strconv.ParseUint: parsing "{given}": invalid syntax')
     elif given != str(entry.version):
         raise conflict(ask.group, ask.plural, ask.place.name, MODIFIED)
-    if metadata.get("uid") and metadata["uid"] != entry.uid:
-        why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {entry.uid}"
+    if ask.place.verb == "update" and metadata.get("uid") and metadata["uid"] != entry.uid:
+        why = f"StorageError: invalid object, Code: 4, Key: {_key(ask)}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {entry.uid}"
         raise conflict(ask.group, ask.plural, ask.place.name, why)
+
+
+def _key(ask: Ask) -> str:
+    """Return where the real server keeps an object in etcd: a refusal names it."""
+    where = f"{ask.group}/{ask.plural}" if ask.resource.custom or ask.group.endswith("apiextensions.k8s.io") else ask.plural
+    where = _PREFIXES.get(ask.resource.id, where)
+    return "/".join(filter(None, ("/registry", where, ask.namespace, ask.place.name)))
 
 
 def restore(ask: Ask, new: Data, old: Data) -> None:
@@ -91,8 +108,11 @@ def restore(ask: Ask, new: Data, old: Data) -> None:
     for name in _KEPT:
         if name not in metadata and name in before:
             metadata[name] = before[name]
-    if ask.resource.namespaced:
-        metadata.setdefault("namespace", before["namespace"])
+    metadata["creationTimestamp"] = before["creationTimestamp"]
+    if not ask.resource.namespaced:
+        metadata.pop("namespace", None)
+    elif metadata.setdefault("namespace", before["namespace"]) != before["namespace"]:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     for name in ("generation", "selfLink"):
         metadata.pop(name, None)
         if name in before:
@@ -157,4 +177,6 @@ def _store(registry: Registry, ask: Ask, entry: Entry, new: Data) -> Data:
         registry.store.delete(ask.resource.id, entry)
         return new
     updated = registry.store.update(ask.resource.id, entry, stored)
+    if ask.resource.alias is None and stored["metadata"] is new["metadata"]:
+        return new  # which has the new version, for its metadata is what was stored
     return as_version(updated.object(), ask.resource, ask.version)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from konverge.testing.apiserver.schemas.crd_resources import crd_default, crd_names_accepted, crd_resource
 from konverge.testing.apiserver.schemas.crd_validation import crd_warnings, validate_crd
-from konverge.testing.apiserver.schemas.decoding import Decoded, decode, strict_words
+from konverge.testing.apiserver.schemas.decoding import Decoded, decode, decode_intent, strict_words
 from konverge.testing.apiserver.schemas.defaulting import default
 from konverge.testing.apiserver.schemas.metadata import validate_metadata, validate_metadata_update
 from konverge.testing.apiserver.schemas.pruning import prune
@@ -21,6 +21,7 @@ __all__ = [
     "crd_resource",
     "crd_warnings",
     "decode",
+    "decode_intent",
     "default",
     "finalizer_warnings",
     "prune",

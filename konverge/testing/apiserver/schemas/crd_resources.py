@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cmp_to_key
+from functools import cmp_to_key, lru_cache
 from typing import Any, Final
+
+import msgspec
 
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.resources import Column, Resource, Version
@@ -19,8 +21,10 @@ __all__ = ["compare_api_versions", "crd_default", "crd_names_accepted", "crd_res
 
 Data = dict[str, Any]
 
+_ENCODE: Final = msgspec.json.Encoder().encode
 _KUBE_VERSION: Final = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
 _STAGES: Final = {"alpha": 0, "beta": 1, "": 2}
+_COLUMN: Final = "Custom resource definition column (in JSONPath format): {}"
 _AGE: Final = Column("Age", "date", ".metadata.creationTimestamp")
 
 
@@ -78,6 +82,12 @@ def crd_resource(crd: Data) -> Resource:
     )
 
 
+@lru_cache(maxsize=256)
+def _node(schema: bytes) -> Node:
+    """Return the schema's node: the same one for the same text, since a test defines the same kinds again and again."""
+    return Node(msgspec.json.decode(schema))
+
+
 def _has(version: Data, subresource: str) -> bool:
     return (version.get("subresources") or {}).get(subresource) is not None
 
@@ -90,14 +100,14 @@ def _version(version: Data, spec: Data, kind: str) -> Version:
             type=column["type"],
             path=column["jsonPath"],
             format=column.get("format") or "",
-            description=column.get("description") or "",
+            description=column.get("description") or _COLUMN.format(column["jsonPath"]),
             priority=column.get("priority") or 0,
         )
         for column in version.get("additionalPrinterColumns") or ()
     )
     return Version(
         name=version["name"],
-        schema=Node(schema),
+        schema=_node(_ENCODE(schema)),
         served=bool(version.get("served")),
         storage=bool(version.get("storage")),
         columns=columns or (_AGE,),

@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
+
+import msgspec
 
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.schemas.crd_defaults import default_errors
@@ -23,6 +26,7 @@ __all__ = ["schema_errors"]
 
 Schema = Mapping[str, Any]
 
+_ENCODE: Final = msgspec.json.Encoder().encode
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _META: Final = frozenset({"apiVersion", "kind", "metadata"})
 _REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
@@ -50,6 +54,16 @@ class _Place:
 
 def schema_errors(schema: Schema, path: str, *, has_status: bool) -> list[FieldError]:
     """Return what is wrong with the schema of a version; `path` is that of openAPIV3Schema."""
+    return list(_known_errors(_ENCODE(schema), path, has_status))
+
+
+@lru_cache(maxsize=256)
+def _known_errors(text: bytes, path: str, has_status: bool) -> tuple[FieldError, ...]:
+    """Judge each schema once in a process: a test defines the same kinds again and again, and every rule has to be compiled."""
+    return tuple(_errors(msgspec.json.decode(text), path, has_status=has_status))
+
+
+def _errors(schema: Schema, path: str, *, has_status: bool) -> list[FieldError]:
     errors = _status_errors(schema, path) if has_status else []
     if schema.get("nullable"):
         errors.append(FieldError("Forbidden", f"{path}.nullable", "", "nullable cannot be true at the root"))

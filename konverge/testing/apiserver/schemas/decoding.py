@@ -13,7 +13,6 @@ from typing import Any, Final
 import msgspec
 
 from konverge.testing.apiserver.schemas.jsontext import duplicates, syntax_error
-from konverge.testing.apiserver.schemas.yamltext import YAMLError, load
 from konverge.testing.apiserver.statuses import StatusError, bad_request
 
 __all__ = ["Decoded", "decode", "strict_words"]
@@ -57,6 +56,18 @@ def decode(
     return Decoded(data, twice)
 
 
+def decode_intent(body: bytes, *, strict: bool = False) -> Decoded:
+    """Decode the configuration of a server-side apply, which is YAML; raises StatusError 400 in the words that it alone has."""
+    try:
+        data, twice = _read_yaml(body, strict)
+    except _Unread as unread:
+        raise bad_request(f"error decoding YAML: error converting YAML to JSON: {unread}") from None
+    if data.__class__ is not dict:
+        words = f"json: cannot unmarshal {_JSON.get(data.__class__, 'null')} into Go value of type map[string]interface {{}}"
+        raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {words}")
+    return Decoded(data, twice)
+
+
 class _Unread(Exception):
     """The body is not an object; the message is the decoder's."""
 
@@ -81,6 +92,9 @@ def _read_yaml(body: bytes, strict: bool) -> tuple[Any, list[str]]:
         else:
             if not strict or not duplicates(body, data):
                 return data, []
+    # Here, because what reads YAML takes long to load, and YAML comes rarely.
+    from konverge.testing.apiserver.schemas.yamltext import YAMLError, load
+
     try:
         return load(body)
     except YAMLError as error:

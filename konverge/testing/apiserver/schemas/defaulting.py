@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
+
 from konverge.testing.apiserver.nodes import MISSING, Node
 from konverge.testing.apiserver.schemas.copying import copied
 from konverge.testing.apiserver.schemas.traits import map_values
@@ -15,15 +17,18 @@ from konverge.testing.apiserver.schemas.traits import map_values
 __all__ = ["default"]
 
 _SLOT: Final = "_schemas_defaulting"
+_KNOWN: Final = "_schemas_defaulted"
+_REMEMBERED: Final = 256
+_ENCODE: Final = msgspec.json.Encoder().encode
 
 _Plan = tuple[list[tuple[str, Any, bool]], dict[str, Node], Node | None]
 """Defaults (name, value, whether null may stand), named fields, map values."""
 
 
-def default(node: Node, data: Any) -> None:
-    """Fill in defaults below a place, in place."""
+def default(node: Node, data: Any, *, whole: bool = False) -> None:
+    """Fill in defaults below a place, in place; `whole`: it is a whole object."""
     if data.__class__ is dict:
-        _fill(node, data)
+        _fill(node, data, whole)
     elif data.__class__ is list and (items := node.items) is not None:
         for index, item in enumerate(data):
             if item is None:
@@ -34,7 +39,20 @@ def default(node: Node, data: Any) -> None:
                 default(items, item)
 
 
-def _fill(node: Node, data: dict[str, Any]) -> None:
+def _remembered(node: Node, data: Any) -> None:
+    """Fill in a whole object's field; what needed nothing is remembered, for most of them come again unchanged."""
+    known: set[bytes] = node.__dict__.setdefault(_KNOWN, set())
+    text = _ENCODE(data)
+    if text in known:
+        return
+    default(node, data)
+    if _ENCODE(data) == text:
+        if len(known) >= _REMEMBERED:
+            known.clear()
+        known.add(text)
+
+
+def _fill(node: Node, data: dict[str, Any], whole: bool = False) -> None:
     defaults, fields, values = node.__dict__.get(_SLOT) or _plan(node)
     for name, value, nullable in defaults:
         if name not in data or (data[name] is None and not nullable):
@@ -52,7 +70,10 @@ def _fill(node: Node, data: dict[str, Any]) -> None:
                     data[key] = copied(child.default)
                     default(child, data[key])
         elif item.__class__ is dict or item.__class__ is list:
-            default(child, item)
+            if whole:
+                _remembered(child, item)
+            else:
+                default(child, item)
     for key in gone:
         del data[key]
 

@@ -10,7 +10,7 @@ import ipaddress
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -43,9 +43,14 @@ def matches(name: str, text: str) -> bool:
     return check is None or check(text)
 
 
+@cache
+def _compiled(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """Compile a pattern when it is first needed: most formats are asked for by nobody, and some take long."""
+    return re.compile(pattern, flags)
+
+
 def _full(pattern: str, flags: int = 0) -> Callable[[str], bool]:
-    found = re.compile(pattern, flags | re.ASCII)
-    return lambda text: found.fullmatch(text) is not None
+    return lambda text: _compiled(pattern, flags | re.ASCII).fullmatch(text) is not None
 
 
 _HOSTNAME: Final = re.compile(r"[a1](-?[a1]{0,62})?|([a1]([a1-]{0,61}[a1])?\.)+a{2,63}")
@@ -135,16 +140,16 @@ def _authority(text: str) -> bool:
 
 _ATEXT: Final = r"[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~\u0080-\U0010ffff]+"
 _ADDRESS: Final = rf'(?:{_ATEXT}(?:\.{_ATEXT})*|"(?:[^"\\\r\n]|\\.)+")@(?:{_ATEXT}(?:\.{_ATEXT})*|\[[^\]\\\s]*\])'
-_EMAIL: Final = re.compile(
+_EMAIL: Final = (
     rf'\s*(?:{_ADDRESS}|(?:(?:{_ATEXT}|"(?:[^"\\]|\\.)*"|\.)\s*)*<\s*{_ADDRESS}\s*>)\s*(?:\([^()]*\)\s*)?'
 )
 
 
 def _email(text: str) -> bool:
-    return _EMAIL.fullmatch(text) is not None
+    return _compiled(_EMAIL).fullmatch(text) is not None
 
 
-_CARD: Final = re.compile(
+_CARD: Final = (
     r"(?:4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}|3(?:0[0-5]|[68][0-9])[0-9]{11}"
     r"|(?:2131|1800|35[0-9]{3})[0-9]{11})"
 )
@@ -152,7 +157,7 @@ _CARD: Final = re.compile(
 
 def _credit_card(text: str) -> bool:
     digits = re.sub("[^0-9]+", "", text)
-    if not _CARD.fullmatch(digits):
+    if not _compiled(_CARD).fullmatch(digits):
         return False
     doubled = [int(digit) * (1 + index % 2) for index, digit in enumerate(reversed(digits))]
     return sum(number - 9 if number > 9 else number for number in doubled) % 10 == 0

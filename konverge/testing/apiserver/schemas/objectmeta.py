@@ -99,9 +99,44 @@ def _plain(metadata: Data) -> bool:
         elif kind == "time":
             if value.__class__ is not str or len(value) != 20 or _written(value) != value:
                 return False
+        elif kind == "[]v1.ManagedFieldsEntry":
+            if value.__class__ is not list or not value or not all(map(_plain_manager, value)):
+                return False
+        elif kind == "[]v1.OwnerReference":
+            if value.__class__ is not list or not value or not all(map(_plain_owner, value)):
+                return False
+        elif kind == "[]string":
+            if value.__class__ is not list or not value or not all(one.__class__ is str for one in value):
+                return False
         else:
             return False
     return True
+
+
+def _plain_manager(entry: Any) -> bool:
+    if entry.__class__ is not dict:
+        return False
+    for key, value in entry.items():
+        kind = _MANAGER.get(key)
+        if kind in _STRINGS:
+            if value.__class__ is not str or not value:
+                return False
+        elif kind == "raw":
+            if value.__class__ is not dict or not value:
+                return False
+        elif kind != "time" or value.__class__ is not str or len(value) != 20 or _written(value) != value:
+            return False
+    return True
+
+
+def _plain_owner(owner: Any) -> bool:
+    if owner.__class__ is not dict:
+        return False
+    for key, value in owner.items():
+        kind = _OWNER.get(key)
+        if kind is None or value.__class__ is not (bool if kind == "*bool" else str):
+            return False
+    return all(key in owner for key in ("apiVersion", "kind", "name", "uid"))
 
 
 @lru_cache(maxsize=4096)

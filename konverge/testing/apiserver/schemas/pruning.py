@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
+
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.schemas.objectmeta import Malformed, coerce_metadata
 from konverge.testing.apiserver.schemas.traits import has_embedded, map_values
@@ -19,6 +21,9 @@ __all__ = ["coerce_embedded", "prune", "prune_value", "refused"]
 
 _META: Final = frozenset({"apiVersion", "kind", "metadata"})
 _SLOT: Final = "_schemas_pruning"
+_KNOWN: Final = "_schemas_pruned"
+_REMEMBERED: Final = 256
+_ENCODE: Final = msgspec.json.Encoder().encode
 
 _Plan = tuple[dict[str, Node], Node | None, bool, bool, bool]
 """Named fields, map values, whether other names are kept, whether an object stands here, whether map values are stripped bare."""
@@ -98,7 +103,7 @@ def _prune_object(node: Node, value: dict[str, Any], top: bool, keep: bool) -> l
         if key in _META and (embedded or top):
             continue
         if child is not None or bare:
-            lost = prune_value(child, item) if child is not None else _strip(item)
+            lost = _lost(child, item, top) if child is not None else _strip(item)
             if lost:
                 found += _under(key, lost)
         elif not kept and not keep:
@@ -106,6 +111,22 @@ def _prune_object(node: Node, value: dict[str, Any], top: bool, keep: bool) -> l
     for key in gone:
         del value[key]
     return found + gone if gone else found
+
+
+def _lost(node: Node, value: Any, top: bool) -> list[str]:
+    """Prune a field; a whole object's are remembered where nothing was lost, for most of them come again unchanged."""
+    if not top:
+        return prune_value(node, value)
+    known: set[bytes] = node.__dict__.setdefault(_KNOWN, set())
+    text = _ENCODE(value)
+    if text in known:
+        return []
+    lost = prune_value(node, value)
+    if not lost:
+        if len(known) >= _REMEMBERED:
+            known.clear()
+        known.add(text)
+    return lost
 
 
 def _under(key: str, paths: list[str]) -> list[str]:

@@ -52,7 +52,7 @@ class CoreEvent(Kind):
     """An event of v1."""
 
     allow_create_on_update = True
-    name_rule = "any"
+    name_rule = "path"
     controller = "reportingComponent"
 
     def form(self, event: Data) -> Data:

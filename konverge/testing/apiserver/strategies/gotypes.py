@@ -76,6 +76,10 @@ admissionregistration.v1.ValidatingWebhook failurePolicy*=v1.FailurePolicyType m
   sideEffects*=v1.SideEffectClass timeoutSeconds*
 admissionregistration.v1.Validation reason*=v1.StatusReason
 admissionregistration.v1.WebhookClientConfig url*
+apiextensions.v1.JSONSchemaProps maximum* minimum* maxLength* minLength* maxItems* minItems* multipleOf* maxProperties* minProperties*
+  x-kubernetes-preserve-unknown-fields* x-kubernetes-list-type* x-kubernetes-map-type*
+apiextensions.v1.ValidationRule reason* optionalOldSelf*
+apiextensions.v1.CustomResourceSubresourceScale labelSelectorPath*
 apps.v1.DaemonSetCondition type=v1.DaemonSetConditionType status=v1.ConditionStatus lastTransitionTime!
 apps.v1.DaemonSetSpec revisionHistoryLimit*
 apps.v1.DaemonSetStatus collisionCount*

@@ -189,6 +189,11 @@ class DaemonSet(Workload):
             rolling.setdefault("maxSurge", 0)
         spec.setdefault("revisionHistoryLimit", 10)
 
+    def _default(self, new: Data) -> None:
+        super()._default(new)
+        if _GENERATION not in (new["metadata"].get("annotations") or {}):
+            _template_generation(new, 0)
+
     def _create(self, new: Data) -> None:
         super()._create(new)
         _template_generation(new, 1)

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
+from konverge.testing.apiserver.registry.answering import metadata_only
 from konverge.testing.apiserver.resources import Column, Resource, Version
 from konverge.testing.apiserver.statuses import bad_request
 from konverge.testing.apiserver.tables.cluster import CLUSTER
@@ -132,5 +133,4 @@ def _included(object_: Data, include: str) -> Data | None:
         return None
     if include == "Object":
         return object_
-    metadata = object_.get("metadata") or {}
-    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+    return metadata_only({"metadata": object_.get("metadata") or {}})

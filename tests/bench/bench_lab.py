@@ -1,0 +1,118 @@
+"""The lab: the time of a small test in memory, and plans of faults per second for the ApplicationInstance scenario.
+
+The small test is the one that the documentation draws (`examples/backup_operator.py`): a server, a manager, a CRD, a child and a Secret. The plans are
+the first of the full lab in the order of a seed; each is a whole run from nothing to its verdict, with 1,100 virtual seconds of rest at its end.
+The rates are of wall time, since they are what a person waits for; so a busy machine shows in them.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import konverge as kv
+from konverge.clock import cpu_time, monotonic
+from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.reconcilers import apps
+from konverge.testing.flux import HelmController, flux_crds
+from konverge.testing.lab import Lab, Plan, explore, install_crds
+from konverge.testing.lab.planning import plans_of
+from konverge.testing.lab.runs import run as run_plan
+
+Row: TypeAlias = dict[str, Any]
+
+EXAMPLES: Final = Path(__file__).resolve().parents[2] / "examples"
+ROUNDS: Final = 20
+PLANS: Final = 60
+WORKERS: Final = 2
+WANTED: Final = 1000
+SPEC: Final = {
+    "appRef": {"catalogId": "shop"},
+    "chart": {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop", "version": "1.0.0"},
+    "release": {"name": "shop", "namespace": "lab"},
+    "values": {"source": "inline", "inline": {"replicas": 1}},
+}
+
+
+def run() -> list[Row]:
+    """Measure everything and return one row per figure."""
+    return [*small(), *plans()]
+
+
+def row(name: str, value: float, unit: str, how: str, target: str | None = None) -> Row:
+    """Make a row; the target is a bound, `<= 50`."""
+    holds = None if target is None else value <= float(target.split()[1])
+    return {"bench": "lab", "name": name, "value": value, "unit": unit, "target": target, "holds": holds, "how": how}
+
+
+# One small test
+
+
+def small() -> list[Row]:
+    """Run the test of the backup operator."""
+    sys.path.insert(0, str(EXAMPLES))
+    from backup_operator import SECRET, Backup, BackupSpec, build
+
+    async def waits_for_its_secret(lab: Lab) -> None:
+        await lab.start(build)
+        await lab.create(Backup.new("nightly", spec=BackupSpec(schedule="0 3 * * *")))
+        await lab.until(Backup, "nightly", kv.is_false("Ready"))
+        await lab.create(SECRET.new("target", data={"url": "czM6Ly9i"}))
+        await lab.until(Backup, "nightly", kv.is_true("Ready"))
+
+    plan, walls, works = Plan(name="reference"), [], []
+    problems = run_plan(waits_for_its_secret, plan).problems
+    assert not problems, problems
+    for _ in range(ROUNDS):
+        began, work = monotonic(), cpu_time()
+        run_plan(waits_for_its_secret, plan)
+        walls.append(monotonic() - began)
+        works.append(cpu_time() - work)
+    how = f"server, manager, CRD, CronJob, Secret, 19 virtual minutes of rest; best of {ROUNDS} after a first one"
+    return [
+        row("backup operator, one test", min(walls) * 1000, "ms", f"wall; {how}", "<= 50"),
+        row("backup operator, one test: CPU", min(works) * 1000, "ms", how),
+    ]
+
+
+# Plans
+
+
+async def upgraded(lab: Lab) -> None:
+    """Install an application and upgrade it, with a stand-in for Flux."""
+    await install_crds(lab.client, flux_crds())
+    await lab.enter(HelmController(lab.config, namespace=lab.namespace, random=lab.chance()))
+    await lab.start(apps.install)
+    await lab.create(ApplicationInstance.decode({"metadata": {"name": "shop"}, "spec": SPEC}))
+    await lab.until(ApplicationInstance, "shop", ready)
+    await lab.patch(ApplicationInstance, "shop", {"spec": {"chart": {"version": "1.1.0"}}})
+    await lab.until(ApplicationInstance, "shop", ready)
+
+
+def ready(instance: ApplicationInstance) -> bool:
+    """Tell whether the newest generation is ready."""
+    found = instance.find_condition("Ready")
+    return found is not None and found.is_true and found.observed_generation == instance.metadata.generation
+
+
+def plans() -> list[Row]:
+    """Run plans in this process, and in two."""
+    reference = run_plan(upgraded, Plan(name="reference"))
+    everything = plans_of(reference, process="lab").plans
+    chosen = everything[:: max(len(everything) // PLANS, 1)][:PLANS]
+    load = os.getloadavg()[0]
+    rows = [row("plans of the scenario", len(everything), "plans", "ApplicationInstance: install, upgrade; without random ones")]
+    for workers in (1, WORKERS):
+        gc.collect()
+        report = explore(upgraded, only=chosen[:1], workers=1)
+        fixed = report.seconds
+        report = explore(upgraded, only=chosen, workers=workers, budget=3600.0)
+        rate = (report.ran - 1) / max(report.seconds - fixed, 0.001)
+        how = f"{report.ran} plans of all kinds, every {max(len(everything) // PLANS, 1)}th; wall, without the reference runs; load before: {load:.1f}"
+        rows.append(row(f"plans, {workers} process{'es' * (workers > 1)}", rate, "plans/s", how))
+    how = f"from the rate of {WORKERS} processes"
+    rows.append(row(f"{WANTED:,} plans, {WORKERS} processes", fixed + WANTED / rate, "s", f"{how}, reference runs included", "<= 120"))
+    return rows

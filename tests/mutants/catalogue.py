@@ -1,0 +1,647 @@
+"""The planted faults: what is changed in a copy of the tree, what that breaks, and where to look first. Data, and the pure function that plants one.
+
+Promises: `old` stands exactly once in its file, so a change of the tree that a mutant no longer fits is seen at once (`tests/meta/test_mutants.py`). Each
+mutant is a fault that somebody might really make, and breaks a promise that users would miss; none changes the code that tests it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["MUTANTS", "STORIES", "Mutant", "mutated"]
+
+STORIES: Final = ("backup", "bucket", "sites", "takeover", "hold", "errands", "badge", "strangers", "shelf")
+"""The stories of `scenarios.py`, in the order in which they are tried."""
+
+QUEUE: Final = "konverge/workqueue/"
+INFORMERS: Final = "konverge/informers/"
+RUNTIME: Final = "konverge/runtime/"
+CLIENT: Final = "konverge/client/"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One planted fault. `stories` and `hints` (parts of names of plans) only say where to look first."""
+
+    name: str
+    breaks: str
+    file: str
+    old: str
+    new: str
+    stories: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+
+
+def mutated(text: str, mutant: Mutant) -> str:
+    """Return the file with the fault in it. Raises ValueError where the mutant does not fit the file."""
+    times = text.count(mutant.old)
+    if times != 1 or mutant.old == mutant.new:
+        raise ValueError(f"mutant {mutant.name}: its old text stands {times} times in {mutant.file}, not once")
+    return text.replace(mutant.old, mutant.new)
+
+
+_QUEUE: Final = (
+    Mutant(
+        "queue-rerun-lost",
+        "what was added while a key was in work is never run",
+        QUEUE + "core.py",
+        "        if entry is not None and entry.state is State.HELD:\n            self._lanes.push(entry)\n",
+        "        if entry is not None and entry.state is State.HELD:\n            del self._waiting[key]\n            self._count(entry.priority, -1)\n",
+        ("sites",),
+    ),
+    Mutant(
+        "queue-double-run",
+        "a key that is in work is handed to a second worker",
+        QUEUE + "core.py",
+        "        if entry.key in self._working:\n            entry.state = State.HELD\n",
+        "        if entry.key in self._working and entry.more:\n            entry.state = State.HELD\n",
+        ("sites",),
+    ),
+    Mutant(
+        "queue-later-add-wins",
+        "an event does not bring a delayed run forward",
+        QUEUE + "core.py",
+        "            if at < entry.due:\n",
+        "            if at < entry.due and entry.due == math.inf:\n",
+        ("errands",),
+    ),
+    Mutant(
+        "queue-retry-lost",
+        "a failed key is counted and not run again",
+        QUEUE + "core.py",
+        "        self._add(key, now, at, Wait.BACKOFF, reason, priority)\n        return at\n",
+        "        return at\n",
+        ("backup",),
+        ("is answered with 422", "is answered with 409"),
+    ),
+    Mutant(
+        "queue-delay-lost",
+        "a run that was asked for at a time does not come",
+        QUEUE + "core.py",
+        "        self._add(key, now, now + max(0.0, delay), Wait.DELAY, reason, priority)\n",
+        "        if delay <= 0:\n            self._add(key, now, now, Wait.DELAY, reason, priority)\n",
+        ("bucket",),
+    ),
+    Mutant(
+        "queue-timer-asleep",
+        "a delayed key becomes ready and no worker is woken",
+        QUEUE + "queue.py",
+        "        self._core.advance(self._now())\n        self._settle()\n",
+        "        self._core.advance(self._now())\n        self._set_timer(self._core.next_at())\n",
+        ("bucket",),
+    ),
+    Mutant(
+        "queue-timer-not-moved",
+        "an earlier time does not move the timer forward",
+        QUEUE + "queue.py",
+        "            if at is not None and timer.when() <= at:\n",
+        "            if at is not None:\n",
+        ("errands",),
+    ),
+    Mutant(
+        "queue-failures-kept",
+        "success does not reset the backoff of a key",
+        QUEUE + "backoff.py",
+        '        """Drop count and deadline of the key."""\n        self._deadlines.pop(key, None)\n        self._limiter.forget(key)\n',
+        '        """Drop count and deadline of the key."""\n        self._limiter.failures(key)\n',
+        ("backup",),
+        ("is answered with 422",),
+    ),
+    Mutant(
+        "queue-backoff-lost",
+        "a failed key is retried at once, again and again",
+        QUEUE + "backoff.py",
+        "            deadline = self._deadlines[key] = now + max(0.0, self._limiter.when(key, now))\n",
+        "            self._limiter.when(key, now)\n            deadline = self._deadlines[key] = now\n",
+        ("backup",),
+        ("the right on configmaps",),
+    ),
+    Mutant(
+        "queue-timetable-order",
+        "an entry that is moved to an earlier time keeps the later one",
+        QUEUE + "timetable.py",
+        "        if entry.ticket and at >= entry.ready_at:\n            entry.ready_at = at\n            return\n",
+        "        if entry.ticket:\n            return\n",
+        ("badge",),
+    ),
+)
+
+_INFORMERS: Final = (
+    Mutant(
+        "store-update-lost",
+        "a change of an object that the cache has is ignored",
+        INFORMERS + "store.py",
+        "            if held is None or not held.same(cached):\n",
+        "            if held is None or held.uid != cached.uid:\n",
+        ("backup",),
+    ),
+    Mutant(
+        "store-delete-lost",
+        "a deletion leaves the object in the cache",
+        INFORMERS + "store.py",
+        "            if cached is None:\n                old = contents.drop(namespace, name)\n                if old is not None:\n                    changed",
+        "            if cached is None:\n                old = contents.table.get(namespace, _EMPTY).get(name)\n                if old is not None:\n                    changed",
+        ("sites",),
+    ),
+    Mutant(
+        "store-delete-untold",
+        "a deletion is stored and nobody is told",
+        INFORMERS + "store.py",
+        "                if old is not None:\n                    changed.append(Difference(namespace, name, old, None))\n                continue\n",
+        "                continue\n",
+        ("backup",),
+        ("delete by hand",),
+    ),
+    Mutant(
+        "relist-forgets-deletions",
+        "what was deleted between two lists is not told",
+        INFORMERS + "store.py",
+        "            if name not in now:\n                yield Difference(namespace, name, old, None)\n",
+        "            if name not in now:\n                continue\n",
+        ("backup",),
+        ("events of secrets from 2 on are lost",),
+    ),
+    Mutant(
+        "relist-keeps-deleted",
+        "a new list does not remove from the cache what it no longer holds",
+        INFORMERS + "store.py",
+        "        before = store._contents.table\n        # An index",
+        "        before = store._contents.table\n        for where, inner in before.items():\n            for name, cached in inner.items():\n"
+        "                if name not in staging.contents.table.get(where, _EMPTY):\n                    staging.contents.put(where, name, cached)\n        # An index",
+        ("backup",),
+        ("of secrets from 2 on are lost",),
+    ),
+    Mutant(
+        "relist-untold",
+        "what changed between two lists is stored and nobody is told",
+        INFORMERS + "mirror.py",
+        "            await self._tell(difference(before, staging.table))\n",
+        "            pass\n",
+        ("backup",),
+        ("before a new list", "410"),
+    ),
+    Mutant(
+        "index-keeps-moved",
+        "an object stays in the index under a value that it no longer has",
+        INFORMERS + "index.py",
+        "        path = (namespace, name)\n        self._remove(path, self._values.pop(path, ()))\n",
+        "        path = (namespace, name)\n        self._remove(path, self._values.get(path, ())[1:])\n",
+        ("sites",),
+    ),
+    Mutant(
+        "expired-not-relisted",
+        "410 to a watch is answered by the same watch again",
+        INFORMERS + "machine.py",
+        "            if state.moved:\n                return _round(after, at, Restarted(given.cause))\n",
+        "            if state.moved:\n                return _rest(state, at, given)\n",
+        ("backup",),
+        ("before a new list",),
+    ),
+    Mutant(
+        "expired-skips-ahead",
+        "410 to a watch is answered by a watch of what comes from now on",
+        INFORMERS + "machine.py",
+        "            if state.moved:\n                return _round(after, at, Restarted(given.cause))\n",
+        '            if state.moved:\n                return _watch(_change(after, last_rv=""), at, Restarted(given.cause))\n',
+        ("backup",),
+        ("events of secrets from 2 on are lost", "410 on the watch of secrets"),
+    ),
+    Mutant(
+        "cut-skips-ahead",
+        "a watch that broke goes on from now, not from where it stood",
+        INFORMERS + "machine.py",
+        "def _watch_again(state: State, _: Woke, at: Moment) -> Result:\n    return _watch(state, at)\n",
+        'def _watch_again(state: State, _: Woke, at: Moment) -> Result:\n    return _watch(_change(state, last_rv=""), at)\n',
+        ("backup",),
+        ("breaks inside", "partition"),
+    ),
+    Mutant(
+        "cut-for-ever",
+        "a watch that broke is not opened again",
+        INFORMERS + "machine.py",
+        "    (Phase.WATCHING, Woke): _watch_again,\n",
+        "    (Phase.WATCHING, Woke): lambda state, given, at: (state, (Wait(3600.0),)),\n",
+        ("backup",),
+        ("breaks inside",),
+    ),
+    Mutant(
+        "reflector-without-pause",
+        "what fails is asked for again at once",
+        INFORMERS + "machine.py",
+        "    return _change(state, backoff=backoff), (*told, Wait(seconds))\n",
+        "    return _change(state, backoff=backoff), (*told, Wait(0.0))\n",
+        ("backup",),
+        ("partition", "the right on"),
+    ),
+    Mutant(
+        "gone-kind-kept",
+        "the objects of a kind that is no longer served stay in the cache",
+        INFORMERS + "machine.py",
+        "    return after, (Discard(), Empty(), Troubled(",
+        "    return after, (Discard(), Troubled(",
+        ("shelf",),
+    ),
+    Mutant(
+        "bookmark-swallows-events",
+        "events that came in one read with a bookmark are lost",
+        INFORMERS + "decode.py",
+        '            if deltas:\n                inputs.append(Items(deltas, version, added))\n                deltas, added = [], False\n            if what == "BOOKMARK":\n',
+        '            deltas, added = [], False\n            if what == "BOOKMARK":\n',
+        ("backup",),
+        ("bookmarks",),
+    ),
+    Mutant(
+        "delivery-replaced-as-changed",
+        "an object that was replaced by another of its name counts as changed",
+        INFORMERS + "delivery.py",
+        "            if old is not None and new is not None and old.uid != new.uid:\n",
+        "            if old is not None and new is not None and old.uid == new.name:\n",
+        ("bucket",),
+        ("before a new list", "stale view"),
+    ),
+    Mutant(
+        "delivery-merge-lost",
+        "a change that is merged into a waiting one takes that one with it",
+        INFORMERS + "delivery.py",
+        "        if new is None if held.old is None else new is not None and held.old.same(new):\n",
+        "        if new is None if held.old is None else new is not None:\n",
+        ("backup",),
+        ("stale view", "late"),
+    ),
+    Mutant(
+        "synced-too-early",
+        "a controller works before its caches are complete",
+        RUNTIME + "feeds.py",
+        "            while not feed.registration.has_synced:\n",
+        "            while not feed.registration.has_synced and feed.watch is None:\n",
+        ("strangers",),
+    ),
+)
+
+_LEDGER: Final = (
+    Mutant(
+        "barrier-off",
+        "a pass acts on a cache that does not show its own writes",
+        RUNTIME + "barrier.py",
+        "            return View.UNWATCHED if shows is None else View.SHOWN if shows else View.BEHIND\n",
+        "            return View.UNWATCHED if shows is None else View.SHOWN\n",
+        ("backup",),
+        ("is 5 s late",),
+    ),
+    Mutant(
+        "barrier-swallows-pass",
+        "a pass that waits for the cache is never taken up again",
+        RUNTIME + "controller.py",
+        "        self.queue.add_after(key, pause(waited), reason=Why.BARRIER, priority=item.priority)\n",
+        "",
+        ("backup",),
+        ("is 5 s late",),
+    ),
+    Mutant(
+        "barrier-for-ever",
+        "a pass waits for the cache without a limit",
+        RUNTIME + "controller.py",
+        "        if waited >= self.spec.numbers.barrier:\n",
+        "        if waited >= self.spec.numbers.barrier and self.spec.numbers.barrier <= 0:\n",
+        ("backup",),
+        ("stale view",),
+    ),
+    Mutant(
+        "ledger-never-settled",
+        "the answer to a write is not noted",
+        CLIENT + "client.py",
+        "            else:\n                ticket.settle(stored.resource_version, stored.uid, stored.name)\n",
+        "",
+        ("backup",),
+    ),
+    Mutant(
+        "ledger-failure-in-flight",
+        "a write that failed counts as under way for ever",
+        CLIENT + "client.py",
+        "                else:\n                    ticket.failed()\n",
+        "                elif ticket.closed:\n                    ticket.failed()\n",
+        ("backup",),
+        ("is answered with 422",),
+    ),
+    Mutant(
+        "ledger-of-the-gone",
+        "what a deleted object's passes wrote is remembered for ever",
+        RUNTIME + "controller.py",
+        "        self._around.client.ledger.forget(self._passes.actor(key))\n",
+        "",
+        ("sites",),
+    ),
+    Mutant(
+        "ledger-old-version-wins",
+        "of two writes to one object the cache is compared with the older",
+        CLIENT + "ledger.py",
+        "            if self.settled is None or _newer(write, self.settled):\n",
+        "            if self.settled is None or not _newer(write, self.settled):\n",
+        ("backup",),
+        ("is 5 s late",),
+    ),
+    Mutant(
+        "delete-without-uid",
+        "a deletion hits whatever has the name by now",
+        CLIENT + "requests.py",
+        '    conditions = {"uid": uid, "resourceVersion": resource_version}\n',
+        '    conditions = {"resourceVersion": resource_version}\n',
+        ("takeover",),
+        ("stale view of configmaps", "configmaps is 5 s late"),
+    ),
+)
+
+_STATUS: Final = (
+    Mutant(
+        "condition-dropped",
+        "a condition that a pass does not mark vanishes",
+        RUNTIME + "status.py",
+        "        self._conditions = kept\n",
+        "        self._conditions = ()\n",
+        ("backup",),
+    ),
+    Mutant(
+        "generation-before-success",
+        "a failed pass claims to have handled the generation",
+        RUNTIME + "status.py",
+        '        observed = self._previous.get("observedGeneration") if failed else self._generation\n',
+        "        observed = self._generation\n",
+        ("backup",),
+        ("is answered with 422",),
+    ),
+    Mutant(
+        "generation-of-the-past",
+        "the status names the generation that was observed before",
+        RUNTIME + "status.py",
+        '        observed = self._previous.get("observedGeneration") if failed else self._generation\n',
+        '        observed = self._previous.get("observedGeneration", self._generation)\n',
+        ("backup",),
+    ),
+    Mutant(
+        "condition-of-the-past",
+        "a condition that is marked again speaks of the generation that it first spoke of",
+        "konverge/conditions.py",
+        "        observed_generation=generation,\n    )\n    if before is None:\n",
+        "        observed_generation=generation if moved or before is None else before.observed_generation,\n    )\n    if before is None:\n",
+        ("backup",),
+    ),
+    Mutant(
+        "transition-without-one",
+        "each mark moves the transition time",
+        "konverge/conditions.py",
+        "        last_transition_time=rfc3339(now) if moved or before is None else before.last_transition_time,\n",
+        "        last_transition_time=rfc3339(now),\n",
+        ("backup",),
+    ),
+    Mutant(
+        "status-error-swallowed",
+        "a status that could not be written is forgotten",
+        RUNTIME + "passes.py",
+        "                return ended\n            return error\n        return ended\n",
+        "            return ended\n        return ended\n",
+        ("backup",),
+        ("backups.example.com/status",),
+    ),
+    Mutant(
+        "status-of-the-dead",
+        "the status of a deleted object is written to its successor",
+        RUNTIME + "passes.py",
+        '        metadata = {"name": key.name, "uid": cached.metadata.uid}\n',
+        '        metadata = {"name": key.name}\n',
+        ("errands",),
+        ("stale view", "late"),
+    ),
+    Mutant(
+        "echo-hides-news",
+        "a change that came in between is taken for the echo of the status write",
+        RUNTIME + "passes.py",
+        "        if _only_ours(cached, stored, status):\n",
+        "        if stored is not None:\n",
+        ("errands",),
+        ("stale view", "late"),
+    ),
+    Mutant(
+        "echo-hides-all",
+        "after its first status write an object's changes are taken for echoes",
+        RUNTIME + "sources.py",
+        "        if own_version and change.new.metadata.resource_version == own_version:\n",
+        "        if own_version:\n",
+        ("backup",),
+    ),
+)
+
+_PASSES: Final = (
+    Mutant(
+        "error-swallowed",
+        "a pass that raised is not retried",
+        RUNTIME + "decisions.py",
+        '            return Verdict(Action.BACK_OFF, "error", error=ended, unexpected=not isinstance(ended, KonvergeError))\n',
+        '            return Verdict(Action.FORGET, "error", error=ended, unexpected=not isinstance(ended, KonvergeError))\n',
+        ("backup",),
+        ("is answered with 422",),
+    ),
+    Mutant(
+        "requeue-after-lost",
+        "RequeueAfter is taken for Done",
+        RUNTIME + "controller.py",
+        "                queue.add_after(key, verdict.delay, reason=Why.REQUEUE_AFTER, priority=item.priority)\n",
+        "",
+        ("bucket",),
+    ),
+    Mutant(
+        "retry-after-lost",
+        "RetryAfter is not retried",
+        RUNTIME + "decisions.py",
+        '            return Verdict(Action.ADD_AFTER, "error", ended.delay, error=ended)\n',
+        '            return Verdict(Action.FORGET, "error", ended.delay, error=ended)\n',
+        ("errands",),
+    ),
+    Mutant(
+        "deferred-events-lost",
+        "what happens to an object during its pass is never looked at",
+        RUNTIME + "controller.py",
+        "            for change in self._deferred.pop(key):\n                self._on_primary(change)\n",
+        "            self._deferred.pop(key)\n",
+        ("sites",),
+    ),
+    Mutant(
+        "resync-lost",
+        "the periodic resync visits nobody",
+        RUNTIME + "controller.py",
+        "            await self._visit(Why.RESYNC)\n",
+        "",
+        ("errands",),
+    ),
+    Mutant(
+        "owner-not-woken-by-end",
+        "the end of a child does not wake its owner",
+        RUNTIME + "sources.py",
+        "    asked: set[str] = set()\n    for cached in _sides(change):\n",
+        "    asked: set[str] = set()\n    for cached in _sides(change) if change.new is not None else ():\n",
+        ("backup",),
+        ("delete by hand",),
+    ),
+    Mutant(
+        "watch-not-woken-by-end",
+        "the end of a watched object wakes nobody",
+        RUNTIME + "sources.py",
+        "    asked: set[Key] = set()\n    for cached in _sides(change):\n",
+        "    asked: set[Key] = set()\n    for cached in _sides(change) if change.new is not None else ():\n",
+        ("backup",),
+    ),
+    Mutant(
+        "life-filtered",
+        "a predicate filters what moves an object to the next stage of its life",
+        RUNTIME + "sources.py",
+        "        if spec.predicate is not None and not life_changed(change, spec.finalizer_name) and not spec.predicate(change):\n",
+        "        if spec.predicate is not None and not spec.predicate(change):\n",
+        ("bucket",),
+    ),
+    Mutant(
+        "apply-skipped-when-there",
+        "an apply is skipped where the object exists",
+        RUNTIME + "applier.py",
+        "        return unchanged(intent, owned, cached.data()) or answered_before(\n",
+        "        return True or answered_before(\n",
+        ("backup",),
+    ),
+    Mutant(
+        "apply-skipped-by-memory",
+        "an apply is skipped where the same was applied before, whatever happened since",
+        RUNTIME + "applier.py",
+        "    return digest(fields) == answer.owned and digest(projection(cached.data(), fields)) == answer.values\n",
+        "    return bool(fields)\n",
+        ("backup",),
+    ),
+    Mutant(
+        "apply-ignores-missing-owner",
+        "a field that nobody reverted counts as unchanged where we do not own it any more",
+        "konverge/fields.py",
+        '    if {f"f:{key}" for key in intent} != set(below):\n        return False\n    return all(key in live and _value_unchanged(value, fields[f"f:{key}"], live[key]) for key, value in intent.items())\n',
+        '    return all(\n        key in live and (f"f:{key}" not in fields or _value_unchanged(value, fields[f"f:{key}"], live[key]))\n'
+        "        for key, value in intent.items()\n    )\n",
+        ("backup",),
+        ("take",),
+    ),
+    Mutant(
+        "held-for-ever",
+        "an apply that met somebody's field is not tried again when the field changed",
+        RUNTIME + "applier.py",
+        "    if cached.metadata.uid != refusal.uid or digest(_named_by(intent, cached.data())) != refusal.values:\n        return None\n",
+        "    if cached.metadata.uid != refusal.uid:\n        return None\n    if refusal.version:\n        return math.inf\n",
+        ("hold",),
+    ),
+    Mutant(
+        "held-is-taken",
+        "a field that was to be left to others is taken by force",
+        RUNTIME + "applier.py",
+        "                force=on_conflict is OnConflict.TAKE,\n",
+        "                force=True,\n",
+        ("hold",),
+    ),
+    Mutant(
+        "prune-lost",
+        "a child that is no longer wanted stays",
+        RUNTIME + "context.py",
+        "        if not held:\n            applied.changed = await self._prune(keys) or applied.changed\n",
+        "        if held:\n            applied.changed = await self._prune(keys) or applied.changed\n",
+        ("sites",),
+    ),
+    Mutant(
+        "prune-while-held",
+        "children are pruned while another one is held",
+        RUNTIME + "context.py",
+        "        if not held:\n            applied.changed = await self._prune(keys) or applied.changed\n",
+        "        applied.changed = await self._prune(keys) or applied.changed\n",
+        ("hold",),
+    ),
+)
+
+_OWNERS: Final = (
+    Mutant(
+        "owner-without-controller",
+        "an owner reference does not say that it controls",
+        RUNTIME + "owners.py",
+        '        "controller": True,\n',
+        '        "controller": False,\n',
+        ("backup",),
+    ),
+    Mutant(
+        "owner-in-another-namespace",
+        "a child in another namespace gets an owner that the garbage collector does not honour",
+        RUNTIME + "owners.py",
+        "    if owner.namespace and child.namespace != owner.namespace:\n",
+        "    if owner.namespace and not child.namespace:\n",
+        ("strangers",),
+    ),
+    Mutant(
+        "stranger-adopted",
+        "an object of somebody else that has the child's name is taken over",
+        RUNTIME + "owners.py",
+        "    if not adopt:\n        raise NotOurs(\n            f\"{child} exists and no controller",
+        "    if adopt:\n        raise NotOurs(\n            f\"{child} exists and no controller",
+        ("strangers",),
+    ),
+    Mutant(
+        "apply-to-successor",
+        "an apply that was meant for one object changes another that has its name by now",
+        RUNTIME + "context.py",
+        '            intent["metadata"]["uid"] = existing.uid\n',
+        "",
+        ("takeover",),
+        ("stale view of configmaps", "configmaps is 5 s late"),
+    ),
+    Mutant(
+        "finalizer-too-late",
+        "an object is worked on before it carries the finalizer",
+        RUNTIME + "finalizers.py",
+        "    return Step.RECONCILE if held or not finalizer else Step.ADD\n",
+        "    return Step.RECONCILE if held or not finalizer or metadata.generation == 1 else Step.ADD\n",
+        ("bucket",),
+    ),
+    Mutant(
+        "finalizer-too-early",
+        "the finalizer is removed though finalize wants to look again",
+        RUNTIME + "passes.py",
+        "        if step is Step.FINALIZE and isinstance(ended, Done):\n",
+        "        if step is Step.FINALIZE and not isinstance(ended, Exception):\n",
+        ("bucket",),
+    ),
+    Mutant(
+        "finalizer-despite-error",
+        "the finalizer is removed though finalize raised",
+        RUNTIME + "passes.py",
+        "        if step is Step.FINALIZE and isinstance(ended, Done):\n",
+        "        if step is Step.FINALIZE and isinstance(ended, Done | Exception):\n",
+        ("bucket",),
+        ("is answered with 422",),
+    ),
+    Mutant(
+        "finalizer-never-removed",
+        "the finalizer stays when finalize is done",
+        RUNTIME + "passes.py",
+        "                await self._remove_finalizer(key, cached, ctx.trace)\n",
+        "                pass\n",
+        ("bucket",),
+    ),
+    Mutant(
+        "finalizer-of-others-dropped",
+        "adding the finalizer drops those of others",
+        RUNTIME + "finalizers.py",
+        "    if metadata.finalizers:\n        return [\n",
+        "    if not metadata.resource_version:\n        return [\n",
+        ("bucket",),
+    ),
+    Mutant(
+        "finalizer-conflict-fatal",
+        "a finalizer patch that met a change is not tried again",
+        RUNTIME + "passes.py",
+        '            raise RetryAfter(1, f"{key} changed while its finalizers were patched: {error.message}") from error\n',
+        "            return\n",
+        ("bucket",),
+        ("is answered with 422", "buckets.example.com is 5 s late"),
+    ),
+)
+
+MUTANTS: Final = (*_QUEUE, *_INFORMERS, *_LEDGER, *_STATUS, *_PASSES, *_OWNERS)

@@ -1,0 +1,60 @@
+"""Runs the program on client-go (`go_clients/`): orders go in as lines, what it says comes out as JSON objects."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+__all__ = ["GoClient", "go_client"]
+
+
+class GoClient:
+    """One running program."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+
+    async def order(self, *words: str) -> None:
+        """Send one line."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(" ".join(words).encode() + b"\n")
+        await self.process.stdin.drain()
+
+    async def hears(self, said: str = "", *, seconds: float = 20) -> dict[str, Any]:
+        """Return the next thing that it says; with `said`, it is that one."""
+        assert self.process.stdout is not None
+        async with asyncio.timeout(seconds):
+            line = await self.process.stdout.readline()
+        assert line, "it has ended"
+        found: dict[str, Any] = json.loads(line)
+        assert said in ("", found["said"]), found
+        return found
+
+    async def end(self) -> int:
+        """End its input, and with it the program."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        async with asyncio.timeout(20):
+            return await self.process.wait()
+
+    async def kill(self) -> None:
+        """End it between two instructions."""
+        if self.process.returncode is None:
+            self.process.kill()
+        await self.process.communicate()
+
+
+@asynccontextmanager
+async def go_client(program: Path, environment: Mapping[str, str], *arguments: str) -> AsyncIterator[GoClient]:
+    """Run the program until the block ends, whatever becomes of it."""
+    process = await asyncio.create_subprocess_exec(str(program), *arguments, stdin=PIPE, stdout=PIPE, env=environment)
+    client = GoClient(process)
+    try:
+        yield client
+    finally:
+        await client.kill()

@@ -1,0 +1,150 @@
+"""The in-memory API server as its users meet it: through the client, on virtual time, all rooms together."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from random import Random
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from konverge.client import Client
+from konverge.errors import ApiError, Conflict, Forbidden, NotFound
+from konverge.kinds import kind
+from konverge.testing.apiserver import ApiServer
+from konverge.testing.apiserver.fault_rules import Drop, Match, Refuse, Rule
+
+CONFIG_MAP = kind("v1", "ConfigMap")
+NAMESPACE = kind("v1", "Namespace", namespaced=False)
+POD = kind("v1", "Pod")
+QUOTA = kind("v1", "ResourceQuota")
+MUTATING = kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", namespaced=False)
+VALIDATING = kind("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", namespaced=False)
+CONTAINER = {"name": "c", "image": "registry.example.com/c:1"}
+
+
+@pytest_asyncio.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer(random=Random(1)) as running:
+        yield running
+
+
+@pytest_asyncio.fixture
+async def client(server: ApiServer) -> AsyncIterator[Client]:
+    async with Client(server.config(), name="somebody", random=Random(2)) as opened:
+        yield opened
+
+
+def hook(url: str) -> list[dict[str, Any]]:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}
+    return [
+        {
+            "name": "hook.example.com",
+            "rules": [rule],
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": {"url": url},
+        }
+    ]
+
+
+def answer(review: dict[str, Any], **response: Any) -> dict[str, Any]:
+    return {**review, "response": {"uid": review["request"]["uid"], "allowed": True, **response}}
+
+
+async def test_a_mutating_webhook_of_this_process_changes_what_is_stored(server: ApiServer, client: Client) -> None:
+    async def label(review: dict[str, Any]) -> dict[str, Any]:
+        patch = [{"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}]
+        encoded = base64.b64encode(json.dumps(patch).encode()).decode()
+        return answer(review, patchType="JSONPatch", patch=encoded)
+
+    server.webhooks["https://hooks.example.com/label"] = label
+    await client.create(MUTATING.new("label", webhooks=hook("https://hooks.example.com/label")))
+    stored = await client.create(CONFIG_MAP.new("a", "default", data={"x": "1"}))
+    assert stored.metadata.labels == {"seen": "yes"}
+
+
+async def test_a_validating_webhook_refuses_with_its_own_words(server: ApiServer, client: Client) -> None:
+    async def refuse(review: dict[str, Any]) -> dict[str, Any]:
+        return answer(review, allowed=False, status={"message": "not on a Sunday", "code": 403})
+
+    server.webhooks["https://hooks.example.com/refuse"] = refuse
+    await client.create(VALIDATING.new("refuse", webhooks=hook("https://hooks.example.com/refuse")))
+    with pytest.raises(Forbidden, match='admission webhook "hook.example.com" denied the request: not on a Sunday'):
+        await client.create(CONFIG_MAP.new("a", "default"))
+    with pytest.raises(NotFound):
+        await client.get(CONFIG_MAP, "a", "default")
+
+
+async def test_a_webhook_that_hangs_is_given_up_after_its_virtual_time(server: ApiServer, client: Client) -> None:
+    async def hang(_review: dict[str, Any]) -> dict[str, Any]:
+        await asyncio.Event().wait()
+        raise AssertionError("nobody wakes it")
+
+    server.webhooks["https://hooks.example.com/hang"] = hang
+    await client.create(VALIDATING.new("hang", webhooks=hook("https://hooks.example.com/hang")))
+    with pytest.raises(ApiError, match="failed calling webhook"):
+        await client.create(CONFIG_MAP.new("a", "default"))
+
+
+async def test_a_quota_holds_and_gives_back_what_is_deleted(server: ApiServer, client: Client) -> None:
+    await client.create(QUOTA.new("two", "default", spec={"hard": {"pods": "2"}}))
+    for name in ("a", "b"):
+        await client.create(POD.new(name, "default", spec={"containers": [CONTAINER]}))
+    with pytest.raises(Forbidden, match="exceeded quota: two, requested: pods=1, used: pods=2, limited: pods=2"):
+        await client.create(POD.new("c", "default", spec={"containers": [CONTAINER]}))
+    await client.delete(POD, "a", "default")
+    async with asyncio.timeout(5):
+        while (await client.get(QUOTA, "two", "default")).get("status", "used", "pods") != "1":
+            await asyncio.sleep(0.01)
+    await client.create(POD.new("c", "default", spec={"containers": [CONTAINER]}))
+
+
+async def test_children_follow_their_owner_and_a_namespace_takes_all_with_it(server: ApiServer, client: Client) -> None:
+    await client.create(NAMESPACE.new("web"))
+    owner = await client.create(CONFIG_MAP.new("owner", "web"))
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner.metadata.uid}
+    child = {"metadata": {"name": "child", "namespace": "web", "ownerReferences": [reference]}}
+    await client.create(CONFIG_MAP.decode({"apiVersion": "v1", "kind": "ConfigMap", **child}))
+    await client.delete(CONFIG_MAP, "owner", "web")
+    async with asyncio.timeout(5):
+        while not server.idle:
+            await asyncio.sleep(0.01)
+    with pytest.raises(NotFound):
+        await client.get(CONFIG_MAP, "child", "web")
+    await client.create(CONFIG_MAP.new("other", "web"))
+    await client.delete(NAMESPACE, "web")
+    async with asyncio.timeout(5):
+        while not server.idle:
+            await asyncio.sleep(0.01)
+    with pytest.raises(NotFound):
+        await client.get(NAMESPACE, "web")
+
+
+async def test_a_write_whose_answer_is_lost_was_done_and_a_refused_one_was_not(
+    server: ApiServer, client: Client
+) -> None:
+    await client.create(CONFIG_MAP.new("a", "default", data={"x": "1"}))
+    intent = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
+    lost = server.faults.add(Rule(Match(verbs=("apply",)), Drop(moment="after"), count=1))
+    await client.apply(CONFIG_MAP, {**intent, "data": {"y": "2"}})  # sent again by the client, which changes nothing
+    assert len(lost.hits) == 1
+    assert (await client.get(CONFIG_MAP, "a", "default")).get("data", "y") == "2"
+    server.faults.add(Rule(Match(verbs=("apply",)), Refuse(409), count=1))
+    with pytest.raises(Conflict):
+        await client.apply(CONFIG_MAP, {**intent, "data": {"y": "3"}})
+    assert (await client.get(CONFIG_MAP, "a", "default")).get("data", "y") == "2"
+
+
+async def test_the_same_seed_gives_the_same_uids_and_names() -> None:
+    async def made() -> list[tuple[str, str]]:
+        async with ApiServer(random=Random(7)) as one, Client(one.config(), name="x") as user:
+            data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-", "namespace": "default"}}
+            stored = [await user.create(CONFIG_MAP.decode(data)) for _ in range(3)]
+            return [(thing.name, thing.metadata.uid) for thing in stored]
+
+    assert await made() == await made()

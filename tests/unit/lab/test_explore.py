@@ -1,0 +1,144 @@
+"""Exploring: the reference and its seeds, plans within a budget, shrinking, and what is told at the end."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from itertools import count
+from typing import Any
+
+import pytest
+from widgets import CONFIG_MAP, By, Widget, part, widget
+
+import konverge as kv
+from konverge.testing import Lab
+from konverge.testing.lab import Crash, Plan, Timed, explore
+
+
+async def numbered(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+    """Makes one child, under a number that it takes before it writes it down: a crash between the two leaves a second one."""
+    number = owner.status.parts
+    if number is None:
+        number = len(ctx.cache(CONFIG_MAP).keys(owner.namespace))
+    await ctx.own(part(number, owner.namespace))
+    ctx.status.draft.parts = number
+    ctx.status.mark("Ready", True, "Made")
+    return kv.Done()
+
+
+async def careful(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+    await ctx.own(part(7, owner.namespace))
+    ctx.status.mark("Ready", True, "Made")
+    return kv.Done()
+
+
+def scenario(reconcile: Any) -> Any:
+    async def play(lab: Lab) -> None:
+        await lab.start(
+            lambda manager: manager.add(kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(reconcile)))
+        )
+        await lab.create(widget())
+        await lab.until(Widget, "one", kv.is_true("Ready"))
+
+    return play
+
+
+CRASH = Plan(name="crash after write 1", crashes=(Crash(write=1),))
+LATE: dict[str, Any] = {"match": {"verbs": ["watch"]}, "fault": {"type": "bookmarks", "do": "omit"}}
+
+
+def test_a_bug_between_two_writes_is_found_by_a_crash_there() -> None:
+    report = explore(scenario(numbered), only=[CRASH])
+    assert not report.passed
+    [failure] = report.failures
+    assert "the end state differs: configmaps lab/part-1 is there and should not be" in failure.problems
+    text = report.text()
+    assert text.startswith("1 plans ran, 1 failed, 0 were pruned; ")
+    assert "FAILED: crash after write 1" in text
+    assert CRASH.to_json() in text
+    assert "dies after its write #1" in text
+
+
+def test_the_timeline_ends_at_the_first_write_that_the_reference_did_not_make() -> None:
+    [failure] = explore(scenario(numbered), only=[CRASH]).failures
+    told = failure.text()
+    assert "(the last line is the first write that the reference run did not make)" in told
+    timeline = told.partition("  timeline:")[2].partition("  the plan, to replay")[0].rstrip().splitlines()
+    assert timeline[-1].endswith("write  process      apply configmaps lab/part-1 #2")
+
+
+def test_a_reconciler_without_the_bug_passes_the_same_plan() -> None:
+    report = explore(scenario(careful), only=[CRASH])
+    assert report.passed
+    assert report.ran == 1
+    assert report.line().startswith("1 plans ran, 0 failed")
+
+
+def test_a_failing_plan_is_shrunk_to_what_it_needs() -> None:
+    noise = tuple(Timed(rule=LATE, after=after) for after in (0, 1, 2))
+    plan = Plan(name="everything at once", crashes=(*CRASH.crashes, Crash(write=40)), rules=noise)
+    [failure] = explore(scenario(numbered), only=[plan]).failures
+    assert failure.plan == Plan(name="everything at once", crashes=CRASH.crashes)
+
+
+def test_a_shrunk_plan_fails_again_from_its_file() -> None:
+    [failure] = explore(scenario(numbered), only=[CRASH]).failures
+    [again] = explore(scenario(numbered), only=[Plan.from_json(failure.plan.to_json())]).failures
+    assert again.problems == failure.problems
+    assert again.run.timeline.text() == failure.run.timeline.text()
+
+
+def test_where_the_reference_is_not_well_no_plan_is_run() -> None:
+    async def broken(lab: Lab) -> None:
+        raise AssertionError("nothing works")
+
+    report = explore(broken)
+    assert (report.ran, report.passed) == (0, False)
+    assert report.failures[0].plan.name == "reference"
+
+
+def test_an_end_that_depends_on_the_order_of_what_is_ready_is_a_finding() -> None:
+    runs = count(1)
+
+    async def capricious(lab: Lab) -> None:
+        await scenario(careful)(lab)
+        await lab.create(part(100 + next(runs)))
+
+    report = explore(capricious, only=[])
+    assert {failure.plan.name for failure in report.failures} == {"reference, seed 1", "reference, seed 2"}
+    assert "configmaps lab/part-102 is there and should not be" in report.failures[0].problems
+
+
+def test_what_the_budget_does_not_reach_is_counted() -> None:
+    report = explore(scenario(careful), budget=0.0)
+    assert report.ran == 0
+    assert report.left > 50
+    assert f"{report.left} were left for want of time" in report.line()
+
+
+def test_the_order_of_plans_is_drawn_from_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    module = import_module("konverge.testing.lab.explore")
+    monkeypatch.setattr(module, "_one", lambda scenario, reference, plan: order.append(plan.name))
+
+    def drawn(seed: int) -> list[str]:
+        order.clear()
+        explore(scenario(careful), seed=seed)
+        return list(order)
+
+    assert drawn(1) == drawn(1)
+    assert drawn(1) != drawn(2)
+    assert sorted(drawn(1)) == sorted(drawn(2))
+
+
+@pytest.mark.parametrize("prune", [True, False])
+def test_pruned_plans_are_listed_and_run_where_that_is_asked(prune: bool) -> None:
+    """A write that changed nothing in the reference run has plans that are pruned."""
+    report = explore(scenario(careful), budget=0.0, prune=prune)
+    assert report.pruned
+    assert all(one.reason for one in report.pruned)
+    assert f"{len(report.pruned)} were pruned" in report.line()
+
+
+def test_without_pruning_more_plans_wait_for_their_turn() -> None:
+    pruned, whole = (explore(scenario(careful), budget=0.0, prune=prune) for prune in (True, False))
+    assert whole.left == pruned.left + sum(1 for one in pruned.pruned if one.plan.faults)

@@ -1,0 +1,85 @@
+"""The verdict on a run, from what it was and what the reference was."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from konverge.testing.lab.judging import differences, verdict
+from konverge.testing.lab.plans import Crash, Foreign, Plan
+from konverge.testing.lab.runs import Run
+
+CRASH = Plan(name="crash", crashes=(Crash(write=1),))
+EDIT = Plan(name="edit", foreign=(Foreign(after=1, do="edit"),), same_end=False)
+
+
+def run(plan: Plan, *, made: int = 1, deleted: int = 0, problems: tuple[str, ...] = (), **state: Any) -> Run:
+    what = "configmaps lab/a"
+    return Run(
+        plan,
+        state={what: {"data": {"n": "1"}}} | state,
+        created=Counter({what: made}),
+        deleted=Counter({what: deleted}),
+        problems=list(problems),
+    )
+
+
+REFERENCE = run(Plan(name="reference"))
+
+
+def test_a_run_that_ends_as_the_reference_did_is_well() -> None:
+    assert verdict(REFERENCE, run(CRASH)) == []
+
+
+def test_what_a_run_found_wrong_by_itself_is_wrong_whatever_the_reference_did() -> None:
+    assert verdict(REFERENCE, run(EDIT, problems=("unhandled KeyError",))) == ["unhandled KeyError"]
+
+
+def test_another_end_is_told_with_both_values() -> None:
+    other = run(CRASH, **{"configmaps lab/a": {"data": {"n": "2"}}})
+    assert verdict(REFERENCE, other) == [
+        "the end state differs: configmaps lab/a .data.n: '2', in the reference run '1'"
+    ]
+
+
+def test_another_end_is_no_matter_where_somebody_elses_change_may_stay() -> None:
+    assert verdict(REFERENCE, run(EDIT, **{"configmaps lab/a": {"data": {"n": "2"}}})) == []
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ({"made": 2}, ["configmaps lab/a was created 2 times, in the reference run 1"]),
+        ({"made": 2, "deleted": 1}, ["was created 2 times", "was deleted 1 times, in the reference run 0"]),
+        ({"made": 0}, []),
+    ],
+)
+def test_more_creations_and_deletions_than_the_reference_made_are_wrong(
+    counts: dict[str, int], said: list[str]
+) -> None:
+    found = verdict(REFERENCE, run(CRASH, **counts))
+    assert len(found) == len(said)
+    assert all(words in one for words, one in zip(said, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        ({"a": 1}, {}, ["a is missing"]),
+        ({}, {"a": 1}, ["a is there and should not be"]),
+        ({"a": {"x": [1, 2]}}, {"a": {"x": [1, 3]}}, ["a .x[1]: 3, in the reference run 2"]),
+        ({"a": {"x": [1]}}, {"a": {"x": [1, 3]}}, ["a .x: [1, 3], in the reference run [1]"]),
+        ({"a": {"x": None}}, {"a": {}}, []),
+        ({"a": "old"}, {"a": "new"}, ["a .: 'new', in the reference run 'old'"]),
+    ],
+)
+def test_a_difference_names_its_path(one: dict[str, Any], other: dict[str, Any], said: list[str]) -> None:
+    assert differences(one, other) == said
+
+
+def test_no_more_than_a_dozen_differences_are_told() -> None:
+    found = differences({}, {f"object {number:02}": 1 for number in range(30)})
+    assert len(found) == 13
+    assert found[-1] == "and 18 more"

@@ -1,0 +1,196 @@
+"""The lab on the in-memory API server: what it waits for, what it says, and how a process dies in it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from widgets import CONFIG_MAP, By, Widget, part, widget
+
+import konverge as kv
+from konverge.errors import Unreachable, UsageError
+from konverge.testing import Lab
+from konverge.testing.lab import Unmet
+from konverge.testing.lab.environments import memory_lab
+from konverge.testing.loop import VirtualTimeLoop
+
+
+async def make_parts(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+    for number in range(owner.spec.parts):
+        await ctx.own(part(number, owner.namespace))
+    ctx.status.draft.parts = owner.spec.parts
+    ctx.status.mark("Ready", owner.spec.parts > 0, "Made" if owner.spec.parts else "NoParts", "as asked")
+    return kv.Done()
+
+
+def build(manager: kv.Manager) -> None:
+    manager.add(kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(make_parts)))
+
+
+def by(reconcile: object) -> object:
+    return lambda manager: manager.add(kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(reconcile)))  # type: ignore[arg-type]  # a reconcile of this file
+
+
+async def test_time_in_the_lab_is_virtual_for_the_test_too(lab: Lab) -> None:
+    before = asyncio.get_running_loop().time()
+    await asyncio.sleep(3600)
+    assert asyncio.get_running_loop().time() == before + 3600
+
+
+async def test_a_wait_in_vain_tells_object_passes_and_writes(lab: Lab) -> None:
+    await lab.start(build)
+    await lab.create(widget())
+    await lab.until(Widget, "one", kv.is_false("Ready"))
+    with pytest.raises(Unmet) as story:
+        await lab.until(Widget, "one", kv.is_true("Ready"), timeout=5)
+    lines = str(story.value).splitlines()
+    assert lines[0].startswith(f"Widget {lab.namespace}/one: waited 5 s for Ready=True")
+    assert lines[1].startswith("  generation 1, version ")
+    assert lines[2] == "  Ready=False NoParts: as asked (generation 1)"
+    assert lines[3].startswith("  manager lab: ")
+    assert lines[4:] == [
+        f"  widget Widget {lab.namespace}/one: Done because of created; wrote status; next when something changes"
+    ]
+
+
+async def test_a_wait_for_what_does_not_exist_says_so(lab: Lab) -> None:
+    with pytest.raises(Unmet, match=r"Widget .*/one: waited 2 s for .*\n  it does not exist"):
+        await lab.start(build)
+        await lab.until(Widget, "one", kv.is_true("Ready"), timeout=2)
+
+
+async def test_a_wait_for_an_end_tells_what_is_still_there(lab: Lab) -> None:
+    await lab.start(build)
+    await lab.create(widget())
+    with pytest.raises(Unmet, match=r"waited 2 s for to be gone\n  generation 1"):
+        await lab.until_gone(Widget, "one", timeout=2)
+
+
+async def test_a_deletion_collects_the_children(lab: Lab) -> None:
+    await lab.start(build)
+    await lab.create(widget(parts=1))
+    await lab.until(CONFIG_MAP, "part-0", lambda _: True)
+    await lab.delete(Widget, "one")
+    await lab.until_gone(Widget, "one")
+    await lab.until_gone(CONFIG_MAP, "part-0")
+
+
+async def test_settled_waits_for_who_works_and_gives_up_on_who_never_rests(lab: Lab) -> None:
+    async def slow(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        await asyncio.sleep(3)
+        return await make_parts(owner, ctx)
+
+    await lab.start(by(slow))  # type: ignore[arg-type]  # a build
+    await lab.create(widget(parts=1))
+    await lab.settled()
+    assert (await lab.get(Widget, "one")).status.parts == 1
+
+    with pytest.raises(TimeoutError):
+        await lab.patch(Widget, "one", {"spec": {"parts": 2}})
+        await lab.settled(timeout=1)
+
+
+async def test_nothing_of_a_killed_process_reaches_the_server(lab: Lab) -> None:
+    """It dies between two writes of one pass: what it does from then on is done in nothing."""
+    first, reached = True, False
+
+    async def counting(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        nonlocal first, reached
+        if first:
+            first = False
+            await ctx.own(part(0, owner.namespace))
+            lab.crash()
+            await ctx.own(part(100, owner.namespace))
+            reached = True
+        ctx.status.mark("Ready", True, "Made")
+        return kv.Done()
+
+    await lab.start(by(counting))  # type: ignore[arg-type]  # a build
+    before = lab.manager
+    await lab.create(widget())
+    await lab.until(Widget, "one", kv.is_true("Ready"))
+    await lab.settled()
+    assert lab.manager is not before
+    assert not reached
+    assert await lab.find(CONFIG_MAP, "part-0") is not None
+    assert await lab.find(CONFIG_MAP, "part-100") is None
+
+
+async def test_a_killed_process_is_followed_by_one_that_finds_its_work(lab: Lab) -> None:
+    await lab.start(build)
+    await lab.create(widget(parts=2))
+    await lab.until(Widget, "one", kv.is_true("Ready"))
+    await lab.settled()
+    version = (await lab.get(Widget, "one")).metadata.resource_version
+    lab.crash()
+    await lab.settled()
+    assert lab.manager.report().ready
+    assert (await lab.get(Widget, "one")).metadata.resource_version == version
+    await lab.patch(Widget, "one", {"spec": {"parts": 3}})
+    await lab.until(CONFIG_MAP, "part-2", lambda _: True)
+
+
+async def test_one_of_two_processes_is_killed_and_the_other_lives_on(lab: Lab) -> None:
+    first = await lab.start(build)
+    second = await lab.start(lambda manager: None, name="other")
+    lab.crash(first)
+    assert lab.managers[1] is second
+    assert lab.managers[0] is not first
+
+
+async def test_the_end_of_a_lab_ends_what_was_entered_last_first() -> None:
+    ended: list[str] = []
+
+    class Other:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        async def __aenter__(self) -> str:
+            return self.name
+
+        async def __aexit__(self, *_: object) -> None:
+            ended.append(self.name)
+
+    async with memory_lab() as lab:
+        assert await lab.enter(Other("first")) == "first"
+        await lab.enter(Other("second"))
+    assert ended == ["second", "first"]
+
+
+def test_a_lab_in_memory_fails_loudly_on_any_other_loop() -> None:
+    async def enter() -> None:
+        async with memory_lab():
+            pass
+
+    with pytest.raises(UsageError, match=r"its own event loop, whose time is virtual.*--lab-on=control-plane"):
+        asyncio.run(enter())
+
+
+async def test_the_server_is_at_hand_in_memory_alone() -> None:
+    async with memory_lab() as lab:
+        assert lab.server.idle in (True, False)
+        elsewhere = Lab(lab.client, lab.config, "lab")
+        with pytest.raises(LookupError, match="--lab-on=memory"):
+            _ = elsewhere.server
+        with pytest.raises(LookupError, match=r"begin with await lab\.start"):
+            _ = elsewhere.manager
+        await elsewhere.start(build)
+        with pytest.raises(LookupError, match="can be killed on the in-memory API server only"):
+            elsewhere.crash()
+        await elsewhere.stop()
+
+
+def test_a_fault_of_the_server_reaches_the_users_own_client_too() -> None:
+    from konverge.testing.apiserver.fault_rules import Drop, Match, Rule
+
+    async def main() -> None:
+        async with memory_lab() as lab:
+            lab.server.faults.add(Rule(Match(resources=("configmaps",)), Drop(), count=20))
+            with pytest.raises(Unreachable):
+                await lab.create(part(1))
+
+    loop = VirtualTimeLoop()
+    try:
+        loop.run_until_complete(main())
+    finally:
+        loop.close()

@@ -1,0 +1,68 @@
+"""End states are compared under masks: what differs from run to run is not seen, everything else is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from konverge.testing.lab.masks import masked, state_of
+
+WIDGETS = ("example.com", "widgets")
+MAPS = ("", "configmaps")
+
+
+def made(kind: str, name: str, uid: str, **more: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "lab", "uid": uid, "resourceVersion": uid * 2, "generation": 3}
+    metadata["creationTimestamp"] = "2030-01-01T00:00:00Z"
+    return {"kind": kind, "metadata": metadata | more.pop("metadata", {}), **more}
+
+
+def state(*, uid: str, at: str, owner: str = "", **status: Any) -> dict[str, Any]:
+    reference = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "one", "uid": owner or uid}
+    child = made("ConfigMap", "part", f"{uid}-child", metadata={"ownerReferences": [reference]}, data={"of": uid})
+    widget = made("Widget", "one", uid, status={"observedGeneration": 3, "since": at, **status})
+    return state_of({(WIDGETS, "lab", "one"): widget, (MAPS, "lab", "part"): child})
+
+
+def test_uids_versions_and_times_of_two_runs_are_not_compared() -> None:
+    assert state(uid="u1", at="2030-01-01T00:00:01Z") == state(uid="u2", at="2031-02-03T04:05:06.789+01:00")
+
+
+def test_the_names_of_a_state_are_resource_and_place() -> None:
+    assert list(state(uid="u1", at="x")) == ["configmaps lab/part", "widgets.example.com lab/one"]
+
+
+def test_a_uid_is_shown_as_the_object_that_has_it() -> None:
+    seen = state(uid="u1", at="x")["configmaps lab/part"]
+    assert seen["data"] == {"of": "uid of Widget one"}
+    assert seen["metadata"]["ownerReferences"][0]["uid"] == "Widget one"
+
+
+def test_an_owner_that_is_not_there_is_nobody() -> None:
+    seen = state(uid="u1", at="x", owner="gone")["configmaps lab/part"]
+    assert seen["metadata"]["ownerReferences"][0]["uid"] == "nobody"
+
+
+@pytest.mark.parametrize(("observed", "shown"), [(3, "current"), (2, "behind"), ("3", "3")])
+def test_of_an_observed_generation_only_its_being_current_is_compared(observed: Any, shown: str) -> None:
+    widget = made("Widget", "one", "u1", status={"observedGeneration": observed})
+    assert masked(widget, {})["status"] == {"observedGeneration": shown}
+
+
+def test_a_declared_path_is_dropped_in_lists_too_and_nothing_beside_it() -> None:
+    widget = made("Widget", "one", "u1", status={"parts": [{"run": 1, "n": 1}, {"run": 2, "n": 2}], "run": 5})
+    paths = [("status", "parts", "run"), ("status", "nothing", "there")]
+    assert masked(widget, {}, paths)["status"] == {"parts": [{"n": 1}, {"n": 2}], "run": 5}
+
+
+@pytest.mark.parametrize("resource", [("events.k8s.io", "events"), ("coordination.k8s.io", "leases")])
+def test_events_and_leases_are_no_part_of_a_state(resource: tuple[str, str]) -> None:
+    assert state_of({(resource, "lab", "x"): made("Event", "x", "u1")}) == {}
+
+
+def test_masking_leaves_the_object_as_it_was() -> None:
+    widget = made("Widget", "one", "u1", status={"since": "2030-01-01T00:00:00Z", "run": 1})
+    before = repr(widget)
+    masked(widget, {"u1": "Widget one"}, [("status", "run")])
+    assert repr(widget) == before

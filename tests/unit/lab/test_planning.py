@@ -1,0 +1,193 @@
+"""From a reference run to plans. Nothing that could be tried is left out without a line that says why."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from konverge.testing.lab.planning import Planned, plans_of, random_plan
+from konverge.testing.lab.plans import Plan
+from konverge.testing.lab.runs import Run
+from konverge.testing.lab.timeline import Entry
+
+CHILD = "configmaps lab/part"
+
+
+def write(number: int, text: str = "apply configmaps lab/part", *, effect: bool = True) -> Entry:
+    return Entry(float(number), "write", "process", text, number, effect)
+
+
+def commit(text: str = f"added {CHILD}", who: str = "process") -> Entry:
+    return Entry(0.0, "commit", who, text)
+
+
+def reference(
+    *entries: Entry, watched: dict[str, int] | None = None, state: Any = None, own: Sequence[str] = ()
+) -> Run:
+    run = Run(Plan(name="reference"), state=state or {}, watched=watched or {}, definitions=tuple(own))
+    for entry in entries:
+        run.timeline.add(entry)
+    return run
+
+
+def names(planned: Planned, words: str) -> list[str]:
+    return [plan.name for plan in planned.plans if words in plan.name]
+
+
+def reasons(planned: Planned) -> set[str]:
+    return {pruned.reason for pruned in planned.pruned}
+
+
+def thought_of(planned: Planned) -> list[Plan]:
+    return [*planned.plans, *(one.plan for one in planned.pruned)]
+
+
+def shapes(planned: Planned, number: int) -> Counter[str]:
+    """What was thought of at a write, run or not, with the write's number taken out."""
+    everything = [plan.name for plan in thought_of(planned) if not plan.foreign]
+    return Counter(re.sub(r"\bwrite \d+", "write N", name) for name in everything if f"write {number} " in f"{name} ")
+
+
+def test_every_write_meets_every_fault() -> None:
+    planned = plans_of(reference(write(1), commit(who=""), write(2)), process="lab")
+    assert planned.pruned == ()
+    assert [plan.crashes[0].write for plan in planned.plans if plan.name.startswith("crash before")] == [1, 2]
+    for words in (
+        "crash before write N",
+        "crash after write N",
+        *(
+            f"write N (apply configmaps lab/part) is answered with {status}"
+            for status in (409, 422, 429, 500, 503, 504)
+        ),
+        "the answer to write N (apply configmaps lab/part) is lost, the write is done",
+        "write N (apply configmaps lab/part) is lost",
+        "write N (apply configmaps lab/part) takes 20 s",
+        "partition for 30 s after write N",
+    ):
+        for number in (1, 2):
+            assert any(name.startswith(words) for name in shapes(planned, number)), words
+
+
+def test_no_plan_at_a_write_is_left_out_without_a_reason() -> None:
+    run = reference(write(1), write(2, effect=False), write(3, effect=False), commit(), write(4), write(5))
+    planned = plans_of(run, process="lab")
+    whole = shapes(planned, 1)
+    assert all(shapes(planned, number) == whole for number in (2, 3, 4, 5))
+    names = [plan.name for plan in thought_of(planned)]
+    assert len(set(names)) == len(names)
+    assert all(one.reason for one in planned.pruned)
+
+
+def test_where_a_write_changed_nothing_only_refusals_matter() -> None:
+    planned = plans_of(reference(write(1, effect=False)), process="lab")
+    assert planned.plans
+    assert all("answered with" in plan.name for plan in planned.plans)
+    assert reasons(planned) == {"the write changed nothing in the reference run"}
+
+
+@pytest.mark.parametrize(("between", "pruned"), [("process", True), ("", False)])
+def test_a_crash_before_a_write_is_the_one_after_the_last_where_nobody_else_stored_anything(
+    between: str, pruned: bool
+) -> None:
+    planned = plans_of(reference(write(1), commit(who=between), write(2)), process="lab")
+    assert bool(names(planned, "crash before write 2")) is not pruned
+    assert reasons(planned) == (
+        {"nothing was stored since write 1: the same as a crash after that one"} if pruned else set()
+    )
+
+
+def test_the_events_of_a_long_stream_that_have_no_plans_are_told() -> None:
+    few = plans_of(reference(watched={"configmaps": 12}), process="lab")
+    many = plans_of(reference(watched={"configmaps": 40}), process="lab")
+    assert few.pruned == ()
+    assert many.plans == few.plans
+    assert [(one.plan.name, one.reason) for one in many.pruned] == [
+        ("events of configmaps from number 13 on", "40 events; the first 12 have plans")
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "a stale view of configmaps from event 2 on, for 2 writes",
+        "a stale view of configmaps from event 1 on, for 20 s",
+        "the watch of configmaps breaks inside event 2",
+        "the watch of configmaps ends before event 2",
+        "410 on the watch of configmaps instead of event 1",
+        "event 2 of configmaps comes twice",
+        "event 1 of configmaps is 5 s late",
+        "events of configmaps from 2 on are lost before a new list",
+        "bookmarks of configmaps: omit",
+        "bookmarks of configmaps: delay",
+        "configmaps is read 5 versions late",
+        "the right on configmaps is withdrawn for 30 s after write 0",
+    ],
+)
+def test_every_event_of_a_watched_kind_meets_every_fault_of_its_way(words: str) -> None:
+    planned = plans_of(reference(watched={"configmaps": 2}), process="lab")
+    assert words in {plan.name for plan in planned.plans}
+
+
+def test_rules_strike_the_process_under_test_alone() -> None:
+    planned = plans_of(reference(write(1), watched={"configmaps": 1}), process="shop")
+    agents = {timed.rule["match"]["user_agent"] for plan in planned.plans for timed in plan.rules}
+    assert agents == {"shop *"}
+
+
+def test_others_touch_what_the_process_made_and_nothing_else() -> None:
+    state = {CHILD: {"data": {"n": "1"}}, "secrets lab/other": {"data": {"n": "1"}}}
+    run = reference(
+        commit(), write(1), commit("added secrets lab/other", who=""), write(2, "apply x lab/x"), state=state
+    )
+    planned = plans_of(run, process="lab")
+    touches = {
+        (plan.foreign[0].do, plan.foreign[0].after, plan.foreign[0].value) for plan in planned.plans if plan.foreign
+    }
+    assert touches >= {(do, after, None) for do in ("delete", "recreate") for after in (1, 2)}
+    assert touches >= {(do, after, "1-edited") for do in ("edit", "take") for after in (1, 2)}
+    objects = {(one.resource, one.name) for plan in planned.plans for one in plan.foreign if one.do != "terminate"}
+    assert objects == {("configmaps", "part")}
+    for plan in planned.plans:
+        if plan.foreign and plan.foreign[0].do in ("edit", "take"):
+            assert not plan.same_end
+        elif plan.foreign and plan.foreign[0].do in ("delete", "recreate"):
+            assert plan.same_end
+
+
+def test_the_definition_of_a_custom_resource_that_the_process_made_goes_and_comes_back() -> None:
+    child = "parts.example.com lab/part"
+    run = reference(commit(f"added {child}"), write(1, f"apply {child}"), state={child: {}}, own=("parts.example.com",))
+    assert names(plans_of(run, process="lab"), "the CRD of parts.example.com goes after write 1 and comes back")
+
+
+def test_the_same_reference_gives_the_same_plans_in_the_same_order() -> None:
+    def planned() -> Planned:
+        return plans_of(
+            reference(commit(), write(1), watched={"b": 2, "a": 1}, state={CHILD: {"data": {"n": 1}}}), process="lab"
+        )
+
+    assert planned() == planned()
+
+
+def test_every_plan_survives_its_file() -> None:
+    run = reference(
+        commit(), write(1), watched={"configmaps": 2}, state={CHILD: {"data": {"n": "1"}}}, own=("configmaps",)
+    )
+    planned = plans_of(run, process="lab")
+    assert [Plan.from_json(plan.to_json()) for plan in planned.plans] == list(planned.plans)
+
+
+def test_a_random_plan_joins_two_or_three_and_is_the_same_for_the_same_seed() -> None:
+    plans = plans_of(reference(commit(), write(1), state={CHILD: {"data": {"n": 1}}}), process="lab").plans
+    drawn = [random_plan(plans, Random(3), number) for number in (1, 1)]
+    assert drawn[0] == drawn[1]
+    assert 2 <= drawn[0].faults <= 3
+    assert drawn[0].seed > 0
+    many = [random_plan(plans, Random(seed), seed) for seed in range(40)]
+    assert {plan.faults for plan in many} == {2, 3}
+    assert all(plan.same_end == all(one.same_end for one in plans if one.name in plan.name) for plan in many)

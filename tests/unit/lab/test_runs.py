@@ -1,0 +1,218 @@
+"""One run of a scenario: the same seed gives the same bytes, whatever the interpreter's own chance."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from widgets import CONFIG_MAP, By, Widget, part, widget
+
+import konverge as kv
+from konverge.errors import UsageError
+from konverge.testing import Lab
+from konverge.testing.lab import Crash, Foreign, Plan, Timed, replay
+from konverge.testing.lab.plans import Lease
+from konverge.testing.lab.runs import run
+
+SUPPORT = Path(By.__init__.__code__.co_filename).parent
+
+
+async def make_parts(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+    for number in range(owner.spec.parts):
+        await ctx.own(part(number, owner.namespace))
+    ctx.status.draft.parts = owner.spec.parts
+    ctx.status.mark("Ready", True, "Made")
+    return kv.Done()
+
+
+def build(manager: kv.Manager) -> None:
+    manager.add(kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(make_parts)))
+
+
+async def scenario(lab: Lab) -> None:
+    await lab.start(build)
+    await lab.create(widget(parts=2))
+    await lab.until(Widget, "one", kv.is_true("Ready"))
+    await lab.patch(Widget, "one", {"spec": {"parts": 3}})
+    await lab.until(Widget, "one", lambda found: found.status.parts == 3)
+
+
+REFERENCE = Plan(name="reference")
+
+
+def test_an_undisturbed_run_is_well_and_says_what_happened() -> None:
+    done = run(scenario, REFERENCE)
+    assert done.problems == []
+    assert [entry.text for entry in done.timeline.writes() if entry.effect] == [
+        "apply configmaps lab/part-0",
+        "apply configmaps lab/part-1",
+        "apply widgets.tests.konverge.dev/status lab/one",
+        "apply configmaps lab/part-2",
+        "apply widgets.tests.konverge.dev/status lab/one",
+    ]
+    assert done.created == {"configmaps lab/part-0": 1, "configmaps lab/part-1": 1, "configmaps lab/part-2": 1} | {
+        where: times for where, times in done.created.items() if "configmaps lab" not in where
+    }
+    assert done.definitions == ("widgets.tests.konverge.dev",)
+    assert set(done.watched) >= {"configmaps", "widgets.tests.konverge.dev"}
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_same_seed_gives_the_same_timeline_to_the_byte(seed: int) -> None:
+    plan = Plan(name="again", seed=seed, crashes=(Crash(write=2),))
+    first, second = run(scenario, plan), run(scenario, plan)
+    assert first.timeline.text() == second.timeline.text()
+    assert first.state == second.state
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import importlib.util
+spec = importlib.util.spec_from_file_location("a_test_of_runs", sys.argv[2])
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+from konverge.testing.lab import Plan
+for plan in sys.argv[3:]:
+    sys.stdout.write(module.run(module.scenario, Plan.from_json(plan)).timeline.text())
+"""
+
+
+def test_the_hash_seed_of_the_interpreter_changes_nothing() -> None:
+    plans = (REFERENCE, Plan(name="seeded", seed=5, crashes=(Crash(write=2),)))
+    arguments = [sys.executable, "-c", SCRIPT, str(SUPPORT), __file__, *(plan.to_json() for plan in plans)]
+    processes = [
+        subprocess.Popen(arguments, env={**os.environ, "PYTHONHASHSEED": seed}, stdout=subprocess.PIPE, text=True)
+        for seed in ("1", "2")
+    ]
+    one, other = (process.communicate()[0] for process in processes)
+    assert one == other == "".join(run(scenario, plan).timeline.text() for plan in plans)
+
+
+def test_a_crash_after_a_write_leaves_the_write_and_nothing_after_it() -> None:
+    plan = Plan(name="crash", crashes=(Crash(write=1),))
+    done, problems = replay(scenario, plan)
+    assert problems == []
+    lines = list(done.timeline.lines())
+    death = next(place for place, line in enumerate(lines) if "dies after its write #1" in line)
+    assert any("added configmaps lab/part-0" in line for line in lines[:death])
+    assert not any("part-1" in line for line in lines[:death])
+
+
+def test_a_crash_before_a_write_keeps_it_from_the_server() -> None:
+    done, problems = replay(scenario, Plan(name="crash", crashes=(Crash(write=1, moment="before"),)))
+    assert problems == []
+    lines = list(done.timeline.lines())
+    death = next(place for place, line in enumerate(lines) if "dies before its write #1" in line)
+    assert not any("commit" in line and "part-0" in line for line in lines[:death])
+
+
+def test_a_rule_strikes_where_the_plan_says_and_its_end_is_noted() -> None:
+    rule: dict[str, Any] = {
+        "match": {"verbs": ["write"], "user_agent": "lab *"},
+        "fault": {"type": "refuse", "status": 500},
+    }
+    done, problems = replay(scenario, Plan(name="500", rules=(Timed(rule=rule | {"count": 1}, after=1),)))
+    assert problems == []
+    assert "apply configmaps lab/part-1 -> 500" in done.timeline.text()
+    assert "Refuse strikes" in done.timeline.text()
+
+
+def test_somebody_else_strikes_before_the_process_hears_of_its_write() -> None:
+    act = Foreign(after=1, do="delete", resource="configmaps", namespace="lab", name="part-0")
+    done, problems = replay(scenario, Plan(name="delete", foreign=(act,)))
+    assert problems == []
+    lines = [line.split(maxsplit=2)[2] for line in done.timeline.lines()]
+    write = next(place for place, line in enumerate(lines) if line.endswith("apply configmaps lab/part-0 #1"))
+    assert lines[write + 1].endswith("delete configmaps lab/part-0 #1")
+    assert lines[write + 2].endswith("deleted configmaps lab/part-0")
+    assert done.touched == {"configmaps lab/part-0"}
+
+
+def test_what_is_done_to_leases_is_refused_until_there_is_election() -> None:
+    plan = Plan(name="lose it", leases=(Lease(after=3, do="lose"),))
+    with pytest.raises(
+        UsageError, match=r"'lose it' does something to a lease \(lose after write 3\).*no leader election"
+    ):
+        run(scenario, plan)
+
+
+def test_a_failed_expectation_is_a_finding_and_not_an_error() -> None:
+    async def disappointed(lab: Lab) -> None:
+        await scenario(lab)
+        raise AssertionError("there should be four")
+
+    assert run(disappointed, REFERENCE).problems == ["the scenario's own expectation failed: there should be four"]
+
+
+def test_an_error_that_is_none_of_the_apis_is_a_finding() -> None:
+    async def stumble(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        if owner.status.parts is None:
+            ctx.status.draft.parts = 0
+            raise KeyError("nothing")
+        return kv.Done()
+
+    async def stumbling(lab: Lab) -> None:
+        await lab.start(lambda manager: manager.add(kv.Controller.of(Widget).reconciled_by(By(stumble))))
+        await lab.create(widget())
+
+    found = run(stumbling, REFERENCE).problems
+    assert len(found) >= 1
+    assert found[0].startswith("unhandled KeyError in widget lab/one")
+
+
+def test_somebody_who_never_rests_is_found() -> None:
+    async def restless(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        ctx.status.draft.parts = (owner.status.parts or 0) + 1
+        return kv.RequeueAfter(60)
+
+    async def scenario(lab: Lab) -> None:
+        await lab.start(lambda manager: manager.add(kv.Controller.of(Widget).reconciled_by(By(restless))))
+        await lab.create(widget())
+
+    assert run(scenario, REFERENCE).problems[0].startswith("not converged 7200 s after the last fault")
+
+
+def test_somebody_who_writes_ever_more_is_stopped() -> None:
+    async def breeding(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        await asyncio.sleep(0.01)
+        await ctx.own(part(len(ctx.cache(CONFIG_MAP).keys(owner.namespace)), owner.namespace))
+        return kv.Done()
+
+    async def scenario(lab: Lab) -> None:
+        await lab.start(
+            lambda manager: manager.add(kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(breeding)))
+        )
+        await lab.create(widget())
+
+    found = run(scenario, REFERENCE).problems
+    assert any(
+        one.startswith("1000 writes and no end: the process was stopped at apply configmaps lab/part-") for one in found
+    )
+
+
+def test_a_predicate_of_the_user_is_asked_after_every_write() -> None:
+    async def watched(lab: Lab) -> None:
+        def no_second_part() -> None:
+            assert lab.server.store.get(("", "configmaps"), "lab", "part-1") is None, "part-1 is there"
+
+        lab.always.append(no_second_part)
+        await scenario(lab)
+
+    found = run(watched, REFERENCE).problems
+    assert found[0].startswith("a predicate does not hold after added configmaps lab/part-1: part-1 is there")
+
+
+def test_what_a_scenario_masks_is_not_compared() -> None:
+    async def masked(lab: Lab) -> None:
+        lab.masks.append("status.parts")
+        await scenario(lab)
+
+    seen = run(masked, REFERENCE).state["widgets.tests.konverge.dev lab/one"]
+    assert "parts" not in seen["status"]
+    assert "parts" in seen["spec"]

@@ -1,0 +1,69 @@
+"""The seeded scheduler of the loop: other seeds, other orders of what is ready; the same seed, the same order."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+
+from konverge.testing.loop import VirtualTimeLoop
+
+
+def order(seed: int | None, tasks: int = 6) -> list[tuple[int, int]]:
+    """Run tasks that are all ready at once, three steps each; returns who took which step, in order."""
+    steps: list[tuple[int, int]] = []
+
+    async def one(number: int) -> None:
+        for step in range(3):
+            steps.append((number, step))
+            await asyncio.sleep(0)
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(one(number) for number in range(tasks)))
+
+    loop = VirtualTimeLoop(None if seed is None else Random(seed))
+    try:
+        loop.run_until_complete(all_of_them())
+    finally:
+        loop.close()
+    return steps
+
+
+def test_without_a_seed_tasks_step_in_the_order_in_which_they_became_ready() -> None:
+    assert order(None) == [(number, step) for step in range(3) for number in range(6)]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_seed_draws_an_order_and_always_the_same(seed: int) -> None:
+    assert order(seed) == order(seed)
+    assert order(seed) != order(None)
+
+
+def test_other_seeds_draw_other_orders() -> None:
+    assert len({tuple(order(seed)) for seed in range(1, 9)}) == 8
+
+
+def test_a_task_never_overtakes_itself() -> None:
+    for seed in range(1, 20):
+        for number in range(6):
+            assert [step for who, step in order(seed) if who == number] == [0, 1, 2]
+
+
+def test_callbacks_that_are_no_tasks_keep_their_order() -> None:
+    called: list[int] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        for number in range(20):
+            loop.call_soon(called.append, number)
+        await asyncio.sleep(0)
+
+    for seed in range(1, 5):
+        called.clear()
+        loop = VirtualTimeLoop(Random(seed))
+        try:
+            loop.run_until_complete(main())
+        finally:
+            loop.close()
+        assert called == list(range(20))

@@ -1,0 +1,42 @@
+"""What happened in a run, as lines that can be compared."""
+
+from __future__ import annotations
+
+import pytest
+
+from konverge.testing.lab.timeline import Entry, Timeline, first_difference
+
+
+def timeline(*texts: str) -> Timeline:
+    """Writes, apart from texts that begin with a dot."""
+    made = Timeline()
+    for number, text in enumerate(texts):
+        kind = "commit" if text.startswith(".") else "write"
+        made.add(Entry(float(number), kind, "process", text, number))  # type: ignore[arg-type]  # one of two literals
+    return made
+
+
+def test_a_line_says_when_who_what_and_which_write() -> None:
+    entry = Entry(1.5, "write", "process", "apply jobs.batch lab/a", 3)
+    assert str(entry) == "     1.500  write  process      apply jobs.batch lab/a #3"
+    assert timeline("a", ".b").text() == "     0.000  write  process      a\n     1.000  commit process      .b #1\n"
+
+
+def test_only_the_numbered_requests_are_writes() -> None:
+    assert [entry.text for entry in timeline("a", ".b", "c").writes()] == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "run", "place"),
+    [
+        (("a", "b"), ("a", "b"), None),
+        (("a", "b"), ("a",), None),
+        (("a", ".x", "b"), (".y", "a", ".z", "c"), 3),
+        (("a",), ("a", ".x", "a"), 2),
+        ((), ("a",), 0),
+    ],
+)
+def test_the_first_write_that_the_reference_did_not_make_is_found(
+    reference: tuple[str, ...], run: tuple[str, ...], place: int | None
+) -> None:
+    assert first_difference(timeline(*reference), timeline(*run)) == place

@@ -1,0 +1,39 @@
+"""A status is for the object that was looked at, never for another one that has taken its name meanwhile."""
+
+from __future__ import annotations
+
+from widgets import By, Widget, widget
+
+import konverge as kv
+from konverge.testing.lab import Foreign, Lab, Plan
+from konverge.testing.lab.runs import run
+
+
+async def mark_seen(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+    ctx.status.mark("Ready", True, "Seen")
+    return kv.Done()
+
+
+async def change_twice(lab: Lab) -> None:
+    await lab.start(lambda manager: manager.add(kv.Controller.of(Widget).reconciled_by(By(slow))))
+    await lab.create(widget("one"))
+    await lab.until(Widget, "one", kv.is_true("Ready"))
+    await lab.patch(Widget, "one", {"spec": {"parts": 2}})
+    await lab.until(Widget, "one", lambda found: found.status.observed_generation == found.metadata.generation)
+
+
+async def slow(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+    """Own something first, so that there is a moment between what was seen and what is written."""
+    await ctx.apply(kv.kind("v1", "ConfigMap").new(f"of-{w.name}", data={"generation": str(w.metadata.generation)}))
+    return await mark_seen(w, ctx)
+
+
+def test_a_recreated_object_is_never_given_the_status_of_its_predecessor() -> None:
+    reference = run(change_twice, Plan(name="reference"))
+    assert reference.problems == []
+    second = [write.number for write in reference.timeline.writes() if "configmaps" in write.text][-1]
+    foreign = Foreign(after=second, do="recreate", resource="widgets.tests.konverge.dev", namespace="lab", name="one")
+    disturbed = run(change_twice, Plan(name="recreated in the middle of a pass", foreign=(foreign,)))
+    assert not [problem for problem in disturbed.problems if "went back" in problem]
+    status = disturbed.state["widgets.tests.konverge.dev lab/one"]["status"]
+    assert status["observedGeneration"] == "current"
