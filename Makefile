@@ -21,6 +21,12 @@ help: ## List the verbs
 venv:
 	@.ci/venv
 
+.PHONY: test-programs
+test-programs: venv # clients that others wrote, for tests against the server in memory; without Go those tests are skipped
+ifneq ($(KONVERGE_NO_CONTROL_PLANE),1)
+	@$(BIN)/python tests/support/go_programs.py || echo "==> going on without helm and the client-go program: the tests that need them are skipped"
+endif
+
 .PHONY: control-plane
 control-plane: venv
 ifeq ($(KONVERGE_NO_CONTROL_PLANE),1)
@@ -41,16 +47,24 @@ endif
 	@$(BIN)/konverge demo $(if $(CONTROL_PLANE),--control-plane=$(CONTROL_PLANE)) $(ARGS)
 
 .PHONY: test
-test: control-plane ## Run every test, those on a real kube-apiserver too
+test: control-plane test-programs ## Run every test, those on a real kube-apiserver too
 	$(BIN)/pytest $(ARGS)
 
 .PHONY: conformance
 conformance: control-plane ## Send the conformance cases to kube-apiserver and to the server in memory; print the matrix and what differs
 	CONFORMANCE_REPORT=1 KONVERGE_REQUIRE_CONTROL_PLANE=1 $(BIN)/pytest tests/conformance -q $(ARGS)
 
+.PHONY: lab
+lab: venv ## Rerun the scenarios of our own reconcilers under every fault, for minutes each; one seed with ARGS=--lab-seed=7
+	$(BIN)/pytest -m scenario --lab=full --timeout=2000 tests/scenarios $(ARGS)
+
 .PHONY: test-unit
 test-unit: venv ## Run what needs no server: unit and property tests (seconds)
 	$(BIN)/pytest tests/unit tests/property $(ARGS)
+
+.PHONY: lab
+lab: venv ## Run every scenario under every plan of faults (make test runs as many as fit into 20 seconds each)
+	$(BIN)/pytest --lab=full -k "every fault" tests/scenarios $(ARGS)
 
 .PHONY: lint
 lint: venv ## Check style, formatting, types, floors, and that generated files are fresh

@@ -377,6 +377,7 @@ class ControllerRunner:
                 "the cache stays behind own writes; the pass runs all the same", key=key.path, waits_for=behind
             )
             self._passes.stop_waiting(key)
+            self._own_versions.pop(key, None)  # its late echo is news to a pass that ran without it
             return False
         waiting.reasons = tuple(dict.fromkeys((*waiting.reasons, *item.reasons)))
         self._stale.inc()

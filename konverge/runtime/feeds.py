@@ -115,7 +115,9 @@ class Feeds:
                 feed.registration.on_synced = None
                 feed.informer.listeners.remove(news.set)
 
-    async def _follow(self, optional: list[_Feed], news: asyncio.Event, visit: Callable[[str], Awaitable[None]]) -> None:
+    async def _follow(
+        self, optional: list[_Feed], news: asyncio.Event, visit: Callable[[str], Awaitable[None]]
+    ) -> None:
         while True:
             await news.wait()
             await asyncio.sleep(_LOOK * 4)  # what comes and goes in one breath is visited once

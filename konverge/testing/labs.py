@@ -109,6 +109,7 @@ class Explored(pytest.Item):
         self._scenario = scenario
 
     def runtest(self) -> None:
+        from konverge.errors import UsageError
         from konverge.testing.lab import Plan, explore
 
         if list(inspect.signature(self._scenario).parameters) != ["lab"]:
@@ -121,14 +122,17 @@ class Explored(pytest.Item):
             only = None if options.lab_plan is None else [Plan.from_json(options.lab_plan.read_bytes())]
         except (OSError, ValueError) as error:
             pytest.fail(f"--lab-plan {options.lab_plan}: {error}", pytrace=False)
-        report = explore(
-            self._scenario,
-            mode="full" if options.lab == "full" else "quick",
-            seed=options.lab_seed,
-            budget=options.lab_budget,
-            prune=not options.lab_no_prune,
-            only=only,
-        )
+        try:
+            report = explore(
+                self._scenario,
+                mode="full" if options.lab == "full" else "quick",
+                seed=options.lab_seed,
+                budget=options.lab_budget,
+                prune=not options.lab_no_prune,
+                only=only,
+            )
+        except UsageError as error:
+            pytest.fail(str(error), pytrace=False)
         self.add_report_section("call", "lab", report.line())
         self.user_properties.append(("lab", report.line()))
         if not report.passed:

@@ -113,8 +113,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def _jump(self, seconds: float) -> None:
         """Move to the next timer, and to nowhere else.
 
-        The sum of now and the difference may fall short of the timer's own time by a rounding error; the timer would run early, and whoever then
-        sets it again for the same moment would do so for ever, since no time passes in between.
+        The sum of now and the difference may fall short of the timer's own time by a rounding error; the timer would run early, and
+        whoever then sets it again for the same moment would do so for ever, since no time passes in between.
         """
         timers = self._scheduled  # type: ignore[attr-defined]  # asyncio's own heap of timers: there is no public seam
         due = self._now + seconds

@@ -7,14 +7,13 @@ time, best of several fresh interpreters with compiled modules. The applies are 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any, Final, TypeAlias
@@ -24,7 +23,7 @@ import msgspec
 from konverge.client import Client
 from konverge.client.requests import APPLY, Request
 from konverge.client.settings import ClientSettings
-from konverge.clock import cpu_time, monotonic
+from konverge.clock import cpu_time
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.testing.apiserver import ApiServer
@@ -54,7 +53,9 @@ def run() -> list[Row]:
     """Measure everything and return one row per figure."""
     if sys.platform == "linux":
         weight = [in_fresh_process("weight", {})["megabytes"] for _ in range(1)]
-        rows = [row(f"{COUNT:,} objects", min(weight), "MB RSS", f"ConfigMaps of {SIZE:,} B, the whole process", "<= 400")]
+        rows = [
+            row(f"{COUNT:,} objects", min(weight), "MB RSS", f"ConfigMaps of {SIZE:,} B, the whole process", "<= 400")
+        ]
     else:
         rows = []
     rows += readiness()
@@ -68,7 +69,15 @@ def row(name: str, value: float, unit: str, how: str, target: str | None = None)
     if target is not None:
         bound = float(target.split()[1])
         holds = value <= bound if target.startswith("<=") else value >= bound
-    return {"bench": "apiserver", "name": name, "value": value, "unit": unit, "target": target, "holds": holds, "how": how}
+    return {
+        "bench": "apiserver",
+        "name": name,
+        "value": value,
+        "unit": unit,
+        "target": target,
+        "holds": holds,
+        "how": how,
+    }
 
 
 # Ready
@@ -84,7 +93,13 @@ def readiness() -> list[Row]:
     return [
         row("ready, imports included", min(one["first"] for one in found), "s", f"wall; {how}", "<= 0.3"),
         row("ready, imports included: CPU", min(one["cpu"] for one in found), "s", how),
-        row("ready, second server of a process", min(one["second"] for one in found) * 1000, "ms", f"wall; {how}", "<= 10"),
+        row(
+            "ready, second server of a process",
+            min(one["second"] for one in found) * 1000,
+            "ms",
+            f"wall; {how}",
+            "<= 10",
+        ),
     ]
 
 
@@ -108,7 +123,11 @@ asyncio.run(main())
 
 def in_fresh_process(what: str, more: dict[str, str]) -> dict[str, float]:
     """Run one part in an interpreter of its own; return its figures."""
-    code = READY if what == "ready" else f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import bench_apiserver as b; b.{what}()"
+    code = (
+        READY
+        if what == "ready"
+        else f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import bench_apiserver as b; b.{what}()"
+    )
     environment = {**os.environ, **more}
     if not environment.get("PYTHONDONTWRITEBYTECODE"):
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -128,11 +147,16 @@ def weight() -> None:
 
 async def _filled() -> None:
     text = "x" * (SIZE - 420)
-    async with ApiServer(random=Random(1)) as server:  # noqa: S311  # uids, no secrets
+    async with ApiServer(random=Random(1)) as server:  # uids, no secrets
         headers = {"content-type": "application/json", "user-agent": "bench"}
         path = "/api/v1/namespaces/default/configmaps"
         for number in range(COUNT):
-            data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"c{number}"}, "data": {"text": text, "n": str(number)}}
+            data = {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": f"c{number}"},
+                "data": {"text": text, "n": str(number)},
+            }
             answer = await server.handle(Call("POST", path, Query([]), headers, msgspec.json.encode(data), ADMIN))
             assert answer.status == 201, answer.body
         gc.collect()
@@ -145,7 +169,10 @@ async def _filled() -> None:
 
 async def applies() -> list[Row]:
     """Apply statuses by three ways in."""
-    async with ApiServer(random=Random(1)) as server, Client(server.config(), name="bench") as client:  # noqa: S311  # uids, no secrets
+    async with (
+        ApiServer(random=Random(1)) as server,
+        Client(server.config(), name="bench") as client,
+    ):  # uids, no secrets
         await install_crds(client, [crd(ApplicationInstance)])
         for number in range(OBJECTS):
             metadata = {"name": f"a{number}", "namespace": "default"}
@@ -190,7 +217,9 @@ async def applies() -> list[Row]:
             return await client.apply(ApplicationInstance, intent, subresource="status", force=True)
 
         rate = await best(intents, apply)
-        rows.append(row("status applies by the client", rate, "applies/s", f"Client.apply, to the decoded answer; {how}"))
+        rows.append(
+            row("status applies by the client", rate, "applies/s", f"Client.apply, to the decoded answer; {how}")
+        )
         return rows
 
 

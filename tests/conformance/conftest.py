@@ -31,7 +31,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def outcomes(request: pytest.FixtureRequest, control_plane: ControlPlane) -> Iterator[dict[str, tuple[str, Records]]]:
     """What both servers answered, by the name of the case: its namespace, the real server's records, the other's."""
-    wanted = [item.callspec.params["case"] for item in request.session.items if "case" in getattr(getattr(item, "callspec", None), "params", {})]
+    wanted = [
+        item.callspec.params["case"]
+        for item in request.session.items
+        if "case" in getattr(getattr(item, "callspec", None), "params", {})
+    ]
     yield asyncio.run(_run_all(control_plane, wanted))
 
 

@@ -74,7 +74,9 @@ widget_status = _some(
     {
         "replicas": st.integers(0, 2),
         "conditions": st.lists(
-            st.fixed_dictionaries({"type": st.sampled_from(["Ready", "Good"]), "status": st.sampled_from(["True", "False"])}),
+            st.fixed_dictionaries(
+                {"type": st.sampled_from(["Ready", "Good"]), "status": st.sampled_from(["True", "False"])}
+            ),
             max_size=2,
             unique_by=lambda condition: condition["type"],
         ),
@@ -106,11 +108,15 @@ deployment_spec = st.fixed_dictionaries(
     optional={"replicas": st.integers(1, 2), "paused": st.booleans()},
 )
 bodies: dict[str, st.SearchStrategy[Data]] = {
-    "cm": st.fixed_dictionaries({"metadata": metadata}, optional={"data": _some({"a": letters, "b": letters, "c": letters})}),
+    "cm": st.fixed_dictionaries(
+        {"metadata": metadata}, optional={"data": _some({"a": letters, "b": letters, "c": letters})}
+    ),
     "w": st.fixed_dictionaries({"metadata": metadata}, optional={"spec": widget_spec, "status": widget_status}),
     "deploy": st.fixed_dictionaries({"metadata": metadata, "spec": deployment_spec}),
 }
-objects = st.sampled_from(["w", "w", "cm", "deploy"]).flatmap(lambda kind: st.tuples(st.just(kind), names, bodies[kind]))
+objects = st.sampled_from(["w", "w", "cm", "deploy"]).flatmap(
+    lambda kind: st.tuples(st.just(kind), names, bodies[kind])
+)
 targets = st.tuples(st.sampled_from(["w", "cm", "deploy"]), names)
 
 
@@ -183,7 +189,13 @@ class Requests(RuleBasedStateMachine):
     @rule(object_=objects, manager=managers)
     def create(self, object_: tuple[str, str, Data], manager: str) -> None:
         kind, name, body = object_
-        self.send(Step(f"POST {kind}?fieldManager={manager}", {**body, "metadata": {**body["metadata"], "name": name}}, any=True))
+        self.send(
+            Step(
+                f"POST {kind}?fieldManager={manager}",
+                {**body, "metadata": {**body["metadata"], "name": name}},
+                any=True,
+            )
+        )
 
     @rule(object_=objects, manager=managers, fresh=st.booleans())
     def update(self, object_: tuple[str, str, Data], manager: str, fresh: bool) -> None:

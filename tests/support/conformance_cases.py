@@ -26,7 +26,19 @@ __all__ = ["KINDS", "VERBS", "Case", "Kind", "Step", "load_cases", "step_of"]
 
 CASES: Final = Path(__file__).parents[1] / "conformance" / "cases"
 
-VERBS: Final = ("create", "get", "list", "watch", "update", "json", "merge", "strategic", "apply", "delete", "deletecollection")
+VERBS: Final = (
+    "create",
+    "get",
+    "list",
+    "watch",
+    "update",
+    "json",
+    "merge",
+    "strategic",
+    "apply",
+    "delete",
+    "deletecollection",
+)
 """The rows of the matrix; patches by their type."""
 
 
@@ -58,7 +70,10 @@ class Kind:
 
 def _kinds() -> dict[str, Kind]:
     document = yaml.safe_load((CASES.parent / "kinds.yaml").read_text())
-    return {alias: Kind(alias, **{**fields, "verbs": tuple(fields.get("verbs", VERBS))}) for alias, fields in document.items()}
+    return {
+        alias: Kind(alias, **{**fields, "verbs": tuple(fields.get("verbs", VERBS))})
+        for alias, fields in document.items()
+    }
 
 
 KINDS: Final = _kinds()

@@ -276,7 +276,11 @@ def _patches(k: _Kind) -> Iterator[Case]:
         Step(f"STRATEGIC {k.at('a')}?fieldManager=two", change, status=is_),
         Step(f"STRATEGIC {k.at('a')}?fieldManager=two", change, status=is_),
         Step(f"STRATEGIC {k.at('a')}", {"metadata": {"finalizers": ["example.com/two"]}}, status=is_),
-        Step(f"STRATEGIC {k.at('a')}", {"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/one", "example.com/two"]}}, status=is_),
+        Step(
+            f"STRATEGIC {k.at('a')}",
+            {"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/one", "example.com/two"]}},
+            status=is_,
+        ),
         Step(f"STRATEGIC {k.at('a')}", {"metadata": {"labels": {"$patch": "replace", "z": "y"}}}, status=is_),
         Step(f"STRATEGIC {k.at('none')}", change, status=is_ or (404,)),
     )
@@ -287,22 +291,26 @@ def _applies(k: _Kind) -> Iterator[Case]:
         body = k.body(change=change, labels={"case": "$ns", **(labels or {})})
         return Step(f"APPLY {k.at(name)}?{query}", body, **options)
 
-    yield k.case(
-        "apply",
-        "created, taken over, and given up",
-        "plain owners conflict force removal dryrun unchanged",
-        apply("a", "fieldManager=one&dryRun=All"),
-        apply("a", "fieldManager=one", labels={"mine": "1"}),
-        apply("a", "fieldManager=one", labels={"mine": "1"}),
-        apply("a", "fieldManager=two", labels={"mine": "2"}, status=(409,)),
-        apply("a", "fieldManager=two", labels={"yours": "2"}, any=True),
-        apply("a", "fieldManager=two&dryRun=All&force=true", labels={"mine": "2"}),
-        apply("a", "fieldManager=two&force=true", change=True, labels={"mine": "2"}, any=True),
-        apply("a", "fieldManager=one", any=True),
-        apply("a", "fieldManager=one&force=true"),
-        Step(f"APPLY {k.at('a')}?fieldManager=two", {}, any=True),
-        Step(f"GET {k.at('a')}"),
-    ) if k.alias not in ("job", "sec") else _apply_some(k, apply)
+    yield (
+        k.case(
+            "apply",
+            "created, taken over, and given up",
+            "plain owners conflict force removal dryrun unchanged",
+            apply("a", "fieldManager=one&dryRun=All"),
+            apply("a", "fieldManager=one", labels={"mine": "1"}),
+            apply("a", "fieldManager=one", labels={"mine": "1"}),
+            apply("a", "fieldManager=two", labels={"mine": "2"}, status=(409,)),
+            apply("a", "fieldManager=two", labels={"yours": "2"}, any=True),
+            apply("a", "fieldManager=two&dryRun=All&force=true", labels={"mine": "2"}),
+            apply("a", "fieldManager=two&force=true", change=True, labels={"mine": "2"}, any=True),
+            apply("a", "fieldManager=one", any=True),
+            apply("a", "fieldManager=one&force=true"),
+            Step(f"APPLY {k.at('a')}?fieldManager=two", {}, any=True),
+            Step(f"GET {k.at('a')}"),
+        )
+        if k.alias not in ("job", "sec")
+        else _apply_some(k, apply)
+    )
     yield k.case(
         "apply",
         "beside updates, and refused",
@@ -314,10 +322,18 @@ def _applies(k: _Kind) -> Iterator[Case]:
         apply("a", "fieldManager=one&force=true", labels={"p": "r"}),
         Step(f"MERGE {k.at('a')}?fieldManager=patcher", {"metadata": {"labels": {"p": "s"}}}),
         apply("a", "", status=(422,)),
-        Step(f"APPLY {k.at('a')}?fieldManager=one&force=true&fieldValidation=Strict", {**k.body(), "unknown": 1}, any=True),
+        Step(
+            f"APPLY {k.at('a')}?fieldManager=one&force=true&fieldValidation=Strict",
+            {**k.body(), "unknown": 1},
+            any=True,
+        ),
         Step(f"APPLY {k.at('a')}?fieldManager=one&force=true", {**k.body(), "unknown": 1}, any=True),
         Step(f"APPLY {k.at('a')}?fieldManager=one", {**k.body(), "kind": "Other"}, any=True),
-        Step(f"APPLY {k.at('a')}?fieldManager=one", merged(k.body(), {"metadata": {"managedFields": [{"manager": "x"}]}}), any=True),
+        Step(
+            f"APPLY {k.at('a')}?fieldManager=one",
+            merged(k.body(), {"metadata": {"managedFields": [{"manager": "x"}]}}),
+            any=True,
+        ),
         Step(f"APPLY {k.at('a')}?fieldManager=one", merged(k.body(), {"metadata": {"resourceVersion": "5"}}), any=True),
         Step(f"APPLY {k.at('a')}?fieldManager=one", merged(k.body(), {"metadata": {"name": "other"}}), any=True),
         Step(f"APPLY {k.at('a')}?fieldManager=one", "a: [", any=True),
@@ -361,7 +377,10 @@ def _deletes(k: _Kind) -> Iterator[Case]:
         Step(f"DELETE {k.at('a')}?dryRun=All"),
         Step(f"DELETE {k.at('a')}", options(propagationPolicy="Sideways"), status=(422,)),
         Step(f"DELETE {k.at('a')}", user=NOBODY, status=(403,)),
-        Step(f"DELETE {k.at('a')}", options(preconditions={"uid": "$(a.uid)", "resourceVersion": "$(a.rv)"}, **background)),
+        Step(
+            f"DELETE {k.at('a')}",
+            options(preconditions={"uid": "$(a.uid)", "resourceVersion": "$(a.rv)"}, **background),
+        ),
         Step(f"GET {k.at('a')}", status=(404,)),
         Step(f"DELETE {k.at('a')}", status=(404,)),
     )
@@ -412,9 +431,24 @@ def _statuses(k: _Kind) -> Iterator[Case]:
         "status",
         "status",
         Step(made.line, {**made.body, "status": status}),
-        Step(f"PUT {k.at('a')}/status?fieldManager=st", {**k.body(change=True), "metadata": {"labels": {"no": "no"}, "resourceVersion": "$(a.rv)"}, "status": status}),
-        Step(f"PUT {k.at('a')}/status?fieldManager=st", {**k.body(), "metadata": {"resourceVersion": "1"}, "status": status}, status=(409,)),
-        *([] if k.alias == "svc" else [Step(f"PUT {k.at('none')}/status", {**k.body(), "status": status}, status=(404,))]),
+        Step(
+            f"PUT {k.at('a')}/status?fieldManager=st",
+            {
+                **k.body(change=True),
+                "metadata": {"labels": {"no": "no"}, "resourceVersion": "$(a.rv)"},
+                "status": status,
+            },
+        ),
+        Step(
+            f"PUT {k.at('a')}/status?fieldManager=st",
+            {**k.body(), "metadata": {"resourceVersion": "1"}, "status": status},
+            status=(409,),
+        ),
+        *(
+            []
+            if k.alias == "svc"
+            else [Step(f"PUT {k.at('none')}/status", {**k.body(), "status": status}, status=(404,))]
+        ),
         Step(f"GET {k.at('a')}/status"),
         Step(f"GET {k.at('a')}"),
     )
@@ -423,7 +457,9 @@ def _statuses(k: _Kind) -> Iterator[Case]:
         "status",
         "status",
         k.post("a"),
-        Step(f"MERGE {k.at('a')}/status?fieldManager=st", {"status": status, "metadata": {"annotations": {"an": "no"}}}),
+        Step(
+            f"MERGE {k.at('a')}/status?fieldManager=st", {"status": status, "metadata": {"annotations": {"an": "no"}}}
+        ),
         Step(f"MERGE {k.at('a')}/status?fieldManager=st", {"status": status}),
         Step(f"MERGE {k.at('a')}?fieldManager=st", {"status": None}),
         Step(f"JSON {k.at('a')}/status?dryRun=All", [{"op": "remove", "path": "/status"}], any=True),
@@ -435,7 +471,11 @@ def _statuses(k: _Kind) -> Iterator[Case]:
         "status",
         "status",
         k.post("a"),
-        *([] if k.alias == "svc" else [Step(f"APPLY {k.at('none')}/status?fieldManager=st", {"status": status}, status=(404,))]),
+        *(
+            []
+            if k.alias == "svc"
+            else [Step(f"APPLY {k.at('none')}/status?fieldManager=st", {"status": status}, status=(404,))]
+        ),
         Step(f"APPLY {k.at('a')}/status?fieldManager=st", {"status": status}),
         Step(f"APPLY {k.at('a')}/status?fieldManager=st", {"status": status}),
         Step(f"APPLY {k.at('a')}/status?fieldManager=other", {"status": status}, any=True),
@@ -466,8 +506,16 @@ def _scales(k: _Kind) -> Iterator[Case]:
         Step(f"PUT {k.at('a')}/scale?fieldManager=sc", {**scale, "spec": {"replicas": 4}}),
         Step(f"PUT {k.at('a')}/scale?dryRun=All", {**scale, "spec": {"replicas": 0}}),
         Step(f"PUT {k.at('a')}/scale", {**scale, "spec": {"replicas": -1}}, status=(422,)),
-        Step(f"PUT {k.at('a')}/scale", merged(scale, {"metadata": {"resourceVersion": "1"}, "spec": {"replicas": 1}}), status=(409,)),
-        Step(f"PUT {k.at('none')}/scale", merged(scale, {"metadata": {"name": "none"}, "spec": {"replicas": 1}}), status=(404,)),
+        Step(
+            f"PUT {k.at('a')}/scale",
+            merged(scale, {"metadata": {"resourceVersion": "1"}, "spec": {"replicas": 1}}),
+            status=(409,),
+        ),
+        Step(
+            f"PUT {k.at('none')}/scale",
+            merged(scale, {"metadata": {"name": "none"}, "spec": {"replicas": 1}}),
+            status=(404,),
+        ),
         Step(f"GET {k.at('a')}"),
     )
     yield k.case(

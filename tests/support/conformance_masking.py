@@ -18,16 +18,26 @@ _VERSIONS: Final = re.compile(
     r"(?P<before>(?:the ResourceVersion in record \(|ResourceVersion in precondition: |ResourceVersion in object meta: |[Rr]esource ?[Vv]ersion:? |current: ))(?P<number>\d+)"
 )
 _AGE: Final = re.compile(r"\d+(?:s|ms|m\d*s?|h)")
-_GENERATED: Final = re.compile(r"(?<![\w-])(?P<base>gen-|Gen_|kube-api-access-)[bcdfghjklmnpqrstvwxz2456789]{5}(?![\w-])")
+_GENERATED: Final = re.compile(
+    r"(?<![\w-])(?P<base>gen-|Gen_|kube-api-access-)[bcdfghjklmnpqrstvwxz2456789]{5}(?![\w-])"
+)
 _NODE_PORT: Final = re.compile(r":3[0-2]\d{3}(?=/)")
 _JWT: Final = re.compile(r"eyJ[\w-]+\.[\w-]+\.[\w-]+")
-_DUMP: Final = re.compile(r'(?:\n@@ -.*|(?<=spec\.template: Invalid value: )\{"(?:Spec|metadata)":.*?\}(?=: field is immutable)|(?<=^Invalid value: )\{"(?:Spec|metadata)":.*\}(?=: field is immutable))', re.DOTALL)
+_DUMP: Final = re.compile(
+    r'(?:\n@@ -.*|(?<=spec\.template: Invalid value: )\{"(?:Spec|metadata)":.*?\}(?=: field is immutable)|(?<=^Invalid value: )\{"(?:Spec|metadata)":.*\}(?=: field is immutable))',
+    re.DOTALL,
+)
 """Go structs and their differences, in the refusal of a change of a pod or a template."""
-_PATCHED: Final = re.compile(r'(?P<before>(?:^ "" is invalid: patch: |^)Invalid value: )"(?:\{\\"|map\[).*?"(?=: [^"]*(?:"[^"\\]*"[^"]*)*$)')
+_PATCHED: Final = re.compile(
+    r'(?P<before>(?:^ "" is invalid: patch: |^)Invalid value: )"(?:\{\\"|map\[).*?"(?=: [^"]*(?:"[^"\\]*"[^"]*)*$)'
+)
 """The whole object, or Go's print of a map, in the refusal of a patch."""
 _ADDRESS: Final = re.compile(r"\b10\.\d+\.\d+\.\d+\b")
+_MARKED: Final = {"resourceVersion": "0"}
+"""Bookmarks of apps/v1 hold what Go makes of an empty object; in memory it is a little less."""
 _CONTINUE: Final = "continue"
 _CUSTOM_COLUMN: Final = "Custom resource definition column"
+_PROSE: Final = re.compile(r"[A-Z]|.{40}")
 
 
 def mask(record: Any, namespace: str) -> Any:
@@ -92,7 +102,10 @@ class _Masker:
             return self._object(data)
         if isinstance(data, list):
             if key == "cells":
-                return [_AGE.sub("AGE", one) if isinstance(one, str) and _AGE.fullmatch(one) else self.walk(one, "") for one in data]
+                return [
+                    _AGE.sub("AGE", one) if isinstance(one, str) and _AGE.fullmatch(one) else self.walk(one, "")
+                    for one in data
+                ]
             items = [self.walk(one, "") for one in data]
             if key == "causes":  # one for each check of the real server that finds it
                 items = [one for number, one in enumerate(items) if one not in items[:number]]
@@ -100,9 +113,15 @@ class _Masker:
         return self._text(data, key) if isinstance(data, str) else data
 
     def _object(self, data: dict[str, Any]) -> dict[str, Any]:
+        if data.get("type") == "BOOKMARK" and str(data["object"].get("apiVersion")) == "apps/v1":
+            data = {**data, "object": {**data["object"], "spec": "ZERO", "metadata": _MARKED}}
         masked = {self._text(key, ""): self.walk(value, key) for key, value in data.items()}
         masked |= {key: "PORT" for key in ("healthCheckNodePort", "nodePort") if masked.get(key)}
-        if "priority" in masked and str(masked.get("description", "-"))[:1].isupper() and not masked["description"].startswith(_CUSTOM_COLUMN):
+        if (
+            "priority" in masked
+            and _PROSE.match(str(masked.get("description", "")))
+            and not masked["description"].startswith(_CUSTOM_COLUMN)
+        ):
             masked["description"] = ""  # the words of Kubernetes' own documentation are not repeated in memory
         if _collective(data) and isinstance(masked.get("metadata"), dict):
             metadata = dict(masked["metadata"])

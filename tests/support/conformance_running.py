@@ -18,7 +18,7 @@ from conformance_targets import AGENT, Reply, Target
 
 __all__ = ["Runner", "run_case", "url_of"]
 
-_PATIENCE: Final = 8.0
+_PATIENCE: Final = 10.0
 _POLL: Final = 0.05
 _TYPES: Final = {
     "JSON": "application/json-patch+json",
@@ -78,7 +78,7 @@ class Runner:
         if step.user:
             headers["Impersonate-User"] = self._text(step.user)
             if step.groups:
-                headers["Impersonate-Group"] = step.groups[0]
+                headers["Impersonate-Group"] = self._text(step.groups[0])
         body = self._body(step, verb, kind, name)
         kind_of_body = step.type or _TYPES.get(verb, "application/json" if body else "")
         if kind_of_body and verb not in ("GET", "WATCH"):
@@ -145,7 +145,7 @@ class Runner:
                             continue
                         event = json.loads(one)
                         events.append(event)
-                        if len(events) == step.lines or step.to in (event["type"], _name_of(event)):
+                        if len(events) == step.lines or self._text(step.to) in (event["type"], _name_of(event)):
                             return
             finally:
                 opened.set()

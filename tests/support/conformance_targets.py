@@ -129,7 +129,9 @@ async def real_target(plane: ControlPlane) -> AsyncIterator[RealTarget]:
     context.load_cert_chain(str(pki / "admin.crt"), str(pki / "admin.key"))
     connector = aiohttp.TCPConnector(ssl=context, limit=0)
     timeout = aiohttp.ClientTimeout(total=120)
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout, skip_auto_headers=["Content-Type"]) as session:
+    async with aiohttp.ClientSession(
+        connector=connector, timeout=timeout, skip_auto_headers=["Content-Type"]
+    ) as session:
         await asyncio.sleep(0)
         yield RealTarget(session, plane.url)
 

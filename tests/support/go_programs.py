@@ -109,3 +109,7 @@ def _end(process: subprocess.Popen[str]) -> None:
             process.communicate(timeout=_END_SECONDS)
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
+
+
+if __name__ == "__main__":  # so that a build can be had before the tests
+    print(go_program(HELM, os.environ, tell=print))

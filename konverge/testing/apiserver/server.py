@@ -195,13 +195,15 @@ class ApiServer:
 
     def config(self, *, user: User = ADMIN, namespace: str = "") -> ClientConfig:
         """Return a configuration for clients in this process, who are taken to be `user`."""
-        from konverge.testing.apiserver.transport import in_process  # here, because loading the client takes longer than the server
+        # Here, because loading the client takes longer than the server.
+        from konverge.testing.apiserver.transport import in_process
 
         return in_process(self.handle, user=user, namespace=namespace)
 
     def http(self, *, tls: bool = False, **more: Any) -> HttpShell:
         """Return a shell that serves this server over HTTP on loopback while it is entered."""
-        from konverge.testing.apiserver.http import HttpShell  # here, because it is for sockets only
+        # Here, because it is for sockets only.
+        from konverge.testing.apiserver.http import HttpShell
 
         return HttpShell(self.handle, tls=tls, **more)
 
@@ -251,6 +253,15 @@ class ApiServer:
             return found
         ask = Ask(call, place, resource, version, user)
         form_of(call.headers.get("accept", ""), custom=resource.custom)
+        try:
+            return await self._done(ask, orders)
+        except StatusError as error:
+            error.warnings = ask.warnings
+            raise
+
+    async def _done(self, ask: Ask, orders: Orders) -> Answer:
+        """Do what is asked of a resource that is served."""
+        call, place, resource, version = ask.call, ask.place, ask.resource, ask.version
         if version.deprecated:
             ask.warnings.append(version.deprecated)
         if place.verb in _OPTIONS:
@@ -286,7 +297,7 @@ class ApiServer:
         return self._reader.watch(ask, view)
 
     async def _create(self, ask: Ask, _: int | None) -> Answer:
-        if ask.place.name:
+        if ask.place.name and not ask.resource.custom:
             raise method_not_allowed()
         data = decode_body(ask)
         return shown(ask, await create(self.registry, ask, data), self.registry.moment(), 201)

@@ -43,7 +43,8 @@ def refusal(error: StatusError) -> Answer:
             404, f"{error.message}\n".encode(), "text/plain; charset=utf-8", {"X-Content-Type-Options": "nosniff"}
         )
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
-    return Answer(error.code, msgspec.json.encode(error.body()) + b"\n", headers=headers)
+    body = msgspec.json.encode(error.body()) + b"\n"
+    return Answer(error.code, body, headers=headers, warnings=list(error.warnings))
 
 
 async def answered(handle: Handler, call: Call) -> Answer:

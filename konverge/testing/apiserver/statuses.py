@@ -131,6 +131,8 @@ class StatusError(Exception):
         self.details = details
         self.retry_after = retry_after
         """Seconds for the Retry-After header."""
+        self.warnings: list[str] = []
+        """What the client is warned of all the same."""
 
     def body(self) -> dict[str, Any]:
         """Return the `metav1.Status`."""

@@ -183,12 +183,14 @@ def _strangers(reference: Run) -> Iterator[Plan]:
     gone: tuple[Touch, ...] = ("delete", "recreate")
     changed: tuple[Touch, ...] = ("edit", "take")
     unmade: tuple[Touch, ...] = ("recreate", "unfinalize")
+    texts = [write.text.split(" ") for write in reference.timeline.writes()]
+    primaries = {text[1].removesuffix("/status") for text in texts if text[1].endswith("/status")}
     removed = set[str]()
     for after, where, made in _moments(reference):
         resource, _, place = where.partition(" ")
         namespace, _, name = place.rpartition("/")
         about: dict[str, Any] = {"after": after, "resource": resource, "namespace": namespace, "name": name}
-        for do in gone if made else unmade if resource in reference.definitions else ():
+        for do in gone if made else unmade if resource in primaries else ():
             yield Plan(name=f"{where}: {do} by hand after write {after}", foreign=(Foreign(do=do, **about),))
         for path, value in _fields(reference.state.get(where)) if made else ():
             for do in changed:

@@ -1,11 +1,11 @@
 """Work in processes of its own, so that exploring uses every core.
 
-Promises: what is to be done is handed out in order, one piece to whoever is free; what comes back is plain data (it is pickled), in any order, with
-the place of the piece. Nothing of a worker outlives the iteration, however that ends. What a piece of work raises is raised here as `WorkFailed`, and
-so is the death of a worker, each with the place of its piece.
+Promises: what is to be done is handed out in order, one piece to whoever is free; what comes back is plain data (it is pickled), in any
+order, with the place of the piece. Nothing of a worker outlives the iteration, however that ends. What a piece of work raises is raised
+here as `WorkFailed`, and so is the death of a worker, each with the place of its piece.
 
-Does not promise: workers where processes cannot be forked (`possible` tells). A scenario is a function of a test module, often a closure: only a copy
-of this very process has it.
+Does not promise: workers where processes cannot be forked (`possible` tells). A scenario is a function of a test module, often a closure:
+only a copy of this very process has it.
 """
 
 from __future__ import annotations
@@ -36,8 +36,13 @@ def possible() -> bool:
     return "fork" in multiprocessing.get_all_start_methods()
 
 
-def spread(work: Callable[[int], Any], places: int, workers: int, more: Callable[[], bool]) -> Iterator[tuple[int, Any]]:
-    """Yield `(place, work(place))` for the places from 0 as they are done. `more` is asked before each is handed out; False hands out no more."""
+def spread(
+    work: Callable[[int], Any], places: int, workers: int, more: Callable[[], bool]
+) -> Iterator[tuple[int, Any]]:
+    """Yield `(place, work(place))` for the places from 0 as they are done.
+
+    `more` is asked before each is handed out; False hands out no more.
+    """
     crew: dict[Connection, BaseProcess] = {}
     busy: dict[Connection, int] = {}
     following = iter(range(places))
@@ -61,7 +66,9 @@ def spread(work: Callable[[int], Any], places: int, workers: int, more: Callable
 def _hire(work: Callable[[int], Any], others: tuple[Connection, ...]) -> tuple[Connection, BaseProcess]:
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(work, theirs, (ours, *others)), name="konverge lab worker", daemon=True)
+    process = context.Process(
+        target=_serve, args=(work, theirs, (ours, *others)), name="konverge lab worker", daemon=True
+    )
     with warnings.catch_warnings():
         # Threads that are there belong to others, a debugger's or a test runner's, and the copy never asks anything of them.
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -70,7 +77,9 @@ def _hire(work: Callable[[int], Any], others: tuple[Connection, ...]) -> tuple[C
     return ours, process
 
 
-def _hand_out(ours: Connection, following: Iterator[int], busy: dict[Connection, int], more: Callable[[], bool]) -> None:
+def _hand_out(
+    ours: Connection, following: Iterator[int], busy: dict[Connection, int], more: Callable[[], bool]
+) -> None:
     place = next(following, _END) if more() else _END
     if place != _END:
         busy[ours] = place

@@ -15,11 +15,13 @@ CRASH = Plan(name="crash", crashes=(Crash(write=1),))
 EDIT = Plan(name="edit", foreign=(Foreign(after=1, do="edit"),), same_end=False)
 
 
-def run(plan: Plan, *, made: int = 1, deleted: int = 0, problems: tuple[str, ...] = (), **state: Any) -> Run:
+def run(
+    plan: Plan, state: dict[str, Any] | None = None, *, made: int = 1, deleted: int = 0, problems: tuple[str, ...] = ()
+) -> Run:
     what = "configmaps lab/a"
     return Run(
         plan,
-        state={what: {"data": {"n": "1"}}} | state,
+        state={what: {"data": {"n": "1"}}} | (state or {}),
         created=Counter({what: made}),
         deleted=Counter({what: deleted}),
         problems=list(problems),
@@ -38,14 +40,14 @@ def test_what_a_run_found_wrong_by_itself_is_wrong_whatever_the_reference_did() 
 
 
 def test_another_end_is_told_with_both_values() -> None:
-    other = run(CRASH, **{"configmaps lab/a": {"data": {"n": "2"}}})
+    other = run(CRASH, {"configmaps lab/a": {"data": {"n": "2"}}})
     assert verdict(REFERENCE, other) == [
         "the end state differs: configmaps lab/a .data.n: '2', in the reference run '1'"
     ]
 
 
 def test_another_end_is_no_matter_where_somebody_elses_change_may_stay() -> None:
-    assert verdict(REFERENCE, run(EDIT, **{"configmaps lab/a": {"data": {"n": "2"}}})) == []
+    assert verdict(REFERENCE, run(EDIT, {"configmaps lab/a": {"data": {"n": "2"}}})) == []
 
 
 @pytest.mark.parametrize(
@@ -57,7 +59,7 @@ def test_another_end_is_no_matter_where_somebody_elses_change_may_stay() -> None
     ],
 )
 def test_more_creations_and_deletions_than_the_reference_made_are_wrong(
-    counts: dict[str, int], said: list[str]
+    counts: dict[str, Any], said: list[str]
 ) -> None:
     found = verdict(REFERENCE, run(CRASH, **counts))
     assert len(found) == len(said)

@@ -51,3 +51,20 @@ def test_a_new_loop_starts_at_the_epoch_and_reports_a_deadlock() -> None:
             loop.run_until_complete(loop.create_future())
     finally:
         loop.close()
+
+
+def test_a_timer_never_runs_before_its_time_however_times_add_up() -> None:
+    loop, early = VirtualTimeLoop(), list[tuple[float, float]]()
+
+    async def many() -> None:
+        for number in range(1, 400):
+            due = loop.time() + 1 / (3 * number)
+            waiter = loop.create_future()
+            loop.call_at(due, waiter.set_result, None)
+            await waiter
+            if loop.time() < due:
+                early.append((due, loop.time()))
+
+    loop.run_until_complete(many())
+    loop.close()
+    assert early == []

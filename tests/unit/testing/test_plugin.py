@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -123,3 +124,202 @@ def test_every_exported_name_can_be_loaded() -> None:
         assert name in dir(konverge.testing)
     with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
         _ = konverge.testing.Nonsense
+
+
+LAB_SUITE = """
+import asyncio
+import unittest
+
+import pytest
+import konverge as kv
+from konverge.testing import Lab
+
+MAP = kv.kind("v1", "ConfigMap")
+
+class Thing(kv.CustomResource[kv.Model, kv.Status]):
+    pass
+
+Thing = kv.resource("example.com/v1", conditions=("Ready",))(Thing)
+
+class Maker:
+    async def reconcile(self, thing, ctx):
+        await ctx.own(MAP.new("child", thing.namespace, data={"of": thing.name}))
+        ctx.status.mark("Ready", True, "Made")
+        return kv.Done()
+
+def build(manager):
+    manager.add(kv.Controller.of(Thing).owns(MAP).reconciled_by(Maker()))
+
+@pytest.mark.scenario
+async def test_unmarked(lab: Lab):
+    await lab.start(build)
+    await lab.create(Thing.new("one"))
+    await lab.until(Thing, "one", kv.is_true("Ready"))
+
+async def test_time_jumps(lab: Lab):
+    await asyncio.sleep(24 * 3600)
+
+def test_plain():
+    pass
+
+class OldStyle(unittest.TestCase):
+    def test_old(self):
+        self.assertTrue(True)
+"""
+
+CRASH = '{"name": "crash after write 1", "crashes": [{"write": 1}]}'
+FORGETFUL = """
+    number = 0
+    async def reconcile(self, thing, ctx):
+        number = len(ctx.cache(MAP).keys(thing.namespace)) if thing.status.observed_generation is None else 0
+        await ctx.own(MAP.new(f"child-{number}", thing.namespace))
+"""
+
+
+@pytest.fixture
+def lab_suite(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A suite of coroutine tests that ask for the lab, beside others; pytest-asyncio is strict, as it is by default."""
+    pytester.makepyfile(test_things=LAB_SUITE)
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    return pytester
+
+
+@pytest.mark.parametrize("mode", ["strict", "auto"])
+def test_an_unmarked_coroutine_test_has_its_lab_beside_tests_of_every_style(
+    lab_suite: pytest.Pytester, mode: str
+) -> None:
+    result = lab_suite.runpytest_subprocess(f"--asyncio-mode={mode}", "-W", "error")
+    result.assert_outcomes(passed=4)
+    assert result.duration < 60
+
+
+def test_a_scenario_is_rerun_under_every_plan_and_the_count_is_told(lab_suite: pytest.Pytester) -> None:
+    result = lab_suite.runpytest_subprocess("--lab=quick", "--lab-budget=3", "--lab-seed=4", "-k", "unmarked")
+    result.assert_outcomes(passed=2, deselected=3)
+    result.stdout.fnmatch_lines(["lab: *test_unmarked[[]every fault[]]: * plans ran, 0 failed, * were pruned*"])
+
+
+def test_a_saved_plan_that_fails_fails_again_alone(lab_suite: pytest.Pytester) -> None:
+    lab_suite.makepyfile(
+        test_things=LAB_SUITE.replace(
+            """
+    async def reconcile(self, thing, ctx):
+        await ctx.own(MAP.new("child", thing.namespace, data={"of": thing.name}))
+""",
+            FORGETFUL,
+        )
+    )
+    lab_suite.makefile(".json", crash=CRASH)
+    result = lab_suite.runpytest_subprocess("--lab-plan", "crash.json", "-k", "unmarked")
+    result.assert_outcomes(passed=1, failed=1, deselected=3)
+    result.stdout.fnmatch_lines(
+        [
+            "1 plans ran, 1 failed, 0 were pruned;*",
+            "FAILED: crash after write 1",
+            "  - the end state differs: configmaps *child-1 is there and should not be",
+            "*dies after its write #1",
+            "  the plan, to replay with --lab-plan:",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("plan", "said"),
+    [
+        (
+            '{"name": "x", "leases": [{"after": 1, "do": "lose"}]}',
+            "*'x' does something to a lease*no leader election yet*",
+        ),
+        (
+            '{"name": "x", "crashes": [{"write": "one"}]}',
+            "--lab-plan plan.json: Expected `int`, got `str` - at `$.crashes*",
+        ),
+        (None, "--lab-plan plan.json: *No such file*"),
+    ],
+    ids=["of a lease", "with a mistake", "that is not there"],
+)
+def test_a_plan_that_cannot_run_is_one_clear_failure(lab_suite: pytest.Pytester, plan: str | None, said: str) -> None:
+    if plan is not None:
+        lab_suite.makefile(".json", plan=plan)
+    result = lab_suite.runpytest_subprocess("--lab-plan", "plan.json", "-k", "unmarked")
+    result.assert_outcomes(passed=1, failed=1, deselected=3)
+    result.stdout.fnmatch_lines([said])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
+def test_pruned_plans_run_where_that_is_asked(lab_suite: pytest.Pytester) -> None:
+    def waiting(*more: str) -> int:
+        result = lab_suite.runpytest_subprocess("--lab=quick", "--lab-budget=0", "-k", "unmarked", *more)
+        found = re.search(r"(\d+) were left for want of time", result.stdout.str())
+        assert found is not None
+        return int(found[1])
+
+    assert waiting("--lab-no-prune") > waiting()
+
+
+def test_elsewhere_than_in_memory_a_lab_needs_what_is_there(
+    lab_suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KONVERGE_NO_CONTROL_PLANE", "1")
+    monkeypatch.setenv("KUBECONFIG", str(lab_suite.path / "nothing"))
+    real = lab_suite.runpytest_subprocess("--lab-on=control-plane", "-k", "unmarked")
+    real.assert_outcomes(skipped=1, deselected=3)
+    real.stdout.fnmatch_lines(["1 skipped for want of a control plane: KONVERGE_NO_CONTROL_PLANE is set"])
+    cluster = lab_suite.runpytest_subprocess("--lab-on=kubeconfig", "-k", "unmarked")
+    cluster.assert_outcomes(errors=1, deselected=3)
+
+
+def test_a_test_can_say_where_it_runs(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.lab_on("kubeconfig")
+        async def test_somewhere_else(lab):
+            pass
+        """
+    )
+    result = pytester.runpytest_subprocess("-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*runs on kubeconfig, not on memory"])
+
+
+def test_a_scenario_takes_the_lab_and_nothing_else(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.scenario
+        async def test_with_more(lab, tmp_path):
+            pass
+        """
+    )
+    result = pytester.runpytest_subprocess("--lab=quick")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        ["a test that is marked `scenario` takes `lab` and nothing else, since it is run many times"]
+    )
+
+
+def test_a_project_without_lab_tests_keeps_its_own_loops_and_names(pytester: pytest.Pytester) -> None:
+    """Also where it has marks and factories of its own: with a hook of ours its tests would have a loop's name in theirs."""
+    pytester.makepyfile(
+        """
+        import asyncio
+        import sys
+
+        import pytest
+
+        @pytest.mark.asyncio
+        async def test_theirs():
+            assert type(asyncio.get_running_loop()).__name__ != "VirtualTimeLoop"
+            assert "konverge.testing.lab" not in sys.modules
+
+        def test_plain():
+            assert "konverge.testing.apiserver" not in sys.modules
+        """
+    )
+    result = pytester.runpytest_subprocess("-v", "--strict-markers")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*::test_theirs PASSED*"])
+    result.stdout.no_fnmatch_line("*test_theirs[[]*")

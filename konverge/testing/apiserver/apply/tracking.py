@@ -8,6 +8,7 @@ schema, nobody owns anything any more (a server cannot tell then, and validation
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -110,7 +111,12 @@ def track(
 
 def reset_fields(reset: Sequence[tuple[str, ...]]) -> Fields:
     """Return the set of paths that are named by fields."""
-    return from_paths([[f"f:{name}" for name in path] for path in reset]) if reset else {}
+    return _reset(tuple(reset)) if reset else {}
+
+
+@lru_cache(maxsize=256)
+def _reset(paths: tuple[tuple[str, ...], ...]) -> Fields:
+    return from_paths([[f"f:{name}" for name in path] for path in paths])
 
 
 def _without(change: Change, excluded: Fields) -> Change:

@@ -75,8 +75,8 @@ def _kinds() -> Mapping[tuple[str, str], _Kind]:
 def builtin(strategies: Mapping[tuple[str, str], Strategy] | None = None) -> list[Resource]:
     """Make the built-in resources in discovery's order; schemas are read when they are looked at.
 
-    `strategies` are by group and plural; None takes those of the room `strategies`, and then the resources, which nobody changes, are shared by all
-    servers of a process. A kind without one gets the plain `Strategy`.
+    `strategies` are by group and plural; None takes those of the room `strategies`, and then the resources, which nobody changes, are
+    shared by all servers of a process. A kind without one gets the plain `Strategy`.
     """
     if strategies is None:
         return list(_shared())

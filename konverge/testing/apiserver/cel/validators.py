@@ -7,7 +7,7 @@ list, errors of what did not change are forgiven.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -151,8 +151,8 @@ class _Validator:
             reader(self.node, {path for part in parts for path in part.reads[name]}, root=self.root)
             for name in ("self", "oldSelf")
         ]
-        old_paths = {path for part in parts for path in part.reads["oldSelf"]}
-        return made[0], made[1], merging(self.node, old_paths, root=self.root)
+        both = {path for part in parts for path in part.reads["oldSelf"] if _overlaps(path, part.reads["self"])}
+        return made[0], made[1], merging(self.node, both, root=self.root)
 
     def run(self, path: str, new: Any, old: Any, ratchet: Ratchet, findings: Findings) -> None:
         """Run the rules here and below, unless they passed on the very same before."""
@@ -187,29 +187,31 @@ class _Validator:
             if name in new:
                 child.run(f"{path}.{name}" if path else name, new[name], old.get(name), ratchet.step(name), findings)
 
-    def _read(self, new: Any, old: Any) -> bytes:
-        """Return all that the rules here read, as JSON; b"" where it cannot be read."""
-        read_self, read_old, _ = self.readers
+    def _read(self, new: Any, old: Any) -> tuple[bytes, dict[str, Any] | None]:
+        """Return all that the rules here read, as JSON and, where old lists stay in their order, as data; b"" where it cannot be read."""
+        read_self, read_old, ordered = self.readers
         try:
-            return _ENCODE((read_self(new), None if old is None else read_old(old)))
+            values = {"self": read_self(new), "oldSelf": None if old is None else read_old(old)}
         except BadData:
-            return b""
+            return b"", None
+        return _ENCODE(values), None if ordered and old is not None else values
 
     def _here(self, path: str, new: Any, old: Any, ratchet: Ratchet, findings: Findings) -> None:
         """Run the rules here, unless they passed on what they read before: status changes, and the rules are about spec."""
-        text = self._read(new, old)
+        text, values = self._read(new, old)
         if text in self.accepted:
             return
         before = len(findings.errors), len(findings.forgiven)
-        self._try(path, new, old, ratchet, findings)
+        self._try(path, new, old, values, ratchet, findings)
         if text and before == (len(findings.errors), len(findings.forgiven)):
             if len(self.accepted) >= _REMEMBERED:
                 self.accepted.clear()
             self.accepted.add(text)
 
-    def _try(self, path: str, new: Any, old: Any, ratchet: Ratchet, findings: Findings) -> None:
+    def _try(
+        self, path: str, new: Any, old: Any, values: dict[str, Any] | None, ratchet: Ratchet, findings: Findings
+    ) -> None:
         word = str(self.node.schema.get("type", ""))
-        values: dict[str, Any] | None = None
         activation: Any = None
         for rule in self.rules:
             compiled = rule.compiled
@@ -219,8 +221,8 @@ class _Validator:
             if rule.uses_old and old is None and not rule.optional_old:
                 continue
             try:
-                if values is None:
-                    values = self._values(new, old)
+                if activation is None:
+                    values = self._values(new, old) if values is None else values
                     activation = compiled.runs.activation(values)
                 runs = compiled.without_old if old is None and compiled.without_old is not None else compiled.runs
                 if runs.run(activation) is True:
@@ -245,6 +247,11 @@ class _Validator:
         reason = _REASONS.get(str(rule.raw.get("reason") or ""), "Invalid")
         detail = "" if reason == "Duplicate" else detail
         return FieldError(reason, path or "<nil>", value, detail)  # type: ignore[arg-type]  # the table has kinds only
+
+
+def _overlaps(path: tuple[str, ...], others: Iterable[tuple[str, ...]]) -> bool:
+    """Whether what is read at a path of the old value is read of the new one too, so that the two may be compared."""
+    return any(path[: len(other)] == other or other[: len(path)] == path for other in others)
 
 
 def _spoken(message: Compiled | None, activation: Any) -> str:

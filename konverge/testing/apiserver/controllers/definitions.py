@@ -48,6 +48,7 @@ class DefinitionController:
             resource = (data["spec"]["group"], data["spec"]["names"]["plural"])
             self._served.pop(entry.name, None)
             self._ending.pop(resource, None)
+            self._registry.ending.discard(resource)
             self._registry.remove(resource)
             for other in self._registry.store.list(DEFINITIONS):
                 self.worker.add(other.name)
@@ -74,6 +75,7 @@ class DefinitionController:
     async def _end(self, entry: Entry, data: Data) -> None:
         resource_id = (data["spec"]["group"], data["spec"]["names"]["plural"])
         self._ending[resource_id] = entry.name
+        self._registry.ending.add(resource_id)
         if CRD_CLEANUP not in (data["metadata"].get("finalizers") or ()):
             return
         told = _told_ending(data, self._registry.now())

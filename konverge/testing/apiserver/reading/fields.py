@@ -57,7 +57,9 @@ def check_fields(clauses: tuple[FieldClause, ...], resource: Resource, version: 
     for clause in clauses:
         if clause.field in known:
             continue
-        if resource.custom or own:
+        if resource.id == ("batch", "jobs"):
+            raise SelectorError(f'field label "{clause.field}" not supported for Job')
+        if (resource.custom or own) and resource.id != ("apps", "replicasets"):
             raise SelectorError(f"field label not supported: {clause.field}")
         raise SelectorError(f'"{clause.field}" is not a known field selector: only "{NAME}", "{NAMESPACE}"')
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import lru_cache
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,6 +39,8 @@ class Registry:
         self._resources: dict[tuple[str, str], Resource] = {}
         self.guards: list[Callable[[Ask, Data | None, Data | None], None]] = []
         """Called with each write before it is stored; each may raise."""
+        self.ending: set[tuple[str, str]] = set()
+        """Custom resources whose definition is being deleted: nothing new is made."""
         self.generation = 0
         """Moves with every change of what is served."""
         self.on_change: list[Callable[[Resource | None, tuple[str, str]], None]] = []
@@ -104,7 +107,7 @@ class Registry:
 
     def now(self) -> str:
         """Return the present moment as it is written into objects."""
-        return rfc3339(wall_clock())
+        return _written(int(wall_clock().timestamp()))
 
     def uid(self) -> str:
         """Return a new uid."""
@@ -119,6 +122,11 @@ class Registry:
     def entry(self, ask: Ask) -> Entry | None:
         """Return the object of a request's URL."""
         return self.store.get(ask.resource.id, ask.namespace, ask.place.name)
+
+
+@lru_cache(maxsize=16)
+def _written(second: int) -> str:
+    return rfc3339(datetime.fromtimestamp(second, UTC))
 
 
 def _has_subresource(resource: Resource, version: Version, subresource: str) -> bool:

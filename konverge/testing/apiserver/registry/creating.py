@@ -13,7 +13,14 @@ from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.pipeline import as_stored, as_version, once, owned, validated
 from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
-from konverge.testing.apiserver.statuses import StatusError, already_exists, bad_request, being_deleted, invalid
+from konverge.testing.apiserver.statuses import (
+    StatusError,
+    already_exists,
+    bad_request,
+    being_deleted,
+    forbidden,
+    invalid,
+)
 from konverge.testing.apiserver.storage import Exists
 
 __all__ = ["allocated", "create", "placed"]
@@ -24,6 +31,9 @@ _GENERATED_ATTEMPTS = 8
 async def create(registry: Registry, ask: Ask, data: Data, *, track: bool = True) -> Data:
     """Create an object that has passed `conform`; returns it as stored. `track` False: its managedFields are settled already (apply)."""
     metadata = data["metadata"]
+    if ask.resource.id in registry.ending:
+        why = "create not allowed while custom resource definition is terminating"
+        raise forbidden(ask.group, ask.plural, metadata.get("name", ""), why)
     placed(ask, data)
     generated = _name(registry, ask, data)
     _system_fields(registry, data)

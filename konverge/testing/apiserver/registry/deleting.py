@@ -16,7 +16,15 @@ from konverge.testing.apiserver.registry.ask import Ask, options_of
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.pipeline import as_version
 from konverge.testing.apiserver.registry.reviewing import reviewed
-from konverge.testing.apiserver.statuses import FieldError, StatusError, bad_request, conflict, invalid, not_found, success
+from konverge.testing.apiserver.statuses import (
+    FieldError,
+    StatusError,
+    bad_request,
+    conflict,
+    invalid,
+    not_found,
+    success,
+)
 from konverge.testing.apiserver.storage import Changed, Entry
 
 __all__ = ["CRD_CLEANUP", "FOREGROUND", "ORPHAN", "Deletion", "delete", "delete_options"]

@@ -40,6 +40,7 @@ Data = dict[str, Any]
 READ: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 """The media types of bodies, as the server tells them."""
 _SCHEME: Final = 'in scheme "pkg/runtime/scheme.go:111"'
+_FINALIZERS: Final = frozenset({"foregroundDeletion", "kubernetes", "orphan"})
 _STATUS_RESET: Final = (("status",),)
 _OF_STATUS: Final = (("metadata",), ("spec",))
 
@@ -51,6 +52,8 @@ def decode_body(ask: Ask) -> Data:
     media_type = ask.media_type or "application/json"
     if media_type not in READ:
         raise unsupported_media_type(READ)
+    if ask.call.body == b"null" and not custom:
+        ask.call.body = b"{}"
     found = schemas.decode(ask.call.body, media_type, strict=strict, kind=kind_of(ask), custom=custom)
     identify(ask, found.data)
     conform(ask, found.data, found.duplicates)
@@ -86,14 +89,8 @@ def _wrong_kind(
     if not ask.resource.custom:
         words = f'no kind "{kind}" is registered for version "{api_version}" {_SCHEME}'
         return bad_request(f'{kind} in version "{version}" cannot be handled as a {wanted_kind}: {words}')
-    elsewhere = (group, version) != tuple(wanted_version.rpartition("/")[::2])
-    if (ask.resource.custom and (elsewhere or kind == wanted_kind)) or (elsewhere and kind == wanted_kind):
-        text = f"the API version in the data ({api_version or ''}) does not match the expected API version ({wanted_version})"
-        return bad_request(text)
-    wanted = f'{wanted_kind} in version "{wanted_version.rpartition("/")[2]}"'
-    return bad_request(
-        f'{kind} in version "{version}" cannot be handled as a {wanted.partition(" ")[0]}: converting to it is not possible'
-    )
+    text = f"the API version in the data ({api_version or ''}) does not match the expected API version ({wanted_version})"
+    return bad_request(text)
 
 
 def kind_of(ask: Ask) -> str:
@@ -260,11 +257,23 @@ def validated(ask: Ask, new: Data, old: Data | None) -> None:
             prior=errors,
         )
         ask.warnings += schemas.finalizer_warnings(new, old)
+    else:
+        errors += _plain_finalizers(new)
     errors += resource.strategy.validate(new, old, ask.place.subresource)
     if errors:
         group = "" if resource.group == "events.k8s.io" else resource.group  # they are validated as what they are inside
         raise invalid(group, resource.kind, new["metadata"].get("name", ""), errors)
     ask.warnings += resource.strategy.warnings(new, old)
+
+
+def _plain_finalizers(new: Data) -> list[FieldError]:
+    """Refuse finalizers of built-in kinds that are neither qualified nor Kubernetes' own."""
+    words = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        FieldError("Invalid", f"metadata.finalizers[{index}]", name, words)
+        for index, name in enumerate(new["metadata"].get("finalizers") or ())
+        if "/" not in name and name not in _FINALIZERS
+    ]
 
 
 def _name_rule(resource: Resource) -> str:

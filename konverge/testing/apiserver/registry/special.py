@@ -26,7 +26,7 @@ from konverge.testing.apiserver.controllers.namespaces import finalize
 from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.deleting import Deletion, delete
-from konverge.testing.apiserver.registry.pipeline import identify
+from konverge.testing.apiserver.registry.pipeline import identify, owned
 from konverge.testing.apiserver.statuses import StatusError, bad_request, conflict, not_found, not_implemented
 from konverge.testing.apiserver.storage import Changed, StoredObjects
 
@@ -75,7 +75,15 @@ class Specials:
         return found
 
     async def _review(self, ask: Ask) -> tuple[Data, int]:
-        body, rbac = self._body(ask), self._rbac
+        body = self._body(ask)
+        answer, status = self._answered(ask, body)
+        owned(ask, None, body, self._registry.now())
+        if managed := body["metadata"].get("managedFields"):
+            answer["metadata"] = {**(answer.get("metadata") or {}), "managedFields": managed}
+        return answer, status
+
+    def _answered(self, ask: Ask, body: Data) -> tuple[Data, int]:
+        rbac = self._rbac
         match ask.plural:
             case "subjectaccessreviews":
                 return review_access(rbac, body), 201
@@ -140,6 +148,11 @@ class Specials:
                 "", "pods/binding", name, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"'
             )
         spec = {**pod["spec"], "nodeName": (body.get("target") or {}).get("name", "")}
+        scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
+        scheduled["lastTransitionTime"] = self._registry.now()
+        conditions = (pod.get("status") or {}).get("conditions") or ()
+        kept = [one for one in conditions if one["type"] != "PodScheduled"]
+        pod["status"] = {**(pod.get("status") or {}), "conditions": [*kept, scheduled]}
         if not ask.options.dry_run:
             self._registry.store.update(_PODS, entry, {**pod, "spec": spec})
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201

@@ -116,7 +116,7 @@ def _nested(data: Data, path: str, wanted: str) -> tuple[Any, str]:
             shown = ".".join(names[: at + 1])
             return (
                 0,
-                f".{shown} accessor error: {_printed(value)} is of the type {_go_type(value)}, expected map[string]interface {{}}",
+                f".{shown} accessor error: {_printed(value)} is of the type {_go_type(value)}, expected map[string]interface{{}}",
             )
         if name not in value:
             return (0 if wanted == "int64" else ""), ""
@@ -166,7 +166,9 @@ def finalizer_warnings(new: Data, old: Data | None = None) -> list[str]:
     from konverge.testing.apiserver.schemas.golang import quote
     from konverge.testing.apiserver.schemas.names import label_key
 
-    added = set(new.get("metadata", {}).get("finalizers") or ())
+    if not new.get("metadata", {}).get("finalizers"):
+        return []
+    added = set(new["metadata"]["finalizers"])
     if old is not None:
         added -= set(old.get("metadata", {}).get("finalizers") or ())
     found = []

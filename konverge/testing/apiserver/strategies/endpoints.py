@@ -80,6 +80,10 @@ class EndpointSlice(Kind):
 
     generation = True
 
+    def _warnings(self, new: Data, _old: Data | None) -> list[str]:
+        deprecated = "spec.addressType: FQDN endpoints are deprecated"
+        return [deprecated] if new.get("addressType") == "FQDN" else []
+
     def _intent_changed(self, new: Data, old: Data) -> bool:
         labels = (new["metadata"].get("labels") or {}) != (old["metadata"].get("labels") or {})
         return labels or any(new.get(name) != old.get(name) for name in ("addressType", "endpoints", "ports"))

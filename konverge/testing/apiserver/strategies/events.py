@@ -39,13 +39,18 @@ _NOTE_LIMIT: Final = 1024
 
 def as_core(event: Data) -> Data:
     """Return an event of events.k8s.io/v1 as one of v1."""
-    return {**{_FORMS.get(name, name): value for name, value in event.items()}, "apiVersion": "v1"}
+    renamed = {_FORMS.get(name, name): value for name, value in event.items()}
+    return {"reportingComponent": "", "reportingInstance": "", **renamed, "apiVersion": "v1"}
 
 
 def as_new(event: Data) -> Data:
     """Return an event of v1 as one of events.k8s.io/v1."""
     back = {old: new for new, old in _FORMS.items()}
-    return {**{back.get(name, name): value for name, value in event.items()}, "apiVersion": "events.k8s.io/v1"}
+    renamed = {back.get(name, name): value for name, value in event.items()}
+    for name in ("reportingController", "reportingInstance"):
+        if renamed.get(name) == "":
+            del renamed[name]  # written there even where they are empty, and not here
+    return {**renamed, "apiVersion": "events.k8s.io/v1"}
 
 
 class CoreEvent(Kind):

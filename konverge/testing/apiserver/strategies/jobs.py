@@ -74,7 +74,7 @@ class Job(Kind):
         if spec.get("manualSelector"):
             return
         template = spec.setdefault("template", {}).setdefault("metadata", {})
-        shared = bool(template.get("labels")) and metadata.get("labels") == template.get("labels")
+        shared = not metadata.get("labels") or metadata.get("labels") == template.get("labels")
         generated = {each: metadata.get("name", "") for each in ("job-name", _NAME)}
         generated |= {each: metadata.get("uid", "") for each in ("controller-uid", _UID)}
         template["labels"] = {**generated, **(template.get("labels") or {})}

@@ -60,6 +60,7 @@ class PodDisruptionBudget(Kind):
     """How many pods of a set may be missing."""
 
     generation = True
+    name_rule = "path"
     has_status = True
     unconditional_update = False
 

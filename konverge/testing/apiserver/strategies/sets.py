@@ -194,6 +194,10 @@ class DaemonSet(Workload):
         if _GENERATION not in (new["metadata"].get("annotations") or {}):
             _template_generation(new, 0)
 
+    def _status(self, new: Data, old: Data) -> None:
+        super()._status(new, old)
+        _template_generation(new, int((old["metadata"].get("annotations") or {}).get(_GENERATION, "0")))
+
     def _create(self, new: Data) -> None:
         super()._create(new)
         _template_generation(new, 1)

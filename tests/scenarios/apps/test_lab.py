@@ -1,0 +1,65 @@
+"""The life of an ApplicationInstance as the lab plays it: `make test` once and quick, `make lab` under every plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from apps_lab import QUICK, SECRET_VALUES
+
+from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.kinds import kind
+from konverge.reconcilers import apps
+from konverge.testing import Lab, install_crds
+from konverge.testing.flux import HelmController, flux_crds
+
+SECRET = kind("v1", "Secret")
+RELEASE = kind("helm.toolkit.fluxcd.io/v2", "HelmRelease")
+SPEC: dict[str, Any] = {
+    "appRef": {"catalogId": "shop"},
+    "chart": {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop", "version": "1.0.0"},
+    "release": {"name": "shop", "namespace": "lab"},
+    "values": {"source": "inline", "inline": {"replicas": 1}},
+}
+
+
+def says(type_: str, status: str) -> Any:
+    def test(found: ApplicationInstance) -> bool:
+        condition = found.find_condition(type_)
+        current = found.status.observed_generation == found.generation
+        return current and condition is not None and condition.status == status
+
+    test.__qualname__ = f"{type_}={status}"
+    return test
+
+
+async def start(lab: Lab, **spec: Any) -> None:
+    await install_crds(lab.client, flux_crds())
+    await lab.enter(HelmController(lab.config, namespace=lab.namespace, random=lab.chance()))
+    await lab.start(lambda manager: apps.install(manager, QUICK))
+    data = {
+        "metadata": {"name": "shop"},
+        "spec": SPEC | spec | {"release": {"name": "shop", "namespace": lab.namespace}},
+    }
+    await lab.create(ApplicationInstance.decode(data))
+    await lab.until(ApplicationInstance, "shop", says("Ready", "True"))
+
+
+@pytest.mark.scenario
+async def test_an_instance_is_made_upgraded_and_deleted(lab: Lab) -> None:
+    await start(lab)
+    await lab.patch(ApplicationInstance, "shop", {"spec": {"chart": {"version": "1.1.0"}}})
+    await lab.until(ApplicationInstance, "shop", says("Ready", "True"))
+    await lab.delete(ApplicationInstance, "shop")
+    await lab.until_gone(ApplicationInstance, "shop")
+    await lab.until_gone(RELEASE, "shop")
+
+
+@pytest.mark.scenario
+async def test_values_from_a_secret_are_followed(lab: Lab) -> None:
+    await lab.create(SECRET.new("vals", data={"values.yaml": "cmVwbGljYXM6IDE="}))
+    await start(lab, values=SECRET_VALUES)
+    before = (await lab.get(RELEASE, "shop")).get("status", "history", 0, "configDigest")
+    await lab.patch(SECRET, "vals", {"data": {"values.yaml": "cmVwbGljYXM6IDI="}})
+    await lab.until(RELEASE, "shop", lambda found: found.get("status", "history", 0, "configDigest") != before)
+    await lab.until(ApplicationInstance, "shop", says("Ready", "True"))

@@ -1,0 +1,67 @@
+"""What docs/guide/lab.md teaches is so: its programs run, and what it shows is what pytest prints.
+
+Where the lab's words change, write the guide's output anew: `python tests/scenarios/lab/test_guide.py && make readme`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLES = ROOT / "examples"
+SHOWN = EXAMPLES / "invoices_crash.txt"
+
+
+def printed(*words: str) -> str:
+    """Run the example's test as a reader would."""
+    command = [sys.executable, "-m", "pytest", "examples/test_invoices.py", "-p", "no:cacheprovider", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+def replayed() -> str:
+    """Replay the crash; returns what is told of it."""
+    said = printed("--lab-plan", "examples/invoices_crash.json")
+    start = said.find("FAILED: crash")
+    assert start >= 0, said
+    return said[start:].partition("\n---")[0].rstrip() + "\n"
+
+
+def test_the_output_in_the_guide_is_what_the_replay_prints() -> None:
+    assert SHOWN.read_text() == replayed()
+
+
+def test_the_plan_in_the_output_is_the_file_that_is_replayed() -> None:
+    plan = (EXAMPLES / "invoices_crash.json").read_text()
+    assert plan.strip() in SHOWN.read_text()
+
+
+def test_the_guide_shows_the_files_that_this_test_runs() -> None:
+    guide = (ROOT / "docs" / "guide" / "lab.md").read_text()
+    for name in ("invoices.py", "test_invoices.py", "invoices_crash.txt"):
+        assert (EXAMPLES / name).read_text().rstrip() in guide, f"{name}: make readme"
+
+
+@pytest.mark.parametrize(("build", "passes"), [("build", False), ("build_mended", True)])
+def test_the_crash_breaks_the_reconciler_with_the_bug_and_not_the_mended_one(build: str, passes: bool) -> None:
+    import invoices
+
+    import konverge as kv
+    from konverge.testing import Lab
+    from konverge.testing.lab import Plan, replay
+
+    async def scenario(lab: Lab) -> None:
+        await lab.start(getattr(invoices, build))
+        await lab.create(invoices.Invoice.new("march", spec=invoices.InvoiceSpec(customer="Jane")))
+        await lab.until(invoices.Invoice, "march", kv.is_true("Issued"))
+
+    _, problems = replay(scenario, Plan.from_json((EXAMPLES / "invoices_crash.json").read_bytes()))
+    assert (problems == []) is passes, problems
+
+
+if __name__ == "__main__":
+    SHOWN.write_text(replayed())
