@@ -94,6 +94,10 @@ readme: venv ## Put the examples into README.md and docs/ anew
 bench: venv ## Measure, print tables, append to build/bench.json; one alone with ONLY=informers
 	$(BIN)/python tests/bench/run.py $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
+.PHONY: mutants
+mutants: venv ## Plant faults in copies of the tree, one by one, and let the lab find each; one alone with ONLY=barrier-off
+	$(BIN)/python tests/mutants/run.py $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
 .PHONY: dist
 dist: venv ## Build the sdist, and the wheel from the sdist, into dist/
 	@.ci/dist dist

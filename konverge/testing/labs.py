@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
@@ -129,6 +130,7 @@ class Explored(pytest.Item):
                 seed=options.lab_seed,
                 budget=options.lab_budget,
                 prune=not options.lab_no_prune,
+                workers=options.lab_workers or ((os.cpu_count() or 1) if options.lab == "full" else 1),
                 only=only,
             )
         except UsageError as error:

@@ -58,6 +58,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--lab-budget", type=float, default=None, help="seconds for the plans of one scenario (quick: 20, full: 900)"
     )
+    group.addoption(
+        "--lab-workers",
+        type=int,
+        default=0,
+        help="processes for the plans of one scenario (0: as many as cores for full, else one)",
+    )
     group.addoption("--lab-no-prune", action="store_true", help="run the plans that cannot matter, too")
     group.addoption(
         "--lab-install-crds", action="store_true", help="on a kubeconfig's cluster: install the CRDs of what is tested"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -29,14 +28,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def outcomes(request: pytest.FixtureRequest, control_plane: ControlPlane) -> Iterator[dict[str, tuple[str, Records]]]:
+def outcomes(request: pytest.FixtureRequest, control_plane: ControlPlane) -> dict[str, tuple[str, Records]]:
     """What both servers answered, by the name of the case: its namespace, the real server's records, the other's."""
-    wanted = [
-        item.callspec.params["case"]
-        for item in request.session.items
-        if "case" in getattr(getattr(item, "callspec", None), "params", {})
-    ]
-    yield asyncio.run(_run_all(control_plane, wanted))
+    specs = [getattr(item, "callspec", None) for item in request.session.items]
+    wanted = [spec.params["case"] for spec in specs if spec is not None and "case" in spec.params]
+    return asyncio.run(_run_all(control_plane, wanted))
 
 
 async def _run_all(plane: ControlPlane, cases: list[Case]) -> dict[str, tuple[str, Records]]:

@@ -49,14 +49,30 @@ metadata = _some(
         "finalizers": st.just(["example.com/hold"]),
     }
 )
-ports = st.lists(
-    st.fixed_dictionaries(
-        {"port": st.sampled_from([80, 443])},
-        optional={"protocol": st.sampled_from(["TCP", "UDP"]), "name": letters},
-    ),
-    max_size=2,
-    unique_by=lambda port: (port["port"], port.get("protocol", "TCP")),
-)
+
+
+def _named(key: str, names: list[str], **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Data]:
+    """An item of a list by its key, with all of the other fields."""
+    required: dict[str, st.SearchStrategy[Any]] = {key: st.sampled_from(names), **fields}
+    return st.fixed_dictionaries(required)
+
+
+def _optional(key: str, names: list[str], **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Data]:
+    """An item of a list by its key, with some of the other fields."""
+    required: dict[str, st.SearchStrategy[Any]] = {key: st.sampled_from(names)}
+    return st.fixed_dictionaries(required, optional=fields)
+
+
+def _place(port: Any) -> tuple[Any, Any]:
+    return port["port"], port.get("protocol", "TCP")
+
+
+def _port() -> st.SearchStrategy[Data]:
+    required: dict[str, st.SearchStrategy[Any]] = {"port": st.sampled_from([80, 443])}
+    return st.fixed_dictionaries(required, optional={"protocol": st.sampled_from(["TCP", "UDP"]), "name": letters})
+
+
+ports: st.SearchStrategy[list[Data]] = st.lists(_port(), max_size=2, unique_by=_place)
 widget_spec = _some(
     {
         "color": st.sampled_from(["red", "blue", "green"]),
@@ -74,29 +90,22 @@ widget_status = _some(
     {
         "replicas": st.integers(0, 2),
         "conditions": st.lists(
-            st.fixed_dictionaries(
-                {"type": st.sampled_from(["Ready", "Good"]), "status": st.sampled_from(["True", "False"])}
-            ),
+            _named("type", ["Ready", "Good"], status=st.sampled_from(["True", "False"])),
             max_size=2,
-            unique_by=lambda condition: condition["type"],
+            unique_by=lambda condition: str(condition["type"]),
         ),
     }
 )
 containers = st.lists(
-    st.fixed_dictionaries(
-        {"name": st.sampled_from(["m", "n"])},
-        optional={
-            "image": st.sampled_from(["example.com/a:1", "example.com/a:2"]),
-            "env": st.lists(
-                st.fixed_dictionaries({"name": st.sampled_from(["A", "B"])}, optional={"value": letters}),
-                max_size=2,
-                unique_by=lambda variable: variable["name"],
-            ),
-        },
+    _optional(
+        "name",
+        ["m", "n"],
+        image=st.sampled_from(["example.com/a:1", "example.com/a:2"]),
+        env=st.lists(_optional("name", ["A", "B"], value=letters), max_size=2, unique_by=lambda one: str(one["name"])),
     ),
     min_size=1,
     max_size=2,
-    unique_by=lambda container: container["name"],
+    unique_by=lambda container: str(container["name"]),
 )
 deployment_spec = st.fixed_dictionaries(
     {

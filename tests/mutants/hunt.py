@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from time import monotonic
 from typing import Any
 
 
@@ -29,6 +28,7 @@ class Hunt:
 
     def story(self, name: str, scenario: Any) -> dict[str, str] | None:
         """Return what breaks this story first."""
+        from konverge.clock import monotonic
         from konverge.testing.lab.judging import differences, verdict
         from konverge.testing.lab.planning import plans_of
         from konverge.testing.lab.plans import Plan
@@ -69,11 +69,13 @@ def _found(story: str, plan: str, problems: list[str]) -> dict[str, str]:
 
 def main(orders: dict[str, Any]) -> dict[str, Any]:
     """Hunt by these orders."""
-    began = monotonic()
     sys.path.insert(0, orders["root"])
     from scenarios import SCENARIOS
 
     import konverge
+    from konverge.clock import monotonic
+
+    began = monotonic()
 
     hunt = Hunt(orders["hints"], began + orders["seconds"])
     found = None

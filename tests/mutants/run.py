@@ -20,10 +20,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 from catalogue import MUTANTS, STORIES, Mutant, mutated
+
+from konverge.clock import monotonic
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -81,7 +82,9 @@ def _hunt(copy: Path, stories: list[str], hints: list[str], seconds: float) -> d
     command = [sys.executable, "-W", "ignore", str(HERE / "hunt.py"), orders]
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONHASHSEED": "0"}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=copy, env=environment, timeout=seconds + GRACE)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, cwd=copy, env=environment, timeout=seconds + GRACE
+        )
     except subprocess.TimeoutExpired:
         return {"error": f"the hunt did not end within {seconds + GRACE:g} s"}
     if done.returncode:
@@ -108,10 +111,12 @@ def line(hunted_: Hunted) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Run them all; return the status of the process."""
     parser = argparse.ArgumentParser(description="let the lab find planted faults")
-    parser.add_argument("--only", default="", help="mutants whose name contains one of these words (a|b), without the unmutated tree")
+    parser.add_argument(
+        "--only", default="", help="mutants whose name contains one of these words (a|b), without the unmutated tree"
+    )
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=60.0, help="limit of each hunt")
-    parser.add_argument("--unmutated", type=float, default=90.0, help="seconds for the unmutated tree, for each story")
+    parser.add_argument("--seconds", type=float, default=45.0, help="limit of each hunt")
+    parser.add_argument("--unmutated", type=float, default=25.0, help="seconds for the unmutated tree, for each story")
     parser.add_argument("--tree", type=Path, default=ROOT, help="the tree to copy")
     options = parser.parse_args(arguments)
     chosen = [mutant for mutant in MUTANTS if any(word in mutant.name for word in options.only.split("|"))]
@@ -138,7 +143,9 @@ def main(arguments: Sequence[str]) -> int:
             results = list(pool.map(work, jobs))
     bad = [one for one in results if not one.well]
     found = sum(1 for one in results if one.mutant is not None and one.well)
-    print(f"\n{found} of {len(chosen)} mutants were found, in {monotonic() - began:.0f} s with {options.processes} processes")
+    print(
+        f"\n{found} of {len(chosen)} mutants were found, in {monotonic() - began:.0f} s with {options.processes} processes"
+    )
     for one in bad:
         print(f"  {'the unmutated tree fails' if one.mutant is None else f'{one.mutant.name} survives'}: {one.answer}")
     return 1 if bad else 0

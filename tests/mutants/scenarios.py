@@ -7,7 +7,8 @@ child has the right owner, that nobody else's object is touched. The stories are
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import wraps
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -41,7 +42,9 @@ async def seen(lab: Lab, what: Any, name: str, test: Callable[[Any], bool], long
             return found
         await asyncio.sleep(pause)
         waited, pause = waited + pause, min(pause * 1.5, 5.0)
-    raise AssertionError(f"{name}: waited {waited:.0f} s for {getattr(test, '__qualname__', test)}, it is {await lab.find(what, name)!r}")
+    raise AssertionError(
+        f"{name}: waited {waited:.0f} s for {getattr(test, '__qualname__', test)}, it is {await lab.find(what, name)!r}"
+    )
 
 
 async def gone(lab: Lab, what: Any, name: str) -> None:
@@ -74,6 +77,12 @@ def check_owner(child: Any, kind: str, name: str) -> None:
     assert owners == [(kind, name, True)], f"{child.name} has the owners {owners}"
 
 
+def meddled_with(lab: Lab) -> bool:
+    """Whether somebody else has orders to write in this run: then a finalizer may be gone that a story waits for."""
+    plan = getattr(lab.gate, "plan", None)
+    return plan is not None and bool(plan.foreign)
+
+
 async def fill(lab: Lab) -> None:
     """Make what happened so far older than any view of a server that lags."""
     for number in range(_FILLERS):
@@ -90,7 +99,11 @@ class OwnWrites:
         place = (ctx.key, child.name)
         before = self._written.get(place)
         if before is None or before[:2] != (child.metadata.uid, child.metadata.resource_version):
-            self._written[place] = (child.metadata.uid, child.metadata.resource_version, asyncio.get_running_loop().time())
+            self._written[place] = (
+                child.metadata.uid,
+                child.metadata.resource_version,
+                asyncio.get_running_loop().time(),
+            )
 
     async def check(self, ctx: kv.Context[Any], namespace: str, name: str) -> None:
         written = self._written.get((ctx.key, name))
@@ -101,7 +114,9 @@ class OwnWrites:
         if metadata is not None and (compare_versions(metadata.resource_version, version) or 0) >= 0:
             return
         live = await ctx.live(CONFIG).find(namespace, name)
-        assert live is None or live.metadata.uid != uid, f"a pass of {ctx.key} is shown less of {name} than it wrote itself"
+        assert live is None or live.metadata.uid != uid, (
+            f"a pass of {ctx.key} is shown less of {name} than it wrote itself"
+        )
 
 
 # --- a child, and a Secret that it waits for -------------------------------------------------------------------------------------
@@ -162,10 +177,14 @@ async def backup(lab: Lab) -> None:
         if found is not None and ready and status.get("observedGeneration") == found["metadata"]["generation"]:
             job = data_of(lab, "job-nightly")
             if job is not None and job.get("schedule") in {"3", "4"}:  # else somebody edits it
-                assert job["schedule"] == found["spec"]["schedule"], "the status says that this generation is done, and it is not"
+                assert job["schedule"] == found["spec"]["schedule"], (
+                    "the status says that this generation is done, and it is not"
+                )
 
     lab.always.append(truthful)
-    lab.masks.append("status.conditions.observedGeneration")  # Accepted is marked once, for whatever generation that was
+    lab.masks.append(
+        "status.conditions.observedGeneration"
+    )  # Accepted is marked once, for whatever generation that was
     await lab.start(build_backup)
     await lab.create(Backup.new("nightly", spec=BackupSpec(schedule="3")))
     await seen(lab, Backup, "nightly", kv.is_false("Ready"))
@@ -239,7 +258,7 @@ async def bucket(lab: Lab) -> None:
     """A bucket is made, kept alive by somebody else's finalizer too, deleted, and made again under its name."""
 
     def cleaned_up() -> None:
-        if data_of(lab, "cloud-photos") is not None:
+        if data_of(lab, "cloud-photos") is not None and not meddled_with(lab):
             assert stored(lab, "buckets", "photos") is not None, "the bucket is gone, and it is still in the cloud"
 
     lab.always.append(cleaned_up)
@@ -253,8 +272,12 @@ async def bucket(lab: Lab) -> None:
     await lab.patch(Bucket, "photos", {"spec": {"size": 2}})
     await seen(lab, CONFIG, "cloud-photos", lambda cloud: cloud.data["data"]["size"] == "2")
     await lab.delete(Bucket, "photos")
-    await seen(lab, Bucket, "photos", lambda one: list(one.metadata.finalizers) == ["example.com/guard"])
-    await lab.patch(Bucket, "photos", {"metadata": {"finalizers": None}})
+    try:
+        await seen(lab, Bucket, "photos", lambda one: list(one.metadata.finalizers) == ["example.com/guard"])
+        await lab.patch(Bucket, "photos", {"metadata": {"finalizers": None}})
+    except (AssertionError, kv.NotFound):
+        if not meddled_with(lab):
+            raise
     await gone(lab, Bucket, "photos")
     await lab.create(Bucket.new("photos", spec=BucketSpec(size=3)))
     await seen(lab, Bucket, "photos", kv.is_true("Ready"))
@@ -287,7 +310,9 @@ class SiteReconciler:
         self.busy.add(ctx.key)
         try:
             await asyncio.sleep(0.2)
-            applied = await ctx.children(config(f"{site.name}-{page}", theme=site.spec.theme) for page in site.spec.pages)
+            applied = await ctx.children(
+                config(f"{site.name}-{page}", theme=site.spec.theme) for page in site.spec.pages
+            )
         except NotOurs as error:
             ctx.status.mark("Ready", False, "NotOurs", str(error))
             return kv.RequeueAfter(60)
@@ -351,7 +376,7 @@ async def takeover(lab: Lab) -> None:
 
 class PanelSpec(kv.Model):
     color: str
-    parts: list[str] = []
+    parts: list[str] = Field(default_factory=list)
 
 
 @kv.resource("example.com/v1", conditions=("Ready",))
@@ -427,7 +452,9 @@ class ErrandReconciler:
                 ctx.status.mark("Ready", False, "Held", "the badge is somebody else's")
                 return kv.RequeueAfter(600)
         ctx.status.draft.word = await ctx.live(SECRET).find(errand.namespace, "word") is not None
-        ctx.status.draft.pings = sum(1 for key in ctx.cache(CONFIG).keys(errand.namespace) if key.name.startswith("ping"))
+        ctx.status.draft.pings = sum(
+            1 for key in ctx.cache(CONFIG).keys(errand.namespace) if key.name.startswith("ping")
+        )
         ctx.status.draft.step = spec.step
         ctx.status.mark("Ready", True, "Done", "nothing is left to do")
         return kv.RequeueAfter(600)
@@ -519,7 +546,10 @@ def all_mirrors(secret: kv.Metadata, caches: kv.Caches) -> Iterable[kv.Key]:
 
 def build_mirror(manager: kv.Manager) -> None:
     manager.add(
-        kv.Controller.of(Mirror).owns(CONFIG).watches(SECRET, to=all_mirrors, metadata_only=True).reconciled_by(MirrorReconciler())
+        kv.Controller.of(Mirror)
+        .owns(CONFIG)
+        .watches(SECRET, to=all_mirrors, metadata_only=True)
+        .reconciled_by(MirrorReconciler())
     )
 
 
@@ -586,13 +616,17 @@ def all_shelves(gadget: kv.Metadata, caches: kv.Caches) -> Iterable[kv.Key]:
 
 def build_shelf(manager: kv.Manager) -> None:
     manager.add(
-        kv.Controller.of(Shelf).watches(Gadget, to=all_shelves, metadata_only=True, optional=True).reconciled_by(ShelfReconciler())
+        kv.Controller.of(Shelf)
+        .watches(Gadget, to=all_shelves, metadata_only=True, optional=True)
+        .reconciled_by(ShelfReconciler())
     )
 
 
 async def shelf(lab: Lab) -> None:
     """Gadgets are counted until their kind is removed, and then there are none."""
-    crds = kv.kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False, plural="customresourcedefinitions")
+    crds = kv.kind(
+        "apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False, plural="customresourcedefinitions"
+    )
     await install_crds(lab.client, [crd(Gadget)])
     await lab.create(Gadget.new("a", spec=GadgetSpec()))
     await lab.create(Gadget.new("b", spec=GadgetSpec()))
@@ -603,6 +637,20 @@ async def shelf(lab: Lab) -> None:
     await seen(lab, Shelf, "wall", lambda shelf: shelf.status.gadgets == 0, longest=100)
 
 
+def _story(told: Callable[[Lab], Awaitable[None]]) -> Callable[[Lab], Awaitable[None]]:
+    """Take a refusal for what it is where somebody else meddles: the story cannot go on as it expected."""
+
+    @wraps(told)
+    async def story(lab: Lab) -> None:
+        try:
+            await told(lab)
+        except kv.ApiError as error:
+            assert not meddled_with(lab), f"the story was refused: {error}"
+            raise
+
+    return story
+
+
 SCENARIOS: Final = {
-    one.__name__: one for one in (backup, bucket, sites, takeover, hold, errands, badge, strangers, shelf)
+    one.__name__: _story(one) for one in (backup, bucket, sites, takeover, hold, errands, badge, strangers, shelf)
 }

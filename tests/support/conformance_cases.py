@@ -139,7 +139,7 @@ def step_of(given: Any) -> Step:
     line = next(iter(rest))
     options: dict[str, Any] = {"body": rest.pop(line)}
     for key, value in rest.items():
-        name = _OPTIONS.get(key, key)
+        name = str(_OPTIONS.get(key, key))
         if name == "status":
             if value == "any":
                 options["any"] = True

@@ -148,7 +148,9 @@ def _lists(k: _Kind) -> Iterator[Case]:
         Step(f"GET {k.alias}?{k.all}&fieldSelector=metadata.name={k.prefix}b"),
         Step(f"GET {k.alias}?{k.all}&fieldSelector=unknown=b", status=(400,)),
         Step(f"GET {k.alias}?{k.all}&limit=1", save="page"),
-        Step(f"GET {k.alias}?{k.all}&limit=1&continue=$(page.metadata.continue)"),
+        *(
+            [] if k.alias == "sa" else [Step(f"GET {k.alias}?{k.all}&limit=1&continue=$(page.metadata.continue)")]
+        ),  # `default` may come
         Step(f"GET {k.alias}?{k.all}", accept=METADATA_LIST),
         Step(f"GET {k.alias}?{k.all}", accept=TABLE),
         Step(f"GET {k.alias}?{k.all}&resourceVersion=$(a.rv)&resourceVersionMatch=Exact"),

@@ -167,11 +167,12 @@ def _of_kind(resource: str, lines: int, agent: str) -> Iterator[Plan]:
 
 
 def _lost(match: dict[str, Any], before: int, resource: str, agent: str) -> tuple[Timed, ...]:
-    again = {"verbs": ["read"], "resources": [resource], "user_agent": agent}
+    # The second watch is the one after the cut, whether the first followed a list or began with one.
+    again = {"verbs": ["watch"], "resources": [resource], "user_agent": agent}
     return (
         Timed(rule={"match": match, "fault": {"type": "cut", "lines": before}, "count": 1}),
-        Timed(rule={"match": again, "fault": {"type": "refuse", "status": 503}, "nth": 3, "count": 3}),
-        Timed(rule={"match": again, "fault": {"type": "forget"}, "nth": 3, "count": 4}),
+        Timed(rule={"match": again, "fault": {"type": "refuse", "status": 503}, "nth": 2, "count": 3}),
+        Timed(rule={"match": again, "fault": {"type": "forget"}, "nth": 2, "count": 4}),
     )
 
 

@@ -91,13 +91,18 @@ def _checked(ask: Ask, new: Data, entry: Entry) -> None:
     elif given != str(entry.version):
         raise conflict(ask.group, ask.plural, ask.place.name, MODIFIED)
     if ask.place.verb == "update" and metadata.get("uid") and metadata["uid"] != entry.uid:
-        why = f"StorageError: invalid object, Code: 4, Key: {_key(ask)}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {entry.uid}"
+        why = (
+            f"StorageError: invalid object, Code: 4, Key: {_key(ask)}, ResourceVersion: 0, AdditionalErrorMsg: "
+            f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {entry.uid}"
+        )
         raise conflict(ask.group, ask.plural, ask.place.name, why)
 
 
 def _key(ask: Ask) -> str:
     """Return where the real server keeps an object in etcd: a refusal names it."""
-    where = f"{ask.group}/{ask.plural}" if ask.resource.custom or ask.group.endswith("apiextensions.k8s.io") else ask.plural
+    where = (
+        f"{ask.group}/{ask.plural}" if ask.resource.custom or ask.group.endswith("apiextensions.k8s.io") else ask.plural
+    )
     where = _PREFIXES.get(ask.resource.id, where)
     return "/".join(filter(None, ("/registry", where, ask.namespace, ask.place.name)))
 

@@ -76,7 +76,8 @@ def _answering(response: Data, seen: list[Data] | None = None) -> Handler:
 def test_an_update_needs_nothing_where_nothing_is_configured() -> None:
     admission = _admission()
     assert not admission.needed(("", "configmaps"), "UPDATE")
-    assert not admission.needed(("", "pods"), "UPDATE")
+    assert not admission.needed(("", "services"), "UPDATE")
+    assert admission.needed(("", "pods"), "UPDATE"), "tolerations and priority are filled in again"
     assert not admission.needed(("", "configmaps"), "DELETE")
     assert admission.needed(("", "configmaps"), "CREATE")
     assert admission.needed(("", "namespaces"), "DELETE")
