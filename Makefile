@@ -21,20 +21,16 @@ help: ## List the verbs
 venv:
 	@.ci/venv
 
-.PHONY: test-programs
-test-programs: venv # clients that others wrote, for tests against the server in memory; without Go those tests are skipped
-ifneq ($(KONVERGE_NO_CONTROL_PLANE),1)
-	@$(BIN)/python tests/support/go_programs.py || echo "==> going on without helm and the client-go program: the tests that need them are skipped"
-endif
-
 .PHONY: control-plane
 control-plane: venv
 ifeq ($(KONVERGE_NO_CONTROL_PLANE),1)
 	@echo "==> without a control plane, as asked (KONVERGE_NO_CONTROL_PLANE=1)"
 else ifeq ($(KONVERGE_REQUIRE_CONTROL_PLANE),1)
 	@$(BIN)/konverge control-plane install
+	@$(BIN)/python tests/support/go_programs.py
 else
 	@$(BIN)/konverge control-plane install || echo "==> going on without a control plane: the tests that need it are skipped"
+	@$(BIN)/python tests/support/go_programs.py || echo "==> going on without helm and the client-go program: their tests are skipped"
 endif
 
 # --- verbs ---------------------------------------------------------------------------------------------------------------------
@@ -47,7 +43,7 @@ endif
 	@$(BIN)/konverge demo $(if $(CONTROL_PLANE),--control-plane=$(CONTROL_PLANE)) $(ARGS)
 
 .PHONY: test
-test: control-plane test-programs ## Run every test, those on a real kube-apiserver too
+test: control-plane ## Run every test, those on a real kube-apiserver too
 	$(BIN)/pytest $(ARGS)
 
 .PHONY: conformance

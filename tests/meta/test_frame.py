@@ -13,7 +13,23 @@ import pytest
 if TYPE_CHECKING:
     from tests.meta.conftest import Tree
 
-VERBS = {"help", "conformance", "demo", "test", "lab", "test-unit", "lint", "fmt", "generate", "readme", "bench", "dist", "lock", "clean"}
+VERBS = {
+    "help",
+    "conformance",
+    "mutants",
+    "demo",
+    "test",
+    "lab",
+    "test-unit",
+    "lint",
+    "fmt",
+    "generate",
+    "readme",
+    "bench",
+    "dist",
+    "lock",
+    "clean",
+}
 
 FRAGMENT = re.compile(r"\d{3}\.(?:feature|change|fix|removal|docs)\.md")
 DECISION = re.compile(r"\d{4}-[a-z0-9-]+\.md")

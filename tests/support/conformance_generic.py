@@ -5,13 +5,13 @@ A case stands for one verb of one kind and a group of features; its cells name t
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from typing import Any, Final
 
-from conformance_cases import KINDS, Case, Kind, Step
+from conformance_cases import KINDS, Case, Step
+from conformance_lines import Data, KindLines, merged
 
-__all__ = ["generic_cases", "merged"]
+__all__ = ["generic_cases"]
 
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 METADATA: Final = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
@@ -20,56 +20,18 @@ NOBODY: Final = "nobody@example.com"
 _HELD: Final = "example.com/held"
 _NO_UID: Final = "00000000-0000-4000-8000-000000000000"
 
-Data = dict[str, Any]
-
-
-def merged(one: Any, other: Any) -> Any:
-    """Return a JSON merge of two documents."""
-    if not isinstance(other, dict) or not isinstance(one, dict):
-        return copy.deepcopy(other)
-    found = {**one, **{key: merged(one.get(key), value) for key, value in other.items()}}
-    return {key: value for key, value in found.items() if value is not None}
-
-
-class _Kind:
-    """Writes the lines for one kind."""
-
-    def __init__(self, kind: Kind) -> None:
-        self.kind = kind
-        self.alias = kind.alias
-        self.prefix = "" if kind.namespaced else "$ns-"
-        self.all = "labelSelector=case=$ns"
-
-    def at(self, name: str, rest: str = "") -> str:
-        return f"{self.alias}/{self.prefix}{name}{rest}"
-
-    def body(self, name: str = "", change: bool = False, **metadata: Any) -> Data:
-        body = merged(dict(self.kind.body), dict(self.kind.change)) if change else copy.deepcopy(dict(self.kind.body))
-        about: Data = {"labels": {"case": "$ns"}, **body.pop("metadata", {}), **metadata}
-        if name:
-            about["name"] = self.prefix + name
-        return {**body, "metadata": about}
-
-    def post(self, name: str, query: str = "", **options: Any) -> Step:
-        metadata = options.pop("metadata", {})
-        return Step(f"POST {self.alias}{query}", self.body(name, **metadata), **options)
-
-    def case(self, verb: str, title: str, features: str, *steps: Step) -> Case:
-        cells = tuple(f"{verb} {self.alias} {feature}" for feature in features.split())
-        return Case(f"{verb} {self.kind.plural}: {title}", cells, steps, "generic")
-
 
 def generic_cases() -> Iterator[Case]:
     """Return the cases of all kinds."""
     for kind in KINDS.values():
         if not kind.generic:
             continue
-        one = _Kind(kind)
+        one = KindLines(kind)
         for make in (_creates, _reads, _lists, _watches, _updates, _patches, _applies, _deletes, _statuses, _scales):
             yield from make(one)
 
 
-def _creates(k: _Kind) -> Iterator[Case]:
+def _creates(k: KindLines) -> Iterator[Case]:
     yield k.case(
         "create",
         "made, made again, and made dry",
@@ -109,7 +71,7 @@ def _creates(k: _Kind) -> Iterator[Case]:
     )
 
 
-def _misnamed(k: _Kind) -> list[Step]:
+def _misnamed(k: KindLines) -> list[Step]:
     if k.alias == "svc":  # kube-apiserver draws an address for them first, and says that it cannot
         return []
     return [
@@ -118,7 +80,7 @@ def _misnamed(k: _Kind) -> list[Step]:
     ]
 
 
-def _reads(k: _Kind) -> Iterator[Case]:
+def _reads(k: KindLines) -> Iterator[Case]:
     yield k.case(
         "get",
         "in every form",
@@ -136,7 +98,7 @@ def _reads(k: _Kind) -> Iterator[Case]:
     )
 
 
-def _lists(k: _Kind) -> Iterator[Case]:
+def _lists(k: KindLines) -> Iterator[Case]:
     yield k.case(
         "list",
         "in every form",
@@ -159,7 +121,7 @@ def _lists(k: _Kind) -> Iterator[Case]:
     )
 
 
-def _watches(k: _Kind) -> Iterator[Case]:
+def _watches(k: KindLines) -> Iterator[Case]:
     changes = (
         k.post("a", metadata={"labels": {"case": "$ns", "x": "1"}}),
         Step(f"MERGE {k.at('a')}", dict(k.kind.change)),
@@ -195,7 +157,7 @@ def _watches(k: _Kind) -> Iterator[Case]:
     )
 
 
-def _updates(k: _Kind) -> Iterator[Case]:
+def _updates(k: KindLines) -> Iterator[Case]:
     fixed = k.alias in ("job", "po")  # a PUT without what was filled in is refused
     yield k.case(
         "update",
@@ -230,7 +192,7 @@ def _updates(k: _Kind) -> Iterator[Case]:
     )
 
 
-def _patches(k: _Kind) -> Iterator[Case]:
+def _patches(k: KindLines) -> Iterator[Case]:
     labels = "/metadata/labels"
     yield k.case(
         "json",
@@ -288,7 +250,7 @@ def _patches(k: _Kind) -> Iterator[Case]:
     )
 
 
-def _applies(k: _Kind) -> Iterator[Case]:
+def _applies(k: KindLines) -> Iterator[Case]:
     def apply(name: str, query: str, change: bool = False, labels: Data | None = None, **options: Any) -> Step:
         body = k.body(change=change, labels={"case": "$ns", **(labels or {})})
         return Step(f"APPLY {k.at(name)}?{query}", body, **options)
@@ -345,7 +307,7 @@ def _applies(k: _Kind) -> Iterator[Case]:
     )
 
 
-def _apply_some(k: _Kind, apply: Any) -> Case:
+def _apply_some(k: KindLines, apply: Any) -> Case:
     """The same for kinds whose example cannot be changed once it is there, or whose fields move: only labels are fought over."""
     return k.case(
         "apply",
@@ -362,7 +324,7 @@ def _apply_some(k: _Kind, apply: Any) -> Case:
     )
 
 
-def _deletes(k: _Kind) -> Iterator[Case]:
+def _deletes(k: KindLines) -> Iterator[Case]:
     def options(**more: Any) -> Data:
         return {"kind": "DeleteOptions", "apiVersion": "v1", **more}
 
@@ -423,7 +385,7 @@ def _deletes(k: _Kind) -> Iterator[Case]:
     )
 
 
-def _statuses(k: _Kind) -> Iterator[Case]:
+def _statuses(k: KindLines) -> Iterator[Case]:
     status = dict(k.kind.status)
     if not status or k.alias == "plain":
         return
@@ -486,7 +448,7 @@ def _statuses(k: _Kind) -> Iterator[Case]:
     )
 
 
-def _scales(k: _Kind) -> Iterator[Case]:
+def _scales(k: KindLines) -> Iterator[Case]:
     if not k.kind.scale:
         return
     scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a", "namespace": "$ns"}}

@@ -238,7 +238,9 @@ def method_not_allowed(group: str = "", plural: str = "", verb: str = "") -> Sta
     if verb:
         text = f'{verb} is not supported on resources of kind "{qualified(group, plural)}"'
         return StatusError(405, "MethodNotAllowed", text, details=_details(group, plural, ""))
-    return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", details={})
+    return StatusError(
+        405, "MethodNotAllowed", "the server does not allow this method on the requested resource", details={}
+    )
 
 
 def not_acceptable(offers: Sequence[str]) -> StatusError:

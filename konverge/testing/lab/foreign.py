@@ -74,7 +74,9 @@ class Stranger:
         await self._client.delete(what, foreign.name, foreign.namespace)
         metadata = {key: value for key, value in data["metadata"].items() if key in _KEPT}
         again = {key: value for key, value in data.items() if key != "status"} | {"metadata": metadata}
-        appliers = [one["manager"] for one in data["metadata"].get("managedFields") or () if one["operation"] == "Apply"]
+        appliers = [
+            one["manager"] for one in data["metadata"].get("managedFields") or () if one["operation"] == "Apply"
+        ]
         if appliers:  # as a tool that restores what it deployed: a mere copy would belong to the stranger
             await self._client.apply(what, again, manager=appliers[0], force=True)
         else:

@@ -127,7 +127,7 @@ class Lab:
         self.always: list[Callable[[], None]] = []
         """Predicates that must hold after every write; each raises AssertionError. Checked where the lab explores plans."""
         self.masks: list[str | Callable[[dict[str, Any]], None]] = []
-        """What may differ from run to run and is not compared: dotted paths (`status.lastRun`), or functions that change a copy in place."""
+        """What may differ from run to run and is not compared: dotted paths (`status.lastRun`), or functions that edit a copy."""
 
     async def __aenter__(self) -> Self:
         return self

@@ -86,7 +86,11 @@ def _values(value: Any, generation: Any, uids: Mapping[str, str]) -> Any:
 def _value(key: str, value: Any, generation: Any, uids: Mapping[str, str]) -> Any:
     if key == "observedGeneration" and isinstance(value, int):
         return "current" if value == generation else "behind"
-    if key == "conditions" and isinstance(value, list) and all(isinstance(one, dict) and "type" in one for one in value):
+    if (
+        key == "conditions"
+        and isinstance(value, list)
+        and all(isinstance(one, dict) and "type" in one for one in value)
+    ):
         value = sorted(value, key=lambda one: str(one["type"]))  # a map by type: its order says when each was first set
     if isinstance(value, str) and value in uids and key != "uid":
         return f"uid of {uids[value]}"

@@ -98,8 +98,8 @@ def run(scenario: Scenario, plan: Plan, *, long: bool = False) -> Run:
     """
     if plan.leases:
         raise errors.UsageError(
-            f"the plan {plan.name!r} does something to a lease ({plan.leases[0].do} after write {plan.leases[0].after}), and konverge has no "
-            "leader election yet: take its leases out to run the rest"
+            f"the plan {plan.name!r} does something to a lease ({plan.leases[0].do} after write {plan.leases[0].after}), and konverge "
+            "has no leader election yet: take its leases out to run the rest"
         )
     result = Run(plan)
     loop = VirtualTimeLoop(Random(plan.seed) if plan.seed else None)  # noqa: S311  # the seed is the plan's
@@ -267,7 +267,9 @@ def _grown(manager: Manager) -> list[str]:
         if statistics.ready or statistics.held or statistics.working:
             problems.append(f"the queue of {spec.name} is not empty at the end: {statistics}")
         if statistics.failing > statistics.delayed:
-            problems.append(f"the queue of {spec.name} remembers failures of {statistics.failing} keys at the end: {statistics}")
+            problems.append(
+                f"the queue of {spec.name} remembers failures of {statistics.failing} keys at the end: {statistics}"
+            )
     ledger = manager.client.ledger.statistics()
     if ledger.in_flight or ledger.actors > objects:
         problems.append(f"the ledger of {manager.name} has grown: {ledger} for {objects} objects")
@@ -291,7 +293,9 @@ def _logged(loop: VirtualTimeLoop, result: Run) -> Iterator[None]:
             result.timeline.add(Entry(loop.time(), "pass", "process", text))
             passes[controller, event.get("key"), loop.time()] += 1
             if passes[controller, event.get("key"), loop.time()] == _AT_ONCE:
-                result.problems.append(f"{controller} {event.get('key')} is reconciled again and again without a pause: {text}")
+                result.problems.append(
+                    f"{controller} {event.get('key')} is reconciled again and again without a pause: {text}"
+                )
                 loop.most_turns = 0
         if event.get("error_type") and event["error_type"] not in known:
             result.problems.append(

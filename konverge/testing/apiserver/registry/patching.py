@@ -44,7 +44,9 @@ MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 
-_UNFIT: Final = re.compile(r"json: cannot unmarshal (?P<given>\w+) into Go (?:struct field \S+|value) of type (?P<type>\S+)")
+_UNFIT: Final = re.compile(
+    r"json: cannot unmarshal (?P<given>\w+) into Go (?:struct field \S+|value) of type (?P<type>\S+)"
+)
 
 
 async def update(registry: Registry, ask: Ask) -> tuple[Data, bool]:

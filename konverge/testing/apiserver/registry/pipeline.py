@@ -79,7 +79,7 @@ def identify(ask: Ask, data: Data) -> None:
 def _wrong_kind(
     ask: Ask, data: Data, kind: Any, api_version: Any, wanted_kind: str, wanted_version: str
 ) -> StatusError:
-    group, _, version = str(api_version or "").rpartition("/")
+    _, _, version = str(api_version or "").rpartition("/")
     if not kind:
         return bad_request("Object 'Kind' is missing in body")
     if ask.resource.custom and api_version == wanted_version:
@@ -89,7 +89,9 @@ def _wrong_kind(
     if not ask.resource.custom:
         words = f'no kind "{kind}" is registered for version "{api_version}" {_SCHEME}'
         return bad_request(f'{kind} in version "{version}" cannot be handled as a {wanted_kind}: {words}')
-    text = f"the API version in the data ({api_version or ''}) does not match the expected API version ({wanted_version})"
+    text = (
+        f"the API version in the data ({api_version or ''}) does not match the expected API version ({wanted_version})"
+    )
     return bad_request(text)
 
 
@@ -261,7 +263,9 @@ def validated(ask: Ask, new: Data, old: Data | None) -> None:
         errors += _plain_finalizers(new)
     errors += resource.strategy.validate(new, old, ask.place.subresource)
     if errors:
-        group = "" if resource.group == "events.k8s.io" else resource.group  # they are validated as what they are inside
+        group = (
+            "" if resource.group == "events.k8s.io" else resource.group
+        )  # they are validated as what they are inside
         raise invalid(group, resource.kind, new["metadata"].get("name", ""), errors)
     ask.warnings += resource.strategy.warnings(new, old)
 

@@ -123,9 +123,7 @@ class Reader:
             return Answer(body=_ENCODE(made), warnings=ask.warnings)
         encode = self.encoder(resource, ask.version, form)
         if form == "metadata":
-            body = list_body(
-                page, "meta.k8s.io/v1", "PartialObjectMetadataList", encode, typed=True
-            )
+            body = list_body(page, "meta.k8s.io/v1", "PartialObjectMetadataList", encode, typed=True)
         else:
             kind = resource.list_kind or f"{resource.kind}List"
             body = list_body(page, ask.api_version, kind, encode, custom=resource.custom)

@@ -140,9 +140,7 @@ def _authority(text: str) -> bool:
 
 _ATEXT: Final = r"[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~\u0080-\U0010ffff]+"
 _ADDRESS: Final = rf'(?:{_ATEXT}(?:\.{_ATEXT})*|"(?:[^"\\\r\n]|\\.)+")@(?:{_ATEXT}(?:\.{_ATEXT})*|\[[^\]\\\s]*\])'
-_EMAIL: Final = (
-    rf'\s*(?:{_ADDRESS}|(?:(?:{_ATEXT}|"(?:[^"\\]|\\.)*"|\.)\s*)*<\s*{_ADDRESS}\s*>)\s*(?:\([^()]*\)\s*)?'
-)
+_EMAIL: Final = rf'\s*(?:{_ADDRESS}|(?:(?:{_ATEXT}|"(?:[^"\\]|\\.)*"|\.)\s*)*<\s*{_ADDRESS}\s*>)\s*(?:\([^()]*\)\s*)?'
 
 
 def _email(text: str) -> bool:

@@ -39,6 +39,13 @@ async def client(server: ApiServer) -> AsyncIterator[Client]:
         yield opened
 
 
+async def at_rest(server: ApiServer) -> None:
+    """Wait until no controller of the server has anything to do."""
+    async with asyncio.timeout(5):
+        while not server.idle:
+            await asyncio.sleep(0.01)
+
+
 def hook(url: str) -> list[dict[str, Any]]:
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}
     return [
@@ -74,7 +81,7 @@ async def test_a_validating_webhook_refuses_with_its_own_words(server: ApiServer
 
     server.webhooks["https://hooks.example.com/refuse"] = refuse
     await client.create(VALIDATING.new("refuse", webhooks=hook("https://hooks.example.com/refuse")))
-    with pytest.raises(Forbidden, match='admission webhook "hook.example.com" denied the request: not on a Sunday'):
+    with pytest.raises(Forbidden, match=r'admission webhook "hook\.example\.com" denied the request: not on a Sunday'):
         await client.create(CONFIG_MAP.new("a", "default"))
     with pytest.raises(NotFound):
         await client.get(CONFIG_MAP, "a", "default")
@@ -111,16 +118,12 @@ async def test_children_follow_their_owner_and_a_namespace_takes_all_with_it(ser
     child = {"metadata": {"name": "child", "namespace": "web", "ownerReferences": [reference]}}
     await client.create(CONFIG_MAP.decode({"apiVersion": "v1", "kind": "ConfigMap", **child}))
     await client.delete(CONFIG_MAP, "owner", "web")
-    async with asyncio.timeout(5):
-        while not server.idle:
-            await asyncio.sleep(0.01)
+    await at_rest(server)
     with pytest.raises(NotFound):
         await client.get(CONFIG_MAP, "child", "web")
     await client.create(CONFIG_MAP.new("other", "web"))
     await client.delete(NAMESPACE, "web")
-    async with asyncio.timeout(5):
-        while not server.idle:
-            await asyncio.sleep(0.01)
+    await at_rest(server)
     with pytest.raises(NotFound):
         await client.get(NAMESPACE, "web")
 
