@@ -11,7 +11,7 @@ from typing import Final
 
 __all__ = ["MUTANTS", "STORIES", "Mutant", "mutated"]
 
-STORIES: Final = ("backup", "bucket", "sites", "takeover", "hold", "errands", "badge", "strangers", "shelf")
+STORIES: Final = ("backup", "bucket", "guarded", "sites", "takeover", "hold", "errands", "badge", "strangers", "shelf")
 """The stories of `scenarios.py`, in the order in which they are tried."""
 
 QUEUE: Final = "konverge/workqueue/"
@@ -571,7 +571,7 @@ _OWNERS: Final = (
         RUNTIME + "finalizers.py",
         "    return Step.RECONCILE if held or not finalizer else Step.ADD\n",
         "    return Step.RECONCILE if held or not finalizer or metadata.generation == 1 else Step.ADD\n",
-        ("bucket",),
+        ("guarded",),
     ),
     Mutant(
         "finalizer-too-early",
@@ -604,7 +604,7 @@ _OWNERS: Final = (
         RUNTIME + "finalizers.py",
         "    if metadata.finalizers:\n        return [\n",
         "    if not metadata.resource_version:\n        return [\n",
-        ("bucket",),
+        ("guarded",),
     ),
     Mutant(
         "finalizer-conflict-fatal",

@@ -116,7 +116,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=45.0, help="limit of each hunt")
-    parser.add_argument("--unmutated", type=float, default=25.0, help="seconds for the unmutated tree, for each story")
+    parser.add_argument("--unmutated", type=float, default=20.0, help="seconds for the unmutated tree, for each story")
     parser.add_argument("--tree", type=Path, default=ROOT, help="the tree to copy")
     options = parser.parse_args(arguments)
     chosen = [mutant for mutant in MUTANTS if any(word in mutant.name for word in options.only.split("|"))]

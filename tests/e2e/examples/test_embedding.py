@@ -89,5 +89,7 @@ def test_every_example_is_run_by_a_test() -> None:
         "embed_family": __file__,
         "embed_fastapi": __file__,
         "embed_kopf": __file__,
+        "invoices": "tests/scenarios/lab/test_guide.py",
+        "test_invoices": "tests/scenarios/lab/test_guide.py",
     }
     assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == sorted(tested)
