@@ -280,7 +280,7 @@ class PassRunner:
             return
         # The version is what keeps a successor of the same name from being given this status: a uid alone is not looked at
         # by the status endpoint of custom resources (kube-apiserver 1.36, tried).
-        metadata = {"name": key.name, "uid": cached.metadata.uid, "resourceVersion": cached.metadata.resource_version}
+        metadata = {"name": key.name, "uid": cached.metadata.uid, "resourceVersion": self._version_of(key, cached)}
         if key.namespace:
             metadata["namespace"] = key.namespace
         intent = {"apiVersion": key.kind.api_version, "kind": key.kind.kind, "metadata": metadata, "status": status}
@@ -306,6 +306,17 @@ class PassRunner:
             kind = EventType.WARNING if after.type in ABNORMAL and after.is_true else EventType.NORMAL
             note = f"{after.type}={after.status}" + (f": {after.message}" if after.message else "")
             ctx.event(after.reason or after.type, note, type_=kind, action=after.type)
+
+    def _version_of(self, key: Key, cached: Cached) -> str:
+        """Return the version that the object has after this pass's own writes to it; what others wrote since is not in it."""
+        own = [
+            write.version
+            for write in self._kit.client.ledger.pending(self.actor(key))
+            if (write.kind, write.namespace, write.name) == (key.kind, key.namespace, key.name)
+            and write.uid == cached.metadata.uid
+            and write.version
+        ]
+        return max((cached.metadata.resource_version, *own), key=lambda version: (len(version), version))
 
     async def _invalid(self, key: Key, cached: Cached, ctx: Context[Any], error: InvalidObject) -> Result:
         """Mark an object that does not decode; its children stay untouched, and only a change of it can help."""

@@ -53,6 +53,7 @@ from konverge.workqueue import WorkQueue
 __all__ = ["HelmController", "World", "flux_crds"]
 
 NAME: Final = "helm-controller"
+_RETRY: Final = "retry"
 
 _SOURCE = "source.toolkit.fluxcd.io/v1"
 KINDS: Final[dict[str, Kind[Object]]] = {
@@ -109,6 +110,7 @@ class HelmController:
         self._informers: dict[str, Informer] = {}
         self._written: dict[Key, Object_] = {}
         self._gone: dict[Key, str] = {}
+        self._due: set[Key] = set()
         self._stack = AsyncExitStack()
         self._log = structlog.get_logger("konverge.testing.flux")
 
@@ -173,21 +175,27 @@ class HelmController:
     async def _work(self) -> None:
         async for item in self._queue:
             try:
-                await self._one(item.key)
+                if (
+                    item.reasons != (_RETRY,) or item.key in self._due
+                ):  # else another run has done what the retry was for
+                    await self._one(item.key)
             except KonvergeError as error:
                 self._log.warning("the stand-in for Flux could not write", key=str(item.key), error=str(error))
-                self._queue.add_after(item.key, 0.5, reason="retry")
+                self._due.add(item.key)
+                self._queue.add_after(item.key, 0.5, reason=_RETRY)
             finally:
                 self._queue.done(item.key)
 
     async def _one(self, key: Key) -> None:
         found = self.find(key.kind.kind, key.namespace, key.name)
+        self._due.discard(key)
         if found is None:
             return
         reconcile = reconcile_release if key.kind.kind == "HelmRelease" else reconcile_source
         for effect in reconcile(found, self.world, self):
             if isinstance(effect, Retry):
-                self._queue.add_after(key, effect.seconds, reason="retry")
+                self._due.add(key)
+                self._queue.add_after(key, effect.seconds, reason=_RETRY)
                 return
             if not await self._carry_out(key, effect):
                 return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -14,6 +15,7 @@ from conformance_running import run_case
 from conformance_setup import prepare
 from conformance_targets import Target, memory_target, real_target
 
+from konverge.testing.config import ControlPlaneConfig
 from konverge.testing.control_plane import ControlPlane
 
 _AT_ONCE = 6
@@ -25,6 +27,13 @@ Records = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" in metafunc.fixturenames:
         metafunc.parametrize("case", _CASES, ids=[f"{case.area}: {case.name}" for case in _CASES])
+
+
+@pytest.fixture(scope="session")
+def control_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    """A control plane of this suite's own: its cases leave objects of the whole cluster behind."""
+    with ControlPlane(ControlPlaneConfig(controllers=True)) as plane:
+        yield plane
 
 
 @pytest.fixture(scope="session")
