@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ ROWS = json.loads((HERE / "recorded.json").read_text())
 WIDGET_ROWS = json.loads((HERE / "recorded_widgets.json").read_text())
 WIDGETS = resource_of(yaml.safe_load((HERE / "widgets.yaml").read_text())["definition"])
 KINDS = {resource.qualified: resource for resource in builtin({})}
-REAL = json.loads((HERE.parents[3] / "konverge/testing/apiserver/tables/columns.json").read_text())
+REAL = json.loads(resources.files("konverge.testing.apiserver.tables").joinpath("columns.json").read_text())
 
 
 def named(row: dict[str, Any]) -> str:
