@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
+import konverge.crds
+import konverge.testing
 from konverge.testing.apiserver.cel import compile_message, compile_rule, uses_old_self, validate_rules
 from konverge.testing.apiserver.nodes import Node
 
-ROOT = Path(__file__).parents[4]
-FILES = sorted(
-    [*(ROOT / "crds" / "manifests").glob("*.yaml"), *(ROOT / "konverge" / "testing" / "flux_crds").glob("*.yaml")]
-)
+MANIFESTS = Path(konverge.crds.__file__).parent / "manifests"
+FLUX = Path(konverge.testing.__file__).parent / "flux_crds"
+FILES = sorted([*MANIFESTS.glob("*.yaml"), *FLUX.glob("*.yaml")])
 
 
 def schemas(path: Path) -> Iterator[Node]:
@@ -36,7 +37,7 @@ def ruled(node: Node, root: bool = True) -> Iterator[tuple[Node, dict[str, Any],
 
 def application() -> Node:
     """Return the schema of ApplicationInstance."""
-    return next(schemas(ROOT / "crds" / "manifests" / "applicationinstances.apps.vworkspace.io.yaml"))
+    return next(schemas(MANIFESTS / "applicationinstances.apps.vworkspace.io.yaml"))
 
 
 def instance(**spec: Any) -> dict[str, Any]:
