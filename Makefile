@@ -59,7 +59,7 @@ test-unit: venv ## Run what needs no server: unit and property tests (seconds)
 	$(BIN)/pytest tests/unit tests/property $(ARGS)
 
 .PHONY: lab
-lab: venv ## Run every scenario under every plan of faults (make test runs as many as fit into 20 seconds each)
+lab: venv ## Run every scenario under every plan of faults
 	$(BIN)/pytest --lab=full -k "every fault" tests/scenarios $(ARGS)
 
 .PHONY: lint

@@ -192,7 +192,10 @@ def _strangers(reference: Run) -> Iterator[Plan]:
         namespace, _, name = place.rpartition("/")
         about: dict[str, Any] = {"after": after, "resource": resource, "namespace": namespace, "name": name}
         for do in gone if made else unmade if resource in primaries else ():
-            yield Plan(name=f"{where}: {do} by hand after write {after}", foreign=(Foreign(do=do, **about),))
+            # What the scenario itself ends may rightly stay where somebody made it anew.
+            same = made or where in reference.state
+            name_ = f"{where}: {do} by hand after write {after}"
+            yield Plan(name=name_, foreign=(Foreign(do=do, **about),), same_end=same)
         for path, value in _fields(reference.state.get(where)) if made else ():
             for do in changed:
                 what = Foreign(do=do, path=path, value=value, **about)
