@@ -52,15 +52,11 @@ conformance: control-plane ## Send the conformance cases to kube-apiserver and t
 
 .PHONY: lab
 lab: venv ## Rerun the scenarios of our own reconcilers under every fault, for minutes each; one seed with ARGS=--lab-seed=7
-	$(BIN)/pytest -m scenario --lab=full --timeout=2000 tests/scenarios $(ARGS)
+	$(BIN)/pytest -k "every fault" --lab=full --timeout=2000 tests/scenarios $(ARGS)
 
 .PHONY: test-unit
 test-unit: venv ## Run what needs no server: unit and property tests (seconds)
 	$(BIN)/pytest tests/unit tests/property $(ARGS)
-
-.PHONY: lab
-lab: venv ## Run every scenario under every plan of faults
-	$(BIN)/pytest --lab=full -k "every fault" tests/scenarios $(ARGS)
 
 .PHONY: lint
 lint: venv ## Check style, formatting, types, floors, and that generated files are fresh

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from konverge.testing.apiserver import ApiServer
     from konverge.testing.config import ControlPlaneConfig
     from konverge.testing.control_plane import ControlPlane
     from konverge.testing.failures import BinariesMissing, ControlPlaneError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from konverge.testing.wire import SilentWire
 
 __all__ = [
+    "ApiServer",
     "BinariesMissing",
     "ControlPlane",
     "ControlPlaneConfig",
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ApiServer": "konverge.testing.apiserver",
     "BinariesMissing": "konverge.testing.failures",
     "ControlPlane": "konverge.testing.control_plane",
     "ControlPlaneConfig": "konverge.testing.config",
