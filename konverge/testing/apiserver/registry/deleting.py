@@ -27,7 +27,7 @@ from konverge.testing.apiserver.statuses import (
 )
 from konverge.testing.apiserver.storage import Changed, Entry
 
-__all__ = ["CRD_CLEANUP", "FOREGROUND", "ORPHAN", "Deletion", "delete", "delete_options"]
+__all__ = ["CRD_CLEANUP", "FOREGROUND", "ORPHAN", "Deletion", "delete", "delete_options", "require"]
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
@@ -104,14 +104,18 @@ def _seconds(given: Any) -> int:
         raise bad_request(f"gracePeriodSeconds {given!r} is no number of seconds") from None
 
 
-async def delete(registry: Registry, ask: Ask, entry: Entry | None, deletion: Deletion) -> Data:
-    """Delete one object; returns what is answered: the object as it now is, or a Status where it is gone."""
+async def delete(registry: Registry, ask: Ask, entry: Entry | None, deletion: Deletion, *, admit: bool = True) -> Data:
+    """Delete one object; returns what is answered: the object as it now is, or a Status where it is gone.
+
+    `admit` False: admission was asked about what this deletion follows from.
+    """
     while True:
         if entry is None:
             raise not_found(ask.group, ask.plural, ask.place.name)
-        _preconditions(ask, entry, deletion)
+        require(ask, entry, deletion)
         old = entry.object()
-        await reviewed(registry, ask, "DELETE", None, old)
+        if admit:
+            await reviewed(registry, ask, "DELETE", None, old)
         new, gone = _marked(registry, ask, old, deletion)
         if ask.options.dry_run:
             return _answer(ask, new, gone)
@@ -130,7 +134,8 @@ async def delete(registry: Registry, ask: Ask, entry: Entry | None, deletion: De
         return _answer(ask, new, gone)
 
 
-def _preconditions(ask: Ask, entry: Entry, deletion: Deletion) -> None:
+def require(ask: Ask, entry: Entry, deletion: Deletion) -> None:
+    """Raise 409 where an object is not the one, or not at the version, that is to be deleted."""
     name = entry.name
     if deletion.uid and deletion.uid != entry.uid:
         why = (

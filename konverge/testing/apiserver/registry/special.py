@@ -1,19 +1,19 @@
 """Requests that are no plain object: reviews, tokens, evictions, bindings, a namespace's finalize.
 
-Promises: what is answered is not stored, unless it says so. Subresources that need a node (log, exec, attach, port-forward, proxy) are
-answered with
-501 and say so.
+Promises: what is answered is not stored, unless it says so. Subresources that need a node (log, exec, attach, port-forward, proxy)
+are answered with 501 and say so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Final
 
 import msgspec
 
 from konverge.testing.apiserver import schemas
-from konverge.testing.apiserver.admission import disruption_target, evict
+from konverge.testing.apiserver.admission import Verdict, disruption_target, evict
 from konverge.testing.apiserver.auth import (
     Authenticator,
     Rbac,
@@ -25,10 +25,11 @@ from konverge.testing.apiserver.auth import (
 from konverge.testing.apiserver.controllers.namespaces import finalize
 from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
-from konverge.testing.apiserver.registry.deleting import Deletion, delete
+from konverge.testing.apiserver.registry.deleting import Deletion, delete, require
 from konverge.testing.apiserver.registry.pipeline import identify, owned
+from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
 from konverge.testing.apiserver.statuses import StatusError, bad_request, conflict, not_found, not_implemented
-from konverge.testing.apiserver.storage import Changed, StoredObjects
+from konverge.testing.apiserver.storage import Changed, Entry, StoredObjects
 
 __all__ = ["Specials"]
 
@@ -103,38 +104,47 @@ class Specials:
         return self._authenticator.issue_token(ask.namespace, ask.place.name, body), 201
 
     async def _evict(self, ask: Ask) -> tuple[Data, int]:
-        body, store = self._body(ask), self._registry.store
+        """Evict a pod. The eviction is admitted, the deletion that follows from it is not asked about again, as on a real server."""
+        body = self._body(ask)
         name = (body.get("metadata") or {}).get("name") or ask.place.name
         if name != ask.place.name:
             raise bad_request("name in URL does not match name in Eviction object")
+        body = await mutated(self._registry, ask, "CREATE", body, None)
+        await reviewed(self._registry, ask, "CREATE", body, None)
         entry = self._registry.entry(ask)
         if entry is None:
             raise not_found("", "pods", ask.place.name)
-        pod, now = entry.object(), self._registry.moment()
-        verdict = evict(pod, StoredObjects(store).list(_BUDGETS, ask.namespace), now)
+        options = body.get("deleteOptions") or {}
+        ask.options.dry_run = ask.options.dry_run or bool(options.get("dryRun"))
+        verdict = evict(
+            entry.object(), StoredObjects(self._registry.store).list(_BUDGETS, ask.namespace), self._registry.moment()
+        )
         if verdict.refused is not None:
             raise verdict.refused
-        options = body.get("deleteOptions") or {}
-        dry_run = ask.options.dry_run or bool(options.get("dryRun"))
-        ask.options.dry_run = dry_run
-        if verdict.status is not None and not dry_run:
-            budget = store.get(_BUDGETS, ask.namespace, verdict.budget)
-            if budget is not None:
-                store.update(_BUDGETS, budget, {**budget.object(), "status": verdict.status})
-        if not dry_run:
-            status = dict(pod.get("status") or {})
-            kept = [one for one in status.get("conditions") or () if one["type"] != "DisruptionTarget"]
-            status["conditions"] = [*kept, disruption_target(now)]
-            entry = store.update(_PODS, entry, {**pod, "status": status})
         preconditions = options.get("preconditions") or {}
         deletion = Deletion(
             options.get("propagationPolicy") or "",
             options.get("gracePeriodSeconds"),
             preconditions.get("uid") or "",
-            preconditions.get("resourceVersion") or "",
+            preconditions.get("resourceVersion") or (str(entry.version) if verdict.unchanged_only else ""),
         )
-        await delete(self._registry, ask, entry, deletion)
+        require(ask, entry, deletion)
+        if not ask.options.dry_run:
+            entry = self._disrupted(ask, entry, verdict)
+        await delete(self._registry, ask, entry, replace(deletion, version=""), admit=False)
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
+
+    def _disrupted(self, ask: Ask, entry: Entry, verdict: Verdict) -> Entry:
+        """Note the disruption at the budget and at the pod; nothing awaits between the check of the pod's version and this."""
+        store = self._registry.store
+        budget = store.get(_BUDGETS, ask.namespace, verdict.budget) if verdict.status is not None else None
+        if budget is not None:
+            store.update(_BUDGETS, budget, {**budget.object(), "status": verdict.status})
+        pod = entry.object()
+        status = dict(pod.get("status") or {})
+        kept = [one for one in status.get("conditions") or () if one["type"] != "DisruptionTarget"]
+        status["conditions"] = [*kept, disruption_target(self._registry.moment())]
+        return store.update(_PODS, entry, {**pod, "status": status})
 
     async def _bind(self, ask: Ask) -> tuple[Data, int]:
         body = self._body(ask)

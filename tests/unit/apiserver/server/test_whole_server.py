@@ -17,6 +17,7 @@ from konverge.errors import ApiError, Conflict, Forbidden, NotFound
 from konverge.kinds import kind
 from konverge.testing.apiserver import ApiServer
 from konverge.testing.apiserver.fault_rules import Drop, Match, Refuse, Rule
+from konverge.testing.apiserver.requests import ADMIN, Call
 
 CONFIG_MAP = kind("v1", "ConfigMap")
 NAMESPACE = kind("v1", "Namespace", namespaced=False)
@@ -151,3 +152,42 @@ async def test_the_same_seed_gives_the_same_uids_and_names() -> None:
             return [(thing.name, thing.metadata.uid) for thing in stored]
 
     assert await made() == await made()
+
+
+async def evict(server: ApiServer, name: str, **options: Any) -> tuple[int, str]:
+    """Evict a pod; returns the status code and the message of the answer."""
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": "default"}}
+    path = f"/api/v1/namespaces/default/pods/{name}/eviction"
+    call = Call.of(
+        "POST", path, json.dumps({**body, "deleteOptions": options}).encode(), content_type="application/json"
+    )
+    call.user = ADMIN
+    found = await server.handle(call)
+    return found.status, json.loads(found.body).get("message", "")
+
+
+async def test_an_eviction_is_admitted_once_and_takes_the_pod_away(server: ApiServer, client: Client) -> None:
+    asked: list[tuple[str, str]] = []
+
+    async def note(review: dict[str, Any]) -> dict[str, Any]:
+        request = review["request"]
+        asked.append((request["operation"], request["kind"]["kind"]))
+        return answer(review)
+
+    server.webhooks["https://hooks.example.com/note"] = note
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods/eviction", "pods"]}
+    webhooks = [{**hook("https://hooks.example.com/note")[0], "rules": [rule]}]
+    await client.create(POD.new("a", "default", spec={"containers": [CONTAINER]}))
+    await client.create(VALIDATING.new("note", webhooks=webhooks))
+    assert (await evict(server, "a"))[0] == 201
+    assert asked == [("CREATE", "Eviction")]
+    with pytest.raises(NotFound):
+        await client.get(POD, "a", "default")
+
+
+async def test_an_eviction_of_another_version_is_refused_and_changes_nothing(server: ApiServer, client: Client) -> None:
+    pod = await client.create(POD.new("a", "default", spec={"containers": [CONTAINER]}))
+    code, message = await evict(server, "a", preconditions={"resourceVersion": "1"})
+    assert code == 409
+    assert "the ResourceVersion in the precondition (1) does not match" in message
+    assert (await client.get(POD, "a", "default")).metadata.resource_version == pod.metadata.resource_version
