@@ -5,9 +5,8 @@
     pytest --lab-plan FILE                               rerun them under one plan from a file
 
 Promises: a coroutine test that asks for `lab` needs no mark and no configuration. In memory it runs on an event loop whose time is
-virtual. A project that has
-konverge installed and uses no lab notices nothing of this file: the hook that chooses loops is registered when the first such test is
-collected.
+virtual. A project that has konverge installed and uses no lab notices nothing of this file: the hook that chooses loops is registered
+when the first such test is collected.
 
 Loaded by the plugin only where pytest-asyncio is. Importing it imports no client yet.
 """

@@ -6,8 +6,7 @@ milliseconds. `loop.time()` starts at 0 and moves only when every task waits for
 through `run_in_executor` (so also `asyncio.to_thread`) is open, time stands still.
 
 With a `random` the loop is a seeded scheduler: of the tasks that are ready in a turn, which one takes its step first is drawn. Only tasks
-are
-reordered; callbacks that are no task's keep the order that asyncio promises. The same seed on the same program gives the same run.
+are reordered; callbacks that are no task's keep the order that asyncio promises. The same seed on the same program gives the same run.
 
 Does not promise: sockets to the outside. Data in flight over a real connection is not seen as work, so time may jump past a
 deadline while bytes travel; use it with in-process transports only.

@@ -5,18 +5,15 @@
         async with server.http() as shell: ...                           # the same server over HTTP: for kubectl and other clients
 
 Promises: one implementation for both ways in. Objects, versions, watches, validation, apply, deletion, garbage, namespaces and CRDs
-behave as those of
-kube-apiserver 1.36 with its controllers; `make conformance` compares the two. What is deliberately absent is answered with 501 or 405,
-never
-silently wrong. Time is the loop's, chance comes from `random` alone: the same seed gives the same answers, uids included.
+behave as those of kube-apiserver 1.36 with its controllers; `make conformance` compares the two. What is deliberately absent is answered
+with 501 or 405, never silently wrong. Time is the loop's, chance comes from `random` alone: the same seed gives the same answers, uids
+included.
 
 Does not promise: to be safe from its users. Whoever speaks to it in process is who they say they are.
 
 The rooms: `storage` and `reading` (objects, versions, LIST, WATCH), `schemas` and `cel` (CRDs), `apply` and `patch` (writes),
-`strategies` and
-`catalog` (built-in kinds), `auth` and `admission`, `discovery` and `tables`, `registry` (the verbs), `controllers`. Each decides in plain
-code; this file
-and the two shells (`http`, `transport`) are what acts.
+`strategies` and `catalog` (built-in kinds), `auth` and `admission`, `discovery` and `tables`, `registry` (the verbs), `controllers`. Each
+decides in plain code; this file and the two shells (`http`, `transport`) are what acts.
 """
 
 from __future__ import annotations

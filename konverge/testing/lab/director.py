@@ -1,8 +1,7 @@
 """Who carries a plan out while a run goes on: counts the process's writes, strikes where the plan says so, and notes everything.
 
 Promises: a fault strikes at most once. What somebody else does, happens after the write that it waits for and before the process hears of
-that
-write's answer, so the same plan always meets the same moment.
+that write's answer, so the same plan always meets the same moment.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     assert report.passed, report.text()
 
 Promises: the reference runs first, with several seeds, and a difference between these is a finding of its own. Then plans run, in an
-order that the seed
-draws, within the budget; what was not run is counted. A plan that fails is shrunk to the parts that it needs. Failures are reported in
-the order of their plans, however many processes ran them. Each run is single-threaded, and nothing is left behind.
+order that the seed draws, within the budget; what was not run is counted. A plan that fails is shrunk to the parts that it needs.
+Failures are reported in the order of their plans, however many processes ran them. Each run is single-threaded, and nothing is left
+behind.
 """
 
 from __future__ import annotations

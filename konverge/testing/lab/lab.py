@@ -95,8 +95,7 @@ class Lab:
     """A test's namespace on an API server, and the managers under test. Made by the fixture `lab`.
 
     `server` is the in-memory API server where the lab runs on one; `gate` stands at every write of its managers; `patience` multiplies
-    the timeouts
-    of `until` and its kin, for runs with faults.
+    the timeouts of `until` and its kin, for runs with faults.
     """
 
     def __init__(

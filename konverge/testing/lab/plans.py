@@ -1,8 +1,7 @@
 """Plans: what is done to a run, as small JSON files that replay alone. Pure.
 
 A plan names its faults by numbers of a reference run: the k-th write request of the process under test (from 1), the n-th line of a
-watch. Since
-a run is the same to the byte for the same seed, the numbers mean the same thing in a rerun, up to the first fault.
+watch. Since a run is the same to the byte for the same seed, the numbers mean the same thing in a rerun, up to the first fault.
 
     {"name": "crash after write 3", "crashes": [{"write": 3, "moment": "after"}], "seed": 7}
 """
@@ -30,8 +29,7 @@ class Crash(_Part, frozen=True):
     """The process dies at its write `write`: before it reaches the server, or after it was stored and before the answer came.
 
     What it held in memory is gone, and a new one is started at once. With `behind` the new one first reads a server that lags by so many
-    versions, for
-    `stale_seconds`.
+    versions, for `stale_seconds`.
     """
 
     write: int

@@ -1,9 +1,8 @@
 """One process under test: a manager behind a wire that can be cut, so that it dies as a killed process does.
 
 Promises: from the moment of its death nothing that it sends reaches the server and nothing reaches it; what it had in memory is of no use
-to its
-successor, which is made by the same `build`. Every write request is numbered from 1 over all lives of the process, and the numbers are
-those of plans.
+to its successor, which is made by the same `build`. Every write request is numbered from 1 over all lives of the process, and the numbers
+are those of plans.
 
 Does not promise: that objects which a `build` shares between its calls are forgotten; make them inside of it.
 """

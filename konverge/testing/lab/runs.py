@@ -1,8 +1,7 @@
 """One run of a scenario under a plan, on an in-memory API server and a loop of its own: from nothing to a verdict.
 
 Promises: nothing outside of the run is touched, and nothing of it remains. The same scenario, plan and seed give the same run, to the
-byte of its
-timeline. A run ends: what does not converge within `HORIZON` virtual seconds is a finding.
+byte of its timeline. A run ends: what does not converge within `HORIZON` virtual seconds is a finding.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What happened in a run: requests, commits, passes, deaths, in order and with their causes. The same seed gives the same bytes.
 
 Promises: a line says when (loop time), who (the process, or somebody else), what, and what it led to; no object content. Uids and
-versions are not in the
-lines, so that two runs can be compared line by line.
+versions are not in the lines, so that two runs can be compared line by line.
 """
 
 from __future__ import annotations

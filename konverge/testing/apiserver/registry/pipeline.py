@@ -1,8 +1,7 @@
 """What every object passes on its way in: decoded, checked against its URL, pruned, defaulted, validated; and who owns what is noted.
 
 Promises: the order is the real server's (k8s.io/apiserver `pkg/endpoints/handlers/{create,update,patch}.go`, `pkg/registry/rest`).
-Nothing here
-reads or writes storage.
+Nothing here reads or writes storage.
 """
 
 from __future__ import annotations
