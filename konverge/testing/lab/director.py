@@ -68,6 +68,7 @@ class Director:
     """Objects that somebody else wrote by order of the plan; their counts of creations and deletions are not compared."""
     _halted: bool = False
     _effects: set[int] = field(default_factory=set)
+    _places: dict[str, str] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def begin(self) -> None:
@@ -168,11 +169,12 @@ class Director:
         what = f"{plural}.{group}" if group else plural
         where = f"{what} {entry.namespace}/{entry.name}" if entry.namespace else f"{what} {entry.name}"
         if event.type == "ADDED":
+            self._places[entry.uid] = entry.namespace
             self.created[where] += 1
         elif event.type == "DELETED":
             self.deleted[where] += 1
         self._note("commit", "process" if number else "", f"{event.type.lower()} {where}", number)
-        problems = violated(event) if number else []  # what others write is theirs
+        problems = violated(event, self._places) if number else []  # what others write is theirs
         for check in self.always:
             try:
                 check()

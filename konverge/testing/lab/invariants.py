@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from konverge.testing.apiserver.storage import Event
@@ -9,12 +10,15 @@ from konverge.testing.apiserver.storage import Event
 __all__ = ["violated"]
 
 
-def violated(event: Event) -> list[str]:
-    """Tell what one commit broke: an observedGeneration that went back, a condition that vanished, an owner that cannot be one."""
+def violated(event: Event, namespaces: Mapping[str, str]) -> list[str]:
+    """Tell what one commit broke: an observedGeneration that went back, a condition that vanished, an owner that cannot be one.
+
+    `namespaces` has the namespace of every uid that was ever stored, "" for those of the whole cluster.
+    """
     if event.type == "DELETED":
         return []
     new = event.entry.object()
-    problems = _owners(new)
+    problems = _owners(new, namespaces)
     if event.previous is None or event.previous.uid != event.entry.uid:
         return problems
     old = event.previous.object()
@@ -39,8 +43,15 @@ def _conditions(status: dict[str, Any]) -> list[dict[str, Any]]:
     return [one for one in found if isinstance(one, dict) and "type" in one] if isinstance(found, list) else []
 
 
-def _owners(data: dict[str, Any]) -> list[str]:
+def _owners(data: dict[str, Any], namespaces: Mapping[str, str]) -> list[str]:
+    """An owner is in the object's own namespace or of the whole cluster, and stands there once: else the garbage collector errs."""
     references = data["metadata"].get("ownerReferences") or ()
-    where = f"{data['kind']} {data['metadata'].get('namespace', '')}/{data['metadata']['name']}"
+    own = data["metadata"].get("namespace", "")
+    where = f"{data['kind']} {own}/{data['metadata']['name']}"
     uids = [one["uid"] for one in references]
-    return [f"{where}: two owner references to one uid"] if len(uids) != len(set(uids)) else []
+    problems = [f"{where}: two owner references to one uid"] if len(uids) != len(set(uids)) else []
+    for reference in references:
+        theirs = namespaces.get(reference["uid"], "")
+        if theirs and theirs != own:
+            problems.append(f"{where}: its owner {reference['kind']} {reference['name']} is in the namespace {theirs}")
+    return problems

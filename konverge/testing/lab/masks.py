@@ -1,8 +1,8 @@
 """The end state of a run as it is compared: everything that is stored, under masks for what must differ from run to run.
 
 Promises: pure. Masked are uids (an owner reference shows whom it names, and whether that one is there), versions, times, generation
-numbers (an observedGeneration shows whether it is current), and what the caller names. Owners of fields stay: who owns what is part of a
-state. Everything else counts.
+numbers (an observedGeneration shows whether it is current), and what the caller names. Who owns which field is not compared: a
+process that died between two writes may own the same fields otherwise. Everything else counts.
 """
 
 from __future__ import annotations

@@ -42,22 +42,29 @@ def conditions(*types: str, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_a_commit_is_held_against_what_it_replaced(old: Any, new: Any, said: list[str]) -> None:
-    assert violated(Event("MODIFIED", entry(new), entry(old))) == [
+    assert violated(Event("MODIFIED", entry(new), entry(old)), {}) == [
         one.replace("lab/one", entry(new).key) for one in said
     ]
 
 
 def test_another_object_of_the_same_name_begins_anew() -> None:
     before, after = entry(conditions("Ready", observedGeneration=9)), entry({"observedGeneration": 1}, uid="u2")
-    assert violated(Event("MODIFIED", after, before)) == []
+    assert violated(Event("MODIFIED", after, before), {}) == []
 
 
 def test_the_end_of_an_object_breaks_nothing() -> None:
-    assert violated(Event("DELETED", entry({}, deleted=True), entry(conditions("Ready")))) == []
+    assert violated(Event("DELETED", entry({}, deleted=True), entry(conditions("Ready"))), {}) == []
 
 
 def test_two_references_to_one_owner_are_told_from_the_first_commit_on() -> None:
-    assert violated(Event("ADDED", entry({}, owners=("a", "b")), None)) == []
-    assert violated(Event("ADDED", entry({}, owners=("a", "a")), None)) == [
+    assert violated(Event("ADDED", entry({}, owners=("a", "b")), None), {}) == []
+    assert violated(Event("ADDED", entry({}, owners=("a", "a")), None), {}) == [
         "Widget lab/one: two owner references to one uid"
     ]
+
+
+@pytest.mark.parametrize(
+    ("place", "said"), [("", []), ("lab", []), ("web", ["Widget lab/one: its owner Widget w is in the namespace web"])]
+)
+def test_an_owner_is_in_the_same_namespace_or_of_the_whole_cluster(place: str, said: list[str]) -> None:
+    assert violated(Event("ADDED", entry({}, owners=("a",)), None), {"a": place}) == said
