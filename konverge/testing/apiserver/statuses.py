@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
+from konverge.testing.apiserver.golang import compact, number_text, quote
+
 __all__ = [
     "OMITTED",
     "FieldError",
@@ -105,8 +107,6 @@ class FieldError:
 
 def _shown(value: Any) -> str:
     """Show a value as Go's field errors do: strings quoted, numbers and booleans plain, structures as JSON."""
-    from konverge.testing.apiserver.schemas.golang import compact, number_text, quote
-
     if isinstance(value, str):
         return quote(value)
     return number_text(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else compact(value)

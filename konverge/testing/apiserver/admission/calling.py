@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from konverge.testing.apiserver.admission.call import Data
 from konverge.testing.apiserver.admission.hooks import Hook
 from konverge.testing.apiserver.admission.review import CallFailedError
-from konverge.testing.apiserver.auth.attributes import go_quoted
+from konverge.testing.apiserver.golang import quoted
 from konverge.testing.apiserver.statuses import StatusError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Webhooks:
         shown = f"{url}{'&' if '?' in url else '?'}timeout={hook.seconds}s"
         handler = self._handlers.get(url) or self._handlers.get(service)
         if handler is None and service:
-            raise _failed(hook, shown, f"service {go_quoted(service.partition('/')[2])} not found")
+            raise _failed(hook, shown, f"service {quoted(service.partition('/')[2])} not found")
         try:
             async with asyncio.timeout(hook.seconds):
                 if handler is not None:
@@ -116,7 +116,7 @@ class Webhooks:
 
 
 def _failed(hook: Hook, url: str, why: str) -> CallFailedError:
-    return CallFailedError(hook.name, f"failed to call webhook: Post {go_quoted(url)}: {why}")
+    return CallFailedError(hook.name, f"failed to call webhook: Post {quoted(url)}: {why}")
 
 
 def _unreachable(url: str, error: aiohttp.ClientConnectorError) -> str:
@@ -151,5 +151,5 @@ def _refused(status: int, document: Any, body: bytes) -> str:
         return "the server could not find the requested resource"
     said = body.decode(errors="replace").strip()
     if status >= 500:
-        return f"an error on the server ({go_quoted(said or 'unknown')}) has prevented the request from succeeding"
+        return f"an error on the server ({quoted(said or 'unknown')}) has prevented the request from succeeding"
     return said or "the server rejected our request for an unknown reason"

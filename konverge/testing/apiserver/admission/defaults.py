@@ -12,7 +12,7 @@ import random
 from typing import Any, Final, Literal, TypeAlias
 
 from konverge.testing.apiserver.admission.call import AdmissionCall, Data, denied
-from konverge.testing.apiserver.auth.attributes import go_quoted
+from konverge.testing.apiserver.golang import quoted
 from konverge.testing.apiserver.objects import Objects
 
 __all__ = ["ServiceAccounts", "fill", "fills"]
@@ -143,7 +143,7 @@ def _account(call: AdmissionCall, pod: Data, objects: Objects, accounts: Service
         return
     account = objects.get(_ACCOUNTS, call.namespace, name)
     if account is None:
-        words = f"error looking up service account {call.namespace}/{name}: serviceaccount {go_quoted(name)} not found"
+        words = f"error looking up service account {call.namespace}/{name}: serviceaccount {quoted(name)} not found"
         raise denied(call, words)
     if spec.get("automountServiceAccountToken", account.get("automountServiceAccountToken", True)):
         _mount(spec, rng)

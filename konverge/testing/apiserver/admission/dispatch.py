@@ -32,7 +32,7 @@ from konverge.testing.apiserver.admission.review import (
     request_for,
     response_of,
 )
-from konverge.testing.apiserver.auth.attributes import go_quoted
+from konverge.testing.apiserver.golang import quoted
 from konverge.testing.apiserver.objects import Objects
 from konverge.testing.apiserver.statuses import StatusError, bad_request, internal
 
@@ -132,7 +132,7 @@ class Dispatcher:
     async def _asked(self, call: AdmissionCall, hook: Hook, review: Data) -> Response | None:
         """Return what a hook answered; None where its failure does not matter."""
         if call.dry_run and hook.data.get("sideEffects") not in _HARMLESS:
-            raise bad_request(f"admission webhook {go_quoted(hook.name)} does not support dry run")
+            raise bad_request(f"admission webhook {quoted(hook.name)} does not support dry run")
         try:
             if not accepts_v1(hook.data.get("admissionReviewVersions")):
                 words = "webhook does not accept known AdmissionReview versions (v1, v1beta1)"
@@ -153,7 +153,7 @@ class Dispatcher:
         """Return the call with a patched object; the call itself where nothing changes."""
         if not patch:
             return call
-        name = go_quoted(invocation.hook.name)
+        name = quoted(invocation.hook.name)
         if call.object is None:
             words = (
                 f"admission webhook {name} attempted to modify the object, which is not supported for this operation"

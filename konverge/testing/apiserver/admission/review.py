@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from konverge.testing.apiserver.admission.call import AdmissionCall, Data
-from konverge.testing.apiserver.auth.attributes import go_quoted
 from konverge.testing.apiserver.auth.authenticator import user_info
+from konverge.testing.apiserver.golang import quoted
 from konverge.testing.apiserver.statuses import StatusError, not_implemented
 
 __all__ = ["CallFailedError", "Response", "accepts_v1", "as_version", "rejection", "request_for", "response_of"]
@@ -28,7 +28,7 @@ class CallFailedError(Exception):
     """A webhook could not be asked, or did not answer as one. The text is the server's; the failure policy decides what it means."""
 
     def __init__(self, hook: str, why: str) -> None:
-        super().__init__(f"failed calling webhook {go_quoted(hook)}: {why}")
+        super().__init__(f"failed calling webhook {quoted(hook)}: {why}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def response_of(review: Any, uid: str, hook: str, *, mutating: bool) -> Response
         raise wrong("webhook response was absent")
     given = response.get("uid", "")
     if given != uid:
-        raise wrong(f"expected response.uid={go_quoted(uid)}, got {go_quoted(given)}")
+        raise wrong(f"expected response.uid={quoted(uid)}, got {quoted(given)}")
     version, kind = str(review.get("apiVersion", "")), str(review.get("kind", ""))
     if (version, kind) != (API, "AdmissionReview"):
         shown = f"{version or '/'}, Kind={kind}"
@@ -141,14 +141,14 @@ def _operations(patch: str, patch_type: str | None, hook: str) -> tuple[Data, ..
             hook, f"{undecodable}: json: cannot unmarshal {kind} into Go value of type jsonpatch.Patch"
         )
     if operations and patch_type != "JSONPatch":
-        raise CallFailedError(hook, f"unsupported patch type {go_quoted(patch_type)}")
+        raise CallFailedError(hook, f"unsupported patch type {quoted(patch_type)}")
     return tuple(operations)
 
 
 def rejection(hook: str, status: Data | None) -> StatusError:
     """Return the refusal of a webhook: its own code, reason and details, and its words behind ours."""
     status = status or {}
-    by = f"admission webhook {go_quoted(hook)} denied the request"
+    by = f"admission webhook {quoted(hook)} denied the request"
     reason = str(status.get("reason") or "")
     said = status.get("message") or reason
     code = max(int(status.get("code") or 0), 400)

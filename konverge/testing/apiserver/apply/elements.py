@@ -1,8 +1,8 @@
-"""Path elements, the names inside FieldsV1: `f:name`, `k:{"type":"Ready"}`, `v:"value"`, `i:0`; and values as Go prints them.
+"""Path elements, the names inside FieldsV1: `f:name`, `k:{"type":"Ready"}`, `v:"value"`, `i:0`; and the JSON in them.
 
 Promises: pure. An element is a plain string, spelled exactly as the server spells it, so two equal places have equal strings. `order` is
 the server's order of siblings and `text` its wording of a place in messages. Facts: structured-merge-diff v6 `fieldpath/element.go`,
-`fieldpath/serialize-pe.go`, `value/value.go`, and Go's `fmt` and `strconv` for what errors show.
+`fieldpath/serialize-pe.go`, `value/value.go`.
 """
 
 from __future__ import annotations
@@ -12,20 +12,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["canonical", "go_json", "go_quote", "go_syntax", "go_value", "key_element", "order", "text", "value_element"]
+from konverge.testing.apiserver.golang import plain, quote
+
+__all__ = ["canonical", "go_json", "key_element", "order", "text", "value_element"]
 
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-_QUOTED = {
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-    "\\": "\\\\",
-    '"': '\\"',
-}
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 -_./:,;=+*()[]{}@#%!?'~^$|`")
 
 
@@ -38,7 +29,7 @@ def go_json(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return _go_float(value, 21)
+        return _go_float(value)
     if isinstance(value, list):
         return f"[{','.join(go_json(item) for item in value)}]"
     if isinstance(value, dict):
@@ -50,13 +41,13 @@ def _go_string(value: str) -> str:
     if _PLAIN.issuperset(value):
         return f'"{value}"'
     shown = json.dumps(value, ensure_ascii=False).replace("\\b", "\\u0008").replace("\\f", "\\u000c")
-    for plain, escaped in _ESCAPES.items():
-        shown = shown.replace(plain, escaped)
+    for letter, escaped in _ESCAPES.items():
+        shown = shown.replace(letter, escaped)
     return shown
 
 
-def _go_float(value: float, wide: int) -> str:
-    """Show a float with as few digits as tell it apart; with an exponent from 10**`wide` on and below 1e-4 (1e-6 in JSON)."""
+def _go_float(value: float) -> str:
+    """Show a float with as few digits as tell it apart; with an exponent from 1e21 on and below 1e-6."""
     if value == 0:
         return "0"
     mantissa, _, exponent = f"{value:.17e}".partition("e")
@@ -65,7 +56,7 @@ def _go_float(value: float, wide: int) -> str:
         if float(f"{mantissa}e{exponent}") == value:
             break
     power = int(exponent)
-    if power >= wide or power < (-6 if wide == 21 else -4):
+    if power >= 21 or power < -6:
         sign = "-" if power < 0 else "+"
         return f"{mantissa}e{sign}{abs(power):02d}"
     places = max(len(mantissa.lstrip("-").replace(".", "")) - 1 - power, 0)
@@ -147,53 +138,9 @@ def text(element: str) -> str:
 
 def _shown(value: Any) -> str:
     if isinstance(value, str):
-        return go_quote(value)
+        return quote(value)
     if isinstance(value, list):
         return f"[{','.join(_shown(item) for item in value)}]"
     if isinstance(value, dict):
         return "".join(f"{key}={_shown(item)}" for key, item in value.items())
-    return "null" if value is None else go_value(value)
-
-
-def go_quote(value: str) -> str:
-    """Quote as Go's `%q`."""
-    return (
-        '"'
-        + "".join(_QUOTED.get(letter) or (letter if letter.isprintable() else _hex(letter)) for letter in value)
-        + '"'
-    )
-
-
-def _hex(letter: str) -> str:
-    code = ord(letter)
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def go_value(value: Any) -> str:
-    """Show plain data as Go's `%v`: `map[a:1 b:2]`, `[1 2]`, `<nil>`."""
-    if value is None:
-        return "<nil>"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return _go_float(value, 6)
-    if isinstance(value, list):
-        return f"[{' '.join(go_value(item) for item in value)}]"
-    if isinstance(value, dict):
-        return f"map[{' '.join(f'{key}:{go_value(value[key])}' for key in sorted(value))}]"
-    return str(value)
-
-
-def go_syntax(value: Any) -> str:
-    """Show plain data as Go's `%#v`."""
-    if value is None:
-        return "interface {}(nil)"
-    if isinstance(value, str):
-        return go_quote(value)
-    if isinstance(value, list):
-        return f"[]interface {{}}{{{', '.join(go_syntax(item) for item in value)}}}"
-    if isinstance(value, dict):
-        return f"map[string]interface {{}}{{{', '.join(f'{go_quote(key)}:{go_syntax(value[key])}' for key in sorted(value))}}}"
-    return go_value(value)
+    return "null" if value is None else plain(value)

@@ -8,11 +8,12 @@ results. Facts: structured-merge-diff v6 `fieldpath/set.go` and `fieldpath/seria
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from konverge.testing.apiserver.apply.elements import canonical, order, text
 
 __all__ = [
+    "UNTRACKED",
     "Fields",
     "below",
     "decode",
@@ -30,6 +31,21 @@ __all__ = [
 
 Fields = dict[str, Any]
 """FieldsV1: dict[str, Fields]."""
+
+UNTRACKED: Final = frozenset(
+    (
+        "name",
+        "namespace",
+        "creationTimestamp",
+        "selfLink",
+        "uid",
+        "clusterName",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+    )
+)
+"""Fields of metadata that nobody owns."""
 
 
 def member(node: Fields) -> bool:

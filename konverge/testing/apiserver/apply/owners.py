@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from konverge.testing.apiserver.apply.elements import go_json, go_quote
-from konverge.testing.apiserver.apply.fieldset import Fields, below, decode, ordered, union
+from konverge.testing.apiserver.apply.elements import go_json
+from konverge.testing.apiserver.apply.fieldset import UNTRACKED, Fields, below, decode, ordered, union
+from konverge.testing.apiserver.golang import quote
 
 __all__ = ["Key", "Owner", "Owners", "cap", "identity", "key_of", "read", "shown", "strip", "write"]
 
@@ -23,20 +24,7 @@ Key = tuple[str, str, str, str]
 _MOST_UPDATERS: Final = 10
 _ANCIENT: Final = "ancient-changes"
 _STRIPPED: Final = ("f:apiVersion", "f:kind")
-_STRIPPED_METADATA: Final = frozenset(
-    f"f:{name}"
-    for name in (
-        "name",
-        "namespace",
-        "creationTimestamp",
-        "selfLink",
-        "uid",
-        "clusterName",
-        "generation",
-        "managedFields",
-        "resourceVersion",
-    )
-)
+_STRIPPED_METADATA: Final = frozenset(f"f:{name}" for name in UNTRACKED)
 
 
 @dataclass(slots=True)
@@ -144,9 +132,9 @@ def identity(key: Key) -> str:
 def shown(key: Key) -> str:
     """Name an owner in a conflict: `"kubectl" using v1`, `"x" with subresource "status"`."""
     manager, operation, version, subresource = key
-    out = go_quote(manager)
+    out = quote(manager)
     if subresource:
-        out += f" with subresource {go_quote(subresource)}"
+        out += f" with subresource {quote(subresource)}"
     return f"{out} using {version}" if operation == "Update" else out
 
 

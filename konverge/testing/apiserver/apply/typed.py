@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from konverge.testing.apiserver.apply.elements import key_element, order, value_element
-from konverge.testing.apiserver.apply.fieldset import Fields, union
+from konverge.testing.apiserver.apply.fieldset import UNTRACKED, Fields, union
 from konverge.testing.apiserver.apply.shapes import ListShape, MapShape, Shape
 
 __all__ = ["Change", "Misfit", "compare", "element_of", "field_set", "fits_scalar", "reading_of", "same"]
@@ -180,19 +180,6 @@ class Change:
 
 _Difference = tuple[Fields | None, Fields | None, Fields | None]
 _MODIFIED: Final[_Difference] = (None, {}, None)
-_UNTRACKED: Final = frozenset(
-    (
-        "name",
-        "namespace",
-        "creationTimestamp",
-        "selfLink",
-        "uid",
-        "clusterName",
-        "generation",
-        "managedFields",
-        "resourceVersion",
-    )
-)
 _NOTHING: Final[dict[str, Any]] = {}
 _NONE: Final[list[Any]] = []
 
@@ -206,7 +193,7 @@ def compare(shape: Shape, old: dict[str, Any], new: dict[str, Any]) -> Change:
     if (metadata := root.fields.get("metadata")) is not None and metadata.map is not None:
         inner: tuple[Fields, Fields, Fields] = ({}, {}, {})
         before, after = old.get("metadata"), new.get("metadata")
-        _maps(metadata.map, before or _NOTHING, after or _NOTHING, inner, _UNTRACKED)
+        _maps(metadata.map, before or _NOTHING, after or _NOTHING, inner, UNTRACKED)
         for fields, found in zip(out, inner, strict=True):
             if found:
                 fields["f:metadata"] = found

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from konverge.testing.apiserver.apply.elements import go_syntax, go_value, text
+from konverge.testing.apiserver.apply.elements import text
 from konverge.testing.apiserver.apply.shapes import ListShape, MapShape, Shape
 from konverge.testing.apiserver.apply.typed import Misfit, element_of, fits_scalar, reading_of
+from konverge.testing.apiserver.golang import plain, syntax
 
 __all__ = ["misfits"]
 
@@ -32,12 +33,12 @@ def _validate(shape: Shape, value: Any, path: str, duplicates: bool, report: _Re
         return
     if reading is dict:
         if not isinstance(value, dict):
-            report(path, f"expected map, got &{{{go_value(value)}}}")
+            report(path, f"expected map, got &{{{plain(value)}}}")
         elif shape.map is not None:
             _validate_map(shape.map, value, path, duplicates, report)
     elif reading is list:
         if not isinstance(value, list):
-            report(path, f"expected list, got &{{{go_value(value)}}}")
+            report(path, f"expected list, got &{{{plain(value)}}}")
         elif shape.list is not None:
             _validate_list(shape.list, value, path, duplicates, report)
     elif isinstance(value, (dict, list)) or not fits_scalar(shape.scalar, value):
@@ -74,5 +75,5 @@ def _scalar_words(kind: str, value: Any) -> str:
         names = {str: "string", bool: "bool", dict: "map[string]interface {}", list: "[]interface {}"}
         return f"expected numeric (int or float), got {names[type(value)]}"
     if kind == "string":
-        return f"expected string, got &value.valueUnstructured{{Value:{go_syntax(value)}}}"
-    return f"expected {'boolean' if kind == 'boolean' else 'any scalar'}, got &{{{go_value(value)}}}"
+        return f"expected string, got &value.valueUnstructured{{Value:{syntax(value)}}}"
+    return f"expected {'boolean' if kind == 'boolean' else 'any scalar'}, got &{{{plain(value)}}}"

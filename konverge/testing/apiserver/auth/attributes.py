@@ -6,16 +6,16 @@ k8s.io/apiserver `pkg/endpoints/request/requestinfo.go`, the words of `pkg/endpo
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
+from konverge.testing.apiserver.golang import quoted
 from konverge.testing.apiserver.requests import Call, User
 from konverge.testing.apiserver.statuses import StatusError, qualified
 
-__all__ = ["Attributes", "attributes_of", "go_quoted", "refusal"]
+__all__ = ["Attributes", "attributes_of", "refusal"]
 
 _METHODS: Final = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _BY_PATH: Final = frozenset({"POST", "PUT", "PATCH"})
@@ -92,12 +92,12 @@ def refusal(user: User, attributes: Attributes, reason: str = "") -> StatusError
 
 
 def _words(user: User, attributes: Attributes) -> str:
-    who = f"User {go_quoted(user.name)} cannot {attributes.verb}"
+    who = f"User {quoted(user.name)} cannot {attributes.verb}"
     if not attributes.is_resource:
-        return f"{who} path {go_quoted(attributes.path)}"
+        return f"{who} path {quoted(attributes.path)}"
     what = f"{attributes.resource}/{attributes.subresource}" if attributes.subresource else attributes.resource
-    where = f"in the namespace {go_quoted(attributes.namespace)}" if attributes.namespace else "at the cluster scope"
-    return f"{who} resource {go_quoted(what)} in API group {go_quoted(attributes.group)} {where}"
+    where = f"in the namespace {quoted(attributes.namespace)}" if attributes.namespace else "at the cluster scope"
+    return f"{who} resource {quoted(what)} in API group {quoted(attributes.group)} {where}"
 
 
 def _forbidden(attributes: Attributes, why: str) -> StatusError:
@@ -112,14 +112,3 @@ def _forbidden(attributes: Attributes, why: str) -> StatusError:
         f"{named} is forbidden: {why}",
         details={key: value for key, value in details.items() if value},
     )
-
-
-def go_quoted(value: Any) -> str:
-    """Quote as Go's `%q` does a string, or a list of them.
-
-    >>> go_quoted(["get", "list"])
-    '["get" "list"]'
-    """
-    if isinstance(value, (list, tuple)):
-        return f"[{' '.join(go_quoted(item) for item in value)}]"
-    return json.dumps(value, ensure_ascii=False)

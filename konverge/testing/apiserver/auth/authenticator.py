@@ -16,10 +16,11 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
 from konverge.clock import WallClock, from_rfc3339, rfc3339, wall_clock
-from konverge.testing.apiserver.auth.attributes import Attributes, attributes_of, go_quoted
+from konverge.testing.apiserver.auth.attributes import Attributes, attributes_of
 from konverge.testing.apiserver.auth.impersonation import impersonated, wanted_user
 from konverge.testing.apiserver.auth.rbac import Rbac
 from konverge.testing.apiserver.auth.tokens import ISSUER, Bound, Signer, claims_for
+from konverge.testing.apiserver.golang import quoted
 from konverge.testing.apiserver.objects import Objects
 from konverge.testing.apiserver.requests import ANONYMOUS, Call, User
 from konverge.testing.apiserver.statuses import (
@@ -115,8 +116,8 @@ class Authenticator:
         meant = tuple(audience for audience in claims["aud"] if audience in audiences)
         if not meant:
             raise _InvalidTokenError(
-                f"[invalid bearer token, token audiences {go_quoted(claims['aud'])} is invalid for the target audiences "
-                f"{go_quoted(list(audiences))}]"
+                f"[invalid bearer token, token audiences {quoted(claims['aud'])} is invalid for the target audiences "
+                f"{quoted(list(audiences))}]"
             )
         self._check_claims(claims)
         return _account_user(claims), meant
@@ -141,7 +142,7 @@ class Authenticator:
         name = reference["name"]
         found = self._objects.get(_ACCOUNTS, namespace, name)
         if found is None:
-            raise _InvalidTokenError(f"[invalid bearer token, serviceaccounts {go_quoted(name)} not found]")
+            raise _InvalidTokenError(f"[invalid bearer token, serviceaccounts {quoted(name)} not found]")
         uid = found["metadata"].get("uid", "")
         if uid != reference.get("uid", ""):
             words = f"service account UID ({uid}) does not match claim ({reference.get('uid', '')})"
@@ -198,7 +199,7 @@ class Authenticator:
             spec = found.get("spec") or {}
             if spec.get("serviceAccountName", "") != account:
                 raise bad_request(
-                    f"cannot bind token for serviceaccount {go_quoted(account)} to pod running with different "
+                    f"cannot bind token for serviceaccount {quoted(account)} to pod running with different "
                     "serviceaccount name."
                 )
             node = self._node(spec.get("nodeName", ""))

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
-from konverge.testing.apiserver.auth.attributes import Attributes, go_quoted
+from konverge.testing.apiserver.auth.attributes import Attributes
 from konverge.testing.apiserver.auth.rbac import GROUP, MASTERS, Rbac, listed
 from konverge.testing.apiserver.auth.rules import EVERYTHING, Rule, compacted, uncovered
+from konverge.testing.apiserver.golang import quoted
 from konverge.testing.apiserver.requests import User
 from konverge.testing.apiserver.statuses import forbidden, not_found
 
@@ -73,7 +74,7 @@ def _missing(rbac: Rbac, user: User, namespace: str, wanted: Sequence[Rule]) -> 
         return ""
     lines = sorted({str(rule) for rule in compacted(lacking)})
     text = (
-        f"user {go_quoted(user.name)} (groups={go_quoted(user.groups)}) is attempting to grant RBAC permissions not currently held:\n"
+        f"user {quoted(user.name)} (groups={quoted(user.groups)}) is attempting to grant RBAC permissions not currently held:\n"
         + "\n".join(lines)
     )
     return f"{text}; resolution errors: [{listed(problems)}]" if problems else text

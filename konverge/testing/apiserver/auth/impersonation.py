@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import Final
 from urllib.parse import unquote
 
-from konverge.testing.apiserver.auth.attributes import Attributes, go_quoted, refusal
+from konverge.testing.apiserver.auth.attributes import Attributes, refusal
 from konverge.testing.apiserver.auth.rbac import MASTERS, Rbac
+from konverge.testing.apiserver.golang import quoted
 from konverge.testing.apiserver.requests import User
 from konverge.testing.apiserver.statuses import StatusError, bad_request
 
@@ -59,12 +60,12 @@ def _go_user(groups: Sequence[str], uid: str, extra: Mapping[str, Sequence[str]]
     """Show a user as Go's `%#v` shows a pointer to one."""
 
     def listed(values: Sequence[str]) -> str:
-        return "[]string{" + ", ".join(go_quoted(value) for value in values) + "}"
+        return "[]string{" + ", ".join(quoted(value) for value in values) + "}"
 
     shown_groups = listed(groups) if groups else "[]string(nil)"
-    pairs = ", ".join(f"{go_quoted(key)}:{listed(values)}" for key, values in sorted(extra.items()))
+    pairs = ", ".join(f"{quoted(key)}:{listed(values)}" for key, values in sorted(extra.items()))
     shown_extra = f"map[string][]string{{{pairs}}}" if extra else "map[string][]string(nil)"
-    return f'&user.DefaultInfo{{Name:"", UID:{go_quoted(uid)}, Groups:{shown_groups}, Extra:{shown_extra}}}'
+    return f'&user.DefaultInfo{{Name:"", UID:{quoted(uid)}, Groups:{shown_groups}, Extra:{shown_extra}}}'
 
 
 def impersonated(
@@ -169,7 +170,7 @@ def _wrong_extra(extra: Mapping[str, Sequence[str]]) -> str:
             return "impersonating the empty string key in extra is not allowed"
         if not _PREFIXED.fullmatch(key):
             words = 'must be a domain-prefixed path (such as "acme.io/foo")'
-            return f"impersonating an invalid key in extra is not allowed: extra.key: Invalid value: {go_quoted(key)}: {words}"
+            return f"impersonating an invalid key in extra is not allowed: extra.key: Invalid value: {quoted(key)}: {words}"
         if "" in values:
             return "impersonating the empty string value in extra is not allowed"
     return ""

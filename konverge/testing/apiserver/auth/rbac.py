@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from konverge.testing.apiserver.auth.attributes import Attributes, go_quoted, refusal
+from konverge.testing.apiserver.auth.attributes import Attributes, refusal
 from konverge.testing.apiserver.auth.rules import Rule, aggregated
+from konverge.testing.apiserver.golang import quoted
 from konverge.testing.apiserver.objects import Objects
 from konverge.testing.apiserver.requests import User
 
@@ -99,7 +100,7 @@ class Rbac:
         if kind == "Role":
             return self._role(self._objects.get(_ROLES, namespace, name), "roles", name)
         if kind != "ClusterRole":
-            return [], f"unsupported role reference kind: {go_quoted(kind)}"
+            return [], f"unsupported role reference kind: {quoted(kind)}"
         role = self._objects.get(_CLUSTER_ROLES, "", name)
         if role is not None and role.get("aggregationRule"):
             role["rules"] = aggregated(role, self._objects.list(_CLUSTER_ROLES))
@@ -108,7 +109,7 @@ class Rbac:
     @staticmethod
     def _role(role: Data | None, plural: str, name: str) -> tuple[list[Rule], str]:
         if role is None:
-            return [], f"{plural.removesuffix('s')}.{GROUP} {go_quoted(name)} not found"
+            return [], f"{plural.removesuffix('s')}.{GROUP} {quoted(name)} not found"
         return [Rule.of(rule) for rule in role.get("rules") or ()], ""
 
     # -- deciding ----------------------------------------------------------------------------------------------------
@@ -155,7 +156,7 @@ class Rbac:
         name, reference = str(binding["metadata"]["name"]), binding["roleRef"]
         rules, problem = self.rules_of(reference, namespace)
         shown = f"{name}/{namespace}" if namespace else name
-        bound = f"{kind} {go_quoted(shown)} of {reference['kind']} {go_quoted(reference['name'])}"
+        bound = f"{kind} {quoted(shown)} of {reference['kind']} {quoted(reference['name'])}"
         for position, subject in enumerate(binding.get("subjects") or ()):
             key, who = _subject(subject, namespace)
             grant = _Grant((namespace, name), position, f"{bound} to {who}", tuple(rules), problem)
@@ -166,6 +167,6 @@ def _subject(subject: Data, namespace: str) -> tuple[tuple[str, str], str]:
     """Return the kind and name that a user is looked up by, and the subject in words."""
     kind, name = str(subject["kind"]), str(subject["name"])
     if kind != "ServiceAccount":
-        return (kind, name), f"{kind} {go_quoted(name)}"
+        return (kind, name), f"{kind} {quoted(name)}"
     home = subject.get("namespace") or namespace
-    return ("User", f"{_ACCOUNT}{home}:{name}"), f"{kind} {go_quoted(f'{name}/{home}')}"
+    return ("User", f"{_ACCOUNT}{home}:{name}"), f"{kind} {quoted(f'{name}/{home}')}"

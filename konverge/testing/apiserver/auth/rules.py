@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, TypeAlias
 
-from konverge.testing.apiserver.auth.attributes import Attributes, go_quoted
+from konverge.testing.apiserver.auth.attributes import Attributes
+from konverge.testing.apiserver.golang import quoted
 
 __all__ = ["EVERYTHING", "Rule", "aggregated", "compacted", "selects", "uncovered"]
 
@@ -81,7 +82,7 @@ class Rule:
             "ResourceNames": self.names,
             "Verbs": self.verbs,
         }
-        return "{" + ", ".join(f"{name}:{go_quoted(values)}" for name, values in named.items() if values) + "}"
+        return "{" + ", ".join(f"{name}:{quoted(values)}" for name, values in named.items() if values) + "}"
 
 
 EVERYTHING = (Rule(("*",), ("*",), ("*",)), Rule(("*",), urls=("*",)))

@@ -23,12 +23,13 @@ class Program:
 
     def __init__(self, expression: str, variables: Sequence[str]) -> None:
         from konverge.testing.apiserver.cel import compiling, kinds
+        from konverge.testing.apiserver.cel.values import tree_of
 
         self.expression = expression
         self._variables = tuple(variables)
         compiled = compiling.compile_text(expression, dict.fromkeys(self._variables, kinds.DYN))
         self._runs = compiled.runs
-        self._reads = {name: _tree(paths) for name, paths in compiled.reads.items()}
+        self._reads = {name: tree_of(paths) for name, paths in compiled.reads.items()}
         self.kind = str(compiled.kind)
         """The type of the value, as CEL writes it."""
 
@@ -36,16 +37,6 @@ class Program:
         """Return the value; a variable that is not given is null."""
         shown = {name: _pruned(values.get(name), self._reads[name]) for name in self._variables}
         return self._runs.run(self._runs.activation(shown))
-
-
-def _tree(paths: frozenset[tuple[str, ...]]) -> dict[str, Any]:
-    tree: dict[str, Any] = {}
-    for path in paths:
-        here = tree
-        for name in path:
-            here = here.setdefault(name, {})
-        here[""] = {}
-    return tree
 
 
 def _pruned(value: Any, tree: dict[str, Any]) -> Any:

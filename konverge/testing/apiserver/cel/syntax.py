@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from konverge.testing.apiserver.varints import varint
+
 __all__ = [
     "Call",
     "Comprehension",
@@ -148,30 +150,19 @@ def encode(expr: Expr) -> bytes:
     return _message((1, _URL), (2, _message((2, _put(expr)))))
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-
-
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
     at = 0
     while at < len(data):
-        key, at = _varint(data, at)
+        key, at = varint(data, at)
         match key & 7:
             case 0:
-                value, at = _varint(data, at)
+                value, at = varint(data, at)
                 yield key >> 3, value
             case 1:
                 yield key >> 3, data[at : at + 8]
                 at += 8
             case 2:
-                size, at = _varint(data, at)
+                size, at = varint(data, at)
                 yield key >> 3, data[at : at + size]
                 at += size
             case other:
@@ -246,7 +237,7 @@ def _list(id_: int, data: bytes) -> ListOf:
         else:
             at = 0
             while at < len(value):
-                index, at = _varint(value, at)
+                index, at = varint(value, at)
                 made.optional.append(index)
     return made
 

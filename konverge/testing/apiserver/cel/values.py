@@ -20,7 +20,7 @@ from konverge.testing.apiserver.cel.escaping import escape
 from konverge.testing.apiserver.cel.kinds import rooted
 from konverge.testing.apiserver.nodes import Node
 
-__all__ = ["BadData", "aligned", "duration", "key_of", "merges", "merging", "reader", "spelled"]
+__all__ = ["BadData", "aligned", "duration", "key_of", "merges", "merging", "reader", "spelled", "tree_of"]
 
 Reader: TypeAlias = Callable[[Any], Any]
 
@@ -107,15 +107,20 @@ def _double(value: Any) -> Any:
 _FORMATS: Final[Mapping[str, Reader]] = {"date": _time, "date-time": _time, "duration": _duration, "byte": _bytes}
 
 
-def reader(node: Node, paths: Iterable[tuple[str, ...]], *, root: bool = False) -> Reader:
-    """Return what makes the value of a place for rules that read these paths below it."""
+def tree_of(paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:
+    """Return paths as a tree of names; "" marks where one ends."""
     tree: dict[str, Any] = {}
     for path in paths:
         here = tree
         for name in path:
             here = here.setdefault(name, {})
         here[""] = {}
-    found = _projection(rooted(node) if root else node, tree)
+    return tree
+
+
+def reader(node: Node, paths: Iterable[tuple[str, ...]], *, root: bool = False) -> Reader:
+    """Return what makes the value of a place for rules that read these paths below it."""
+    found = _projection(rooted(node) if root else node, tree_of(paths))
     return _identity if found is None else found
 
 

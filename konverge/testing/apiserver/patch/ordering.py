@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from konverge.testing.apiserver.patch.wording import go_type, go_value, refused
+from konverge.testing.apiserver.golang import plain
+from konverge.testing.apiserver.patch.wording import go_type, refused
 
 __all__ = ["arranged", "identity", "key_of", "partitioned", "without_repeats"]
 
@@ -24,7 +25,7 @@ def key_of(item: Any, merge_key: str) -> Any:
     if not isinstance(item, dict):
         raise refused(f"expected a map[string]interface {{}}, but received a {go_type(item)}")
     if merge_key not in item:
-        raise refused(f"map: {go_value(item)} does not contain declared merge key: {merge_key}")
+        raise refused(f"map: {plain(item)} does not contain declared merge key: {merge_key}")
     return item[merge_key]
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import copy
 from typing import Any, Final, TypeAlias
 
+from konverge.testing.apiserver.golang import plain
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.patch.ordering import arranged, identity, key_of, partitioned, without_repeats
-from konverge.testing.apiserver.patch.wording import go_type, go_value, refused, unprocessable
+from konverge.testing.apiserver.patch.wording import go_type, refused, unprocessable
 from konverge.testing.apiserver.statuses import StatusError, bad_request
 
 __all__ = ["strategic_merge"]
@@ -64,7 +65,7 @@ def _directed(patch: Data) -> Data:
 
 
 def _unknown(directive: Any, patch: Data) -> StatusError:
-    return refused(f"unknown patch type: {go_value(directive)} in map: {go_value(patch)}")
+    return refused(f"unknown patch type: {plain(directive)} in map: {plain(patch)}")
 
 
 def _merge_field(original: Data, name: str, value: Any, node: Node | None) -> None:
@@ -141,7 +142,7 @@ def _delete_scalars(original: Data, name: str, value: Any, node: Node | None) ->
 
 
 def _mixed(*lists: list[Any]) -> StatusError:
-    shown = " ".join(go_value(one) for one in lists)
+    shown = " ".join(plain(one) for one in lists)
     return refused(f"list element types are not identical: [{shown}]")
 
 
@@ -257,9 +258,7 @@ def _follows(given: list[Any], order: list[Any], merge_key: str) -> None:
         one, two = (key_of(item, merge_key) if merge_key else item for item in (kept[at], wanted))
         at += identity(one) == identity(two)
     if at < len(kept):
-        text = (
-            f"The order in patch list:\n{go_value(given)}\n doesn't match $setElementOrder list:\n{go_value(order)}\n"
-        )
+        text = f"The order in patch list:\n{plain(given)}\n doesn't match $setElementOrder list:\n{plain(order)}\n"
         raise refused(text)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from konverge.testing.apiserver.statuses import StatusError
 
-__all__ = ["go_type", "go_value", "refused", "unprocessable", "word_of"]
+__all__ = ["go_type", "refused", "unprocessable", "word_of"]
 
 _REFUSED: Final = "the server rejected our request due to an error in our request"
 _TYPES: Final = {
@@ -42,22 +42,3 @@ def go_type(value: Any) -> str:
 def word_of(value: Any) -> str:
     """Return what encoding/json calls a value that it cannot take."""
     return _WORDS.get(type(value), "null")
-
-
-def go_value(value: Any) -> str:
-    """Print decoded JSON as `%v` does.
-
-    >>> go_value({"b": [1, None], "a": True})
-    'map[a:true b:[1 <nil>]]'
-    """
-    match value:
-        case None:
-            return "<nil>"
-        case bool():
-            return "true" if value else "false"
-        case dict():
-            return f"map[{' '.join(f'{name}:{go_value(one)}' for name, one in sorted(value.items()))}]"
-        case list():
-            return f"[{' '.join(map(go_value, value))}]"
-        case _:
-            return str(value)

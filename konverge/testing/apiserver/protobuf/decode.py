@@ -29,6 +29,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from konverge.testing.apiserver import statuses
+from konverge.testing.apiserver.varints import varint
 
 __all__ = ["MEDIA_TYPE", "as_json", "decode"]
 
@@ -81,14 +82,14 @@ def _fields(data: bytes) -> Iterator[tuple[int, Wire]]:
     """Yield number and value of each field in order; groups do not occur."""
     at = 0
     while at < len(data):
-        key, at = _varint(data, at)
+        key, at = varint(data, at)
         number, form = key >> 3, key & 7
         if form == 0:
-            value, at = _varint(data, at)
+            value, at = varint(data, at)
             yield number, value
             continue
         if form == 2:
-            size, at = _varint(data, at)
+            size, at = varint(data, at)
         elif form in (1, 5):
             size = 8 if form == 1 else 4
         else:
@@ -97,19 +98,6 @@ def _fields(data: bytes) -> Iterator[tuple[int, Wire]]:
             raise ValueError("it ends in the middle of a field")
         yield number, data[at : at + size]
         at += size
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number is too long")
 
 
 def _bytes(value: Wire) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from konverge.testing.apiserver import patch as patches
 from konverge.testing.apiserver import schemas
 from konverge.testing.apiserver.apply import apply
-from konverge.testing.apiserver.patch.wording import go_value
+from konverge.testing.apiserver.golang import plain
 from konverge.testing.apiserver.registry.ask import APPLY_TYPES, Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.creating import create
@@ -119,7 +119,7 @@ def _conformed(ask: Ask, new: Data, document: Any) -> None:
             raise
         words = error.message.partition("cannot be handled as a ")[2].partition(": ")[2] or error.message
         if ask.media_type == STRATEGIC:
-            shown = go_value(document)
+            shown = plain(document)
             words = _restored(words)
         else:
             shown = json.dumps(new, separators=(",", ":"))

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from konverge.testing.apiserver.schemas.golang import MAX_INT64, MIN_INT64, float_text, number_text
+from konverge.testing.apiserver.golang import MAX_INT64, MIN_INT64, float_text, number_text
 
 __all__ = ["NumberProblem", "in_range", "is_json_integer", "number_problems"]
 

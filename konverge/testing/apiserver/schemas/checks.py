@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from konverge.testing.apiserver.golang import MAX_INT64, MIN_INT64, same
 from konverge.testing.apiserver.schemas.bounds import in_range, is_json_integer, number_problems
 from konverge.testing.apiserver.schemas.formats import effective, matches
-from konverge.testing.apiserver.schemas.golang import MAX_INT64, MIN_INT64, same
 from konverge.testing.apiserver.schemas.patterns import compiled
 
 __all__ = ["Table", "compile_checks", "enum_has", "type_fits", "types_of", "valid"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from konverge.testing.apiserver.golang import same
 from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.schemas.golang import same
 from konverge.testing.apiserver.schemas.traits import map_values
 
 __all__ = ["Correlated"]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from konverge.testing.apiserver.golang import same
 from konverge.testing.apiserver.nodes import MISSING, Node
 from konverge.testing.apiserver.schemas.copying import copied
 from konverge.testing.apiserver.schemas.embedded import embedded_errors
-from konverge.testing.apiserver.schemas.golang import same
 from konverge.testing.apiserver.schemas.objectmeta import Malformed
 from konverge.testing.apiserver.schemas.pruning import coerce_embedded, prune_value
 from konverge.testing.apiserver.schemas.traits import has_rules

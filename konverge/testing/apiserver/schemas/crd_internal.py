@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from konverge.testing.apiserver.schemas.golang import Struct
+from konverge.testing.apiserver.golang import Struct
 
 __all__ = ["FIELD_NAMES", "LIFTED", "internal_spec", "shown_rule", "shown_schema", "shown_versions", "subschemas"]
 

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
+from konverge.testing.apiserver.golang import quote
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.resources import Column, Resource, Version
-from konverge.testing.apiserver.schemas.golang import quote
 
 __all__ = ["compare_api_versions", "crd_default", "crd_names_accepted", "crd_resource"]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from konverge.testing.apiserver.golang import MAX_INT64, MIN_INT64, compact, quote, same
 from konverge.testing.apiserver.schemas.bounds import is_json_integer, number_problems
 from konverge.testing.apiserver.schemas.checks import enum_has, type_fits, types_of
 from konverge.testing.apiserver.schemas.correlate import Correlated
 from konverge.testing.apiserver.schemas.formats import effective, matches
-from konverge.testing.apiserver.schemas.golang import MAX_INT64, MIN_INT64, compact, quote, same
 from konverge.testing.apiserver.schemas.patterns import compiled
 from konverge.testing.apiserver.statuses import FieldError, Kind
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from konverge.testing.apiserver.golang import compact
 from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.schemas.golang import compact
 from konverge.testing.apiserver.schemas.traits import has_list_types, map_values
 from konverge.testing.apiserver.statuses import FieldError
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from konverge.testing.apiserver.schemas.golang import Struct, quote
+from konverge.testing.apiserver.golang import Struct, quote
 from konverge.testing.apiserver.schemas.names import dns1123_label, label_key, label_value, name_errors
 from konverge.testing.apiserver.statuses import FieldError
 

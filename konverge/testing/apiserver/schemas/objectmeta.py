@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, Final
 
-from konverge.testing.apiserver.schemas.golang import MAX_INT64, MIN_INT64, float_json
+from konverge.testing.apiserver.golang import MAX_INT64, MIN_INT64, float_json
 from konverge.testing.apiserver.schemas.times import TimeError, instant
 from konverge.testing.apiserver.statuses import FieldError
 

@@ -9,7 +9,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from konverge.testing.apiserver.schemas.golang import quote
+from konverge.testing.apiserver.golang import quote
 
 __all__ = ["TimeError", "instant", "is_date", "is_go_duration"]
 

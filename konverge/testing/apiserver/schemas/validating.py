@@ -143,7 +143,7 @@ def _go_type(value: Any) -> str:
 
 def _printed(value: Any) -> str:
     """Print a value as `%v` does."""
-    from konverge.testing.apiserver.schemas.golang import number_text
+    from konverge.testing.apiserver.golang import number_text
 
     if value is None:
         return "<nil>"
@@ -163,7 +163,7 @@ _STANDARD_FINALIZERS: Final = frozenset({"orphan", "foregroundDeletion", "kubern
 
 def finalizer_warnings(new: Data, old: Data | None = None) -> list[str]:
     """Return the warnings for finalizers of a custom resource that are new and have no domain."""
-    from konverge.testing.apiserver.schemas.golang import quote
+    from konverge.testing.apiserver.golang import quote
     from konverge.testing.apiserver.schemas.names import label_key
 
     if not new.get("metadata", {}).get("finalizers"):

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from konverge.testing.apiserver.schemas.golang import float_text, quote
+from konverge.testing.apiserver.golang import float_text, quote
 
 __all__ = ["YAMLError", "load"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from konverge.testing.apiserver.golang import Struct
 from konverge.testing.apiserver.schemas import names
-from konverge.testing.apiserver.schemas.golang import Struct
 from konverge.testing.apiserver.statuses import FieldError
 from konverge.testing.apiserver.strategies.addresses import cidr_errors
 from konverge.testing.apiserver.strategies.amounts import amount_errors

@@ -10,8 +10,8 @@ import random
 from collections.abc import Iterable
 from typing import Final
 
+from konverge.testing.apiserver.golang import Struct
 from konverge.testing.apiserver.schemas import names
-from konverge.testing.apiserver.schemas.golang import Struct
 from konverge.testing.apiserver.strategies import texts
 from konverge.testing.apiserver.strategies.addresses import cidr_errors, endpoint_ip_errors, family, ip_errors, is_ip
 from konverge.testing.apiserver.strategies.container_checks import port_or_name_errors

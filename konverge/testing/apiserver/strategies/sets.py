@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from konverge.testing.apiserver.golang import Struct
 from konverge.testing.apiserver.schemas import names
-from konverge.testing.apiserver.schemas.golang import Struct
 from konverge.testing.apiserver.strategies.claims import claim_spec_errors
 from konverge.testing.apiserver.strategies.kit import (
     Data,

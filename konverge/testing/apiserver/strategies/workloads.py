@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from konverge.testing.apiserver.schemas.golang import Struct
+from konverge.testing.apiserver.golang import Struct
 from konverge.testing.apiserver.strategies import texts
 from konverge.testing.apiserver.strategies.kit import (
     NOT_NEGATIVE,

@@ -10,9 +10,6 @@ import pytest
 from konverge.testing.apiserver.apply.elements import (
     canonical,
     go_json,
-    go_quote,
-    go_syntax,
-    go_value,
     key_element,
     order,
     text,
@@ -30,6 +27,9 @@ from konverge.testing.apiserver.apply.fieldset import (
     recursive_difference,
     union,
 )
+from konverge.testing.apiserver.golang import plain as go_value
+from konverge.testing.apiserver.golang import quote as go_quote
+from konverge.testing.apiserver.golang import syntax as go_syntax
 
 Places = set[tuple[str, ...]]
 

@@ -18,8 +18,11 @@ __all__ = [
     "float_plain",
     "float_text",
     "number_text",
+    "plain",
     "quote",
+    "quoted",
     "same",
+    "syntax",
 ]
 
 MAX_INT64: Final = 2**63 - 1
@@ -150,6 +153,53 @@ def compact(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ",".join(f"{compact(key)}:{compact(value[key])}" for key in sorted(value)) + "}"
     return "[" + ",".join(map(compact, value)) + "]"
+
+
+def quoted(value: Any) -> str:
+    """Quote as `%q` does a string, or a list of them.
+
+    >>> quoted(["get", "list"])
+    '["get" "list"]'
+    """
+    return quote(value) if isinstance(value, str) else f"[{' '.join(map(quoted, value))}]"
+
+
+def plain(value: Any) -> str:
+    """Print decoded JSON as `%v` does.
+
+    >>> plain({"b": [1, None], "a": True})
+    'map[a:true b:[1 <nil>]]'
+    """
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return float_text(value)
+    if isinstance(value, list):
+        return f"[{' '.join(map(plain, value))}]"
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{key}:{plain(value[key])}' for key in sorted(value))}]"
+    return str(value)
+
+
+def syntax(value: Any) -> str:
+    """Print decoded JSON as `%#v` does.
+
+    >>> syntax(["a", None])
+    '[]interface {}{"a", interface {}(nil)}'
+    """
+    if value is None:
+        return "interface {}(nil)"
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, list):
+        return f"[]interface {{}}{{{', '.join(map(syntax, value))}}}"
+    if isinstance(value, dict):
+        return (
+            f"map[string]interface {{}}{{{', '.join(f'{quote(key)}:{syntax(value[key])}' for key in sorted(value))}}}"
+        )
+    return plain(value)
 
 
 def same(one: Any, other: Any) -> bool:
