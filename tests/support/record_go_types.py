@@ -1,7 +1,7 @@
 """Make `strategies/gotypes.py` again: what Go's struct definitions say and OpenAPI does not.
 
-Run as `python tests/support/record_go_types.py API_MODULE APIMACHINERY_MODULE OPENAPI_DIRECTORY`: the folders of the Go modules k8s.io/api and
-k8s.io/apimachinery in the module cache, and `api/openapi-spec/v3` of k8s.io/kubernetes. Prints the module's text.
+Run as `python tests/support/record_go_types.py API APIMACHINERY APIEXTENSIONS OPENAPI`: the folders of the Go modules k8s.io/api,
+k8s.io/apimachinery and k8s.io/apiextensions-apiserver in the module cache, and `api/openapi-spec/v3` of k8s.io/kubernetes. Prints the module's text.
 """
 
 from __future__ import annotations
@@ -95,18 +95,28 @@ def marks(schema: dict[str, Any], required: bool, type_: str, options: set[str],
     return said + (f"^{inline}" if inline else "")
 
 
-def table(api: Path, machinery: Path, specs: Path) -> dict[str, list[str]]:
+_DEFINITION = re.compile(
+    r"io\.k8s\.(?:api\.(\w+)|(api)machinery\.pkg\.apis\.meta|(apiextensions)-apiserver\.pkg\.apis\.apiextensions)\.(v\d)\.(\w+)"
+)
+
+
+def table(api: Path, machinery: Path, extensions: Path, specs: Path) -> dict[str, list[str]]:
     definitions: dict[str, Any] = {}
     for path in sorted(specs.glob("*__v[12]_openapi.json")):
         definitions.update(json.loads(path.read_text()).get("components", {}).get("schemas", {}))
     result: dict[str, list[str]] = {}
     parsed: dict[str, dict[str, str]] = {}
     for name, schema in sorted(definitions.items()):
-        found = re.fullmatch(r"io\.k8s\.(?:api\.(\w+)|(apimachinery)\.pkg\.apis\.meta)\.(v\d)\.(\w+)", name)
+        found = _DEFINITION.fullmatch(name)
         if found is None or "properties" not in schema:
             continue
-        group, meta, version, struct = found.groups()
-        folder = machinery / "pkg/apis/meta" / version if meta else api / group / version
+        group, meta, extension, version, struct = found.groups()
+        if meta:
+            group, folder = "meta", machinery / "pkg/apis/meta" / version
+        elif extension:
+            group, folder = extension, extensions / "pkg/apis/apiextensions" / version
+        else:
+            folder = api / group / version
         known = parsed.setdefault(str(folder), structs(folder) if folder.is_dir() else {})
         if struct not in known:
             continue
@@ -118,7 +128,7 @@ def table(api: Path, machinery: Path, specs: Path) -> dict[str, list[str]]:
             ):
                 lines.append(field + said)
         if lines:
-            result[f"{'meta' if meta else group}.{version}.{struct}"] = lines
+            result[f"{group}.{version}.{struct}"] = lines
     return result
 
 
@@ -193,4 +203,4 @@ def text(found: dict[str, list[str]]) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(text(table(*(Path(argument) for argument in sys.argv[1:4]))))
+    sys.stdout.write(text(table(*(Path(argument) for argument in sys.argv[1:5]))))

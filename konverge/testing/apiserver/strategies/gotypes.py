@@ -76,10 +76,6 @@ admissionregistration.v1.ValidatingWebhook failurePolicy*=v1.FailurePolicyType m
   sideEffects*=v1.SideEffectClass timeoutSeconds*
 admissionregistration.v1.Validation reason*=v1.StatusReason
 admissionregistration.v1.WebhookClientConfig url*
-apiextensions.v1.JSONSchemaProps maximum* minimum* maxLength* minLength* maxItems* minItems* multipleOf* maxProperties* minProperties*
-  x-kubernetes-preserve-unknown-fields* x-kubernetes-list-type* x-kubernetes-map-type*
-apiextensions.v1.ValidationRule reason* optionalOldSelf*
-apiextensions.v1.CustomResourceSubresourceScale labelSelectorPath*
 apps.v1.DaemonSetCondition type=v1.DaemonSetConditionType status=v1.ConditionStatus lastTransitionTime!
 apps.v1.DaemonSetSpec revisionHistoryLimit*
 apps.v1.DaemonSetStatus collisionCount*
@@ -361,6 +357,20 @@ storage.v1.TokenRequest expirationSeconds*
 storage.v1.VolumeAttachmentSource persistentVolumeName*
 storage.v1.VolumeError time! errorCode*
 storage.v1.VolumeNodeResources count*
+apiextensions.v1.CustomResourceConversion strategy=v1.ConversionStrategyType
+apiextensions.v1.CustomResourceDefinitionCondition type=v1.CustomResourceDefinitionConditionType
+  status=v1.ConditionStatus lastTransitionTime!
+apiextensions.v1.CustomResourceDefinitionSpec scope=v1.ResourceScope
+apiextensions.v1.CustomResourceDefinitionStatus conditions! storedVersions!
+apiextensions.v1.CustomResourceDefinitionVersion deprecationWarning*
+apiextensions.v1.CustomResourceSubresourceScale labelSelectorPath*
+apiextensions.v1.JSONSchemaProps $schema=v1.JSONSchemaURL $ref* maximum* minimum* maxLength* minLength* maxItems*
+  minItems* multipleOf* maxProperties* minProperties* dependencies=v1.JSONSchemaDependencies
+  definitions=v1.JSONSchemaDefinitions x-kubernetes-preserve-unknown-fields* x-kubernetes-list-type*
+  x-kubernetes-map-type* x-kubernetes-validations=v1.ValidationRules
+apiextensions.v1.ServiceReference path* port*
+apiextensions.v1.ValidationRule reason*=v1.FieldValueErrorReason optionalOldSelf*
+apiextensions.v1.WebhookClientConfig url*
 meta.v1.APIResource verbs=v1.Verbs
 meta.v1.Condition status=v1.ConditionStatus lastTransitionTime!
 meta.v1.DeleteOptions gracePeriodSeconds* orphanDependents* propagationPolicy*=v1.DeletionPropagation
