@@ -44,7 +44,7 @@ endif
 
 .PHONY: test
 test: control-plane ## Run every test, those on a real kube-apiserver too
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest --lab=quick $(ARGS)
 
 .PHONY: conformance
 conformance: control-plane ## Send the conformance cases to kube-apiserver and to the server in memory; print the matrix and what differs

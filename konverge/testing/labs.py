@@ -134,7 +134,7 @@ class Explored(pytest.Item):
             )
         except UsageError as error:
             pytest.fail(str(error), pytrace=False)
-        self.add_report_section("call", "lab", report.line())
+        self.add_report_section("call", "lab", report.listing())
         self.user_properties.append(("lab", report.line()))
         if not report.passed:
             pytest.fail(report.text(), pytrace=False)

@@ -389,7 +389,7 @@ _STATUS: Final = (
         "status-of-the-dead",
         "the status of a deleted object is written to its successor",
         RUNTIME + "passes.py",
-        '        metadata = {"name": key.name, "uid": cached.metadata.uid, "resourceVersion": cached.metadata.resource_version}\n',
+        '        metadata = {"name": key.name, "uid": cached.metadata.uid, "resourceVersion": self._version_of(key, cached)}\n',
         '        metadata = {"name": key.name}\n',
         ("errands",),
         ("stale view", "late"),

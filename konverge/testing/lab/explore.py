@@ -87,6 +87,10 @@ class Report:
         left = f", {self.left} were left for want of time" if self.left else ""
         return f"{words}{left}; {self.seconds:.1f} s, {rate:.1f} plans/s"
 
+    def listing(self) -> str:
+        """Say how much was tried, and list what was left out as pointless, each plan with its reason."""
+        return "\n".join([self.line(), *(f"  pruned: {one.plan.name}: {one.reason}" for one in self.pruned)])
+
     def text(self, most: int = 3) -> str:
         """Tell everything that failed, at most so many plans in full."""
         told = [failure.text() for failure in self.failures[:most]]

@@ -260,6 +260,7 @@ def test_pruned_plans_run_where_that_is_asked(lab_suite: pytest.Pytester) -> Non
 def test_elsewhere_than_in_memory_a_lab_needs_what_is_there(
     lab_suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("KONVERGE_REQUIRE_CONTROL_PLANE", raising=False)
     monkeypatch.setenv("KONVERGE_NO_CONTROL_PLANE", "1")
     monkeypatch.setenv("KUBECONFIG", str(lab_suite.path / "nothing"))
     real = lab_suite.runpytest_subprocess("--lab-on=control-plane", "-k", "unmarked")

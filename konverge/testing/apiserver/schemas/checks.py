@@ -75,6 +75,8 @@ def compile_checks(schema: Schema) -> Table:
         if enum:
             checks.append(_enum(enum))
         table[cls] = _all(checks)
+    if int in table:
+        table[int] = _bounded(table[int], table.get(float, False))
     if (not types or schema.get("nullable")) and not enum:
         table[type(None)] = True
     return table
@@ -89,6 +91,12 @@ def _all(checks: list[Predicate]) -> bool | Predicate:
         one, other = checks
         return lambda value: one(value) and other(value)
     return lambda value: all(check(value) for check in checks)
+
+
+def _bounded(whole: bool | Predicate, real: bool | Predicate) -> Predicate:
+    """Return the check of an integer: one that no int64 holds is a float to Kubernetes, as it is to Go's JSON."""
+    inside, outside = ((lambda _, found=found: found) if isinstance(found, bool) else found for found in (whole, real))
+    return lambda value: inside(value) if MIN_INT64 <= value <= MAX_INT64 else outside(float(value))
 
 
 def _own(schema: Schema, cls: type, form: str) -> list[Predicate]:
@@ -107,8 +115,6 @@ def _number(schema: Schema) -> list[Predicate]:
     if types_of(schema) == ("integer",) and schema.get("format") in ("int32", "int64"):
         kind, form = "integer", schema["format"]
         return [lambda value: in_range(value, kind, form)]
-    if types_of(schema) == ("integer",):
-        return [lambda value: MIN_INT64 <= value <= MAX_INT64]
     return [lambda value: in_range(value, "number", "float")] if schema.get("format") == "float" else []
 
 

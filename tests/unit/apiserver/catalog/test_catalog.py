@@ -40,9 +40,12 @@ def place(kind: tuple[str, str], *path: str) -> Node:
 
 @pytest.fixture
 def unread() -> Iterator[None]:
-    definitions.cache_clear()
+    kept = (definitions, schema_node)
+    for one in kept:
+        one.cache_clear()
     yield
-    definitions.cache_clear()
+    for one in kept:
+        one.cache_clear()
 
 
 def test_making_the_resources_does_not_read_the_schemas(unread: None, monkeypatch: pytest.MonkeyPatch) -> None:
