@@ -52,7 +52,7 @@ conformance: control-plane ## Send the conformance cases to kube-apiserver and t
 
 .PHONY: lab
 lab: venv ## Rerun the scenarios of our own reconcilers under every fault, for minutes each; one seed with ARGS=--lab-seed=7
-	$(BIN)/pytest -k "every fault" --lab=full --timeout=2000 tests/scenarios $(ARGS)
+	$(BIN)/pytest -k "every and fault" --lab=full --timeout=2000 tests/scenarios $(ARGS)
 
 .PHONY: test-unit
 test-unit: venv ## Run what needs no server: unit and property tests (seconds)
