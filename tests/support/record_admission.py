@@ -262,7 +262,8 @@ def _recalculated(server: Server) -> Data:
     return found
 
 
-async def _webhooks(server: Server) -> list[Data]:
+async def ask_with_webhooks(server: Server, cases: list[Data]) -> list[Data]:
+    """Return the cases with what their webhooks were sent and what the client was answered."""
     authority = trustme.CA()
     certificate = authority.issue_cert("127.0.0.1")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -283,7 +284,7 @@ async def _webhooks(server: Server) -> list[Data]:
     address = f"https://127.0.0.1:{runner.addresses[0][1]}"
     bundle = base64.b64encode(authority.cert_pem.bytes()).decode()
     try:
-        return [await _hook_case(server, case, address, bundle, seen, behaviour) for case in HOOKS]
+        return [await _hook_case(server, case, address, bundle, seen, behaviour) for case in cases]
     finally:
         await runner.cleanup()
 
@@ -341,7 +342,7 @@ def main() -> None:
         }
         admission["defaults"] = record_defaults(server)
         server.make(MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}})
-        admission["webhooks"] = asyncio.run(_webhooks(server))
+        admission["webhooks"] = asyncio.run(ask_with_webhooks(server, HOOKS))
     finally:
         plane.stop()
     _write(ROOT / "konverge/testing/apiserver/auth/bootstrap.json", roles)

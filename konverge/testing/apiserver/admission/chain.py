@@ -6,7 +6,7 @@ Promises
 - `validate` ends with quota, without a pause behind its check: what it returns, called in the same step as the write, stores what the
   write uses up. A write that fails in between simply does not call it.
 
-Does not promise: LimitRanger, ValidatingAdmissionPolicy and MutatingAdmissionPolicy, OwnerReferencesPermissionEnforcement, PodSecurity;
+Does not promise: ValidatingAdmissionPolicy and MutatingAdmissionPolicy, OwnerReferencesPermissionEnforcement, PodSecurity;
 an object that needs them passes unchanged, as on a server that has them disabled.
 """
 
@@ -26,6 +26,7 @@ from konverge.testing.apiserver.admission.calling import Handler, Webhooks
 from konverge.testing.apiserver.admission.defaults import ServiceAccounts, fill, fills
 from konverge.testing.apiserver.admission.dispatch import Dispatcher, Settle
 from konverge.testing.apiserver.admission.hooks import Hooks
+from konverge.testing.apiserver.admission.limits import LIMITS, check_limits, fill_limits, limited
 from konverge.testing.apiserver.admission.namespaces import ANYWHERE, NAMESPACES, check_namespace
 from konverge.testing.apiserver.admission.quota import QUOTAS, QuotaUpdate, charge
 from konverge.testing.apiserver.objects import Objects
@@ -34,12 +35,37 @@ __all__ = ["Admission"]
 
 _TRIES: Final = 10
 _TRY: Final = 0.1
-_MEASURED: Final = frozenset({("", "persistentvolumeclaims"), ("", "pods"), ("", "services")})
+_CLAIMS: Final = ("", "persistentvolumeclaims")
+_MEASURED: Final = frozenset({_CLAIMS, ("", "pods"), ("", "services")})
 
 
 def _unsettled(call: AdmissionCall, found: Data) -> Data:
     del call  # a server that has schemas settles by them
     return found
+
+
+class _ByNamespace:
+    """What is stored of a kind, by namespace and sorted by name: read anew once anything of that kind has changed."""
+
+    def __init__(self, objects: Objects, resource: tuple[str, str]) -> None:
+        self._objects = objects
+        self._resource = resource
+        self._found: dict[str, list[Data]] = {}
+        self._state = 0
+
+    def of(self, namespace: str) -> list[Data]:
+        """Return what a namespace has; it is not to be changed."""
+        state = self._objects.changed(self._resource)
+        if state != self._state:
+            self._state = state
+            self._found.clear()
+        if not state:
+            return []
+        found = self._found.get(namespace)
+        if found is None:
+            found = sorted(self._objects.list(self._resource, namespace), key=lambda one: str(one["metadata"]["name"]))
+            self._found[namespace] = found
+        return found
 
 
 class Admission:
@@ -70,8 +96,8 @@ class Admission:
         self._store_quota = store_quota
         self._accounts: ServiceAccounts = service_accounts
         self._clock = clock
-        self._quotas: dict[str, list[Data]] = {}
-        self._quotas_state = 0
+        self._quotas = _ByNamespace(objects, QUOTAS)
+        self._limits = _ByNamespace(objects, LIMITS)
         self._active: set[str] = set()
         self._active_state = -1
 
@@ -87,6 +113,8 @@ class Admission:
             return True
         if operation == "UPDATE" and resource in _MEASURED and self._objects.changed(QUOTAS):
             return True
+        if operation == "UPDATE" and resource == _CLAIMS and self._objects.changed(LIMITS):
+            return True
         return self._mutating.may_concern(resource, operation) or self._validating.may_concern(resource, operation)
 
     async def mutate(self, call: AdmissionCall) -> Data:
@@ -94,11 +122,23 @@ class Admission:
         self._check_namespace(call)
         if fills(call):
             await self._account_there(call)
-            call = replace(call, object=copy.deepcopy(call.object))
-            fill(call, self._objects, self._accounts, self._rng)
+        call = self._built_in(call)
         if self._mutating.may_concern(call.id, call.operation):
-            call = await self._dispatcher.mutate(call, self._mutating.all())
+            call = await self._dispatcher.mutate(call, self._mutating.all(), self._built_in)
         return call.object if call.object is not None else {}
+
+    def _built_in(self, call: AdmissionCall) -> AdmissionCall:
+        """Return the call with what the built-in plugins put into its object."""
+        ranges = self._ranges(call)
+        if not ranges and not fills(call):
+            return call
+        call = replace(call, object=copy.deepcopy(call.object))
+        fill_limits(call, ranges)
+        fill(call, self._objects, self._accounts, self._rng)
+        return call
+
+    def _ranges(self, call: AdmissionCall) -> list[Data]:
+        return self._limits.of(call.namespace) if limited(call) else []
 
     async def _account_there(self, call: AdmissionCall) -> None:
         """Give a new namespace's account `default` up to a second to be made, as the plugin does."""
@@ -111,7 +151,9 @@ class Admission:
             await asyncio.sleep(_TRY)
 
     async def validate(self, call: AdmissionCall) -> Callable[[], None] | None:
-        """Raise where a webhook or a quota refuses; returns what stores quota's charges, None where there are none."""
+        """Raise where a LimitRange, a webhook or a quota refuses; returns what stores quota's charges, None where there are none."""
+        if ranges := self._ranges(call):
+            check_limits(call, ranges)
         if self._validating.may_concern(call.id, call.operation):
             await self._dispatcher.validate(call, self._validating.all())
         updates = self.charge(call)
@@ -121,7 +163,7 @@ class Admission:
 
     def charge(self, call: AdmissionCall) -> list[QuotaUpdate]:
         """Return how quotas change by a write; raises the 403 of one that is exceeded."""
-        if not call.namespace or not (quotas := self._quotas_of(call.namespace)):
+        if not call.namespace or not (quotas := self._quotas.of(call.namespace)):
             return []
         return charge(call, quotas, self._clock())
 
@@ -135,19 +177,6 @@ class Admission:
             check_namespace(call, self._objects)
             if call.operation == "CREATE" and call.id not in (NAMESPACES, ANYWHERE):
                 self._active.add(call.namespace)
-
-    def _quotas_of(self, namespace: str) -> list[Data]:
-        state = self._objects.changed(QUOTAS)
-        if state != self._quotas_state:
-            self._quotas_state = state
-            self._quotas.clear()
-        if not state:
-            return []
-        found = self._quotas.get(namespace)
-        if found is None:
-            found = sorted(self._objects.list(QUOTAS, namespace), key=lambda quota: str(quota["metadata"]["name"]))
-            self._quotas[namespace] = found
-        return found
 
 
 def _store_all(store: Callable[[QuotaUpdate], None], updates: list[QuotaUpdate]) -> None:

@@ -2,7 +2,7 @@
 
 Promises
 - Mutating hooks see what those before them made of the object; a hook with reinvocationPolicy IfNeeded is asked once more where the
-  object has changed behind it. What a patch makes is settled (defaulted) before the next hook sees it.
+  object has changed behind it, after the built-in plugins. What a patch makes is settled (defaulted) before the next hook sees it.
 - A hook that cannot be asked refuses the write as a 500, or lets it pass (failurePolicy Ignore); a hook that says no refuses it with its
   own status. In a dry run a hook with side effects is a refusal.
 
@@ -56,11 +56,15 @@ class _Round:
     def note(self, hook: Hook, *, changed: bool) -> None:
         """Note that a hook was asked."""
         if changed:
-            self.again |= self.invoked
-            self.invoked.clear()
+            self.repeat()
             self.changed = True
         if hook.data.get("reinvocationPolicy") == "IfNeeded":
             self.invoked.add(hook.key)
+
+    def repeat(self) -> None:
+        """Have those asked again that were asked before a change."""
+        self.again |= self.invoked
+        self.invoked.clear()
 
 
 class Dispatcher:
@@ -72,13 +76,18 @@ class Dispatcher:
         self._rng = rng
         self._settle = settle
 
-    async def mutate(self, call: AdmissionCall, hooks: tuple[Hook, ...]) -> AdmissionCall:
-        """Return the call with the object that the hooks made of it."""
+    async def mutate(
+        self, call: AdmissionCall, hooks: tuple[Hook, ...], built_in: Callable[[AdmissionCall], AdmissionCall]
+    ) -> AdmissionCall:
+        """Return the call with the object that the hooks made of it; where they changed it, the built-in plugins have another turn."""
         state = _Round()
         call = await self._mutate_once(call, hooks, state, again=False)
-        if state.changed:
-            call = await self._mutate_once(call, hooks, state, again=True)
-        return call
+        if not state.changed:
+            return call
+        filled = built_in(call)
+        if filled.object != call.object:
+            state.repeat()
+        return await self._mutate_once(filled, hooks, state, again=True)
 
     async def _mutate_once(
         self, call: AdmissionCall, hooks: tuple[Hook, ...], state: _Round, *, again: bool

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from konverge.testing.apiserver.admission.quantity import Amounts, Quantity, added, read
 
-__all__ = ["pod_limits", "pod_requests", "quality", "sets_pod_resources"]
+__all__ = ["pod_limits", "pod_requests", "quality", "sets_pod_resources", "spec_amounts"]
 
 Data: TypeAlias = dict[str, Any]
 
@@ -33,6 +33,11 @@ def pod_limits(pod: Data) -> dict[str, Quantity]:
         if amounts.get(name):
             amounts[name] += amount
     return amounts
+
+
+def spec_amounts(pod: Data, what: str) -> dict[str, Quantity]:
+    """Return the sum of what the containers of a pod's spec have as `requests` or `limits`, whatever its status tells."""
+    return _aggregated({"spec": pod.get("spec")}, what)
 
 
 def sets_pod_resources(pod: Data) -> bool:

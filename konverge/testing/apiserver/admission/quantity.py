@@ -17,6 +17,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 __all__ = [
     "ONE",
+    "PRECISE",
+    "THOUSANDTH",
+    "WHOLE",
     "ZERO",
     "Amounts",
     "Quantity",
@@ -33,6 +36,10 @@ __all__ = [
 Format: TypeAlias = Literal["BinarySI", "DecimalExponent", "DecimalSI"]
 
 _BILLION: Final = 10**9
+WHOLE: Final = _BILLION
+THOUSANDTH: Final = 10**6
+PRECISE: Final = (2**63 - 1) // 1000
+"""Up to so many whole ones, upstream compares by thousandths where it does arithmetic with plain numbers; beyond, by whole ones."""
 _LARGEST: Final = (2**63 - 1) * _BILLION
 _DIGITS: Final = 18
 _EXPONENT_LIMIT: Final = 1000
@@ -88,6 +95,11 @@ class Quantity:
 
     def __bool__(self) -> bool:
         return self.billionths != 0
+
+    def count(self, unit: int) -> int:
+        """Return how many units it is (`WHOLE`, `THOUSANDTH`), rounded away from zero."""
+        found = -(-abs(self.billionths) // unit)
+        return found if self.billionths >= 0 else -found
 
     def rounded_up(self) -> Quantity:
         """Return the next whole number at or above it."""

@@ -24,6 +24,7 @@ from konverge.testing.apiserver.strategies.kit import (
     selector_errors,
     text_errors,
 )
+from konverge.testing.apiserver.strategies.pod_resources import pod_resource_errors
 from konverge.testing.apiserver.strategies.volume_checks import volume_errors
 
 __all__ = ["spec_errors", "taint_effect_errors", "template_errors", "toleration_errors"]
@@ -54,6 +55,7 @@ def spec_errors(spec: Data, path: str, *, is_pod: bool = False) -> Errors:
     regular = spec.get("containers") or []
     errors += container_errors(regular, f"{path}.containers", volumes, grace)
     errors += init_container_errors(spec.get("initContainers") or [], f"{path}.initContainers", regular, volumes, grace)
+    errors += pod_resource_errors(spec, f"{path}.resources")
     errors += _host_network(spec, f"{path}.containers", is_pod)
     for name, allowed in (("restartPolicy", _RESTARTS), ("dnsPolicy", _DNS)):
         if spec.get(name) not in allowed:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from konverge.testing.apiserver.admission.quantity import Quantity, added, masked, non_zero, read
+from konverge.testing.apiserver.strategies.pod_resources import default_pod_resources
 
 __all__ = [
     "containers_of",
@@ -142,7 +143,7 @@ def default_claim(claim: Data) -> None:
 
 
 def default_pod(pod: Data) -> None:
-    """Fill in a pod's own defaults, after those of its spec: requests from limits, links, host ports, addresses."""
+    """Fill in a pod's own defaults, after those of its spec: requests from limits, its own resources, links, host ports, addresses."""
     spec = pod.setdefault("spec", {})
     default_spec(spec)
     for container in containers_of(spec, "containers", "initContainers"):
@@ -152,6 +153,7 @@ def default_pod(pod: Data) -> None:
         if spec.get("hostNetwork"):
             for port in container.get("ports") or ():
                 _or(port, "hostPort", port.get("containerPort", 0))
+    default_pod_resources(spec)
     spec.setdefault("enableServiceLinks", True)
     status = pod.get("status") or {}
     for one, many in (("podIP", "podIPs"), ("hostIP", "hostIPs")):
@@ -171,7 +173,7 @@ def quality(spec: Mapping[str, Any]) -> str:
     whole = spec.get("resources")
     parts = (
         [whole]
-        if whole
+        if whole is not None
         else [each.get("resources") or {} for each in containers_of(spec, "containers", "initContainers")]
     )
     requests, limits = _sum(parts, "requests"), _sum(parts, "limits")

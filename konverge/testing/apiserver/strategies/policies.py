@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from konverge.testing.apiserver.admission.quantity import ONE, Quantity, read
+from konverge.testing.apiserver.admission.quantity import ONE, PRECISE, THOUSANDTH, WHOLE, Quantity, read
 from konverge.testing.apiserver.golang import Struct
 from konverge.testing.apiserver.schemas import names
 from konverge.testing.apiserver.strategies.amounts import (
@@ -275,8 +275,10 @@ def _ratio_errors(name: str, ratio: Quantity | None, low: Quantity | None, high:
     where = f"{path}.maxLimitRequestRatio[{name}]"
     errors = [invalid(where, str(ratio), f"ratio {ratio} is less than 1")] if ratio < ONE else []
     if low and high is not None:
-        most = high.billionths / low.billionths
-        if ratio.billionths / 10**9 > most:
+        whole = any(amount.count(WHOLE) >= PRECISE for amount in (ratio, low, high))
+        unit, value = (WHOLE, float(ratio.count(WHOLE))) if whole else (THOUSANDTH, ratio.count(THOUSANDTH) / 1000)
+        most = float(high.count(unit)) / float(low.count(unit))
+        if value > most:
             errors.append(invalid(where, str(ratio), f"ratio {ratio} is greater than max/min = {most:f}"))
     return errors
 
