@@ -63,6 +63,7 @@ class _Request:
     now: str
     reset: Sequence[tuple[str, ...]]
     versions: Versions
+    settled: bool
     shape: Shape = field(init=False)
 
     def __post_init__(self) -> None:
@@ -82,15 +83,18 @@ def apply(
     reset: Sequence[tuple[str, ...]] = (),
     kind: str = "",
     versions: Versions = None,
+    settled: bool = False,
 ) -> Data:
     """Return the object after an apply, managedFields included; `live` None creates it. The live object itself where nothing changes.
 
     The configuration's kind is held against `kind`, or where that is not given against the live object's. What becomes empty by it becomes
-    null, and null stays null, for pruning, defaulting and validation come after. `reset` and `versions` are as for `track_update`. Raises
-    StatusError: 409 for fields of others unless forced, 400 for another kind or version and for managedFields in the configuration, 500 (as
-    the server) for what does not fit the schema.
+    null, and null stays null, for pruning, defaulting and validation come after. `reset` and `versions` are as for `track_update`;
+    `settled`: the live object's entries were written under the schemas of today.
+
+    Raises StatusError: 409 for fields of others unless forced, 400 for another kind or version and for managedFields in the configuration,
+    500 (as the server) for what does not fit the schema.
     """
-    request = _Request(node, live, patch, manager, api_version, subresource, now, reset, versions)
+    request = _Request(node, live, patch, manager, api_version, subresource, now, reset, versions, settled)
     before = (live.get("metadata") or {}).get("managedFields") if live is not None else None
     owners = entries.read(before)
     if owners is None:
@@ -131,7 +135,8 @@ def _apply(request: _Request, owners: Owners, force: bool) -> Data:
         if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
             raise bad_request("metadata.managedFields must be nil")
         config = _fields_of(request)
-        settle(request.node, owners, request.api_version, request.versions)
+        if not request.settled:
+            settle(request.node, owners, request.api_version, request.versions)
         base: Data = live if live is not None else {}
         merged: Data = merge(shape, base, patch)
         named = config
@@ -143,7 +148,8 @@ def _apply(request: _Request, owners: Owners, force: bool) -> Data:
         if last is not None and last.fields != mine and difference(last.fields, mine):
             owners[key] = Owner(named, request.api_version)
             merged = _pruned(request, merged, owners, last)
-        _take(request, owners, key, base, merged, force)
+        if merged is not base and not _apart(owners, key, mine, last):
+            _take(request, owners, key, base, merged, force)
     except Misfit:
         _misfit(request)
     if live is not None and (merged is live or same(merged, live)):
@@ -182,10 +188,14 @@ def _own(owners: Owners, key: Key, mine: Fields, request: _Request, last: Owner 
         owners[key] = Owner(mine, request.api_version, time)
 
 
+def _apart(owners: Owners, key: Key, mine: Fields, last: Owner | None) -> bool:
+    """Tell whether nobody else owns anything in the parts of the object that the applier has to do with: then nobody loses anything."""
+    here = mine.keys() if last is None else mine.keys() | last.fields.keys()
+    return all(key == other or here.isdisjoint(owner.fields) for other, owner in owners.items())
+
+
 def _take(request: _Request, owners: Owners, key: Key, base: Data, merged: Data, force: bool) -> None:
     """Refuse what others own, or (forced) take it from them; what is gone from the object nobody owns."""
-    if merged is base:
-        return
     change = compare(request.shape, base, merged)
     if request.reset:
         excluded = reset_fields(request.reset)
@@ -315,12 +325,11 @@ def apply_unchanged(before: Data, after: Data) -> bool:
     old, new = before.get("metadata") or {}, after.get("metadata") or {}
     if old.keys() != new.keys():
         return False
-    if not _owned_alike(old.get("managedFields") or [], new.get("managedFields") or []):
+    if not all(name == "metadata" or same(value, before[name]) for name, value in after.items()):
         return False
-    for name, value in new.items():
-        if name != "managedFields" and not same(value, old[name]):
-            return False
-    return all(name == "metadata" or same(value, before[name]) for name, value in after.items())
+    if not all(name == "managedFields" or same(value, old[name]) for name, value in new.items()):
+        return False
+    return _owned_alike(old.get("managedFields") or [], new.get("managedFields") or [])
 
 
 def _owned_alike(old: list[Data], new: list[Data]) -> bool:

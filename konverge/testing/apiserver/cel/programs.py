@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from konverge.testing.apiserver.cel.reads import pruned, tree_of
+
 __all__ = ["Program"]
 
 
@@ -23,7 +25,6 @@ class Program:
 
     def __init__(self, expression: str, variables: Sequence[str]) -> None:
         from konverge.testing.apiserver.cel import compiling, kinds
-        from konverge.testing.apiserver.cel.values import tree_of
 
         self.expression = expression
         self._variables = tuple(variables)
@@ -35,12 +36,5 @@ class Program:
 
     def evaluate(self, **values: Any) -> Any:
         """Return the value; a variable that is not given is null."""
-        shown = {name: _pruned(values.get(name), self._reads[name]) for name in self._variables}
+        shown = {name: pruned(values.get(name), self._reads[name]) for name in self._variables}
         return self._runs.run(self._runs.activation(shown))
-
-
-def _pruned(value: Any, tree: dict[str, Any]) -> Any:
-    """Leave out what the expression does not read."""
-    if "" in tree or not isinstance(value, dict):
-        return value if tree else None
-    return {name: _pruned(value[name], below) for name, below in tree.items() if name in value}

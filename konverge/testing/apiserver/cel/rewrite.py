@@ -13,6 +13,7 @@ from typing import Final
 
 from konverge.testing.apiserver.cel.checker import Checked, qualified
 from konverge.testing.apiserver.cel.kinds import Kind
+from konverge.testing.apiserver.cel.reads import EACH, THERE
 from konverge.testing.apiserver.cel.syntax import Call, Comprehension, Const, Entry, Expr, Ident, ListOf, MapOf, Select
 
 __all__ = ["OWN", "expand", "inner", "paths", "rewrite", "wrap_old"]
@@ -157,21 +158,44 @@ def wrap_old(expr: Expr, name: str, *, there: bool) -> Expr:
 
 
 def paths(expr: Expr, name: str) -> set[tuple[str, ...]]:
-    """Return what is read of a variable: paths of fields, () for all of it. What stands below a path is read as well."""
+    """Return the paths that are read of a variable (see `reads.py`)."""
     found: set[tuple[str, ...]] = set()
 
     def visit(part: Expr) -> None:
-        text = qualified(Select(0, part.operand, part.field)) if isinstance(part, Select) else qualified(part)
-        if text is not None:
-            head, *rest = text.split(".")
-            if head == name:
-                found.add(tuple(rest))
+        here = _path(part, name)
+        if here is not None:
+            found.add((*here, THERE) if isinstance(part, Select) and part.test else here)
             return
-        for below in inner(part):
-            visit(below)
+        below = inner(part)
+        if isinstance(part, Comprehension):
+            looped = _path(part.range, name)
+            if looped is not None:
+                read = _of_items(part)
+                found.update((*looped, *rest) for rest in read)
+                below = below[1:]
+            if name in (part.variable, part.second):
+                below = [one for one in below if one is part.range or one is part.start]
+        for one in below:
+            visit(one)
 
     visit(expr)
     return found
+
+
+def _path(part: Expr, name: str) -> tuple[str, ...] | None:
+    text = qualified(Select(0, part.operand, part.field)) if isinstance(part, Select) else qualified(part)
+    if text is None:
+        return None
+    head, *rest = text.split(".")
+    return tuple(rest) if head == name else None
+
+
+def _of_items(loop: Comprehension) -> set[tuple[str, ...]]:
+    """Return what a loop reads of a list: paths that begin with EACH, or () for all of it."""
+    if loop.second:
+        return {()}
+    read = {path for part in (loop.condition, loop.step) for path in paths(part, loop.variable)}
+    return {(EACH, *path) for path in read} or {(EACH, THERE)}
 
 
 def inner(expr: Expr) -> list[Expr]:

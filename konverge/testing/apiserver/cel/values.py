@@ -18,9 +18,10 @@ from typing import Any, Final, TypeAlias
 
 from konverge.testing.apiserver.cel.escaping import escape
 from konverge.testing.apiserver.cel.kinds import rooted
+from konverge.testing.apiserver.cel.reads import EACH, THERE, tree_of
 from konverge.testing.apiserver.nodes import Node
 
-__all__ = ["BadData", "aligned", "duration", "key_of", "merges", "merging", "reader", "spelled", "tree_of"]
+__all__ = ["BadData", "aligned", "duration", "key_of", "merges", "merging", "reader", "spelled"]
 
 Reader: TypeAlias = Callable[[Any], Any]
 
@@ -107,17 +108,6 @@ def _double(value: Any) -> Any:
 _FORMATS: Final[Mapping[str, Reader]] = {"date": _time, "date-time": _time, "duration": _duration, "byte": _bytes}
 
 
-def tree_of(paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:
-    """Return paths as a tree of names; "" marks where one ends."""
-    tree: dict[str, Any] = {}
-    for path in paths:
-        here = tree
-        for name in path:
-            here = here.setdefault(name, {})
-        here[""] = {}
-    return tree
-
-
 def reader(node: Node, paths: Iterable[tuple[str, ...]], *, root: bool = False) -> Reader:
     """Return what makes the value of a place for rules that read these paths below it."""
     found = _projection(rooted(node) if root else node, tree_of(paths))
@@ -128,8 +118,20 @@ def _identity(value: Any) -> Any:
     return value
 
 
+def _present(value: Any) -> Any:
+    """Stand for a value of which only its presence counts."""
+    return value.__class__() if isinstance(value, (dict, list)) else value
+
+
 def _projection(node: Node, tree: Mapping[str, Any]) -> Reader | None:
-    if not tree or "" in tree or node.type != "object":
+    if not tree or "" in tree:
+        return _whole(node)
+    tree = {name: below for name, below in tree.items() if name != THERE}
+    if not tree:
+        return _present
+    if node.type == "array" and node.items is not None and tree.keys() == {EACH}:
+        return _items(_projection(_rooted(node.items), tree[EACH]))
+    if node.type != "object" or EACH in tree:
         return _whole(node)
     if isinstance(node.schema.get("additionalProperties"), Mapping):
         assert node.additional is not None
@@ -142,6 +144,19 @@ def _projection(node: Node, tree: Mapping[str, Any]) -> Reader | None:
             if name in named
         ]
     return _picker(picks)
+
+
+def _items(each: Reader | None) -> Reader | None:
+    """Return what makes a list of which parts of the items are read."""
+    if each is None:
+        return None
+
+    def pick(value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        return [one if one is None else each(one) for one in value]
+
+    return pick
 
 
 def _rooted(node: Node) -> Node:
@@ -171,8 +186,7 @@ def _whole(node: Node) -> Reader | None:
         case "number":
             return _double
         case "array":
-            each = _whole(node.items) if node.items is not None else None
-            return None if each is None else lambda value: [one if one is None else each(one) for one in value]
+            return _items(_whole(node.items) if node.items is not None else None)
         case "object" if isinstance(node.schema.get("additionalProperties"), Mapping):
             assert node.additional is not None
             every = _whole(node.additional)
@@ -220,6 +234,8 @@ def merging(node: Node, paths: Iterable[tuple[str, ...]], *, root: bool = False)
 
 def _merging(node: Node, path: tuple[str, ...]) -> bool:
     for name in path:
+        if name in (EACH, THERE):
+            return False  # no list is compared as one here
         found = node.additional or next((child for key, child in node.properties.items() if escape(key) == name), None)
         if found is None:
             return False

@@ -10,7 +10,14 @@ from __future__ import annotations
 from konverge.testing.apiserver import schemas
 from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
-from konverge.testing.apiserver.registry.pipeline import as_stored, as_version, once, owned, validated
+from konverge.testing.apiserver.registry.pipeline import (
+    as_stored,
+    as_version,
+    once,
+    owned,
+    schema_of,
+    validated,
+)
 from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
 from konverge.testing.apiserver.statuses import (
     StatusError,
@@ -58,7 +65,7 @@ async def create(registry: Registry, ask: Ask, data: Data, *, track: bool = True
     if ask.options.dry_run:
         return data
     try:
-        entry = registry.store.create(ask.resource.id, as_stored(data, ask.resource))
+        entry = registry.store.create(ask.resource.id, as_stored(data, ask.resource), schema=schema_of(ask))
     except Exists:
         raise already_exists(ask.group, ask.plural, data["metadata"]["name"]) from None
     charges()

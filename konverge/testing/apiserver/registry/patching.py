@@ -60,7 +60,7 @@ async def update(registry: Registry, ask: Ask) -> tuple[Data, bool]:
             raise not_found(ask.group, ask.plural, ask.place.name)
         return await create(registry, ask, wanted), True
 
-    def make(old: Data) -> Data:
+    def make(old: Data, _: bool) -> Data:
         new = {**wanted, "metadata": dict(wanted["metadata"])}
         _named(ask, new)
         owned(ask, old, new, registry.now())
@@ -95,7 +95,7 @@ async def patch(registry: Registry, ask: Ask) -> tuple[Data, bool]:
     if entry is None:
         raise not_found(ask.group, ask.plural, ask.place.name)
 
-    def make(old: Data) -> Data:
+    def make(old: Data, _: bool) -> Data:
         version = old["metadata"]["resourceVersion"]
         new = _patched(ask, old, document)
         _conformed(ask, new, document)
@@ -172,14 +172,16 @@ async def _apply(registry: Registry, ask: Ask) -> tuple[Data, bool]:
         return await create(registry, ask, new, track=False), True
     fresh = [found]  # what `apply` returns shares parts with the intent, so a second attempt needs one of its own
 
-    def make(old: Data) -> Data:
+    def make(old: Data, steady: bool) -> Data:
         given = fresh.pop() if fresh else schemas.decode_intent(ask.call.body)
-        return _applied(registry, ask, old, given.data, given.duplicates)
+        return _applied(registry, ask, old, given.data, given.duplicates, steady=steady)
 
-    return await change(registry, ask, entry, make), False
+    return await change(registry, ask, entry, make, shares=True), False
 
 
-def _applied(registry: Registry, ask: Ask, live: Data | None, intent: Data, duplicates: list[str]) -> Data:
+def _applied(
+    registry: Registry, ask: Ask, live: Data | None, intent: Data, duplicates: list[str], *, steady: bool = False
+) -> Data:
     version = None if live is None else live["metadata"].get("resourceVersion")
     given = (intent.get("metadata") or {}).get("resourceVersion")
     if live is not None and given and given != version:
@@ -196,6 +198,7 @@ def _applied(registry: Registry, ask: Ask, live: Data | None, intent: Data, dupl
         reset=reset_of(ask),
         kind=kind_of(ask),
         versions={ask.resource.api_version(one.name): one.schema for one in ask.resource.versions},
+        settled=steady,
     )
     report(ask, duplicates)
     if new is live:
@@ -203,5 +206,5 @@ def _applied(registry: Registry, ask: Ask, live: Data | None, intent: Data, dupl
     new["metadata"] = dict(new["metadata"])
     if new["metadata"].get("resourceVersion") == version:
         new["metadata"].pop("resourceVersion", None)
-    conform(ask, new)
+    conform(ask, new, like=live if steady else None)
     return new

@@ -7,11 +7,13 @@ Nothing here reads or writes storage.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any, Final
 
 from konverge.testing.apiserver import schemas
 from konverge.testing.apiserver.admission import AdmissionCall
 from konverge.testing.apiserver.apply import manager_name, track_update
+from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.statuses import FieldError, StatusError, bad_request, invalid, unsupported_media_type
@@ -30,6 +32,7 @@ __all__ = [
     "owned",
     "report",
     "reset_of",
+    "schema_of",
     "settled",
     "validated",
 ]
@@ -111,22 +114,32 @@ def api_version_of(ask: Ask) -> str:
     }.get(ask.place.subresource, ask.api_version)
 
 
-def conform(ask: Ask, data: Data, duplicates: list[str] | tuple[str, ...] = ()) -> None:
-    """Prune, report what was unknown as the client asked for it, normalise and default, in place."""
-    node = ask.version.schema
-    if not ask.resource.custom:
-        from konverge.testing.apiserver.strategies import decode_errors, normalise
+def conform(
+    ask: Ask, data: Data, duplicates: list[str] | tuple[str, ...] = (), *, like: Mapping[str, Any] | None = None
+) -> None:
+    """Prune, report what was unknown as the client asked for it, normalise and default, in place.
 
-        wrong = decode_errors(ask.resource, ask.version, node, data)
-        if wrong is not None:
-            raise wrong
-    unknown = schemas.prune(node, data)
-    report(ask, [*duplicates, *unknown])
+    `like` is an object that passed this before: what is one with a part of it, in memory, is not looked at again.
+    """
+    node = ask.version.schema
     if ask.resource.custom:
-        schemas.default(node, data, whole=True)
-    else:
-        normalise(node, data)
-        ask.resource.strategy.default(data)
+        done = schemas.in_order(node, data, like)
+        report(ask, [*duplicates, *schemas.prune(node, data, done=done)])
+        schemas.default(node, data, done=done)
+        return
+    from konverge.testing.apiserver.strategies import decode_errors, normalise
+
+    wrong = decode_errors(ask.resource, ask.version, node, data)
+    if wrong is not None:
+        raise wrong
+    report(ask, [*duplicates, *schemas.prune(node, data)])
+    normalise(node, data)
+    ask.resource.strategy.default(data)
+
+
+def schema_of(ask: Ask) -> Node | None:
+    """Return what a custom resource is brought into form by, where it is stored in the version that it is written in; else None."""
+    return ask.version.schema if ask.resource.custom and len(ask.resource.versions) == 1 else None
 
 
 def settled(call: AdmissionCall, data: Data) -> Data:

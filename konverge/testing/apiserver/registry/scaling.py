@@ -105,7 +105,7 @@ async def update_scale(registry: Registry, ask: Ask) -> Data:
     if ask.media_type in APPLY_TYPES:
         raise not_implemented("server-side apply of scale")
 
-    def make(old: Data) -> Data:
+    def make(old: Data, _: bool) -> Data:
         wanted = _wanted(ask, scale_of(ask, old))
         given = wanted["metadata"].get("resourceVersion")
         if given and given != old["metadata"]["resourceVersion"]:

@@ -15,7 +15,7 @@ from konverge.testing.apiserver.apply import apply_unchanged
 from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.creating import allocated
-from konverge.testing.apiserver.registry.pipeline import as_stored, as_version, once, validated
+from konverge.testing.apiserver.registry.pipeline import as_stored, as_version, once, schema_of, validated
 from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
 from konverge.testing.apiserver.statuses import FieldError, StatusError, bad_request, conflict, invalid
 from konverge.testing.apiserver.storage import Changed, Entry
@@ -24,8 +24,11 @@ __all__ = ["MODIFIED", "Make", "change", "restore"]
 
 MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
 
-Make = Callable[[Data], Data]
-"""Computes the changed object from the stored one (a copy, in the URL's version); raises StatusError. Owners are noted in it."""
+Make = Callable[[Data, bool], Data]
+"""Computes the changed object from the stored one (in the URL's version); raises StatusError. Owners are noted in it.
+
+True says that the stored one passed the schema of today as it is, and that parts of it may become parts of the changed one; else it is a
+copy to be used up."""
 
 _PREFIXES: Final = {
     ("", "endpoints"): "services/endpoints",
@@ -37,11 +40,12 @@ _PREFIXES: Final = {
 _KEPT: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
-async def change(registry: Registry, ask: Ask, entry: Entry, make: Make) -> Data:
-    """Change a stored object; returns it as it now is."""
+async def change(registry: Registry, ask: Ask, entry: Entry, make: Make, *, shares: bool = False) -> Data:
+    """Change a stored object; returns it as it now is. `shares`: `make` does not change what it is given, but may give parts of it back."""
     while True:
         old = as_version(entry.object(), ask.resource, ask.version)
-        new = make(as_version(entry.object(), ask.resource, ask.version))
+        steady = shares and _steady(registry, ask, entry)
+        new = make(old if steady else as_version(entry.object(), ask.resource, ask.version), steady)
         _checked(ask, new, entry)
         once(ask, new)
         restore(ask, new, old)
@@ -65,6 +69,12 @@ async def change(registry: Registry, ask: Ask, entry: Entry, make: Make) -> Data
             continue
         charges()
         return stored
+
+
+def _steady(registry: Registry, ask: Ask, entry: Entry) -> bool:
+    """Tell whether an object was stored under the schema of today, and nobody may change parts of it in place."""
+    schema = schema_of(ask)
+    return schema is not None and entry.schema is schema and not registry.admission.needed(ask.resource.id, "UPDATE")
 
 
 def _checked(ask: Ask, new: Data, entry: Entry) -> None:
@@ -181,7 +191,7 @@ def _store(registry: Registry, ask: Ask, entry: Entry, new: Data) -> Data:
     if ends(new):
         registry.store.delete(ask.resource.id, entry)
         return new
-    updated = registry.store.update(ask.resource.id, entry, stored)
+    updated = registry.store.update(ask.resource.id, entry, stored, schema=schema_of(ask), differs=ask.resource.custom)
     if ask.resource.alias is None and stored["metadata"] is new["metadata"]:
         return new  # which has the new version, for its metadata is what was stored
     return as_version(updated.object(), ask.resource, ask.version)

@@ -10,6 +10,7 @@ from konverge.testing.apiserver.schemas.crd_resources import crd_default, crd_na
 from konverge.testing.apiserver.schemas.crd_validation import crd_warnings, validate_crd
 from konverge.testing.apiserver.schemas.decoding import Decoded, decode, decode_intent, strict_words
 from konverge.testing.apiserver.schemas.defaulting import default
+from konverge.testing.apiserver.schemas.fits import in_order
 from konverge.testing.apiserver.schemas.metadata import validate_metadata, validate_metadata_update
 from konverge.testing.apiserver.schemas.pruning import prune
 from konverge.testing.apiserver.schemas.validating import finalizer_warnings, validate, validate_scale
@@ -24,6 +25,7 @@ __all__ = [
     "decode_intent",
     "default",
     "finalizer_warnings",
+    "in_order",
     "prune",
     "strict_words",
     "validate",

@@ -6,6 +6,7 @@ Null items of a list stay unless the items have a default, as on the server.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
@@ -25,10 +26,10 @@ _Plan = tuple[list[tuple[str, Any, bool]], dict[str, Node], Node | None]
 """Defaults (name, value, whether null may stand), named fields, map values."""
 
 
-def default(node: Node, data: Any, *, whole: bool = False) -> None:
-    """Fill in defaults below a place, in place; `whole`: it is a whole object."""
+def default(node: Node, data: Any, *, done: Collection[str] | None = None) -> None:
+    """Fill in defaults below a place, in place; `done`: it is a whole object, of which these fields are known to be in order."""
     if data.__class__ is dict:
-        _fill(node, data, whole)
+        _fill(node, data, done)
     elif data.__class__ is list and (items := node.items) is not None:
         for index, item in enumerate(data):
             if item is None:
@@ -52,7 +53,7 @@ def _remembered(node: Node, data: Any) -> None:
         known.add(text)
 
 
-def _fill(node: Node, data: dict[str, Any], whole: bool = False) -> None:
+def _fill(node: Node, data: dict[str, Any], done: Collection[str] | None = None) -> None:
     defaults, fields, values = node.__dict__.get(_SLOT) or _plan(node)
     for name, value, nullable in defaults:
         if name not in data or (data[name] is None and not nullable):
@@ -60,7 +61,7 @@ def _fill(node: Node, data: dict[str, Any], whole: bool = False) -> None:
     gone: list[str] = []
     for key, item in data.items():
         child = fields.get(key, values)
-        if child is None:
+        if child is None or (done is not None and key in done):
             continue
         if item is None:
             if not child.nullable:
@@ -70,7 +71,7 @@ def _fill(node: Node, data: dict[str, Any], whole: bool = False) -> None:
                     data[key] = copied(child.default)
                     default(child, data[key])
         elif item.__class__ is dict or item.__class__ is list:
-            if whole:
+            if done is not None:
                 _remembered(child, item)
             else:
                 default(child, item)

@@ -6,6 +6,7 @@ Promises: pure; metadata has passed `prune` (types are right). Source: k8s.io/ap
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from konverge.testing.apiserver.golang import Struct, quote
@@ -82,7 +83,8 @@ def validate_metadata_update(new: Data, old: Data) -> list[FieldError]:
         value = now.get(name) or _ABSENT.get(name)
         if value != (before.get(name) or _ABSENT.get(name)):
             errors.append(FieldError("Invalid", f"metadata.{name}", value, "field is immutable"))
-    return errors + _labels(now, "metadata") + _owners(now, "metadata") + _managers(now, "metadata")
+    known = before.get("managedFields") or ()
+    return errors + _labels(now, "metadata") + _owners(now, "metadata") + _managers(now, "metadata", known)
 
 
 def _labels(metadata: Data, path: str) -> list[FieldError]:
@@ -150,9 +152,12 @@ def _finalizers(metadata: Data, path: str) -> list[FieldError]:
     return errors
 
 
-def _managers(metadata: Data, path: str) -> list[FieldError]:
+def _managers(metadata: Data, path: str, known: Sequence[Data] = ()) -> list[FieldError]:
+    """Check the entries of managedFields, but for those that are one with an entry that was stored."""
     errors = []
     for index, entry in enumerate(metadata.get("managedFields") or ()):
+        if any(entry is one for one in known):
+            continue
         here = f"{path}.managedFields[{index}]"
         operation, kind = entry.get("operation") or "", entry.get("fieldsType") or ""
         if operation not in ("Apply", "Update"):

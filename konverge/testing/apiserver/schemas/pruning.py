@@ -8,6 +8,7 @@ A schema with definitions is a built-in kind's: there, an object without named f
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
@@ -29,19 +30,19 @@ _Plan = tuple[dict[str, Node], Node | None, bool, bool, bool]
 """Named fields, map values, whether other names are kept, whether an object stands here, whether map values are stripped bare."""
 
 
-def prune(node: Node, data: Any, *, top: bool = True) -> list[str]:
+def prune(node: Node, data: Any, *, top: bool = True, done: Collection[str] = ()) -> list[str]:
     """Drop what the schema does not know, in place; return `unknown field "path"` for each.
 
-    `top`: data is a whole object, whose metadata is typed.
+    `top`: data is a whole object, whose metadata is typed. `done` are fields of it that are known to be in order.
     """
     if not top:
-        return [f'unknown field "{path}"' for path in sorted(prune_value(node, data, top=False))]
+        return [f'unknown field "{path}"' for path in sorted(prune_value(node, data))]
     unknown: list[str] = []
     try:
         if "metadata" in data:
             metadata = coerce_metadata(data["metadata"], unknown)
             data["metadata"] = {} if metadata is None else metadata
-        unknown += sorted(prune_value(node, data, top=True))
+        unknown += sorted(_prune_object(node, data, True, False, done))
         if not node.definitions and has_embedded(node):
             unknown += sorted(coerce_embedded(node, data))
     except Malformed as error:
@@ -90,7 +91,7 @@ def prune_value(node: Node, value: Any, *, top: bool = False, keep: bool = False
     return found
 
 
-def _prune_object(node: Node, value: dict[str, Any], top: bool, keep: bool) -> list[str]:
+def _prune_object(node: Node, value: dict[str, Any], top: bool, keep: bool, done: Collection[str] = ()) -> list[str]:
     fields, values, kept, embedded, bare = node.__dict__.get(_SLOT) or _plan(node)
     found: list[str] = []
     gone: list[str] = []
@@ -100,7 +101,7 @@ def _prune_object(node: Node, value: dict[str, Any], top: bool, keep: bool) -> l
         nested = kind is dict or kind is list
         if child is not None and not nested:
             continue
-        if key in _META and (embedded or top):
+        if key in done or (key in _META and (embedded or top)):
             continue
         if child is not None or bare:
             lost = _lost(child, item, top) if child is not None else _strip(item)

@@ -15,6 +15,7 @@ from konverge.testing.apiserver.schemas.checks import Table, compile_checks, val
 from konverge.testing.apiserver.schemas.correlate import Correlated
 from konverge.testing.apiserver.schemas.embedded import embedded_errors
 from konverge.testing.apiserver.schemas.explain import NOWHERE, explain, field_errors
+from konverge.testing.apiserver.schemas.fits import fits
 from konverge.testing.apiserver.schemas.listtypes import list_errors
 from konverge.testing.apiserver.schemas.traits import has_embedded, has_list_types, has_rules
 from konverge.testing.apiserver.statuses import FieldError
@@ -74,7 +75,7 @@ def value_errors(node: Node, new: Any, old: Any = None, *, path: str = "", ratch
 
 def _status_errors(node: Node, new: Data, old: Data | None) -> list[FieldError]:
     status = node.properties.get("status")
-    if status is None or "status" not in new:
+    if status is None or "status" not in new or fits(status, new["status"]):
         return []
     return value_errors(status, new["status"], None if old is None else old.get("status"), path="status")
 

@@ -39,6 +39,8 @@ class Entry(msgspec.Struct, frozen=True, eq=False, gc=False):
     labels: Mapping[str, str]
     deleted: bool = False
     """Whether this is the last state of an object that is gone; `version` is then the deletion's."""
+    schema: object = None
+    """What the object was brought into form by when it was written, None where nobody says: by the same it needs no second look."""
 
     @property
     def key(self) -> str:
@@ -53,7 +55,9 @@ class Entry(msgspec.Struct, frozen=True, eq=False, gc=False):
     def moved(self, version: int, *, deleted: bool = False) -> Entry:
         """Return the same state with another version written on it."""
         raw = with_version(self.raw, version)
-        return Entry(self.resource, self.namespace, self.name, self.uid, version, raw, self.labels, deleted)
+        return Entry(
+            self.resource, self.namespace, self.name, self.uid, version, raw, self.labels, deleted, self.schema
+        )
 
 
 Encode: TypeAlias = Callable[[Entry], bytes]
@@ -87,7 +91,7 @@ def key_of(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
-def encoded(resource: ResourceId, obj: dict[str, Any], version: int) -> Entry:
+def encoded(resource: ResourceId, obj: dict[str, Any], version: int, schema: object = None) -> Entry:
     """Make the entry of an object; its metadata.resourceVersion is set in place."""
     metadata = obj["metadata"]
     metadata["resourceVersion"] = str(version)
@@ -102,6 +106,7 @@ def encoded(resource: ResourceId, obj: dict[str, Any], version: int) -> Entry:
         version,
         _ENCODE(ordered | obj | {"metadata": ordered["metadata"]}),
         dict(labels) if labels else _NO_LABELS,
+        schema=schema,
     )
 
 

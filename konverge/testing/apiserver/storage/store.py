@@ -148,10 +148,10 @@ class Store:
 
     # Writing
 
-    def create(self, resource: ResourceId, obj: dict[str, Any]) -> Entry:
+    def create(self, resource: ResourceId, obj: dict[str, Any], *, schema: object = None) -> Entry:
         """Store a new object; its metadata.resourceVersion is set in place. Raises Exists."""
         table = self._table(resource)
-        entry = encoded(resource, obj, self.version + 1)
+        entry = encoded(resource, obj, self.version + 1, schema)
         key = entry.key
         current = table.entries.get(key)
         if current is not None:
@@ -161,16 +161,22 @@ class Store:
         self._commit(table, Event("ADDED", entry, None))
         return entry
 
-    def update(self, resource: ResourceId, before: Entry, obj: dict[str, Any]) -> Entry:
-        """Replace an object; metadata.resourceVersion is set in place. Raises Changed if `before` is not the current entry."""
+    def update(
+        self, resource: ResourceId, before: Entry, obj: dict[str, Any], *, schema: object = None, differs: bool = False
+    ) -> Entry:
+        """Replace an object; metadata.resourceVersion is set in place. Raises Changed if `before` is not the current entry.
+
+        `differs`: the caller knows that it is another state.
+        """
         table, key = self._current(resource, before)
-        entry = encoded(resource, obj, before.version)
+        entry = encoded(resource, obj, self.version + 1 if differs else before.version, schema)
         if entry.key != key:
             raise ValueError(f"an update does not rename: {key} to {entry.key}")
-        if len(entry.raw) == len(before.raw) and (entry.raw == before.raw or before.object() == obj):
-            return before
-        entry = entry.moved(self.version + 1)
-        obj["metadata"]["resourceVersion"] = str(entry.version)
+        if not differs:
+            if len(entry.raw) == len(before.raw) and (entry.raw == before.raw or before.object() == obj):
+                return before
+            entry = entry.moved(self.version + 1)
+            obj["metadata"]["resourceVersion"] = str(entry.version)
         table.entries[key] = entry
         self._commit(table, Event("MODIFIED", entry, before))
         return entry

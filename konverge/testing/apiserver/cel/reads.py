@@ -1,0 +1,42 @@
+"""What expressions read of a variable, as paths and as trees of names: nothing else is handed to them, and what passed on it passes again.
+
+Promises: pure; imports nothing of the CEL library. A path is the fields from the variable on, () for all of it, and what stands below its
+end is read as well. Two names are no fields: see EACH and THERE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+__all__ = ["EACH", "THERE", "pruned", "tree_of"]
+
+EACH: Final = "[]"
+"""Goes on into the items of a list that is looped over."""
+THERE: Final = "?"
+"""Ends a path of which nothing is read but whether something stands there, or of items how many."""
+
+
+def tree_of(paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:
+    """Return paths as a tree of names; "" marks where one ends."""
+    tree: dict[str, Any] = {}
+    for path in paths:
+        here = tree
+        for name in path:
+            here = here.setdefault(name, {})
+        if path[-1:] != (THERE,):
+            here[""] = {}
+    return tree
+
+
+def pruned(value: Any, tree: Mapping[str, Any]) -> Any:
+    """Return a value of unknown type without what is not read of it; null where nothing is."""
+    if not tree:
+        return None
+    if "" in tree:
+        return value
+    if isinstance(value, list) and EACH in tree:
+        return [pruned(one, tree[EACH]) for one in value]
+    if not isinstance(value, dict) or EACH in tree:
+        return value
+    return {name: pruned(value[name], below) for name, below in tree.items() if name in value}
