@@ -213,8 +213,10 @@ async def close_lines(lines: AsyncIterator[bytes]) -> None:
 # --- the faults, one class each ---------------------------------------------------------------------------------------------------
 
 
-def stage_of(fault: StreamFault, struck: Callable[[], None], released: asyncio.Event) -> Stage:
-    """Make a fault work on one watch; `struck` is called once, when it first does something, and `released` lets held lines go."""
+def stage_of(fault: StreamFault, struck: Callable[[], bool], released: asyncio.Event) -> Stage:
+    """Make a fault work on one watch; `struck` is called once, when it first does something, and tells whether it may; `released` lets held
+    lines go.
+    """
     if isinstance(fault, Cut):
         return _Cutting(fault, struck)
     if isinstance(fault, Expire):
@@ -227,22 +229,25 @@ def stage_of(fault: StreamFault, struck: Callable[[], None], released: asyncio.E
 
 
 class _Stage:
-    def __init__(self, struck: Callable[[], None]) -> None:
+    def __init__(self, struck: Callable[[], bool]) -> None:
         self._struck = struck
         self._hit = False
+        self._may = True
         self.passed = 0
 
-    def hit(self) -> None:
+    def hit(self) -> bool:
+        """Tell whether the fault may show; whoever asks first is about to let it."""
         if not self._hit:
             self._hit = True
-            self._struck()
+            self._may = self._struck()
+        return self._may
 
     def ending(self) -> tuple[list[bytes], bool] | None:
         return None
 
 
 class _Cutting(_Stage):
-    def __init__(self, fault: Cut, struck: Callable[[], None]) -> None:
+    def __init__(self, fault: Cut, struck: Callable[[], bool]) -> None:
         super().__init__(struck)
         self._fault = fault
         self._at_once = fault.clean or fault.bytes == 0
@@ -250,12 +255,13 @@ class _Cutting(_Stage):
     def ending(self) -> tuple[list[bytes], bool] | None:
         if not self._at_once or self.passed < self._fault.lines:
             return None
-        self.hit()
-        return [], self._fault.clean
+        return ([], self._fault.clean) if self.hit() else None
 
     async def take(self, line: bytes, _watch: Watched) -> tuple[bytes, ...]:
         self.passed += 1
         if self.passed <= self._fault.lines:
+            return (line,)
+        if not self.hit():
             return (line,)
         if not self._at_once:
             self._at_once = True
@@ -265,38 +271,36 @@ class _Cutting(_Stage):
 
 
 class _Expiring(_Stage):
-    def __init__(self, fault: Expire, struck: Callable[[], None]) -> None:
+    def __init__(self, fault: Expire, struck: Callable[[], bool]) -> None:
         super().__init__(struck)
         self._fault = fault
 
     def ending(self) -> tuple[list[bytes], bool] | None:
-        if self.passed < self._fault.lines:
+        if self.passed < self._fault.lines or not self.hit():
             return None
-        self.hit()
         error = {"type": "ERROR", "object": statuses.expired(_TOO_OLD).body()}
         return [msgspec.json.encode(error) + b"\n"], True
 
     async def take(self, line: bytes, _watch: Watched) -> tuple[bytes, ...]:
         self.passed += 1
-        return (line,) if self.passed <= self._fault.lines else ()
+        return (line,) if self.passed <= self._fault.lines or not self.hit() else ()
 
 
 class _Freezing(_Stage):
-    def __init__(self, fault: Freeze, struck: Callable[[], None], released: asyncio.Event) -> None:
+    def __init__(self, fault: Freeze, struck: Callable[[], bool], released: asyncio.Event) -> None:
         super().__init__(struck)
         self._fault = fault
         self._released = released
 
     async def take(self, line: bytes, _watch: Watched) -> tuple[bytes, ...]:
         self.passed += 1
-        if self.passed > self._fault.lines and not self._released.is_set():
-            self.hit()
+        if self.passed > self._fault.lines and not self._released.is_set() and self.hit():
             await self._released.wait()
         return (line,)
 
 
 class _Handling(_Stage):
-    def __init__(self, fault: Lines, struck: Callable[[], None]) -> None:
+    def __init__(self, fault: Lines, struck: Callable[[], bool]) -> None:
         super().__init__(struck)
         self._fault = fault
 
@@ -307,21 +311,23 @@ class _Handling(_Stage):
         self.passed += 1
         if self.passed < fault.first or (fault.count is not None and self.passed >= fault.first + fault.count):
             return (line,)
-        self.hit()
+        if not self.hit():
+            return (line,)
         if fault.do == "delay":
             await asyncio.sleep(fault.seconds)
         return {"omit": (), "duplicate": (line, line), "delay": (line,)}[fault.do]
 
 
 class _Marking(_Stage):
-    def __init__(self, fault: Bookmarks, struck: Callable[[], None]) -> None:
+    def __init__(self, fault: Bookmarks, struck: Callable[[], bool]) -> None:
         super().__init__(struck)
         self._fault = fault
 
     async def take(self, line: bytes, watch: Watched) -> tuple[bytes, ...]:
         if _LINE.decode(line).type != "BOOKMARK" or (_INITIAL_END in line and not self._fault.initial):
             return (line,)
-        self.hit()
+        if not self.hit():
+            return (line,)
         if self._fault.do == "delay":
             watch.late(asyncio.get_running_loop().time() + self._fault.seconds, line)
         return (line, line) if self._fault.do == "duplicate" else ()

@@ -28,9 +28,10 @@ from konverge.testing.apiserver.fault_streams import Dropped, Holding, View, Wat
 from konverge.testing.apiserver.requests import Answer, Call
 from konverge.testing.apiserver.statuses import StatusError
 
-__all__ = ["NOTHING", "Dropped", "Faults", "OnHit", "Orders", "View"]
+__all__ = ["NOTHING", "Ask", "Dropped", "Faults", "OnHit", "Orders", "View"]
 
 OnHit: TypeAlias = Callable[[Hit], None]
+Ask: TypeAlias = Callable[[], bool]
 
 _STREAMS: Final = (kinds.Cut, kinds.Expire, kinds.Freeze, kinds.Lines, kinds.Bookmarks)
 _READS: Final = frozenset({"get", "list", "watch"})
@@ -64,10 +65,12 @@ NOTHING: Final = Orders()
 class _Armed:
     """A rule at work: how many requests it matched, and whether it still holds what it held."""
 
-    def __init__(self, rule: Rule, on_hit: OnHit | None) -> None:
+    def __init__(self, rule: Rule, on_hit: OnHit | None, ask: Ask | None) -> None:
         self.rule = rule
         self.released = asyncio.Event()
         self._on_hit = on_hit
+        self._ask = ask
+        self._may = True
         self._matched = 0
         self._view: View | None = None
         self._steps: int | None = None
@@ -77,6 +80,13 @@ class _Armed:
         """Count one more matching request; return its number where it is struck, else 0."""
         self._matched += 1
         return self._matched if self.rule.strikes(self._matched) else 0
+
+    def may(self) -> bool:
+        """Ask, the first time, whether the rule may strike at all."""
+        if self._ask is not None:
+            ask, self._ask = self._ask, None
+            self._may = ask()
+        return self._may
 
     def hit(self, about: About, number: int) -> None:
         found = Hit(asyncio.get_running_loop().time(), about, number)
@@ -133,9 +143,13 @@ class Faults:
         """What the open watches are about, in the order of their opening."""
         return tuple(watch.about for watch in self._open)
 
-    def add(self, rule: Rule, on_hit: OnHit | None = None) -> Rule:
-        """Put a rule in force. `on_hit` is called at each hit, before the fault shows: to end a process at a write, for instance."""
-        armed = _Armed(rule, on_hit)
+    def add(self, rule: Rule, on_hit: OnHit | None = None, *, ask: Ask | None = None) -> Rule:
+        """Put a rule in force. `on_hit` is called at each hit, before the fault shows: to end a process at a write, for instance.
+
+        `ask` is called once, where the rule would strike for the first time: where it says no, the rule never strikes, and has done nothing
+        but count until then. It is not asked about what a rule does without a hit: a Drop of `watches`, a Stale view of open ones.
+        """
+        armed = _Armed(rule, on_hit, ask)
         self._armed.append(armed)
         for watch in tuple(self._open):
             self._enrol(armed, watch)
@@ -208,7 +222,7 @@ class Faults:
         watch = Watched(about, lines, self._forget)
         if view is not None:
             watch.put(self, Holding(view))
-        for armed in self._armed:
+        for armed in tuple(self._armed):
             self._enrol(armed, watch)
         self._open.append(watch)
         return watch
@@ -221,9 +235,10 @@ class Faults:
 
     def _struck(self, armed: _Armed, about: About) -> bool:
         number = armed.strikes()
-        if number:
-            armed.hit(about, number)
-        return bool(number)
+        if not number or not armed.may():
+            return False
+        armed.hit(about, number)
+        return True
 
     def _view(self, armed: _Armed, fault: kinds.Stale, call: Call, about: About) -> View | None:
         if armed.released.is_set() or about.verb not in _READS or not armed.rule.match.means(about):
@@ -260,9 +275,12 @@ class Faults:
         number = armed.strikes()
         if number:
 
-            def struck() -> None:
+            def struck() -> bool:
+                if not armed.may():
+                    return False
                 armed.hold()
                 armed.hit(watch.about, number)
+                return True
 
             watch.put(armed, stage_of(fault, struck, armed.released))
 

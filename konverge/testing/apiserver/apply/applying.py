@@ -130,7 +130,7 @@ def _apply(request: _Request, owners: Owners, force: bool) -> Data:
     who = (request.manager, request.api_version, request.subresource)
     try:
         if not owners and live is not None:
-            track(request.node, None, live, owners, (_BEFORE, *who[1:]), request.now, request.reset, request.versions)
+            track(request.node, None, live, owners, (_BEFORE, *who[1:]), request.now, request.reset)
         metadata = patch.get("metadata")
         if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
             raise bad_request("metadata.managedFields must be nil")

@@ -50,13 +50,15 @@ def track_update(
     now: str,
     reset: Sequence[tuple[str, ...]] = (),
     versions: Versions = None,
+    settled: bool = False,
 ) -> list[Data] | None:
     """Return managedFields of an object after a create (`live` None) or an update; None where there is nothing to store.
 
     What the client sent in `new` counts, as on the server: other entries than the live ones are taken over, `[{}]` forgets all owners (and
     an object without owners stays so until somebody applies), what makes no sense or is absent means the live ones. `[]` forgets them too,
     but for custom resources, where it is as if absent. Through a subresource only the live ones count. `reset` are paths that a write
-    through this subresource does not own. With `versions`, an owner of an unknown version is dropped.
+    through this subresource does not own. With `versions`, an owner of an unknown version is dropped. `settled`: the live object's entries
+    were written under the schemas of today.
     """
     before = (live.get("metadata") or {}).get("managedFields") if live is not None else None
     sent = (new.get("metadata") or {}).get("managedFields")
@@ -66,7 +68,9 @@ def track_update(
     if not owners and live is not None:
         return None
     try:
-        track(node, live, new, owners, (manager, api_version, subresource), now, reset, versions)
+        if not settled or sent:
+            settle(node, owners, api_version, versions)
+        track(node, live, new, owners, (manager, api_version, subresource), now, reset)
     except Misfit:
         return None
     after = entries.write(owners)
@@ -89,11 +93,9 @@ def track(
     who: tuple[str, str, str],
     now: str,
     reset: Sequence[tuple[str, ...]],
-    versions: Versions,
 ) -> None:
     """Give to the writer (manager, apiVersion, subresource) what it changed, and take it from everybody else. Changes `owners`."""
     manager, version, subresource = who
-    settle(node, owners, version, versions)
     change = compare(shape_of(node), blank(node) if live is None else live, new)
     excluded = reset_fields(reset)
     if excluded:

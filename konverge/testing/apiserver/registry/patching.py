@@ -60,13 +60,13 @@ async def update(registry: Registry, ask: Ask) -> tuple[Data, bool]:
             raise not_found(ask.group, ask.plural, ask.place.name)
         return await create(registry, ask, wanted), True
 
-    def make(old: Data, _: bool) -> Data:
+    def make(old: Data, steady: bool) -> Data:
         new = {**wanted, "metadata": dict(wanted["metadata"])}
         _named(ask, new)
-        owned(ask, old, new, registry.now())
+        owned(ask, old, new, registry.now(), settled=steady)
         return new
 
-    return await change(registry, ask, entry, make), False
+    return await change(registry, ask, entry, make, uses="look"), False
 
 
 def _addressed(ask: Ask) -> None:
@@ -95,7 +95,7 @@ async def patch(registry: Registry, ask: Ask) -> tuple[Data, bool]:
     if entry is None:
         raise not_found(ask.group, ask.plural, ask.place.name)
 
-    def make(old: Data, _: bool) -> Data:
+    def make(old: Data, steady: bool) -> Data:
         version = old["metadata"]["resourceVersion"]
         new = _patched(ask, old, document)
         _conformed(ask, new, document)
@@ -103,7 +103,7 @@ async def patch(registry: Registry, ask: Ask) -> tuple[Data, bool]:
             del new["metadata"][
                 "resourceVersion"
             ]  # not named by the patch: the change may be made anew on a newer object
-        owned(ask, old, new, registry.now())
+        owned(ask, old, new, registry.now(), settled=steady)
         return new
 
     return await change(registry, ask, entry, make), False
@@ -176,7 +176,7 @@ async def _apply(registry: Registry, ask: Ask) -> tuple[Data, bool]:
         given = fresh.pop() if fresh else schemas.decode_intent(ask.call.body)
         return _applied(registry, ask, old, given.data, given.duplicates, steady=steady)
 
-    return await change(registry, ask, entry, make, shares=True), False
+    return await change(registry, ask, entry, make, uses="parts"), False
 
 
 def _applied(

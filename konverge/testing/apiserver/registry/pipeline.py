@@ -236,8 +236,8 @@ def manager_of(ask: Ask) -> str:
     return manager_name(ask.options.manager, ask.agent)
 
 
-def owned(ask: Ask, live: Data | None, new: Data, now: str) -> None:
-    """Note in `new`, in place, who owns which field after this create or update."""
+def owned(ask: Ask, live: Data | None, new: Data, now: str, *, settled: bool = False) -> None:
+    """Note in `new`, in place, who owns which field after this create or update; `settled` is as for `track_update`."""
     managed = track_update(
         ask.version.schema,
         live,
@@ -247,6 +247,7 @@ def owned(ask: Ask, live: Data | None, new: Data, now: str) -> None:
         subresource=ask.place.subresource,
         now=now,
         reset=reset_of(ask),
+        settled=settled,
     )
     if managed:
         new["metadata"]["managedFields"] = managed

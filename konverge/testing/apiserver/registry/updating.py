@@ -9,7 +9,7 @@ not stored, and the version stays. An object under deletion whose last finalizer
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from konverge.testing.apiserver.apply import apply_unchanged
 from konverge.testing.apiserver.registry.ask import Ask
@@ -20,15 +20,17 @@ from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
 from konverge.testing.apiserver.statuses import FieldError, StatusError, bad_request, conflict, invalid
 from konverge.testing.apiserver.storage import Changed, Entry
 
-__all__ = ["MODIFIED", "Make", "change", "restore"]
+__all__ = ["MODIFIED", "Make", "Uses", "change", "restore"]
 
 MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
 
 Make = Callable[[Data, bool], Data]
-"""Computes the changed object from the stored one (in the URL's version); raises StatusError. Owners are noted in it.
+"""Computes the changed object from the stored one (in the URL's version), with the owners noted in it; raises StatusError.
 
-True says that the stored one passed the schema of today as it is, and that parts of it may become parts of the changed one; else it is a
-copy to be used up."""
+The flag says that the stored one passed the schema of today as it is, and that nobody changes parts of it in place."""
+
+Uses: TypeAlias = Literal["copy", "parts", "look"]
+"""What a `Make` does with the stored object: it uses up a copy; it gives parts of it back, unchanged; it only looks."""
 
 _PREFIXES: Final = {
     ("", "endpoints"): "services/endpoints",
@@ -40,12 +42,17 @@ _PREFIXES: Final = {
 _KEPT: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
-async def change(registry: Registry, ask: Ask, entry: Entry, make: Make, *, shares: bool = False) -> Data:
-    """Change a stored object; returns it as it now is. `shares`: `make` does not change what it is given, but may give parts of it back."""
+async def change(registry: Registry, ask: Ask, entry: Entry, make: Make, *, uses: Uses = "copy") -> Data:
+    """Change a stored object; returns it as it now is."""
     while True:
         old = as_version(entry.object(), ask.resource, ask.version)
-        steady = shares and _steady(registry, ask, entry)
-        new = make(old if steady else as_version(entry.object(), ask.resource, ask.version), steady)
+        steady = _steady(registry, ask, entry)
+        given = (
+            old
+            if uses == "look" or (uses == "parts" and steady)
+            else as_version(entry.object(), ask.resource, ask.version)
+        )
+        new = make(given, steady)
         _checked(ask, new, entry)
         once(ask, new)
         restore(ask, new, old)

@@ -148,12 +148,13 @@ def _object(schema: Mapping[str, Any], numbers: Iterator[int]) -> Any:
     if not {"enum", "minProperties", "maxProperties"}.isdisjoint(schema):
         raise _Unfit
     properties, additional = schema.get("properties") or {}, schema.get("additionalProperties")
-    if schema.get("x-kubernetes-preserve-unknown-fields"):
-        if properties or additional is not None or schema.get("required"):
+    loose = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
+    if loose and not properties and not schema.get("required"):
+        if additional is not None:
             raise _Unfit
         return dict[str, Any]
     if additional is not None:
-        if properties or schema.get("required") or not isinstance(additional, Mapping):
+        if loose or properties or schema.get("required") or not isinstance(additional, Mapping):
             raise _Unfit
         return dict[str, _of(additional, numbers)]  # type: ignore[misc]  # types made at run time
     required = set(schema.get("required") or ())
@@ -166,7 +167,7 @@ def _object(schema: Mapping[str, Any], numbers: Iterator[int]) -> Any:
         needed = name in required or below.get("default", MISSING) not in (MISSING, None)
         fields.append((own, _of(below, numbers), *(() if needed else (None,))))
     fields.sort(key=len)
-    return msgspec.defstruct(f"Object{next(numbers)}", fields, rename=names, forbid_unknown_fields=True, gc=False)
+    return msgspec.defstruct(f"Object{next(numbers)}", fields, rename=names, forbid_unknown_fields=not loose, gc=False)
 
 
 def _anything(schema: Mapping[str, Any], _: Iterator[int]) -> Any:
