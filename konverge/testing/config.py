@@ -22,6 +22,8 @@ CONTROLLERS = (
     "serviceaccount-controller",
     "serviceaccount-token-controller",
     "ttl-after-finished-controller",
+    "persistentvolumeclaim-protection-controller",
+    "persistentvolume-protection-controller",
 )
 """The controllers that work without nodes, and that reconcilers lean on."""
 
@@ -31,7 +33,7 @@ class ControlPlaneConfig:
     """What a control plane is made of.
 
     - `controllers`: run kube-controller-manager with `controller_names` (garbage collection, namespace removal,
-      ResourceQuota, Jobs, default ServiceAccounts). Off by default. Without it the admission of ServiceAccounts is off too,
+      ResourceQuota, Jobs, default ServiceAccounts, claims that nobody uses any more). Off by default. Without it the admission of ServiceAccounts is off too,
       since nobody makes them.
     - `apiserver_flags`, `controller_manager_flags`: name without dashes -> value; they win over ours.
     - `feature_gates`: of the API server, for instance `{"WatchList": False}`.

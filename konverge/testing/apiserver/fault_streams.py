@@ -152,8 +152,9 @@ class Watched:
 
     async def _through(self, line: bytes) -> None:
         lines = [line]
-        for _, stage in tuple(self._stages):
-            lines = [out for one in lines for out in await stage.take(one, self)]
+        for staged in tuple(self._stages):
+            if staged in self._stages:  # not lifted by what an earlier one did
+                lines = [out for one in lines for out in await staged[1].take(one, self)]
         self._out.extend(lines)
         self._settle()
 

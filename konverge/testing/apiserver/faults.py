@@ -222,9 +222,13 @@ class Faults:
         watch = Watched(about, lines, self._forget)
         if view is not None:
             watch.put(self, Holding(view))
-        for armed in tuple(self._armed):
+        enrolled = tuple(self._armed)
+        for armed in enrolled:
             self._enrol(armed, watch)
         self._open.append(watch)
+        for armed in enrolled:
+            if armed not in self._armed:  # removed by what another one did
+                watch.lift(armed)
         return watch
 
     # --- inside -----------------------------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from konverge.testing.apiserver.catalog import builtin
 from konverge.testing.apiserver.controllers.definitions import DefinitionController
 from konverge.testing.apiserver.controllers.garbage import GarbageCollector
 from konverge.testing.apiserver.controllers.namespaces import NamespaceController
+from konverge.testing.apiserver.controllers.protection import ProtectionController
 from konverge.testing.apiserver.controllers.quotas import QuotaController
 from konverge.testing.apiserver.discovery import Discovery
 from konverge.testing.apiserver.fault_rules import About, about_call
@@ -144,6 +145,7 @@ class ApiServer:
             NamespaceController(self.registry),
             GarbageCollector(self.registry),
             QuotaController(self.registry),
+            ProtectionController(self.registry),
         )
         for controller in self._controllers:
             controller.worker.start()

@@ -1,1 +1,1 @@
-"""Controllers that the API cannot be lived in without: garbage, namespaces, definitions, quotas."""
+"""Controllers that the API cannot be lived in without: garbage, namespaces, definitions, quotas, protection of storage."""
