@@ -16,8 +16,10 @@ import msgspec
 
 from konverge.client.requests import APPLY, Request
 from konverge.client.transport import Answer
+from konverge.testing.apiserver.fault_rules import Hit, Moment, Rule
 from konverge.testing.apiserver.faults import Faults
 from konverge.testing.apiserver.storage import Event
+from konverge.testing.lab.branching import Trunk
 from konverge.testing.lab.foreign import Stranger
 from konverge.testing.lab.invariants import violated
 from konverge.testing.lab.plans import Crash, Plan, Timed
@@ -56,6 +58,8 @@ class Director:
     stage: Stage
     stranger: Stranger
     timeline: Timeline
+    trunk: Trunk | None = None
+    """Where this run is the common beginning of others; None again in the copy that has become one of these."""
     always: list[Callable[[], None]] = field(default_factory=list)
     """Predicates of the user; each raises AssertionError."""
     problems: list[str] = field(default_factory=list)
@@ -66,6 +70,7 @@ class Director:
     last_commit: float = 0.0
     touched: set[str] = field(default_factory=set)
     """Objects that somebody else wrote by order of the plan; their counts of creations and deletions are not compared."""
+    _taken: int | None = None
     _halted: bool = False
     _effects: set[int] = field(default_factory=set)
     _places: dict[str, str] = field(default_factory=dict)
@@ -73,9 +78,7 @@ class Director:
 
     def begin(self) -> None:
         """Put in force what holds from the start."""
-        for timed in self.plan.rules:
-            if timed.after == 0:
-                self._arm(timed)
+        self._reached(0)
 
     # --- the gate at every write ---------------------------------------------------------------------------------------------
 
@@ -88,6 +91,7 @@ class Director:
                 self._note("life", "process", f"is stopped after {MOST_WRITES} writes", number)
                 self.stage.halt()
             return
+        self._branch(number, "before")
         for crash in self.plan.crashes:
             if crash.write == number and crash.moment == "before":
                 self._note("write", "process", _what(request), number)
@@ -98,9 +102,7 @@ class Director:
         """Called when a write was answered, before the process hears of it."""
         outcome = "" if answer.status < 400 else f" -> {answer.status}"
         self._note("write", "process", f"{_what(request)}{outcome}", number, effect=number in self._effects)
-        for timed in self.plan.rules:
-            if timed.after == number:
-                self._arm(timed)
+        self._reached(number)
         for foreign in self.plan.foreign:
             if foreign.after == number:
                 self._note(
@@ -110,6 +112,49 @@ class Director:
         for crash in self.plan.crashes:
             if crash.write == number and crash.moment == "after":
                 self._die(crash, number)
+
+    # --- the common beginning of plans -----------------------------------------------------------------------------------------------
+
+    def _reached(self, number: int) -> None:
+        """Put in force what begins after a write."""
+        self._branch(number, "after")
+        if self.trunk is not None:
+            for place, timed in self.trunk.armed_after(number):
+                self._probe(place, timed)
+            return
+        for timed in self.plan.rules:
+            if timed.after == number:
+                self._arm(timed)
+
+    def _branch(self, number: int, moment: Moment) -> None:
+        """Let the plans go their own ways whose turn it is; whoever returns in a copy of this process goes on as the run of its plan."""
+        if self.trunk is not None:
+            for place in self.trunk.due(number, moment, self.faults.watches):
+                if self._turned(place):
+                    return
+
+    def _turned(self, place: int) -> bool:
+        """Tell whether this is, from here on, the run of a place's plan."""
+        if self.trunk is None:
+            return self._taken == place
+        trunk = self.trunk
+        if place not in trunk.waiting:  # a probe that is out of force, and that somebody is still about to ask
+            return False
+        taken, strange = trunk.branch(place)
+        for rule in strange:
+            self.faults.remove(rule)
+        if taken:
+            self.plan, self.trunk, self._taken = trunk.waiting[place], None, place
+            self.timeline.entries[:] = trunk.timeline(place, self.timeline).entries
+        return taken
+
+    def _probe(self, place: int, timed: Timed) -> None:
+        assert self.trunk is not None
+        rule = timed.as_rule
+        self.trunk.probe(place, rule, self.timeline, self._arming(timed, rule))
+        self.faults.add(rule, self._striking(rule), ask=lambda: self._turned(place))
+
+    # --- what is done ----------------------------------------------------------------------------------------------------------------
 
     def _die(self, crash: Crash, number: int) -> None:
         self._note("life", "process", f"dies {crash.moment} its write", number)
@@ -121,17 +166,17 @@ class Director:
 
     def _arm(self, timed: Timed) -> None:
         rule = timed.as_rule
-        self._note(
-            "fault",
-            "plan",
-            f"{type(rule.fault).__name__} for {', '.join(rule.match.resources or ('everything',))}",
-            timed.after,
-        )
-        self.faults.add(
-            rule, lambda hit: self._note("fault", "plan", f"{type(rule.fault).__name__} strikes {hit.about}")
-        )
+        self.timeline.add(self._arming(timed, rule))
+        self.faults.add(rule, self._striking(rule))
         if timed.seconds is not None:
             self._spawn(self._lift(rule, timed.seconds))
+
+    def _arming(self, timed: Timed, rule: Rule) -> Entry:
+        text = f"{type(rule.fault).__name__} for {', '.join(rule.match.resources or ('everything',))}"
+        return Entry(asyncio.get_running_loop().time(), "fault", "plan", text, timed.after)
+
+    def _striking(self, rule: Rule) -> Callable[[Hit], None]:
+        return lambda hit: self._note("fault", "plan", f"{type(rule.fault).__name__} strikes {hit.about}")
 
     async def _lift(self, rule: Any, seconds: float) -> None:
         await asyncio.sleep(seconds)

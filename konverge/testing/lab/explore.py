@@ -6,32 +6,41 @@
 Promises: the reference runs first, with several seeds, and a difference between these is a finding of its own. Then plans run, in an
 order that the seed draws, within the budget; what was not run is counted. A plan that fails is shrunk to the parts that it needs.
 Failures are reported in the order of their plans, however many processes ran them. Each run is single-threaded, and nothing is left
-behind.
+behind. Plans may share the beginning of their runs (`branching`); what comes of a plan is what its run from nothing comes to.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final, Literal, TypeAlias
 
-from konverge.clock import monotonic
+import msgspec
+
+from konverge.clock import cpu_time, monotonic
+from konverge.testing.lab.branching import Batch, batches
+from konverge.testing.lab.branching_forks import grow
 from konverge.testing.lab.judging import differences, verdict
 from konverge.testing.lab.planning import Planned, Pruned, plans_of, random_plan
 from konverge.testing.lab.plans import Plan
 from konverge.testing.lab.runs import Run, Scenario, run
 from konverge.testing.lab.timeline import first_difference
-from konverge.testing.lab.workers import WorkFailed, possible, spread
+from konverge.testing.lab.workers import Link, WorkFailed, possible, spread
 
-__all__ = ["BUDGETS", "Failure", "Mode", "Report", "explore", "replay"]
+__all__ = ["BUDGETS", "WORTH", "Failure", "Mode", "Report", "explore", "replay"]
 
 Mode: TypeAlias = Literal["quick", "full"]
 
 BUDGETS: Final = {"quick": 20.0, "full": 900.0}
 """Seconds of real time for the plans of one scenario."""
+WORTH: Final = 0.08
+"""Seconds of CPU of one run from which on plans share their beginning: a copy of a process costs a few hundredths, which a run that is
+over sooner would not save.
+"""
 _SEEDS: Final = 3
 _RANDOM: Final = {"quick": 0, "full": 300}
 
@@ -126,7 +135,7 @@ def explore(
     if reference.problems:
         report.failures.append(Failure(reference.plan, reference.problems, reference, None))
         return report
-    _seeds(scenario, report)
+    share = _seeds(scenario, report) >= WORTH
     planned = plans_of(reference, process=process) if only is None else Planned(tuple(only), ())
     plans = list(planned.plans) + ([] if prune else [one.plan for one in planned.pruned if one.plan.faults])
     report.pruned = planned.pruned
@@ -141,7 +150,9 @@ def explore(
     report.seconds = monotonic() - began
     allowed = BUDGETS[mode] if budget is None else budget
     with _frozen():
-        _try_all(scenario, reference, plans, workers, report, lambda: monotonic() - began <= allowed, progress)
+        outcomes = _outcomes(scenario, reference, plans, workers, lambda: monotonic() - began <= allowed, share=share)
+        _take(outcomes, report, progress)
+    report.left = len(plans) - report.ran
     report.seconds = monotonic() - began
     return report
 
@@ -160,19 +171,13 @@ def _frozen() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _try_all(
-    scenario: Scenario,
-    reference: Run,
-    plans: list[Plan],
-    workers: int,
-    report: Report,
-    more: Callable[[], bool],
-    progress: Callable[[str], None] | None,
+def _take(
+    outcomes: Iterable[tuple[int, Failure | None]], report: Report, progress: Callable[[str], None] | None
 ) -> None:
-    """Run the plans while there is time, and note in the report what came of them."""
+    """Note in the report what comes of the plans, in the order of these."""
     began = monotonic() - report.seconds
     earlier, places = len(report.failures), list[int]()
-    for place, failure in _outcomes(scenario, reference, plans, workers, more):
+    for place, failure in outcomes:
         report.ran += 1
         report.seconds = monotonic() - began
         if failure is not None:
@@ -182,42 +187,87 @@ def _try_all(
             progress(report.line())
     order = sorted(range(len(places)), key=places.__getitem__)
     report.failures[earlier:] = [report.failures[earlier + at] for at in order]
-    report.left = len(plans) - report.ran
 
 
 def _outcomes(
-    scenario: Scenario, reference: Run, plans: list[Plan], workers: int, more: Callable[[], bool]
+    scenario: Scenario, reference: Run, plans: list[Plan], workers: int, more: Callable[[], bool], *, share: bool
 ) -> Iterator[tuple[int, Failure | None]]:
-    """Run the plans in their order while there is time; yield the place of each, and what failed."""
-    if workers <= 1 or not possible():
-        for place, plan in enumerate(plans):
+    """Run the plans while there is time, batch by batch in their order; yield the place of each, and what failed."""
+
+    def work(batch: Batch, link: Link) -> None:
+        if batch.shared:
+            chosen = {place: plans[place] for place in batch.places}
+            grow(scenario, chosen, link, more, lambda done: _judged(scenario, reference, done))
+            return
+        for place in batch.places:
             if not more():
                 return
-            yield place, _one(scenario, reference, plan)
-        return
+            link.began(place)
+            link.done(place, _one(scenario, reference, plans[place]))
+
+    # Whoever traces this process, a debugger or a measurement of coverage, would see nothing of the copies.
+    cut = batches(plans, workers, share=share and possible() and sys.gettrace() is None)
     try:
-        yield from spread(lambda place: _one(scenario, reference, plans[place]), len(plans), workers, more)
+        if workers > 1 and possible():
+            yield from _own_plans(plans, spread(work, cut, workers, more))
+            return
+        for batch in cut:
+            if batch.shared:
+                yield from _own_plans(plans, spread(work, [batch], 1, more))
+                continue
+            for place in batch.places:
+                if not more():
+                    return
+                yield place, _one(scenario, reference, plans[place])
     except WorkFailed as error:
         raise RuntimeError(f"{plans[error.place].name}: {error}") from error
 
 
-def _seeds(scenario: Scenario, report: Report) -> None:
-    """Run the reference with other orders of what is ready; where its end depends on the order, that is a finding."""
+def _own_plans(
+    plans: list[Plan], outcomes: Iterable[tuple[int, Failure | None]]
+) -> Iterator[tuple[int, Failure | None]]:
+    """Put our own plans in place of copies that came from elsewhere: a field of a copy that has its default is written out in its file."""
+    for place, failure in outcomes:
+        if failure is not None:
+            ours, theirs = plans[place], failure.plan
+            parts = {
+                word: tuple(one for one in getattr(ours, word) if one in getattr(theirs, word))
+                for word in ("crashes", "rules", "foreign", "leases")
+            }
+            ours = msgspec.structs.replace(ours, **parts)
+            if ours == theirs:
+                failure.plan = failure.run.plan = ours
+        yield place, failure
+
+
+def _seeds(scenario: Scenario, report: Report) -> float:
+    """Run the reference with other orders of what is ready; where its end depends on the order, that is a finding.
+
+    Returns the seconds of CPU that a run takes.
+    """
+    each = float("inf")
     for seed in range(1, _SEEDS):
+        began = cpu_time()
         other = run(scenario, Plan(name=f"reference, seed {seed}", seed=seed))
+        each = min(each, cpu_time() - began)
         problems = other.problems + differences(report.reference.state, other.state)
         if problems:
             report.failures.append(
                 Failure(other.plan, problems, other, first_difference(report.reference.timeline, other.timeline))
             )
+    return each
 
 
 def _one(scenario: Scenario, reference: Run, plan: Plan) -> Failure | None:
-    disturbed = run(scenario, plan)
+    return _judged(scenario, reference, run(scenario, plan))
+
+
+def _judged(scenario: Scenario, reference: Run, disturbed: Run) -> Failure | None:
+    """Say what is wrong with a run of a plan, None where nothing is; the plan is shrunk to what its failure needs."""
     problems = verdict(reference, disturbed)
     if not problems:
         return None
-    plan, disturbed, problems = _shrunk(scenario, reference, plan, disturbed, problems)
+    plan, disturbed, problems = _shrunk(scenario, reference, disturbed.plan, disturbed, problems)
     return Failure(plan, problems, disturbed, first_difference(reference.timeline, disturbed.timeline))
 
 

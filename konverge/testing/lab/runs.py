@@ -21,6 +21,7 @@ from konverge import errors
 from konverge.client import Client
 from konverge.runtime import Manager
 from konverge.testing.apiserver import ApiServer
+from konverge.testing.lab.branching import Trunk
 from konverge.testing.lab.director import Director
 from konverge.testing.lab.foreign import Stranger
 from konverge.testing.lab.lab import Lab
@@ -90,8 +91,11 @@ class _Stage:
         self.lab.halt()
 
 
-def run(scenario: Scenario, plan: Plan, *, long: bool = False) -> Run:
+def run(scenario: Scenario, plan: Plan, *, long: bool = False, trunk: Trunk | None = None) -> Run:
     """Run a scenario under a plan. `long` goes on for hours after convergence, to see that nothing is written at rest.
+
+    With a `trunk` the run is the common beginning of other plans' runs. It may return in copies of the process, as the run of one of
+    them, and its loop, whose descriptors the copies share, is not closed.
 
     Raises UsageError for a plan with lease faults: there is no leader election yet that could lose one.
     """
@@ -107,7 +111,7 @@ def run(scenario: Scenario, plan: Plan, *, long: bool = False) -> Run:
     with _logged(loop, result), warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         try:
-            loop.run_until_complete(_go(scenario, plan, result, long))
+            loop.run_until_complete(_go(scenario, plan, result, long, trunk))
         except (Deadlock, Livelock) as error:
             result.problems.append(f"the run hangs: {error}")
             _abandon(loop)
@@ -116,7 +120,8 @@ def run(scenario: Scenario, plan: Plan, *, long: bool = False) -> Run:
             _abandon(loop)
         finally:
             loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.close()
+            if trunk is None:
+                loop.close()
     return result
 
 
@@ -145,7 +150,7 @@ def _unhandled(context: dict[str, Any]) -> str:
     )
 
 
-async def _go(scenario: Scenario, plan: Plan, result: Run, long: bool) -> None:
+async def _go(scenario: Scenario, plan: Plan, result: Run, long: bool, trunk: Trunk | None) -> None:
     random = Random(f"konverge {plan.seed}")  # noqa: S311  # the seed is the plan's
     async with ApiServer(random=random, rbac=False) as server:
         config = server.config(namespace="lab")
@@ -154,7 +159,7 @@ async def _go(scenario: Scenario, plan: Plan, result: Run, long: bool) -> None:
             Client(config, name=STRANGER, random=random) as strange,
         ):
             stage = _Stage()
-            director = Director(plan, server.faults, stage, Stranger(strange, server.registry), result.timeline)
+            director = Director(plan, server.faults, stage, Stranger(strange, server.registry), result.timeline, trunk)
             server.store.observers.append(director.observe)
             server.on_call.append(lambda _, about, answer: _count(result, about, answer))
             await client.create(_namespace("lab"))
@@ -164,7 +169,7 @@ async def _go(scenario: Scenario, plan: Plan, result: Run, long: bool) -> None:
                 "lab",
                 server=server,
                 gate=director,
-                patience=PATIENCE if plan.faults else 1.0,
+                patience=PATIENCE if plan.faults or trunk is not None else 1.0,
                 random=random,
             )
             director.always = lab.always

@@ -1,8 +1,9 @@
 """Work in processes of its own, so that exploring uses every core.
 
-Promises: what is to be done is handed out in order, one piece to whoever is free; what comes back is plain data (it is pickled), in any
-order, with the place of the piece. Nothing of a worker outlives the iteration, however that ends. What a piece of work raises is raised
-here as `WorkFailed`, and so is the death of a worker, each with the place of its piece.
+Promises: what is to be done is handed out in order, one batch to whoever is free; what comes back is plain data (it is pickled), in any
+order, with the place of the piece, as soon as it is done. Nothing of a worker outlives the iteration, however that ends: neither it nor
+what it forked. What a piece of work raises is raised here as `WorkFailed`, and so is the death of a worker, each with the place of its
+piece.
 
 Does not promise: workers where processes cannot be forked (`possible` tells). A scenario is a function of a test module, often a closure:
 only a copy of this very process has it.
@@ -10,17 +11,27 @@ only a copy of this very process has it.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
+import os
+import signal
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any, Final
+from typing import Any, Final, NoReturn, TypeAlias
 
-__all__ = ["WorkFailed", "possible", "spread"]
+from konverge.testing.lab.branching import Batch
 
-_END: Final = -1
+__all__ = ["Link", "Work", "WorkFailed", "possible", "spread"]
+
+_BEGAN: Final = "began"
+_DONE: Final = "done"
+_FAILED: Final = "failed"
+_END: Final = "end"
 
 
 class WorkFailed(RuntimeError):
@@ -36,77 +47,126 @@ def possible() -> bool:
     return "fork" in multiprocessing.get_all_start_methods()
 
 
-def spread(
-    work: Callable[[int], Any], places: int, workers: int, more: Callable[[], bool]
-) -> Iterator[tuple[int, Any]]:
-    """Yield `(place, work(place))` for the places from 0 as they are done.
+class Link:
+    """What a worker tells: which piece it began, what came of it, and that it is at its end."""
 
-    `more` is asked before each is handed out; False hands out no more.
+    def __init__(self, theirs: Connection) -> None:
+        self._theirs = theirs
+
+    def began(self, place: int) -> None:
+        """Say whose fault it is if the worker dies."""
+        self._theirs.send((_BEGAN, place))
+
+    def done(self, place: int, outcome: Any) -> None:
+        """Hand over what came of a piece."""
+        self._theirs.send((_DONE, (place, outcome)))
+
+    def failed(self, words: str) -> NoReturn:
+        """Say that the piece that was begun last has failed, and end the process."""
+        self._leave(_FAILED, words)
+
+    def end(self, back: tuple[int, ...] = ()) -> NoReturn:
+        """End the process; what is given `back` is done by another one, each piece alone."""
+        self._leave(_END, back)
+
+    def close(self) -> None:
+        """Have nothing to tell any more: in a copy of the worker."""
+        self._theirs.close()
+
+    def _leave(self, kind: str, what: Any) -> NoReturn:
+        try:
+            self._theirs.send((kind, what))
+        finally:
+            os._exit(0)  # what was inherited is not ours to clean up or to flush
+
+
+Work: TypeAlias = Callable[[Batch, Link], None]
+"""Does a batch; the process ends with it."""
+
+
+@dataclass(slots=True)
+class _Hand:
+    process: BaseProcess
+    place: int
+
+
+def spread(work: Work, batches: Iterable[Batch], workers: int, more: Callable[[], bool]) -> Iterator[tuple[int, Any]]:
+    """Yield `(place, outcome)` for what the work tells, as it is told; `workers` processes at a time, each with a batch.
+
+    `more` is asked before each batch is handed out; False hands out no more.
     """
-    crew: dict[Connection, BaseProcess] = {}
-    busy: dict[Connection, int] = {}
-    following = iter(range(places))
+    waiting = deque(batches)
+    crew: dict[Connection, _Hand] = {}
     try:
-        for _ in range(min(workers, places)):
-            ours, process = _hire(work, tuple(crew))
-            crew[ours] = process
-            _hand_out(ours, following, busy, more)
-        while busy:
-            for ready in wait(list(busy)):
+        while True:
+            while waiting and len(crew) < workers and more():
+                ours, process = _hire(work, waiting[0], tuple(crew))
+                crew[ours] = _Hand(process, waiting.popleft().places[0])
+            if not crew:
+                return
+            for ready in wait(list(crew)):
                 assert isinstance(ready, Connection)
-                yield _taken(ready, busy.pop(ready))
-                _hand_out(ready, following, busy, more)
+                kind, what = _heard(ready, crew[ready])
+                if kind == _BEGAN:
+                    crew[ready].place = what
+                elif kind == _DONE:
+                    yield what
+                else:
+                    waiting.extend([Batch(what)] * bool(what))
+                    _dismiss(ready, crew.pop(ready).process)
     finally:
-        for ours, process in crew.items():
-            ours.close()
-            process.terminate()
-            process.join()
+        for ours, hand in crew.items():
+            _dismiss(ours, hand.process, kill=True)
 
 
-def _hire(work: Callable[[int], Any], others: tuple[Connection, ...]) -> tuple[Connection, BaseProcess]:
+def _hire(work: Work, batch: Batch, others: tuple[Connection, ...]) -> tuple[Connection, BaseProcess]:
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
     process = context.Process(
-        target=_serve, args=(work, theirs, (ours, *others)), name="konverge lab worker", daemon=True
+        target=_serve, args=(work, batch, theirs, (ours, *others)), name="konverge lab worker", daemon=True
     )
     with warnings.catch_warnings():
         # Threads that are there belong to others, a debugger's or a test runner's, and the copy never asks anything of them.
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     theirs.close()
+    _lead(process.pid or 0)
     return ours, process
 
 
-def _hand_out(
-    ours: Connection, following: Iterator[int], busy: dict[Connection, int], more: Callable[[], bool]
-) -> None:
-    place = next(following, _END) if more() else _END
-    if place != _END:
-        busy[ours] = place
-        ours.send(place)
+def _lead(process: int) -> None:
+    """Make a worker the head of a group of its own, with all that it forks. Both sides do so, and whoever is late has nothing to do."""
+    with contextlib.suppress(OSError):
+        os.setpgid(process, process)
 
 
-def _taken(ours: Connection, place: int) -> tuple[int, Any]:
+def _dismiss(ours: Connection, process: BaseProcess, *, kill: bool = False) -> None:
+    ours.close()
+    if kill and process.pid is not None:
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.join()
+    process.close()
+
+
+def _heard(ours: Connection, hand: _Hand) -> tuple[str, Any]:
     try:
-        error, outcome = ours.recv()
+        kind, what = ours.recv()
     except (EOFError, OSError):
-        raise WorkFailed(place, "the worker process died") from None
-    if error:
-        raise WorkFailed(place, error)
-    return place, outcome
+        raise WorkFailed(hand.place, "the worker process died") from None
+    if kind == _FAILED:
+        raise WorkFailed(hand.place, what)
+    return kind, what
 
 
-def _serve(work: Callable[[int], Any], theirs: Connection, not_mine: tuple[Connection, ...]) -> None:
-    """Do what is handed out until the other side is gone."""
+def _serve(work: Work, batch: Batch, theirs: Connection, not_mine: tuple[Connection, ...]) -> None:
+    """Do a batch, and leave."""
     for one in not_mine:
         one.close()
-    while True:
-        try:
-            place = theirs.recv()
-        except EOFError:
-            return
-        try:
-            told = ("", work(place))
-        except Exception:  # noqa: BLE001  # whatever it is, the parent tells it
-            told = (traceback.format_exc(), None)
-        theirs.send(told)
+    _lead(os.getpid())
+    link = Link(theirs)
+    try:
+        work(batch, link)
+    except BaseException:  # noqa: BLE001  # whatever it is, the parent tells it
+        link.failed(traceback.format_exc())
+    link.end()

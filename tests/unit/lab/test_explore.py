@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from itertools import count
 from typing import Any
@@ -118,7 +119,12 @@ def test_what_the_budget_does_not_reach_is_counted() -> None:
 def test_the_order_of_plans_is_drawn_from_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
     module = import_module("konverge.testing.lab.explore")
-    monkeypatch.setattr(module, "_one", lambda scenario, reference, plan: order.append(plan.name))
+
+    def noted(_scenario: Any, _reference: Any, plans: list[Plan], *_: Any, **__: Any) -> Iterator[Any]:
+        order.extend(plan.name for plan in plans)
+        return iter(())
+
+    monkeypatch.setattr(module, "_outcomes", noted)
 
     def drawn(seed: int) -> list[str]:
         order.clear()

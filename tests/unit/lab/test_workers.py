@@ -1,34 +1,107 @@
-"""Work in several processes: order, what comes back, what fails."""
+"""Work in several processes: order, what comes back, what fails, and that nothing stays behind."""
 
 from __future__ import annotations
 
+import gc
+import multiprocessing
 import os
+import signal
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from konverge.testing.lab.workers import WorkFailed, possible, spread
+from konverge.testing.lab.branching import Batch
+from konverge.testing.lab.workers import Link, Work, WorkFailed, possible, spread
 
 pytestmark = pytest.mark.skipif(not possible(), reason="processes cannot be forked here")
 
 
+def each(do: Callable[[int], Any]) -> Work:
+    """Work that does its places one by one."""
+
+    def work(batch: Batch, link: Link) -> None:
+        for place in batch.places:
+            link.began(place)
+            link.done(place, do(place))
+
+    return work
+
+
+def singles(count: int) -> list[Batch]:
+    return [Batch((place,)) for place in range(count)]
+
+
+def always() -> bool:
+    return True
+
+
 def test_every_place_is_done_once_in_other_processes() -> None:
-    done = dict(spread(lambda place: (place * place, os.getpid()), 7, 2, lambda: True))
+    done = dict(
+        spread(each(lambda place: (place * place, os.getpid())), [Batch((0, 1, 2)), *singles(7)[3:]], 2, always)
+    )
     assert {place: value for place, (value, _) in done.items()} == {place: place * place for place in range(7)}
     assert os.getpid() not in {process for _, process in done.values()}
+    assert done[0][1] == done[1][1] != done[3][1]
 
 
 def test_nothing_more_is_handed_out_once_time_is_up() -> None:
     left = iter([True, True, True])
-    assert sorted(place for place, _ in spread(lambda place: place, 50, 2, lambda: next(left, False))) == [0, 1, 2]
+    done = spread(each(lambda place: place), singles(50), 2, lambda: next(left, False))
+    assert sorted(place for place, _ in done) == [0, 1, 2]
 
 
 def test_what_raises_is_told_with_its_place() -> None:
     with pytest.raises(WorkFailed, match="ZeroDivisionError") as failed:
-        list(spread(lambda place: 1 // (2 - place), 5, 1, lambda: True))
+        list(spread(each(lambda place: 1 // (2 - place)), [Batch((0, 1, 2, 3, 4))], 1, always))
     assert failed.value.place == 2
 
 
 def test_a_worker_that_dies_is_told_and_hangs_nobody() -> None:
     with pytest.raises(WorkFailed, match="died") as failed:
-        list(spread(lambda _: os._exit(3), 3, 2, lambda: True))
+        list(spread(each(lambda _: os._exit(3)), singles(3), 2, always))
     assert failed.value.place in (0, 1)
+
+
+def test_what_a_worker_gives_back_is_done_by_another() -> None:
+    def work(batch: Batch, link: Link) -> None:
+        if batch.shared:
+            link.done(batch.places[0], "together")
+            link.end(batch.places[1:])
+        each(lambda _: "alone")(batch, link)
+
+    done = dict(spread(work, [Batch((0, 1, 2), shared=True)], 1, always))
+    assert done == {0: "together", 1: "alone", 2: "alone"}
+
+
+def test_whoever_stops_listening_ends_the_workers_and_what_they_forked() -> None:
+    inlet, outlet = os.pipe()
+
+    def work(batch: Batch, link: Link) -> None:
+        if os.fork() == 0:
+            os.write(outlet, b"!")
+            signal.pause()
+        link.done(batch.places[0], None)
+        signal.pause()
+
+    outcomes = spread(work, singles(2), 2, always)
+    assert next(outcomes)
+    assert isinstance(outcomes, Generator)
+    with os.fdopen(inlet, "rb") as pipe:
+        assert pipe.read(2) == b"!!"
+        outcomes.close()
+        os.close(outlet)
+        assert pipe.read() == b""  # the pipe is at its end when nobody is left who has the other one
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="descriptors are not listed here")
+def test_no_descriptor_and_no_process_is_left_behind() -> None:
+    list(spread(each(lambda place: place), singles(2), 2, always))
+    gc.collect()
+    before = sorted(Path("/proc/self/fd").iterdir())
+    list(spread(each(lambda place: place), singles(6), 2, always))
+    assert sorted(Path("/proc/self/fd").iterdir()) == before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)

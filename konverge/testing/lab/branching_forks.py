@@ -1,0 +1,125 @@
+"""Copies of a run that is going on: one for each plan that branches off. The shell of `branching`.
+
+Promises: the original stands still until its copy has told what came of the plan, and is not touched by it: the copy shares the loop's
+descriptors and neither closes nor unregisters any, runs no cleanup of the original, flushes nothing that it inherited, and leaves by
+`os._exit`. A copy that dies is told as the failure of its plan's work. The original leaves as soon as the last plan has branched off.
+
+Does not promise: copies of a run that has threads or sockets of its own; their plans are handed back, to be run alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import pickle
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from konverge.testing.lab.branching import Trunk
+from konverge.testing.lab.plans import Plan
+from konverge.testing.lab.runs import Run, Scenario, run
+from konverge.testing.lab.workers import Link
+
+__all__ = ["grow"]
+
+
+def grow(
+    scenario: Scenario, plans: dict[int, Plan], link: Link, more: Callable[[], bool], judge: Callable[[Run], Any]
+) -> None:
+    """Run plans of one seed that share their beginning, and tell what `judge` says of each. May leave the process at its end.
+
+    `more` is asked before each plan; where it says no, the rest is left.
+    """
+    forks = _Forks(link, more)
+    trunk = forks.trunk = Trunk(dict(plans), forks.fork)
+    seed = next(iter(plans.values())).seed
+    try:
+        result = run(scenario, Plan(name="the common beginning", seed=seed), trunk=trunk)
+        if trunk.taken is not None:
+            forks.leave_copy("", judge(replace(result, plan=plans[trunk.taken])))
+    except BaseException:  # whatever it is, a copy must not go on as if it were the original
+        if trunk.taken is None:
+            raise
+        forks.leave_copy(traceback.format_exc(), None)
+    for place, plan in tuple(trunk.waiting.items()):  # nothing ever struck: these ran along to the end
+        if not more():
+            return
+        link.began(place)
+        link.done(place, judge(replace(result, plan=plan, timeline=trunk.timeline(place, result.timeline))))
+        del trunk.waiting[place]
+
+
+class _Forks:
+    def __init__(self, link: Link, more: Callable[[], bool]) -> None:
+        self.trunk: Trunk
+        self._link = link
+        self._more = more
+        self._threads = threading.active_count()
+        self._out = -1
+
+    def fork(self, place: int) -> bool:
+        """Copy the process; True in the copy. The original waits for what the copy tells and passes it on."""
+        try:
+            if not self._more():
+                self._link.end()
+            if not self._copies():
+                self._link.end(tuple(self.trunk.waiting))
+            self._link.began(place)
+            if self._copied(place):
+                return True
+            if len(self.trunk.waiting) == 1:
+                self._link.end()
+        except BaseException:  # noqa: BLE001  # the run would take it for a finding of its own
+            self._link.failed(traceback.format_exc())
+        return False
+
+    def _copies(self) -> bool:
+        """Whether a copy can go on: threads stay behind, and a socket would have two owners."""
+        selector: Any = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]  # asyncio's own: there is no public seam
+        return threading.active_count() <= self._threads and len(selector.get_map()) <= 1
+
+    def _copied(self, place: int) -> bool:
+        loop = asyncio.get_running_loop()
+        inlet, outlet = os.pipe()
+        process = os.fork()
+        if process == 0:
+            os.close(inlet)
+            self._link.close()
+            self._out = outlet
+            asyncio._set_running_loop(loop)  # asyncio takes a running loop for its own process's alone
+            gc.freeze()  # what the original left is never collected here: to look at it would be to copy it
+            return True
+        os.close(outlet)
+        with os.fdopen(inlet, "rb") as pipe:
+            told = pipe.read()
+        _, status = os.waitpid(process, 0)
+        if status or not told:
+            self._link.failed(f"the process died ({_death(status)})")
+        error, outcome = pickle.loads(told)  # noqa: S301  # our own copy wrote it
+        if error:
+            self._link.failed(error)
+        self._link.done(place, outcome)
+        return False
+
+    def leave_copy(self, error: str, outcome: Any) -> NoReturn:
+        """Tell the original what came of the plan, and end the copy."""
+        code = 1
+        try:
+            try:
+                told = pickle.dumps((error, outcome))
+            except Exception:  # noqa: BLE001  # the original tells it
+                told = pickle.dumps((traceback.format_exc(), None))
+            with os.fdopen(self._out, "wb") as pipe:
+                pipe.write(told)
+            code = 0
+        finally:
+            os._exit(code)
+
+
+def _death(status: int) -> str:
+    code = os.waitstatus_to_exitcode(status)
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -1,0 +1,56 @@
+"""Plans that share the beginning of their runs come to what each comes to alone: every plan of the backup operator, and random joins."""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+import pytest
+from backup_operator import SECRET, Backup, BackupSpec, build
+
+import konverge as kv
+from konverge.testing.lab import Lab, Plan
+from konverge.testing.lab.branching import Batch, batches
+from konverge.testing.lab.branching_forks import grow
+from konverge.testing.lab.planning import plans_of, random_plan
+from konverge.testing.lab.runs import run
+from konverge.testing.lab.workers import Link, possible, spread
+
+pytestmark = [
+    pytest.mark.skipif(not possible(), reason="processes cannot be forked here"),
+    pytest.mark.timeout(600),
+]
+
+JOINS = 20
+
+
+async def waits_for_its_secret(lab: Lab) -> None:
+    await lab.start(build)
+    await lab.create(Backup.new("nightly", spec=BackupSpec(schedule="0 3 * * *")))
+    await lab.until(Backup, "nightly", kv.is_false("Ready"))
+    await lab.create(SECRET.new("target", data={"url": "czM6Ly9i"}))
+    await lab.until(Backup, "nightly", kv.is_true("Ready"))
+
+
+def test_every_branched_plan_ends_as_its_run_from_nothing() -> None:
+    reference = run(waits_for_its_secret, Plan(name="reference"), long=True)
+    plans = list(plans_of(reference, process="lab").plans)
+    random = Random(11)
+    joins = [random_plan(plans, random, number) for number in range(JOINS)]
+    plans += [msgspec.structs.replace(join, seed=0) for join in joins]
+
+    def work(batch: Batch, link: Link) -> None:
+        assert batch.shared
+        grow(
+            waits_for_its_secret, {place: plans[place] for place in batch.places}, link, lambda: True, lambda done: done
+        )
+
+    def work_alone(batch: Batch, link: Link) -> None:
+        for place in batch.places:
+            link.done(place, run(waits_for_its_secret, plans[place]))
+
+    branched, alone = (dict(spread(way, batches(plans, 2), 2, lambda: True)) for way in (work, work_alone))
+    assert len(branched) == len(plans) > 100
+    for place, plan in enumerate(plans):
+        assert branched[place].timeline.text() == alone[place].timeline.text(), plan.name
+        assert branched[place] == alone[place], plan.name

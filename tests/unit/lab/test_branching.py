@@ -1,0 +1,126 @@
+"""Which plans share their beginning, and where each goes its own way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from konverge.testing.apiserver.fault_rules import About, Rule
+from konverge.testing.lab import Crash, Foreign, Plan, Timed
+from konverge.testing.lab.branching import LEAST, MOST, Batch, Trunk, acts_when_armed, batches, branches_at
+from konverge.testing.lab.plans import Lease
+from konverge.testing.lab.timeline import Entry, Timeline
+
+CRASH = (Crash(write=3),)
+OPEN = (About("watch", resource="secrets"),)
+
+
+def plans(count: int, seed: int = 0) -> list[Plan]:
+    return [Plan(name=str(number), seed=seed, crashes=CRASH) for number in range(count)]
+
+
+def timed(fault: dict[str, Any], after: int = 0, seconds: float | None = None) -> Timed:
+    return Timed(rule={"match": {"resources": ["secrets"]}, "fault": fault}, after=after, seconds=seconds)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+@pytest.mark.parametrize("count", [0, 1, 2, 39, 743])
+def test_every_plan_is_in_one_batch_and_the_order_stays(count: int, workers: int) -> None:
+    cut = batches(plans(count), workers)
+    assert [place for batch in cut for place in batch.places] == list(range(count))
+    assert all(batch.shared == (len(batch.places) > 1) for batch in cut)
+    assert all(len(batch.places) < MOST + LEAST for batch in cut)
+
+
+def test_batches_get_smaller_so_that_workers_end_together() -> None:
+    sizes = [len(batch.places) for batch in batches(plans(400), 2)]
+    assert sizes[0] == MOST
+    assert sizes == sorted(sizes, reverse=True)
+    assert LEAST // 2 <= sizes[-1] < 2 * LEAST
+
+
+def test_only_neighbours_of_one_seed_share_their_beginning() -> None:
+    mixed = [*plans(2), *plans(1, seed=4), *plans(1, seed=5), *plans(2, seed=6)]
+    assert batches(mixed, 1) == [Batch((0, 1), shared=True), Batch((2, 3)), Batch((4, 5), shared=True)]
+
+
+def test_plans_without_faults_or_with_leases_run_alone() -> None:
+    lease = Lease(after=1, do="lose")
+    odd = [Plan(name="nothing"), Plan(name="nothing"), Plan(name="lease", crashes=CRASH, leases=(lease,))]
+    assert batches([*plans(2), *odd], 1) == [Batch((0, 1), shared=True), Batch((2, 3, 4))]
+
+
+def test_where_nothing_can_be_shared_batches_say_so() -> None:
+    assert not any(batch.shared for batch in batches(plans(50), 2, share=False))
+
+
+@pytest.mark.parametrize(
+    ("plan", "at"),
+    [
+        (Plan(name="", crashes=(Crash(write=3, moment="before"),)), [(3, "before")]),
+        (Plan(name="", crashes=CRASH), [(3, "after")]),
+        (Plan(name="", foreign=(Foreign(after=2, do="delete"),)), [(2, "after")]),
+        (Plan(name="", rules=(timed({"type": "drop"}, after=1),)), []),
+        (Plan(name="", rules=(timed({"type": "drop"}, after=1, seconds=5.0),)), [(1, "after")]),
+        (Plan(name="", rules=(timed({"type": "drop"}, seconds=5.0),)), [(0, "after")]),
+        (
+            Plan(name="", crashes=CRASH, rules=(timed({"type": "drop", "watches": True}, 2),)),
+            [(2, "after"), (3, "after")],
+        ),
+        (Plan(name="", crashes=(Crash(write=0),)), []),
+    ],
+)
+def test_a_plan_branches_off_where_its_first_fault_shows(plan: Plan, at: list[tuple[int, str]]) -> None:
+    moments = [(number, moment) for number in range(5) for moment in ("before", "after")]
+    assert [(number, moment) for number, moment in moments if branches_at(plan, number, moment, OPEN)] == at  # type: ignore[arg-type]  # the two words
+
+
+@pytest.mark.parametrize(
+    ("fault", "with_watches", "without"),
+    [
+        ({"type": "refuse", "status": 500}, False, False),
+        ({"type": "drop"}, False, False),
+        ({"type": "drop", "watches": True}, True, True),
+        ({"type": "stale", "behind": 1, "honest": True}, False, False),
+        ({"type": "stale", "behind": 1}, True, True),
+        ({"type": "freeze"}, False, False),
+        ({"type": "cut"}, False, False),
+        ({"type": "cut", "clean": True}, True, False),
+        ({"type": "cut", "bytes": 0}, True, False),
+        ({"type": "expire"}, True, False),
+        ({"type": "bookmarks", "do": "omit"}, False, False),
+    ],
+)
+def test_what_needs_no_hit_acts_when_it_is_armed(fault: dict[str, Any], with_watches: bool, without: bool) -> None:
+    assert acts_when_armed(timed(fault), OPEN) is with_watches
+    assert acts_when_armed(timed(fault), [About("watch", resource="pods")]) is without
+    assert acts_when_armed(timed(fault, seconds=1.0), ()) is True
+
+
+def entry(text: str) -> Entry:
+    return Entry(0.0, "fault", "plan", text)
+
+
+def test_notes_of_arming_stand_where_they_would_in_a_run_of_their_own() -> None:
+    trunk = Trunk(dict(enumerate(plans(2))), lambda _: False)
+    timeline, rule = Timeline(), Rule.from_json(timed({"type": "drop"}).rule)
+    trunk.probe(0, rule, timeline, entry("a"))
+    trunk.probe(0, rule, timeline, entry("b"))
+    timeline.add(entry("1"))
+    trunk.probe(1, rule, timeline, entry("of another"))
+    trunk.probe(0, rule, timeline, entry("c"))
+    timeline.add(entry("2"))
+    assert [one.text for one in trunk.timeline(0, timeline).entries] == ["a", "b", "1", "c", "2"]
+    assert [one.text for one in timeline.entries] == ["1", "2"]
+
+
+@pytest.mark.parametrize("copy", [True, False])
+def test_a_copy_drops_the_probes_of_others_and_the_original_those_of_the_plan(copy: bool) -> None:
+    trunk = Trunk(dict(enumerate(plans(2))), lambda _: copy)
+    ours, others = (Rule.from_json(timed({"type": "drop"}).rule) for _ in range(2))
+    trunk.probe(0, ours, Timeline(), entry(""))
+    trunk.probe(1, others, Timeline(), entry(""))
+    taken, over = trunk.branch(0)
+    assert (taken, over) == (copy, [others] if copy else [ours])
+    assert list(trunk.waiting) == ([0, 1] if copy else [1])

@@ -1,0 +1,128 @@
+"""Rules that ask before they strike: they count like any other, and a no leaves no trace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from konverge.testing.apiserver.fault_rules import About, Fault, Match, Rule, about_call
+from konverge.testing.apiserver.faults import Dropped, Faults
+from konverge.testing.apiserver.requests import Answer, Call
+from konverge.testing.apiserver.statuses import StatusError
+from konverge.testing.loop import VirtualTimeLoop
+
+WATCH = About("watch", resource="secrets")
+LINES = [
+    msgspec.json.encode({"type": kind, "object": {"metadata": {"resourceVersion": str(version)}}}) + b"\n"
+    for version, kind in enumerate(("ADDED", "MODIFIED", "BOOKMARK", "DELETED"), start=1)
+]
+
+
+class Asked:
+    """Says the same each time, and counts."""
+
+    def __init__(self, answer: bool) -> None:
+        self.answer = answer
+        self.times = 0
+
+    def __call__(self) -> bool:
+        self.times += 1
+        return self.answer
+
+
+def fault_of(fault: dict[str, Any]) -> Fault:
+    found: Fault = msgspec.convert(fault, Fault)
+    return found
+
+
+async def source() -> AsyncIterator[bytes]:
+    for line in LINES:
+        yield line
+
+
+def read(faults: Faults) -> list[bytes | str]:
+    """Read a watch to its end."""
+
+    async def reading() -> list[bytes | str]:
+        got: list[bytes | str] = []
+        try:
+            async for line in faults.stream(Call.of("GET", "/"), WATCH, source()):
+                got.append(line)
+        except Dropped:
+            got.append("dropped")
+        return got
+
+    loop = VirtualTimeLoop()
+    try:
+        return loop.run_until_complete(reading())
+    finally:
+        loop.close()
+
+
+STREAMS = [
+    {"type": "cut", "lines": 1},
+    {"type": "cut", "lines": 1, "clean": True},
+    {"type": "cut", "clean": True},
+    {"type": "expire", "lines": 2},
+    {"type": "freeze", "lines": 1, "seconds": 3.0},
+    {"type": "lines", "do": "duplicate"},
+    {"type": "lines", "do": "omit"},
+    {"type": "bookmarks", "do": "duplicate"},
+    {"type": "bookmarks", "do": "delay", "seconds": 3.0},
+]
+
+
+@pytest.mark.parametrize("fault", STREAMS, ids=str)
+def test_a_watch_whose_rule_may_not_strike_is_as_without_it(fault: dict[str, Any]) -> None:
+    faults, asked, hits = Faults(), Asked(False), list[Any]()
+    rule = faults.add(Rule(Match(), fault_of(fault)), hits.append, ask=asked)
+    assert read(faults) == LINES
+    assert (asked.times, hits, rule.hits) == (1, [], [])
+
+
+@pytest.mark.parametrize("fault", STREAMS, ids=str)
+def test_a_watch_whose_rule_may_strike_is_as_if_nobody_had_asked(fault: dict[str, Any]) -> None:
+    plain, asking, asked = Faults(), Faults(), Asked(True)
+    one = plain.add(Rule(Match(), fault_of(fault)))
+    other = asking.add(Rule(Match(), fault_of(fault)), ask=asked)
+    assert read(asking) == read(plain)
+    assert asked.times == 1
+    assert other.hits == one.hits != []
+
+
+def test_a_rule_that_goes_when_another_asks_does_nothing_to_the_same_line() -> None:
+    faults = Faults()
+    handled = Rule(Match(), fault_of({"type": "lines", "do": "omit"}))
+
+    def alone() -> bool:
+        faults.remove(handled)
+        return True
+
+    faults.add(Rule(Match(), fault_of({"type": "cut", "lines": 0})), ask=alone)
+    faults.add(handled)
+    half = LINES[0][: len(LINES[0]) // 2]
+    assert read(faults) == [half, "dropped"]  # a half line is no JSON: whoever looked into it would fail
+
+
+@pytest.mark.parametrize("may", [True, False])
+def test_a_request_is_refused_only_where_the_answer_is_yes(may: bool) -> None:
+    asked = Asked(may)
+
+    async def thrice() -> list[int]:
+        faults, refused = Faults(), list[int]()
+        faults.add(Rule(Match(), fault_of({"type": "refuse", "status": 503}), nth=2), ask=asked)
+        call = Call.of("GET", "/api/v1/namespaces/lab/secrets")
+        for number in (1, 2, 3):
+            try:
+                await faults.before(call, about_call(call))
+                await faults.after(call, about_call(call), Answer(200))
+            except StatusError:
+                refused.append(number)
+        return refused
+
+    assert asyncio.run(thrice()) == ([2, 3] if may else [])
+    assert asked.times == 1
