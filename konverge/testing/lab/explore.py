@@ -25,7 +25,7 @@ from konverge.clock import cpu_time, monotonic
 from konverge.testing.lab.branching import Batch, batches
 from konverge.testing.lab.branching_forks import grow
 from konverge.testing.lab.judging import differences, verdict
-from konverge.testing.lab.planning import Planned, Pruned, plans_of, random_plan
+from konverge.testing.lab.planning import Planned, Pruned, plans_of, random_plan, random_seed
 from konverge.testing.lab.plans import Plan
 from konverge.testing.lab.runs import Run, Scenario, run
 from konverge.testing.lab.timeline import first_difference
@@ -43,6 +43,7 @@ over sooner would not save.
 """
 _SEEDS: Final = 3
 _RANDOM: Final = {"quick": 0, "full": 300}
+_OF_ONE_SEED: Final = 12
 
 
 @dataclass(slots=True)
@@ -142,11 +143,7 @@ def explore(
     random = Random(f"konverge lab {seed}")  # noqa: S311  # the seed is the caller's
     if only is None:
         random.shuffle(plans)
-        plans += [
-            random_plan(planned.plans, random, number)
-            for number in range(1, _RANDOM[mode] + 1)
-            if len(planned.plans) > 3
-        ]
+        plans += _random_plans(planned, random, _RANDOM[mode])
     report.seconds = monotonic() - began
     allowed = BUDGETS[mode] if budget is None else budget
     with _frozen():
@@ -155,6 +152,17 @@ def explore(
     report.left = len(plans) - report.ran
     report.seconds = monotonic() - began
     return report
+
+
+def _random_plans(planned: Planned, random: Random, count: int) -> list[Plan]:
+    """Draw joined plans, some dozens of orders of what is ready among them: those of one order share their beginning."""
+    if len(planned.plans) <= 3:
+        return []
+    seeds = [random_seed(random) for _ in range(0, count, _OF_ONE_SEED)]
+    return [
+        random_plan(planned.plans, random, number, seed=seeds[(number - 1) // _OF_ONE_SEED])
+        for number in range(1, count + 1)
+    ]
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from konverge.testing.lab.plans import Crash, Foreign, Plan, Timed, Touch
 from konverge.testing.lab.runs import Run
 from konverge.testing.lab.timeline import Entry
 
-__all__ = ["Planned", "Pruned", "plans_of", "random_plan"]
+__all__ = ["Planned", "Pruned", "plans_of", "random_plan", "random_seed"]
 
 _REFUSALS: Final = ((409, None), (422, None), (429, 2), (500, None), (503, None), (504, None))
 _MOST_EVENTS: Final = 12
@@ -255,10 +255,16 @@ def _first(here: Any, path: tuple[str, ...]) -> tuple[tuple[str, ...], Any] | No
 # --- beyond ----------------------------------------------------------------------------------------------------------------------
 
 
-def random_plan(plans: Iterable[Plan], random: Random, number: int) -> Plan:
-    """Join two or three plans into one, with a seed of its own for the order of what is ready."""
+def random_seed(random: Random) -> int:
+    """Draw the seed of another order of what is ready."""
+    return random.getrandbits(31) + 1
+
+
+def random_plan(plans: Iterable[Plan], random: Random, number: int, *, seed: int | None = None) -> Plan:
+    """Join two or three plans into one, with a seed for the order of what is ready, of its own where none is given."""
     chosen = random.sample(list(plans), k=random.choice((2, 3)))
-    joined = Plan(name=f"random {number}: {'; '.join(plan.name for plan in chosen)}", seed=random.getrandbits(31) + 1)
+    name = f"random {number}: {'; '.join(plan.name for plan in chosen)}"
+    joined = Plan(name=name, seed=random_seed(random) if seed is None else seed)
     return msgspec.structs.replace(
         joined,
         crashes=tuple(crash for plan in chosen for crash in plan.crashes),
