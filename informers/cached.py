@@ -24,6 +24,13 @@ __all__ = ["Cached", "Delta"]
 R = TypeVar("R", bound=Resource)
 
 
+class _WithStatus(msgspec.Struct, gc=False):
+    status: Any = None
+
+
+_STATUS = msgspec.json.Decoder(_WithStatus)
+
+
 class Cached(msgspec.Struct, frozen=True, gc=False):
     """One cached object.
 
@@ -70,6 +77,11 @@ class Cached(msgspec.Struct, frozen=True, gc=False):
             msgspec.json.decode(self.body) if self.body else {"metadata": msgspec.to_builtins(self.metadata)}
         )
         return decoded
+
+    def status(self) -> dict[str, Any]:
+        """Return the status alone as a fresh dict, {} where there is none, or where only metadata is cached."""
+        found = _STATUS.decode(self.body).status if self.body else None
+        return found if isinstance(found, dict) else {}
 
     def decode(self, kind: Kind[R]) -> R:
         """Return the object as one of this kind, a fresh copy.

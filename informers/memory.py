@@ -27,4 +27,4 @@ class PlainMemory:
 
     def plain(self, info: ResourceInfo | None, now: float) -> bool:
         """Tell whether this resource is to be listed plainly now."""
-        return info is not None and now < self._until.get(info.group_resource, now)
+        return bool(self._until) and info is not None and now < self._until.get(info.group_resource, now)

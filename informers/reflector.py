@@ -161,7 +161,8 @@ class Reflector:
 
     async def _feed(self, given: Input) -> Command:
         """Take a step and carry its effects out; return its command."""
-        moment = Moment(self._now(), self._random.random(), self._memory.plain(self._info, self._now()))
+        now = self._now()
+        moment = Moment(now, self._random.random(), self._memory.plain(self._info, now))
         self._state, outputs = machine.step(self._state, given, moment)
         *effects, command = outputs
         for effect in effects:

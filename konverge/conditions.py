@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypeAlias
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, TypeAdapter
 
 from konverge.clock import rfc3339
 from konverge.errors import ConditionError
@@ -24,12 +24,15 @@ __all__ = [
     "Conditioned",
     "Truth",
     "check_condition",
+    "condition_entries",
     "cut_condition",
     "find_condition",
     "is_false",
     "is_true",
     "marked",
+    "read_conditions",
     "truth",
+    "write_conditions",
 ]
 
 Truth: TypeAlias = Literal["True", "False", "Unknown"]
@@ -59,18 +62,7 @@ class Condition(Model):
     @classmethod
     def lenient(cls, entry: Mapping[str, Any]) -> Condition:
         """Read a condition that somebody else wrote; an impossible status reads as Unknown, a wrong type as absent."""
-        status = entry.get("status")
-        generation = entry.get("observedGeneration")
-        return cls(
-            type=str(entry.get("type", "")),
-            status=status if status in ("True", "False", "Unknown") else "Unknown",
-            reason=str(entry.get("reason") or ""),
-            message=str(entry.get("message") or ""),
-            last_transition_time=entry["lastTransitionTime"]
-            if isinstance(entry.get("lastTransitionTime"), str)
-            else None,
-            observed_generation=generation if isinstance(generation, int) else None,
-        )
+        return cls.model_validate(_made_to_fit(entry))
 
     @property
     def is_true(self) -> bool:
@@ -81,6 +73,50 @@ class Condition(Model):
     def is_false(self) -> bool:
         """Whether the status is False."""
         return self.status == "False"
+
+
+_CONDITIONS = TypeAdapter(tuple[Condition, ...])
+"""All conditions of an object at once: one by one they would cost several times as much."""
+
+
+def _made_to_fit(entry: Mapping[str, Any]) -> dict[str, Any]:
+    status, moved, generation = (entry.get(name) for name in ("status", "lastTransitionTime", "observedGeneration"))
+    return {
+        "type": str(entry.get("type", "")),
+        "status": status if status in ("True", "False", "Unknown") else "Unknown",
+        "reason": str(entry.get("reason") or ""),
+        "message": str(entry.get("message") or ""),
+        "last_transition_time": moved if isinstance(moved, str) else None,
+        "observed_generation": generation if isinstance(generation, int) else None,
+    }
+
+
+def read_conditions(entries: Any) -> tuple[Condition, ...]:
+    """Read the conditions of a stored status, whoever wrote them; what is no condition is left out.
+
+    >>> read_conditions([{"type": "Ready", "status": "odd"}, "none"])[0].status
+    'Unknown'
+    """
+    return _CONDITIONS.validate_python([_made_to_fit(entry) for entry in condition_entries(entries)])
+
+
+def condition_entries(entries: Any) -> list[Mapping[str, Any]]:
+    """Return those of a list that may be read as conditions, none of what is no list."""
+    if not isinstance(entries, list):
+        return []
+    return [entry for entry in entries if isinstance(entry, (dict, Mapping)) and entry.get("type")]
+
+
+def write_conditions(conditions: Iterable[Condition]) -> list[dict[str, Any]]:
+    """Return conditions as the API reads them, each with the fields that were set.
+
+    >>> write_conditions([Condition(type="Ready", status="True", observed_generation=3)])
+    [{'type': 'Ready', 'status': 'True', 'observedGeneration': 3}]
+    """
+    written: list[dict[str, Any]] = list(
+        _CONDITIONS.dump_python(tuple(conditions), mode="json", by_alias=True, exclude_unset=True)
+    )
+    return written
 
 
 def truth(value: bool | None) -> Truth:

@@ -17,10 +17,23 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-__all__ = ["Owner", "decode_fields", "digest", "owned_by", "owners_of", "projection", "unchanged", "without_nulls"]
+__all__ = [
+    "Owner",
+    "applied_fields",
+    "decode_fields",
+    "digest",
+    "owned_by",
+    "owners_of",
+    "projection",
+    "unchanged",
+    "without_nulls",
+]
 
 _MAPPING = (dict, Mapping)
 """Dicts first: asking an abstract class takes several times as long, and nearly everything is a dict."""
+_LISTS = (list, tuple)
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+"""Types that hold nothing: most members are of these, and need no further question."""
 _IDENTITY = frozenset(
     {
         "name",
@@ -67,6 +80,15 @@ def owned_by(managed: bytes | msgspec.Raw, managers: Iterable[str]) -> dict[Owne
     }
 
 
+def applied_fields(managed: Iterable[Mapping[str, Any]], owner: Owner) -> dict[str, Any] | None:
+    """Return the field set of one owner from decoded managedFields, None where it has none."""
+    for entry in managed:
+        if (entry.get("manager"), entry.get("operation"), entry.get("subresource", "")) == owner:
+            fields: dict[str, Any] = entry.get("fieldsV1", {})
+            return fields
+    return None
+
+
 def owners_of(managed: bytes | msgspec.Raw, path: tuple[str, ...]) -> list[Owner]:
     """Return who owns the field at a path of plain keys, for instance ("spec", "interval")."""
     found = []
@@ -88,13 +110,19 @@ def decode_fields(fields: bytes) -> dict[str, Any]:
 def without_nulls(value: Any) -> Any:
     """Return a copy without null members; an apply that names a field with null would claim it."""
     if isinstance(value, _MAPPING):
-        return {key: without_nulls(member) for key, member in value.items() if member is not None}
-    if isinstance(value, list | tuple):
-        return [without_nulls(member) for member in value]
+        return {
+            key: member if type(member) in _PLAIN else without_nulls(member)
+            for key, member in value.items()
+            if member is not None
+        }
+    if isinstance(value, _LISTS):
+        return [member if type(member) in _PLAIN else without_nulls(member) for member in value]
     return value
 
 
 def _same(left: Any, right: Any) -> bool:
+    if type(left) is str:
+        return bool(left == right)
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, _MAPPING) and isinstance(right, _MAPPING):
@@ -106,13 +134,18 @@ def _same(left: Any, right: Any) -> bool:
 
 def _item(items: list[Any], keys: Mapping[str, Any]) -> Any:
     for item in items:
-        if isinstance(item, _MAPPING) and all(key in item and _same(item[key], value) for key, value in keys.items()):
+        if not isinstance(item, _MAPPING):
+            continue
+        for key, value in keys.items():
+            if key not in item or not _same(item[key], value):
+                break
+        else:
             return item
     return None
 
 
 def _list_unchanged(intent: list[Any], fields: Mapping[str, Any], live: Any) -> bool:
-    if not isinstance(live, list) or len(intent) != sum(1 for name in fields if name != "."):
+    if not isinstance(live, list) or len(intent) != len(fields) - ("." in fields):
         return False
     for name, below in fields.items():
         if name == ".":
@@ -133,16 +166,19 @@ def _list_unchanged(intent: list[Any], fields: Mapping[str, Any], live: Any) -> 
 
 
 def _value_unchanged(intent: Any, fields: Mapping[str, Any], live: Any) -> bool:
-    below = [name for name in fields if name != "."]
+    below = len(fields) - ("." in fields)
     if not below:
         return (intent == {} and isinstance(live, _MAPPING)) or _same(intent, live)
     if isinstance(intent, list):
         return _list_unchanged(intent, fields, live)
-    if not isinstance(intent, _MAPPING) or not isinstance(live, _MAPPING):
+    if not isinstance(intent, _MAPPING) or not isinstance(live, _MAPPING) or len(intent) != below:
         return False
-    if {f"f:{key}" for key in intent} != set(below):
-        return False
-    return all(key in live and _value_unchanged(value, fields[f"f:{key}"], live[key]) for key, value in intent.items())
+    # As many names as fields, and each of them a field: then they are the same ones.
+    for key, value in intent.items():
+        inner = fields.get(f"f:{key}")
+        if inner is None or key not in live or not _value_unchanged(value, inner, live[key]):
+            return False
+    return True
 
 
 def _applied_part(intent: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,10 +195,9 @@ def unchanged(intent: Mapping[str, Any], owned: bytes | None, live: Mapping[str,
 
     `owned` is the FieldsV1 of our own entry (None where we own nothing), `live` the stored object.
     """
-    part = _applied_part(intent)
     if owned is None:
         return False
-    fields = decode_fields(owned)
+    part, fields = _applied_part(intent), decode_fields(owned)
     if not part:
         return not any(name != "." for name in fields)
     return _value_unchanged(part, fields, live)

@@ -6,13 +6,17 @@ nested model, list or dict that came from a default. Errors of validation do not
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 __all__ = ["Model"]
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+"""Types whose values cannot be changed in place and hold no models: most fields are of these."""
+_CHANGEABLE = (BaseModel, list, dict)
 
 
 class Model(BaseModel):
@@ -39,19 +43,22 @@ class Model(BaseModel):
         extra="ignore",
     )
 
-    def wire(self) -> dict[str, Any]:
-        """Return the fields that were set, in the API's spelling and types."""
-        _note_changed_defaults(self)
-        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    def wire(self, *, without: Collection[str] = ()) -> dict[str, Any]:
+        """Return the fields that were set, in the API's spelling and types; `without` names fields to leave out, as in Python."""
+        _note_changed_defaults(self, without)
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude=set(without) or None)
 
 
-def _note_changed_defaults(model: BaseModel) -> None:
+def _note_changed_defaults(model: BaseModel, without: Collection[str] = ()) -> None:
     """Count as set what was changed in place: pydantic itself notices assignments only."""
+    values = model.__dict__
     for name, field in type(model).model_fields.items():
-        value = model.__dict__.get(name)
+        value = values.get(name)
+        if type(value) in _PLAIN or name in without:
+            continue
         for part in _models_in(value):
             _note_changed_defaults(part)
-        if name in model.model_fields_set or not isinstance(value, BaseModel | list | dict):
+        if name in model.model_fields_set or not isinstance(value, _CHANGEABLE):
             continue
         default = field.get_default(call_default_factory=True, validated_data=model.__dict__)
         if _changed(value, default):
@@ -69,8 +76,5 @@ def _changed(value: BaseModel | list[Any] | dict[str, Any], default: Any) -> boo
 def _models_in(value: Any) -> Iterable[BaseModel]:
     if isinstance(value, BaseModel):
         return (value,)
-    if isinstance(value, list | tuple):
-        return tuple(item for item in value if isinstance(item, BaseModel))
-    if isinstance(value, dict):
-        return tuple(item for item in value.values() if isinstance(item, BaseModel))
-    return ()
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return [item for item in items if type(item) not in _PLAIN and isinstance(item, BaseModel)]

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from konverge.clock import from_rfc3339
-from konverge.conditions import Condition, find_condition
+from konverge.conditions import Condition, condition_entries, read_conditions
 from konverge.errors import MetadataOnly, UsageError
 
 __all__ = ["Metadata", "MetadataObject", "Object", "OwnerReference"]
@@ -146,7 +146,7 @@ class Object:
                 if not isinstance(here, list) or not -len(here) <= step < len(here):
                     return default
                 here = here[step]
-            elif isinstance(here, Mapping):
+            elif isinstance(here, (dict, Mapping)):
                 here = here.get(step)
             else:
                 return default
@@ -157,12 +157,13 @@ class Object:
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """`status.conditions`; entries that are no conditions are left out."""
-        entries = self.get("status", "conditions", default=[])
-        return tuple(Condition.lenient(entry) for entry in entries if isinstance(entry, Mapping) and entry.get("type"))
+        return read_conditions(self.get("status", "conditions"))
 
     def find_condition(self, type_: str) -> Condition | None:
         """Return the condition of that type, None where absent."""
-        return find_condition(self.conditions, type_)
+        # Only this one becomes a Condition: reconcilers ask for one after the other.
+        entries = condition_entries(self.get("status", "conditions"))
+        return next((Condition.lenient(entry) for entry in entries if str(entry["type"]) == type_), None)
 
     def condition(self, type_: str) -> Condition:
         """Return the condition of that type; raises LookupError where absent."""

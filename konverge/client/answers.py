@@ -6,6 +6,7 @@ us and the API server answered in its place.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,7 +15,7 @@ from konverge.client.resources import Page
 from konverge.errors import ServerFailure
 from konverge.objects import Metadata
 
-__all__ = ["decode_metadata", "decode_object", "decode_page", "has_ended"]
+__all__ = ["Stored", "decode_metadata", "decode_object", "decode_page", "decode_stored"]
 
 T = TypeVar("T")
 
@@ -34,20 +35,36 @@ class _WithMetadata(msgspec.Struct):
     metadata: Metadata
 
 
-class _Deletion(msgspec.Struct, rename="camel"):
+class _Written(msgspec.Struct, rename="camel"):
+    name: str = ""
+    uid: str = ""
+    resource_version: str = ""
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int | None = None
     finalizers: list[str] | None = None
 
 
-class _WithDeletion(msgspec.Struct):
-    metadata: _Deletion
+class _WithWritten(msgspec.Struct):
+    metadata: _Written
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the answer to a write says of the object. `ended`: the write took its last finalizer away, and it is gone.
+
+    Such an answer shows the version from before; there is no other. A pod whose grace period runs has not ended.
+    """
+
+    name: str
+    uid: str
+    version: str
+    ended: bool
 
 
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 _LIST = msgspec.json.Decoder(_List)
 _METADATA = msgspec.json.Decoder(_WithMetadata)
-_DELETION = msgspec.json.Decoder(_WithDeletion)
+_WRITTEN = msgspec.json.Decoder(_WithWritten)
 
 
 def _decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, what: str) -> T:
@@ -67,13 +84,11 @@ def decode_metadata(body: bytes) -> Metadata:
     return _decode(_METADATA, body, "object with metadata").metadata
 
 
-def has_ended(body: bytes) -> bool:
-    """Tell whether a write was answered with an object that ended by it: the one that took the last finalizer away.
-
-    Such an answer shows the version from before; there is no other. A pod whose grace period runs has not ended.
-    """
-    about = _decode(_DELETION, body, "object with metadata").metadata
-    return bool(about.deletion_timestamp and not about.deletion_grace_period_seconds and not about.finalizers)
+def decode_stored(body: bytes) -> Stored:
+    """Decode what the answer to a write says of the object's identity, version and end."""
+    found = _decode(_WRITTEN, body, "object with metadata").metadata
+    ended = bool(found.deletion_timestamp and not found.deletion_grace_period_seconds and not found.finalizers)
+    return Stored(found.name, found.uid, found.resource_version, ended)
 
 
 def decode_page(body: bytes) -> Page:

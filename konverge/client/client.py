@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from konverge.client import requests
-from konverge.client.answers import decode_metadata, decode_object, decode_page, has_ended
+from konverge.client.answers import decode_metadata, decode_object, decode_page, decode_stored
 from konverge.client.config import ClientConfig
 from konverge.client.discovery import Discovery
 from konverge.client.ledger import Ledger, Ticket
@@ -67,7 +67,7 @@ class Client:
         self._sender = Sender(
             self._transport,
             settings=self.settings,
-            measures=RequestMeasures(metrics or Metrics(), config.host),
+            measures=None if metrics is None else RequestMeasures(metrics, config.host),
             random=random or Random(),  # noqa: S311 - jitter, no secret
         )
         self._discovery = Discovery(self._discover, self.settings)
@@ -146,8 +146,7 @@ class Client:
         """Create an object and return it as stored; raises AlreadyExists. With `metadata.generateName` the server names it."""
         kind: Kind[R] = kind_of(obj)
         info = await self._info(kind)
-        body = obj.to_dict()
-        request = requests.create(info, body, manager=self.name, dry_run=dry_run)
+        request = requests.create(info, _body_of(obj), manager=self.name, dry_run=dry_run)
         answer = await self._write(request, info, kind, obj.namespace, obj.name, None if dry_run else actor)
         return kind.decode(decode_object(answer.body))
 
@@ -157,8 +156,7 @@ class Client:
         """Replace an object by this one; with its resourceVersion set, Conflict where it changed meanwhile."""
         kind: Kind[R] = kind_of(obj)
         info = await self._info(kind)
-        body = obj.to_dict()
-        request = requests.replace(info, body, manager=self.name, subresource=subresource, dry_run=dry_run)
+        request = requests.replace(info, _body_of(obj), manager=self.name, subresource=subresource, dry_run=dry_run)
         answer = await self._write(request, info, kind, obj.namespace, obj.name, None if dry_run else actor)
         return kind.decode(decode_object(answer.body))
 
@@ -314,14 +312,14 @@ class Client:
         answer = await self._carry(self._sender.call(request), info, ticket)
         if ticket is not None:
             try:
-                stored, ended = decode_metadata(answer.body), has_ended(answer.body)
+                stored = decode_stored(answer.body)
             except BaseException:
                 ticket.unknown()
                 raise
-            if ended:
+            if stored.ended:
                 ticket.deleted(stored.uid)
             else:
-                ticket.settle(stored.resource_version, stored.uid, stored.name)
+                ticket.settle(stored.version, stored.uid, stored.name)
         return answer
 
     def _begin(self, kind: Kind[Any], namespace: str, name: str, actor: Hashable | None) -> Ticket | None:
@@ -345,6 +343,11 @@ class Client:
         if not error.reason:
             self._discovery.forget(info.api_version)
             raise NotServed(info.api_version, info.kind) from error
+
+
+def _body_of(obj: Resource) -> dict[str, Any]:
+    """Return what is sent of an object. It is only read: of a thin view the dict itself will do."""
+    return obj.data if isinstance(obj, Object) else obj.to_dict()
 
 
 async def _all_pages(client: Client, kind: Kind[R], info: ResourceInfo, query: ListQuery) -> Listing[R]:

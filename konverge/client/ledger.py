@@ -129,10 +129,8 @@ class Ticket:
 
     def settle(self, version: str, uid: str, name: str = "") -> None:
         """Record that the write was done and the object now stands at this version; `name` where the server chose it."""
-        write = replace(self._write, state=WriteState.DONE, version=version, uid=uid)
-        if name and name != write.name:
-            write = replace(write, name=name)
-        self._close(write)
+        begun = self._write
+        self._close(Write(begun.kind, begun.namespace, name or begun.name, WriteState.DONE, version, uid, begun.number))
 
     def deleted(self, uid: str) -> None:
         """Record that the object of this uid is gone."""

@@ -12,6 +12,7 @@ Source of the rules: Kubernetes API concepts (paths, patch media types, field ma
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -41,6 +42,8 @@ METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,
 METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 _ENCODE = msgspec.json.Encoder().encode
+_UNRESERVED = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*").fullmatch
+"""Nearly every name: nothing in it needs escaping, and it is no step of a path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +75,8 @@ class Request:
 
 
 def _segment(text: str) -> str:
+    if _UNRESERVED(text):
+        return text
     if not text or text in {".", ".."}:
         raise UsageError(f"{text!r} cannot be part of a path of the API")
     return quote(text, safe="")
@@ -116,7 +121,7 @@ def _writing(manager: str, dry_run: bool, *, force: bool = False) -> tuple[tuple
 def _answers_itself(path_free: Mapping[str, Any]) -> bool:
     """Whether an intent carries a version: sent twice, its second sending would conflict with its first."""
     metadata = path_free.get("metadata")
-    return not (isinstance(metadata, Mapping) and metadata.get("resourceVersion"))
+    return not (isinstance(metadata, (dict, Mapping)) and metadata.get("resourceVersion"))
 
 
 def get(info: ResourceInfo, namespace: str, name: str, *, metadata_only: bool = False) -> Request:

@@ -8,10 +8,11 @@ answer says so. A cancelled call ends at once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from random import Random
+from typing import TypeVar
 
 from prometheus_client import Counter, Histogram
 
@@ -24,6 +25,8 @@ from konverge.errors import ApiError, ConfigError, Unreachable, UsageError
 from konverge.metrics import Metrics
 
 __all__ = ["Call", "RequestMeasures", "Sender"]
+
+A = TypeVar("A", Answer, OpenStream)
 
 
 class RequestMeasures:
@@ -73,7 +76,7 @@ class Sender:
     """Sends requests over a transport, with slots, deadlines, retries and metrics."""
 
     def __init__(
-        self, transport: Transport, *, settings: ClientSettings, measures: RequestMeasures, random: Random
+        self, transport: Transport, *, settings: ClientSettings, measures: RequestMeasures | None, random: Random
     ) -> None:
         self._transport = transport
         self._settings = settings
@@ -113,15 +116,18 @@ class Sender:
             settings=self._settings,
             random=self._random,
             deadline=call.deadline,
-            before_retry=lambda error: self._measures.retried(error, call.request.method),
+            before_retry=lambda error: self._retried(error, call.request),
         )
         answer: Answer = await attempts(attempt)
         return answer
 
+    def _retried(self, error: BaseException, request: Request) -> None:
+        if self._measures is not None:
+            self._measures.retried(error, request.method)
+
     async def _attempt(self, call: Call) -> Answer:
         await self._slot(call)
         try:
-            await self._prepare(call)
             return await self._exchange(call)
         finally:
             self._slots.release()
@@ -139,27 +145,26 @@ class Sender:
                 f"for {self._settings.call_timeout:g} s"
             ) from error
 
-    async def _prepare(self, call: Call) -> None:
-        try:
-            async with asyncio.timeout_at(call.deadline):
-                await self._transport.prepare()
-        except TimeoutError as error:
-            raise Unreachable(f"{call.request.what}: not sent, because credentials did not come in time") from error
-
     async def _exchange(self, call: Call) -> Answer:
-        request, was_doubtful = call.request, call.doubtful
-        now = asyncio.get_running_loop().time()
-        limit = min(self._settings.request_timeout, max(call.deadline - now, 0.001))
-        call.attempts += 1
-        call.doubtful = request.writes
+        """Make one attempt: credentials may take as long as the call may, the exchange as long as an attempt may."""
+        request, was_doubtful, sent = call.request, call.doubtful, False
+        limit = self._settings.request_timeout
         try:
-            async with asyncio.timeout(limit), self._counted(request) as note:
-                answer = await self._transport.send(request)
-                note.append(str(answer.status))
+            # One timer for both: a second one would cost a good part of what a request costs.
+            async with asyncio.timeout_at(call.deadline) as timer:
+                await self._transport.prepare()
+                now = asyncio.get_running_loop().time()
+                limit = min(limit, max(call.deadline - now, 0.001))
+                timer.reschedule(now + limit)
+                call.attempts += 1
+                call.doubtful, sent = request.writes, True
+                answer = await self._counted(request, self._transport.send(request))
         except TimeoutError as error:
+            if not sent:
+                raise Unreachable(f"{request.what}: not sent, because credentials did not come in time") from error
             raise Unreachable(f"{request.what}: no answer within {limit:g} s", maybe_done=True) from error
         except Unreachable as error:
-            call.doubtful = was_doubtful or (request.writes and error.maybe_done)
+            call.doubtful = was_doubtful or (sent and request.writes and error.maybe_done)
             raise
         except (ConfigError, UsageError):  # raised before anything is sent
             call.doubtful = was_doubtful
@@ -176,19 +181,20 @@ class Sender:
             content_type=answer.content_type,
         )
 
-    @asynccontextmanager
-    async def _counted(self, request: Request) -> AsyncIterator[list[str]]:
-        """Count an attempt when it ends, by the code that was noted; one that ended without an answer is an error."""
-        loop = asyncio.get_running_loop()
-        begun, note = loop.time(), list[str]()
+    async def _counted(self, request: Request, coming: Awaitable[A]) -> A:
+        """Return an answer, and count the attempt by its code; one that ended without an answer is an error."""
+        begun = asyncio.get_running_loop().time()
         try:
-            yield note
+            answer = await coming
         except (Exception, asyncio.CancelledError):
-            note.append("<error>")
+            self._ended("<error>", request, begun)
             raise
-        finally:
-            if note:
-                self._measures.ended(note[0], request.method, loop.time() - begun)
+        self._ended(str(answer.status), request, begun)
+        return answer
+
+    def _ended(self, code: str, request: Request, begun: float) -> None:
+        if self._measures is not None:
+            self._measures.ended(code, request.method, asyncio.get_running_loop().time() - begun)
 
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[OpenStream]:
@@ -201,9 +207,7 @@ class Sender:
             try:
                 async with asyncio.timeout(limit):
                     await self._transport.prepare()
-                    async with self._counted(request) as note:
-                        stream = await stack.enter_async_context(self._transport.stream(request))
-                        note.append(str(stream.status))
+                    stream = await self._counted(request, stack.enter_async_context(self._transport.stream(request)))
                     if stream.status != 200:
                         raise await _refused(stream, request)
             except TimeoutError as error:

@@ -15,11 +15,19 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-import msgspec
+from prometheus_client import Counter
 
 from konverge.client import Client
 from konverge.errors import ApplyConflict, FieldConflict
-from konverge.fields import Owner, decode_fields, digest, owned_by, projection, unchanged, without_nulls
+from konverge.fields import (
+    Owner,
+    applied_fields,
+    decode_fields,
+    digest,
+    projection,
+    unchanged,
+    without_nulls,
+)
 from konverge.informers import Cached
 from konverge.keys import Key
 from konverge.kinds import Kind
@@ -121,12 +129,9 @@ class _Memory(Generic[K, V]):
 
 def _answer(intent: Mapping[str, Any], stored: Object, owner: Owner) -> Answer | None:
     managed = stored.data.get("metadata", {}).get("managedFields")
-    if not managed:
+    fields = applied_fields(managed, owner) if managed else None
+    if fields is None:
         return None
-    owned = owned_by(msgspec.json.encode(managed), [owner.manager]).get(owner)
-    if owned is None:
-        return None
-    fields = decode_fields(owned)
     return Answer(digest(intent), digest(fields), digest(projection(stored.data, fields)))
 
 
@@ -142,23 +147,30 @@ class Applier:
         self._now = now
         self._answers: _Memory[Key, dict[Owner, Answer]] = _Memory(memory)
         self._refusals: _Memory[Key, Refusal] = _Memory(memory)
+        # As many as the metric itself has children of this controller.
+        self._counters: dict[tuple[str, str], Counter] = {}
 
     def _count(self, kind: Kind[Any], result: str) -> None:
-        self._metrics.applies.labels(controller=self._controller, kind=kind.kind, result=result).inc()
+        counter = self._counters.get((kind.kind, result))
+        if counter is None:
+            counter = self._metrics.applies.labels(controller=self._controller, kind=kind.kind, result=result)
+            self._counters[kind.kind, result] = counter
+        counter.inc()
 
-    def skips(self, intent: Mapping[str, Any], key: Key, cached: Cached | None, owner: Owner) -> bool:
-        """Tell whether sending this intent would change nothing; always False where the cache has no such object.
+    def standing(self, intent: Mapping[str, Any], key: Key, cached: Cached | None, owner: Owner) -> Object | None:
+        """Return the object where sending this intent would change nothing of it; always None where the cache has no such object.
 
         Of an object under deletion only the status is worth the question: an ending that takes many looks writes it once.
         """
         if cached is None or (cached.metadata.deleting and not owner.subresource):
-            return False
+            return None
         owned = (cached.owned or {}).get(owner)
         if owned is None:
-            return False
-        return unchanged(intent, owned, cached.data()) or answered_before(
-            intent, (self._answers.get(key) or {}).get(owner), cached, owner
-        )
+            return None
+        live = cached.data()
+        answer = (self._answers.get(key) or {}).get(owner)
+        same = unchanged(intent, owned, live) or answered_before(intent, answer, cached, owner)
+        return Object(live) if same else None
 
     async def apply(
         self,
@@ -177,9 +189,10 @@ class Applier:
         """
         intent = without_nulls(intent)
         owner = Owner(manager, "Apply", subresource)
-        if cached is not None and self.skips(intent, key, cached, owner):
+        standing = self.standing(intent, key, cached, owner)
+        if standing is not None:
             self._count(key.kind, "skipped")
-            return Object(cached.data()), False
+            return standing, False
         if cached is not None and on_conflict is OnConflict.HOLD:
             refusal = self._refusals.get(key)
             wait = held_for(intent, refusal, cached, self._now())

@@ -18,6 +18,7 @@ from random import Random
 from typing import Any
 
 import structlog
+from prometheus_client import Counter
 
 from konverge.client import Client
 from konverge.clock import rfc3339_micro, wall_clock
@@ -49,6 +50,10 @@ __all__ = ["ControllerRunner", "Surroundings"]
 
 _AT_ONCE = 500
 _OWN_VERSIONS = 100_000
+_WORDS = (
+    *(Why.INITIAL, Why.CREATED, Why.CHANGED, Why.DELETED, Why.OWNED, Why.WATCHED, Why.REQUEUE_AFTER, Why.RETRY),
+    *(Why.HELD, Why.BARRIER, Why.RESYNC, Why.ASKED),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +143,7 @@ class ControllerRunner:
         self._seconds = metrics.reconcile_seconds.labels(controller=name)
         self._active = metrics.active_workers.labels(controller=name)
         self._stale = metrics.stale_skips.labels(controller=name)
+        self._reasons: dict[str, Counter] = {}
         self._decode_errors = metrics.decode_errors.labels(controller=name)
         metrics.max_concurrent.labels(controller=name).set(self.spec.numbers.concurrency)
 
@@ -423,7 +429,7 @@ class ControllerRunner:
         self._results[verdict.result].inc()
         self._seconds.observe(duration)
         for word in {_word(reason) for reason in reasons}:
-            self._around.metrics.reasons.labels(controller=self.spec.name, reason=word).inc()
+            self._reason(word).inc()
         if not verdict.failed:
             return
         self._errors.inc()
@@ -433,6 +439,13 @@ class ControllerRunner:
             self._timeouts.inc()
         if verdict.unexpected:
             self._panics.inc()
+
+    def _reason(self, word: str) -> Counter:
+        """Return the counter of a reason; a series begins with its first pass."""
+        counter = self._reasons.get(word)
+        if counter is None:
+            counter = self._reasons[word] = self._around.metrics.reasons.labels(controller=self.spec.name, reason=word)
+        return counter
 
     def _tell(self, log: Any, verdict: Verdict, result: Result, record: PassRecord) -> None:
         if verdict.failed:
@@ -471,7 +484,4 @@ class ControllerRunner:
 
 def _word(reason: str) -> str:
     """The first words of a reason, without names: a label value of bounded variety."""
-    known = (Why.INITIAL, Why.CREATED, Why.CHANGED, Why.DELETED, Why.OWNED, Why.WATCHED, Why.REQUEUE_AFTER, Why.RETRY)
-    return next(
-        (word for word in (*known, Why.HELD, Why.BARRIER, Why.RESYNC, Why.ASKED) if reason.startswith(word)), "other"
-    )
+    return next((word for word in _WORDS if reason.startswith(word)), "other")

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from pydantic import ValidationError
+
 from konverge.client import Write
 from konverge.conditions import find_condition
 from konverge.errors import (
@@ -153,10 +155,7 @@ class PassRunner:
             return (Object(cached.data()) if undecoded is None else undecoded(cached.data(), error)), error
 
     def _context(self, key: Key, cached: Cached, object_: Any, reasons: tuple[str, ...], log: Any) -> Context[Any]:
-        data = cached.data()
-        previous = data.get("status")
-        status = getattr(object_, "status", None)
-        previous = previous if isinstance(previous, dict) else {}
+        previous, status = cached.status(), getattr(object_, "status", None)
         owner = Owner(self._kit.manager, "Apply", "status")
         # Of a kind that this controller did not declare, the status is somebody else's but for what was said here.
         split = self._spec.conditions is None or (bool(self._spec.status_suffix) and not self._spec.status_shared)
@@ -166,7 +165,7 @@ class PassRunner:
 
         editor: StatusEditor[Any] = StatusEditor(
             previous=previous,
-            draft=status.model_copy(deep=True) if isinstance(status, Model) else dict(previous),
+            draft=_copied(status, cached) if isinstance(status, Model) else dict(previous),
             generation=cached.metadata.generation,
             declared=self._spec.conditions,
             now=self._kit.wall_clock(),
@@ -368,6 +367,19 @@ class PassRunner:
                 raise  # the stored object breaks its schema by now, or is under deletion
             # A test of the patch did not hold: the object changed meanwhile, and the event of that change is on its way.
             raise RetryAfter(1, f"{key} changed while its finalizers were patched: {error.message}") from error
+
+
+def _copied(status: Model, cached: Cached) -> Model:
+    """Return a copy of an object's status that shares nothing with it.
+
+    Decoded anew, which costs a fraction of a deep copy, where that gives the same; what was salvaged of a status that does not decode
+    is copied.
+    """
+    try:
+        anew = type(status).model_validate(cached.status())
+    except ValidationError:
+        return status.model_copy(deep=True)
+    return anew if anew == status else status.model_copy(deep=True)
 
 
 def _only_ours(cached: Cached, stored: Object, status: Mapping[str, Any]) -> bool:

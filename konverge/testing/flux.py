@@ -215,12 +215,18 @@ class HelmController:
         return True
 
     async def _rewrite(self, key: Key, change: Callable[[Object_], Object_], subresource: str) -> bool:
-        """Replace the newest version of an object by a changed one; False where it is gone. Others may write in between."""
+        """Replace the newest version of an object by a changed one; False where it is gone.
+
+        The newest that is known will mostly do: where others have written since, the server says so, and is asked for theirs.
+        """
+        newest = self.find(key.kind.kind, key.namespace, key.name)
         while True:
             try:
-                newest = await self._client.get(key.kind, key.name, key.namespace)
-                stored = await self._client.replace(Object(change(newest.data)), subresource=subresource)
+                if newest is None:
+                    newest = (await self._client.get(key.kind, key.name, key.namespace)).data
+                stored = await self._client.replace(key.kind.decode(change(newest)), subresource=subresource)
             except Conflict:
+                newest = None
                 continue
             except NotFound:
                 self._written.pop(key, None)

@@ -31,6 +31,8 @@ EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 """The wall time at which every virtual loop starts."""
 
 _IDLE_SECONDS = 1.0
+_OWN_FILES = 1
+"""What an asyncio loop registers for itself: the pipe that wakes it."""
 _ROUNDING = 1e-3
 """Far above what sums of floats lose, far below what asyncio cuts a long wait to (a day)."""
 
@@ -44,7 +46,10 @@ class Livelock(RuntimeError):
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Polls the real selector; where nothing is ready, tells the loop to jump instead of waiting."""
+    """Polls the real selector; where nothing is ready, tells the loop to jump instead of waiting.
+
+    While the loop has work, only what is connected to the outside is polled for: news of threads are in the loop's own queue.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,8 +59,11 @@ class _JumpingSelector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         self.turn()
+        at_work = timeout is not None and timeout <= 0
+        if at_work and len(self.get_map()) <= _OWN_FILES:
+            return []
         ready = super().select(0)
-        if ready or (timeout is not None and timeout <= 0):
+        if ready or at_work:
             return ready
         if self.busy():
             return super().select(0.05 if timeout is None else min(timeout, 0.05))

@@ -302,7 +302,7 @@ _LEDGER: Final = (
         "ledger-never-settled",
         "the answer to a write is not noted",
         CLIENT + "client.py",
-        "            else:\n                ticket.settle(stored.resource_version, stored.uid, stored.name)\n",
+        "            else:\n                ticket.settle(stored.version, stored.uid, stored.name)\n",
         "",
         ("backup",),
     ),
@@ -484,8 +484,8 @@ _PASSES: Final = (
         "apply-skipped-when-there",
         "an apply is skipped where the object exists",
         RUNTIME + "applier.py",
-        "        return unchanged(intent, owned, cached.data()) or answered_before(\n",
-        "        return True or answered_before(\n",
+        "        same = unchanged(intent, owned, live) or answered_before(intent, answer, cached, owner)\n",
+        "        same = True\n",
         ("backup",),
     ),
     Mutant(
@@ -500,9 +500,11 @@ _PASSES: Final = (
         "apply-ignores-missing-owner",
         "a field that nobody reverted counts as unchanged where we do not own it any more",
         "konverge/fields.py",
-        '    if {f"f:{key}" for key in intent} != set(below):\n        return False\n    return all(key in live and _value_unchanged(value, fields[f"f:{key}"], live[key]) for key, value in intent.items())\n',
-        '    return all(\n        key in live and (f"f:{key}" not in fields or _value_unchanged(value, fields[f"f:{key}"], live[key]))\n'
-        "        for key, value in intent.items()\n    )\n",
+        " or len(intent) != below:\n        return False\n    # As many names as fields, and each of them a field: then they are the same ones.\n"
+        '    for key, value in intent.items():\n        inner = fields.get(f"f:{key}")\n'
+        "        if inner is None or key not in live or not _value_unchanged(value, inner, live[key]):\n",
+        ':\n        return False\n    for key, value in intent.items():\n        inner = fields.get(f"f:{key}")\n'
+        "        if key not in live or (inner is not None and not _value_unchanged(value, inner, live[key])):\n",
         ("backup",),
         ("take",),
     ),

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from konverge.fields import Owner, digest, owned_by, owners_of, projection, unchanged, without_nulls
+from konverge.fields import Owner, applied_fields, digest, owned_by, owners_of, projection, unchanged, without_nulls
 
 
 def fields(value: Any) -> bytes:
@@ -79,6 +79,19 @@ def test_only_applied_fields_of_our_own_managers_are_kept() -> None:
         Owner("konverge", "Apply", ""): b'{"f:spec":{"f:a":{}}}',
         Owner("konverge", "Apply", "status"): b'{"f:status":{}}',
     }
+
+
+@pytest.mark.parametrize(
+    ("owner", "fields"),
+    [
+        (Owner("konverge", "Apply", ""), {"f:spec": {"f:a": {}}}),
+        (Owner("konverge", "Apply", "status"), {"f:status": {}}),
+        (Owner("konverge", "Update", ""), {"f:spec": {"f:b": {}}}),
+        (Owner("somebody", "Apply", ""), None),
+    ],
+)
+def test_the_field_set_of_one_owner_is_found_in_decoded_entries(owner: Owner, fields: Any) -> None:
+    assert applied_fields(msgspec.json.decode(MANAGED), owner) == fields
 
 
 def test_the_owners_of_a_field_are_named() -> None:

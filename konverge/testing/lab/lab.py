@@ -55,25 +55,30 @@ async def install_crds(client: Client, manifests: list[dict[str, Any]], *, timeo
         await client.apply(CRD, manifest, force=True)
     async with asyncio.timeout(timeout):
         for manifest in manifests:
-            await _established(client, manifest)
+            await _established(client, manifest["metadata"]["name"])
+        client.forget_discovery()  # once: all are there by now, and several share a group
+        for manifest in manifests:
+            await _served(client, manifest["spec"])
 
 
-async def _established(client: Client, manifest: dict[str, Any]) -> None:
-    name, spec = manifest["metadata"]["name"], manifest["spec"]
+async def _established(client: Client, name: str) -> None:
     while True:
         condition = (await client.get(CRD, name)).find_condition("Established")
         if condition is not None and condition.is_true:
-            break
+            return
         await asyncio.sleep(_POLL)
+
+
+async def _served(client: Client, spec: dict[str, Any]) -> None:
     served = next(version["name"] for version in spec["versions"] if version["served"])
     resource = kind(f"{spec['group']}/{served}", spec["names"]["kind"])
     while True:
         try:
-            client.forget_discovery()
             await client.resource(resource)
             return
         except NotServed:
             await asyncio.sleep(_POLL)
+            client.forget_discovery(resource.api_version)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from konverge.client import Client, WriteState
-from konverge.client.answers import has_ended
+from konverge.client.answers import decode_stored
 from konverge.kinds import kind
 
 WIDGET = kind("tests.konverge.dev/v1", "Widget", namespaced=True, plural="widgets")
@@ -32,7 +32,7 @@ async def test_an_object_has_ended_when_it_is_deleted_and_nothing_holds_it(
     what: str, about: dict[str, Any], ended: bool, client: Client, server: Any, say: Say
 ) -> None:
     metadata = {"name": "a", "namespace": "web", "resourceVersion": "7", "uid": "u", **about}
-    assert has_ended(json.dumps({"metadata": metadata}).encode()) is ended
+    assert decode_stored(json.dumps({"metadata": metadata}).encode()).ended is ended
     server.script = [say({"kind": "Widget", "metadata": metadata})]
     await client.patch(WIDGET, "a", "web", patch=[], style="json", actor="me")
     [write] = client.ledger.pending("me")

@@ -40,6 +40,14 @@ def test_a_list_or_map_of_a_default_is_written_once_it_is_changed() -> None:
     assert outer.wire() == {"inner": {"tags": ["x"]}, "names": {"a": "b"}}
 
 
+def test_fields_that_are_left_out_are_neither_written_nor_counted_as_set() -> None:
+    outer = Outer()
+    outer.names["a"] = "b"
+    outer.inner.tags.append("x")
+    assert outer.wire(without=("inner",)) == {"names": {"a": "b"}}
+    assert outer.model_fields_set == {"names"}
+
+
 def test_changes_deep_inside_what_was_set_are_written() -> None:
     outer = Outer(items=[Inner()], by_name={"a": Inner()})
     outer.items[0].tags.append("x")

@@ -255,3 +255,19 @@ def test_an_object_is_known_by_its_uid() -> None:
     assert store.has_uid("web", "a", "first")
     assert not store.has_uid("web", "a", "second")
     assert not store.has_uid("web", "b", "first")
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b'{"spec":{"a":1},"status":{"b":{"c":2}}}', {"b": {"c": 2}}),
+        (b'{"spec":{"a":1}}', {}),
+        (b'{"status":null}', {}),
+        (b'{"status":"odd"}', {}),
+        (b"", {}),
+    ],
+)
+def test_the_status_of_a_cached_object_is_read_alone_and_afresh(body: bytes, status: dict[str, object]) -> None:
+    one = Cached(Metadata(name="a"), body)
+    assert one.status() == status
+    assert one.status() is not one.status()

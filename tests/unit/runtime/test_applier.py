@@ -156,4 +156,4 @@ async def test_a_held_apply_is_tried_again_at_a_slow_pace_where_only_the_version
 async def test_an_object_under_deletion_is_never_taken_for_unchanged() -> None:
     metadata = Metadata(name="a", namespace="web", uid="u", deletion_timestamp="2030-01-01T00:00:00Z")
     dying = Cached(metadata=metadata, body=fields({"data": {"k": "v"}}), owned={OWNER: fields(OWNED)})
-    assert not applier(Server()).skips(INTENT, KEY, dying, OWNER)
+    assert applier(Server()).standing(INTENT, KEY, dying, OWNER) is None

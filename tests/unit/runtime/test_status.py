@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from konverge.conditions import Condition
+from konverge.conditions import Condition, read_conditions
 from konverge.errors import ConditionError
 from konverge.model import Model
-from konverge.runtime.status import Ours, StatusEditor, read_conditions, transitions
+from konverge.runtime.status import Ours, StatusEditor, transitions
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 LONG_AGO = "2020-01-01T00:00:00Z"
@@ -116,10 +116,11 @@ def test_a_malformed_condition_is_an_error_in_tests_and_cut_in_production(
 
 
 def test_conditions_that_somebody_mangled_are_read_as_far_as_they_can_be() -> None:
-    mangled = {"conditions": ["text", {"type": "Ready", "status": "perhaps"}, {"status": "True"}, 5]}
+    mangled = ["text", {"type": "Ready", "status": "perhaps"}, {"status": "True"}, 5]
     assert [(c.type, c.status) for c in read_conditions(mangled)] == [("Ready", "Unknown")]
-    assert read_conditions({"conditions": "nothing"}) == ()
+    assert read_conditions({"type": "Ready"}) == ()
     assert read_conditions("nothing") == ()
+    assert read_conditions(None) == ()
 
 
 def test_a_kept_condition_without_a_time_gets_one_since_the_api_demands_it() -> None:

@@ -1,0 +1,61 @@
+"""The shell of the stand-in for Flux: what it asks the API server for. What it writes is compared with recordings elsewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from konverge.keys import Key
+from konverge.objects import Object
+from konverge.testing import Lab, install_crds
+from konverge.testing.flux import KINDS, HelmController, flux_crds
+
+REPOSITORY = KINDS["HelmRepository"]
+
+
+def ready(found: Object) -> bool:
+    condition = found.find_condition("Ready")
+    settled = found.get("status", "observedGeneration") == found.metadata.generation
+    return settled and condition is not None and condition.is_true
+
+
+def asked(lab: Lab) -> Counter[str]:
+    """Count what the stand-in asks for, by verb."""
+    verbs: Counter[str] = Counter()
+
+    def note(_: Any, about: Any, __: Any) -> None:
+        if about.user_agent.startswith("helm-controller"):
+            verbs[about.verb] += 1
+
+    lab.server.on_call.append(note)
+    return verbs
+
+
+async def made(lab: Lab) -> None:
+    await lab.create(REPOSITORY.new("shop", spec={"url": "https://charts.example.com", "interval": "5m"}))
+    await lab.until(REPOSITORY, "shop", ready)
+
+
+async def test_what_is_known_is_written_without_being_asked_for_again(lab: Lab) -> None:
+    await install_crds(lab.client, flux_crds())
+    async with HelmController(lab.config, namespace=lab.namespace):
+        verbs = asked(lab)
+        await made(lab)
+    assert verbs["update"] > 3
+    assert verbs["get"] == 0
+
+
+async def test_where_others_wrote_in_between_their_version_is_kept(lab: Lab) -> None:
+    await install_crds(lab.client, flux_crds())
+    async with HelmController(lab.config, namespace=lab.namespace) as flux:
+        await made(lab)
+        stale = flux.find("HelmRepository", lab.namespace, "shop")
+        await lab.patch(REPOSITORY, "shop", {"spec": {"interval": "9m"}, "metadata": {"labels": {"by": "somebody"}}})
+        flux.find = lambda *_: stale  # type: ignore[method-assign]  # a cache that lags
+        verbs = asked(lab)
+        key = Key("", REPOSITORY, lab.namespace, "shop")
+        assert await flux._rewrite(key, lambda newest: {**newest, "status": {"url": "https://a.example.com"}}, "status")
+        assert (verbs["get"], verbs["update"]) == (1, 2)
+    stored = await lab.get(REPOSITORY, "shop")
+    assert (stored.get("spec", "interval"), stored.metadata.labels) == ("9m", {"by": "somebody"})
+    assert stored.get("status", "url") == "https://a.example.com"
