@@ -86,6 +86,10 @@ readme: venv ## Put the examples into README.md and docs/ anew
 bench: venv ## Measure, print tables, append to build/bench.json; one alone with ONLY=informers
 	$(BIN)/python tests/bench/run.py $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
+.PHONY: guard
+guard: venv ## Count what a thousand objects cost (requests, calls, bytes) and take that as the figures that tests/guard holds us to
+	$(BIN)/python tests/support/guard.py --write
+
 .PHONY: mutants
 mutants: venv ## Plant faults in copies of the tree, one by one, and let the lab find each; one alone with ONLY=barrier-off
 	$(BIN)/python tests/mutants/run.py $(if $(ONLY),--only $(ONLY)) $(ARGS)

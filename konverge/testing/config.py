@@ -33,8 +33,8 @@ class ControlPlaneConfig:
     """What a control plane is made of.
 
     - `controllers`: run kube-controller-manager with `controller_names` (garbage collection, namespace removal,
-      ResourceQuota, Jobs, default ServiceAccounts, claims that nobody uses any more). Off by default. Without it the admission of ServiceAccounts is off too,
-      since nobody makes them.
+      ResourceQuota, Jobs, default ServiceAccounts, claims that nobody uses any more). Off by default. Without it the admission of
+      ServiceAccounts is off too, since nobody makes them.
     - `apiserver_flags`, `controller_manager_flags`: name without dashes -> value; they win over ours.
     - `feature_gates`: of the API server, for instance `{"WatchList": False}`.
     - `watch_cache`, `watch_cache_sizes`: False serves every read from etcd; sizes are by `resource.group`.

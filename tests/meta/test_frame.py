@@ -23,6 +23,7 @@ VERBS = {
     "test-unit",
     "lint",
     "fmt",
+    "guard",
     "generate",
     "readme",
     "bench",

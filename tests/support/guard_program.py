@@ -1,0 +1,181 @@
+"""What one thousand objects cost the library, counted and not timed: requests, Python calls, bytes that stay.
+
+Run as a program it prints one JSON object, the `Counts` of one run. `--bytes` counts bytes (tracing makes calls many times slower, so the
+two are counted apart), `--planted` decodes each object twice. The API server is the one in memory and time is virtual, so the figures of two
+runs differ by little more than what the order of sets makes of them; the server's own calls and bytes are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from random import Random
+from types import CodeType, FrameType
+from typing import Any, Final, Self
+from unittest import mock
+
+import structlog
+
+import konverge as kv
+from konverge.client import Client
+from konverge.crds import crd
+from konverge.informers.cached import Cached
+from konverge.testing.apiserver import ApiServer
+from konverge.testing.lab import install_crds
+from konverge.testing.loop import VirtualTimeLoop
+
+OBJECTS: Final = 1000
+PACKAGE: Final = Path(kv.__file__).resolve().parent
+ROOMS: Final = ("crds", "informers", "reconcilers", "workqueue")
+NAMESPACE: Final = "default"
+NAME: Final = "guard"
+
+
+class GaugeSpec(kv.Model):
+    target: int
+    notes: dict[str, str]
+
+
+class GaugeStatus(kv.Status):
+    seen: int | None = None
+
+
+@kv.resource("guard.example.com/v1", conditions=("Ready",))
+class Gauge(kv.CustomResource[GaugeSpec, GaugeStatus]):
+    """What is counted on: about two kilobytes each."""
+
+
+class GaugeReconciler:
+    async def reconcile(self, gauge: Gauge, ctx: kv.Context[Gauge]) -> kv.Outcome:
+        ctx.status.draft.seen = gauge.spec.target
+        ctx.status.mark("Ready", True, "Seen", "the target was seen")
+        return kv.Done()
+
+
+def build(manager: kv.Manager) -> None:
+    manager.add(kv.Controller.of(Gauge).reconciled_by(GaugeReconciler()))
+
+
+class Calls(AbstractContextManager["Calls"]):
+    """Counts calls of Python functions and of C functions by the file of the library in which they are made; "elsewhere" is everybody else's."""
+
+    def __init__(self) -> None:
+        self.by_file: Counter[str] = Counter()
+        self._files: dict[CodeType, str] = {}
+
+    def __enter__(self) -> Self:
+        sys.setprofile(self._count)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+
+    def _count(self, frame: FrameType, event: str, _: object) -> None:
+        if event in ("call", "c_call"):
+            code = frame.f_code
+            name = self._files.get(code)
+            if name is None:
+                name = self._files[code] = file_of(code.co_filename)
+            self.by_file[name] += 1
+
+
+def file_of(path: str) -> str:
+    """Return a file of the library as `room/file.py`, "testing" for all of its test kit, "elsewhere" for everything else."""
+    parts = Path(path).resolve().parts
+    home = PACKAGE.parts
+    if parts[: len(home)] == home:
+        inside = parts[len(home) :]
+        return "testing" if inside[0] == "testing" else "/".join(inside)
+    room = next((room for room in ROOMS if parts[: len(home)] == (*home[:-1], room)), None)
+    return "/".join(parts[len(home) - 1 :]) if room is not None else "elsewhere"
+
+
+async def work(counting: AbstractContextManager[object], after: Callable[[], None]) -> dict[str, int]:
+    """Reconcile everything while it is counted; call `after` at the end of that. Returns the requests of the manager."""
+    requests: Counter[str] = Counter()
+    written = asyncio.Event()
+    async with ApiServer(random=Random(1), rbac=False) as server:  # uids, no secrets
+        async with Client(server.config(), name="somebody", random=Random(2)) as client:  # no secrets
+            await install_crds(client, [crd(Gauge)])
+            for number in range(OBJECTS):
+                await client.create(gauge(number))
+        statuses = 0
+
+        def count(call: Any, about: Any, _: object) -> None:
+            nonlocal statuses
+            if call.headers.get("user-agent", "").startswith(NAME):
+                requests[
+                    f"{'apply' if about.apply else about.verb} {about.resource}/{about.subresource}".rstrip("/")
+                ] += 1
+                statuses += about.subresource == "status"
+                if statuses == OBJECTS:
+                    written.set()
+
+        server.on_call.append(count)
+        with counting:
+            manager = kv.Manager(NAME, server.config(), random=Random(3))  # jitter
+            build(manager)
+            async with manager:
+                await written.wait()
+                await asyncio.sleep(5)
+                after()
+    return dict(sorted(requests.items()))
+
+
+def gauge(number: int) -> Gauge:
+    notes = {f"note-{line}": f"what was noted of gauge {number} in line {line}, " + "x" * 120 for line in range(10)}
+    return Gauge.new(f"gauge-{number}", NAMESPACE, spec=GaugeSpec(target=number, notes=notes))
+
+
+def kept_bytes() -> int:
+    """Return the bytes that the library's own lines and what they call hold, the test kit aside."""
+    total = 0
+    for statistic in tracemalloc.take_snapshot().statistics("filename"):
+        if file_of(statistic.traceback[0].filename) != "testing":
+            total += statistic.size
+    return total
+
+
+def planted() -> AbstractContextManager[object]:
+    """Have each object decoded twice where it is decoded once."""
+    decode = Cached.decode
+
+    def twice(self: Cached, kind: Any) -> Any:
+        decode(self, kind)
+        return decode(self, kind)
+
+    return mock.patch.object(Cached, "decode", twice)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bytes", action="store_true")
+    parser.add_argument("--planted", action="store_true")
+    options = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
+    calls, held = Calls(), [0]
+
+    def note() -> None:
+        held[0] = kept_bytes()
+
+    loop = VirtualTimeLoop()
+    with planted() if options.planted else nullcontext():
+        if options.bytes:
+            tracemalloc.start()
+            requests = loop.run_until_complete(work(nullcontext(), note))
+            print(json.dumps({"requests": requests, "bytes": held[0]}))
+        else:
+            requests = loop.run_until_complete(work(calls, lambda: None))
+            counted = {name: number for name, number in sorted(calls.by_file.items()) if name != "testing"}
+            print(json.dumps({"requests": requests, "calls": counted}))
+
+
+if __name__ == "__main__":
+    main()
