@@ -92,7 +92,7 @@ guard: venv ## Count what a thousand objects cost (requests, calls, bytes) and t
 
 .PHONY: mutants
 mutants: venv ## Plant faults in copies of the tree, one by one, and let the lab find each; one alone with ONLY=barrier-off
-	$(BIN)/python tests/mutants/run.py $(if $(ONLY),--only $(ONLY)) $(ARGS)
+	$(BIN)/python tests/mutants/plant.py $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 .PHONY: dist
 dist: venv ## Build the sdist, and the wheel from the sdist, into dist/

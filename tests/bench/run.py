@@ -15,6 +15,7 @@ import fcntl
 import importlib.util
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -28,6 +29,7 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent.parent / "build" / "bench.json"
 
 RUN = re.compile(r"^def run\(", re.MULTILINE)
+BY_NAME = re.compile(r"^BY_NAME_ONLY = True$", re.MULTILINE)
 
 Row = Mapping[str, Any]
 
@@ -86,6 +88,11 @@ def discover(folder: Path) -> dict[str, Path]:
     """Return the benchmarks of a folder by name, sorted; a file without `run` is a helper of its neighbours."""
     files = (path for path in sorted(folder.glob("bench_*.py")) if RUN.search(path.read_text()))
     return {path.stem.removeprefix("bench_"): path for path in files}
+
+
+def by_default(benches: Mapping[str, Path], *, quick: bool) -> list[str]:
+    """Return what is run where nothing is named: all, but those that take hours (`BY_NAME_ONLY = True`) only when they are quick."""
+    return [name for name, path in benches.items() if quick or not BY_NAME.search(path.read_text())]
 
 
 def number(value: float | str | None) -> str:
@@ -159,12 +166,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Run the benchmarks of this folder.")
     parser.add_argument("--only", metavar="NAME", action="append", help="run this benchmark alone (may be repeated)")
     parser.add_argument("--list", action="store_true", help="name the benchmarks")
+    parser.add_argument(
+        "--quick", action="store_true", help="small numbers, where a benchmark has them: shows that it works"
+    )
     parser.add_argument("--strict", action="store_true", help="exit with 1 where a target is missed")
     parser.add_argument("--folder", type=Path, default=HERE, help=argparse.SUPPRESS)
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the rows are kept")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--rows", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
+    if chosen.quick:
+        os.environ["BENCH_QUICK"] = "1"  # each benchmark runs in an interpreter of its own
     if chosen.measure:
         chosen.rows.write_text(json.dumps(measure(chosen.measure)))
         return 0
@@ -175,7 +187,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(benches))
         return 0
     read(chosen.results)  # a file that cannot be extended is said before minutes of work, not after
-    failed, missed = run_all({name: benches[name] for name in chosen.only or benches}, chosen.results)
+    names = chosen.only or by_default(benches, quick=chosen.quick)
+    if left_out := ", ".join(name for name in benches if not chosen.only and name not in names):
+        print(f"left out, since they take hours and run only when named: {left_out}")
+    failed, missed = run_all({name: benches[name] for name in names}, chosen.results)
     print(f"rows are in {chosen.results}")
     for row in missed:
         print(f"MISSED {row['bench']}: {row['name']} is {number(row['value'])} {row['unit']}, target {row['target']}")

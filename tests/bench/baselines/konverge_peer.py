@@ -1,0 +1,100 @@
+"""The contestant on konverge: a typed model, and every rule of the library in force with its default numbers.
+
+Of a condition that appears as False konverge announces nothing, so no Event is written; with PEER_EVENTS=1 the condition is one that
+appears as True, and each object's transition becomes an Event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import structlog
+from baselines.peer import CHILDREN, MANAGER, Told, answering, ready
+
+import konverge as kv
+from konverge.client import ClientSettings
+from konverge.metrics import Metrics
+
+CONFIG_MAP = kv.kind("v1", "ConfigMap")
+
+
+class Variable(kv.Model):
+    name: str
+    value: str
+
+
+class ItemSpec(kv.Model):
+    revision: int
+    title: str = ""
+    labels: dict[str, str] | None = None
+    env: tuple[Variable, ...] = ()
+
+
+class ItemStatus(kv.Status):
+    pass
+
+
+@kv.resource("bench.konverge.dev/v1", conditions=("Stalled", "Ready"))
+class Item(kv.CustomResource[ItemSpec, ItemStatus]):
+    """A thing of about 2 KB."""
+
+
+class Reconciler:
+    def __init__(self, *, events: bool, owners: bool) -> None:
+        self._events, self._owners = events, owners
+
+    async def reconcile(self, item: Item, ctx: kv.Context[Item]) -> kv.Outcome:
+        if self._owners:
+            for number in range(CHILDREN):
+                name = f"{item.name}-{number:02}"
+                await ctx.own(CONFIG_MAP.new(name, item.namespace, data={"value": name}))
+        type_, reason = ("Ready", "InPlace") if self._events else ("Stalled", "InStep")
+        ctx.status.mark(type_, self._events, reason, f"revision {item.spec.revision} is in place")
+        return kv.Done()
+
+
+def failures(metrics: Metrics) -> float:
+    """Passes that raised, of all controllers."""
+    families = metrics.registry.collect()
+    return sum(
+        sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name == "controller_runtime_reconcile_errors_total"
+    )
+
+
+async def main() -> None:
+    told = Told.from_environment()
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    client = ClientSettings(max_in_flight=max(ClientSettings.max_in_flight, told.workers + 16))
+    controller = kv.Controller.of(Item).with_(concurrency=told.workers)
+    if told.owners:
+        controller = controller.owns(CONFIG_MAP)
+    manager = kv.Manager(
+        MANAGER,
+        kv.ClientConfig.in_cluster(mount=told.mount),
+        settings=kv.ManagerSettings(namespace=told.namespace, client=client),
+    )
+    manager.add(controller.reconciled_by(Reconciler(events=told.events, owners=told.owners)))
+    async with manager, answering(lambda: failures(manager.metrics)) as stop:
+        report = await manager.ready(timeout=600)
+        if not report:
+            sys.exit(f"not ready: {report}")
+        settings = {
+            "concurrency": told.workers,
+            "max_in_flight": client.max_in_flight,
+            "events": told.events,
+            "barrier": "10 s (default)",
+            "metrics": "counted, not served",
+            "objects": "typed (pydantic)",
+            "credentials": "mounted ServiceAccount",
+            "limiter": "none (default)",
+        }
+        ready(settings, "konverge", "aiohttp", "msgspec", "pydantic")
+        await stop.wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,189 @@
+"""What the contestants in Python share: what they are told, what they say, and the apply that they all send.
+
+`peers/protocol.py` says the protocol. None of this is used by a library under test: konverge and kopf bring their own client, and kopf's
+handlers send the apply by the session of here, since kopf hands its own to nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import ssl
+import sys
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from konverge.clock import cpu_time, monotonic, rfc3339, wall_clock
+
+GROUP, VERSION, KIND, PLURAL = "bench.konverge.dev", "v1", "Item", "items"
+MANAGER = "peer"
+CHILDREN = 20
+PAUSE = 0.01
+
+Condition = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the harness tells a contestant."""
+
+    namespace: str
+    workers: int
+    owners: bool
+    events: bool
+    mount: Path
+
+    @classmethod
+    def from_environment(cls) -> Told:
+        env = os.environ
+        return cls(
+            namespace=env["PEER_NAMESPACE"],
+            workers=int(env["PEER_WORKERS"]),
+            owners=env.get("PEER_MODE") == "owners",
+            events=env.get("PEER_EVENTS") == "1",
+            mount=Path(env["PEER_MOUNT"]),
+        )
+
+    @property
+    def items(self) -> str:
+        return f"/apis/{GROUP}/{VERSION}/namespaces/{self.namespace}/{PLURAL}"
+
+    @property
+    def maps(self) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/configmaps"
+
+    def session(self) -> aiohttp.ClientSession:
+        """A session as the ServiceAccount of the mount, over as many connections as there are requests at once."""
+        server = f"https://{os.environ['KUBERNETES_SERVICE_HOST']}:{os.environ['KUBERNETES_SERVICE_PORT']}"
+        connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=str(self.mount / "ca.crt")), limit=0)
+        headers = {"Authorization": f"Bearer {(self.mount / 'token').read_text()}", "Accept": "application/json"}
+        return aiohttp.ClientSession(
+            server, connector=connector, headers=headers, timeout=aiohttp.ClientTimeout(total=None), read_bufsize=2**20
+        )
+
+
+# --- the work -----------------------------------------------------------------------------------------------------------------
+
+
+class Metadata(msgspec.Struct, rename="camel"):
+    name: str = ""
+    generation: int = 0
+    resource_version: str = ""
+    annotations: dict[str, str] = {}
+
+
+class Spec(msgspec.Struct):
+    revision: int = 0
+
+
+class Status(msgspec.Struct, rename="camel"):
+    observed_generation: int = 0
+    conditions: list[Condition] = []
+
+
+class Item(msgspec.Struct):
+    """As much of an object as the work needs."""
+
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    spec: Spec = msgspec.field(default_factory=Spec)
+    status: Status = msgspec.field(default_factory=Status)
+
+
+def due(item: Item) -> bytes | None:
+    """The body of the apply that brings the status up to date; None where it is."""
+    generation, message = item.metadata.generation, f"revision {item.spec.revision} is in place"
+    last = next((one for one in item.status.conditions if one.get("type") == "Stalled"), {})
+    is_false = last.get("status") == "False"
+    in_step = is_false and last.get("observedGeneration") == generation and last.get("message") == message
+    if in_step and item.status.observed_generation == generation:
+        return None
+    condition = {
+        "type": "Stalled",
+        "status": "False",
+        "reason": "InStep",
+        "message": message,
+        "observedGeneration": generation,
+        "lastTransitionTime": last["lastTransitionTime"] if is_false else rfc3339(wall_clock()),
+    }
+    intent = {
+        "apiVersion": f"{GROUP}/{VERSION}",
+        "kind": KIND,
+        "metadata": {"name": item.metadata.name},
+        "status": {"observedGeneration": generation, "conditions": [condition]},
+    }
+    return msgspec.json.encode(intent)
+
+
+async def apply(session: aiohttp.ClientSession, path: str, body: bytes) -> None:
+    """Send a forced server-side apply; raises ClientResponseError where it is refused."""
+    headers = {"Content-Type": "application/apply-patch+yaml"}
+    query = f"{path}?fieldManager={MANAGER}&force=true"
+    async with session.patch(query, data=body, headers=headers, raise_for_status=True) as answer:
+        await answer.read()
+
+
+# --- the protocol -------------------------------------------------------------------------------------------------------------
+
+
+def say(**what: Any) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+def ready(settings: dict[str, Any], *packages: str, synced: bool = True) -> None:
+    """Say that the caches are synced; `synced` is False where a library has no such moment and has merely begun."""
+    versions = {"python": sys.version.split()[0], **{name: version(name) for name in packages}}
+    say(peer="ready", synced=synced, stalls=True, versions=versions, settings=settings)
+
+
+class Stalls:
+    """How late the loop is, and how much CPU one of its turns takes at most, in milliseconds, while it is asked to look."""
+
+    def __init__(self) -> None:
+        self.longest = self.work = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        self.longest = self.work = 0.0
+        self._task = self._task or asyncio.ensure_future(self._look())
+
+    def end(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+
+    async def _look(self) -> None:
+        last, used = monotonic(), cpu_time()
+        while True:
+            await asyncio.sleep(PAUSE)
+            now, spent = monotonic(), cpu_time()
+            self.longest = max(self.longest, (now - last - PAUSE) * 1000)
+            self.work = max(self.work, (spent - used) * 1000)
+            last, used = now, spent
+
+
+@contextlib.asynccontextmanager
+async def answering(errors: Callable[[], float]) -> AsyncIterator[asyncio.Event]:
+    """Answer the harness' signals; the event is set by SIGTERM."""
+    loop, stalls, stop = asyncio.get_running_loop(), Stalls(), asyncio.Event()
+
+    def stats() -> None:
+        stalls.end()
+        say(peer="stats", errors=errors(), stall_ms=stalls.longest, work_ms=stalls.work)
+
+    loop.add_signal_handler(signal.SIGUSR2, stalls.begin)
+    loop.add_signal_handler(signal.SIGUSR1, stats)
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    try:
+        yield stop
+    finally:
+        stalls.end()

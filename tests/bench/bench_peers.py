@@ -1,0 +1,30 @@
+"""Peers: the same small controller on konverge, kopf, controller-runtime and kube-rs, and two limits, against a real kube-apiserver.
+
+Cold start, a storm of changes, an open loop, a restart, idling, the repair of children; docs/guide/benchmark.md tells how it is run and how to
+read it. Hours at full size: `make bench ONLY=peers ARGS=--quick` shows in minutes that everything works. The variable PEERS chooses parts of it
+(PEERS=--help). Raw samples, report and plots go to build/peers/.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from peers.campaign import campaign, options
+
+from konverge.testing import BinariesMissing
+from konverge.testing.binaries import find_binaries
+
+BY_NAME_ONLY = True
+
+
+def run() -> list[dict[str, Any]]:
+    """Measure everything that is asked for and return one row per figure."""
+    chosen = options(os.environ)
+    try:
+        find_binaries(os.environ)
+    except BinariesMissing as missing:
+        print(f"skipped: no control plane to measure on ({missing})", file=sys.stderr)
+        return []
+    return campaign(chosen)

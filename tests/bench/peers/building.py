@@ -1,0 +1,117 @@
+"""The contestants that are compiled: built once for a machine into the cache of konverge, from what `baselines/` pins.
+
+Promises: a program appears whole or not at all, in a folder named by what it was built from. Where a toolchain is absent or a build fails,
+`programs` says so in one line and leaves that contestant out. Nothing is written into the tree.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from konverge.testing.binaries import Cache, is_program
+
+__all__ = ["RECIPES", "Recipe", "programs"]
+
+BASELINES = Path(__file__).resolve().parent.parent / "baselines"
+BUILD_SECONDS = 1800
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How one program is built; `made` is where the command leaves it, below the folder it is given."""
+
+    folder: str
+    tool: str
+    command: tuple[str, ...]
+    variables: Mapping[str, str]
+    made: str
+
+
+RECIPES = {
+    "go": Recipe(
+        "controller_runtime",
+        "go",
+        ("go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", "{out}/peer", "."),
+        {"CGO_ENABLED": "0", "GOWORK": "off", "GOCACHE": "{cache}/go-build"},
+        "peer",
+    ),
+    "rust": Recipe(
+        "kube_rs",
+        "cargo",
+        ("cargo", "build", "--release", "--locked"),
+        {"CARGO_TARGET_DIR": "{cache}/cargo-target"},
+        "{cache}/cargo-target/release/peer",
+    ),
+}
+
+
+def fingerprint(recipe: Recipe) -> str:
+    """A name for what a program is built from."""
+    digest = hashlib.sha256(repr((recipe.command, sorted(recipe.variables.items()))).encode())
+    source = BASELINES / recipe.folder
+    for path in sorted(path for path in source.rglob("*") if path.is_file()):
+        digest.update(str(path.relative_to(source)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def programs(wanted: set[str], environment: Mapping[str, str], tell: Callable[[str], None]) -> dict[str, Path]:
+    """The programs that could be had, by "go" and "rust"; what could not is told in one line each."""
+    found = {}
+    for name in sorted(wanted & RECIPES.keys()):
+        recipe = RECIPES[name]
+        try:
+            found[name] = _program(name, recipe, environment, tell)
+        except (FileNotFoundError, subprocess.SubprocessError) as error:
+            tell(f"skipped: the contestants in {name} ({error})")
+    return found
+
+
+def _program(name: str, recipe: Recipe, environment: Mapping[str, str], tell: Callable[[str], None]) -> Path:
+    cache = Cache.of(environment).root / "peers"
+    home = cache / f"{name}-{fingerprint(recipe)}"
+    if is_program(home / "peer"):
+        return home / "peer"
+    if shutil.which(recipe.tool, path=environment.get("PATH")) is None:
+        raise FileNotFoundError(f"no {recipe.tool} in PATH, and no program built before")
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "build.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not is_program(home / "peer"):
+            tell(f"building the contestant in {name} into {home} (once for this machine; some minutes)")
+            _build(recipe, cache, home, environment)
+    return home / "peer"
+
+
+def _build(recipe: Recipe, cache: Path, home: Path, environment: Mapping[str, str]) -> None:
+    partial = home.with_name(f"{home.name}.part")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    put = {"out": str(partial), "cache": str(cache)}
+    variables = {key: value.format(**put) for key, value in recipe.variables.items()}
+    log = cache / f"build-{recipe.folder}.log"
+    with log.open("wb") as output:
+        code = subprocess.run(
+            [word.format(**put) for word in recipe.command],
+            cwd=BASELINES / recipe.folder,
+            env={**environment, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            timeout=BUILD_SECONDS,
+            check=False,
+        ).returncode
+    if code:
+        last = (log.read_text(errors="replace").splitlines() or ["no word"])[-1]
+        raise subprocess.SubprocessError(f"the build failed: {last}; all of it is in {log}")
+    made = Path(recipe.made.format(**put))
+    if made.is_absolute():
+        shutil.copy2(made, partial / "peer")
+    partial.rename(home)
+    for used in ("go-build", "cargo-target"):  # gigabytes that serve nobody now
+        shutil.rmtree(cache / used, ignore_errors=True)

@@ -1,0 +1,180 @@
+"""All runs of a session of measuring: what is asked for, each run kept as it ends, disturbed ones repeated, and the report at the end.
+
+Promises: what was measured is on disk before the next run begins, so that an interrupted campaign goes on with `--into` where it stood.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from peers import building, machine, plan, report, targets
+from peers.contestants import BY_NAME, CONTESTANTS, Contestant
+from peers.driving import perform
+from peers.plan import Run, Session
+from peers.publish import publish
+
+from konverge.clock import wall_clock
+
+__all__ = ["Options", "campaign", "options"]
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is asked for."""
+
+    sessions: tuple[Session, ...]
+    contestants: tuple[Contestant, ...]
+    repeats: int
+    into: Path
+    publish: bool
+    quick: bool
+
+
+def options(environ: Mapping[str, str]) -> Options:
+    """Read BENCH_QUICK and PEERS; ends with words where those are wrong."""
+    quick = environ.get("BENCH_QUICK") == "1"
+    known = {session.name: session for session in (plan.QUICK if quick else plan.SESSIONS)}
+    parser = argparse.ArgumentParser(prog="PEERS=...", description="What `make bench ONLY=peers` runs.")
+    parser.add_argument("--sessions", default=",".join(known), help=f"of: {', '.join(known)}")
+    parser.add_argument("--contestants", default=",".join(BY_NAME), help=f"of: {', '.join(BY_NAME)}")
+    parser.add_argument("--runs", type=int, help="runs of each contestant in each session")
+    parser.add_argument("--repeats", type=int, default=0 if quick else 3, help="how often a disturbed run is repeated")
+    parser.add_argument("--into", type=Path, help="go on with a campaign: the folder that it was kept in")
+    parser.add_argument("--publish", action="store_true", help="put tables and plots into docs/guide/benchmark.md")
+    told = parser.parse_args(shlex.split(environ.get("PEERS", "")))
+    for names, table in ((told.sessions, known), (told.contestants, BY_NAME)):
+        if unknown := [name for name in names.split(",") if name not in table]:
+            parser.error(f"unknown: {', '.join(unknown)}; there are: {', '.join(table)}")
+    sessions = tuple(known[name] for name in known if name in told.sessions.split(","))
+    stamp = wall_clock().strftime("%Y-%m-%d-%H%M%S") + ("-quick" if quick else "")
+    return Options(
+        sessions=tuple(replace(each, runs=told.runs) for each in sessions) if told.runs else sessions,
+        contestants=tuple(each for each in CONTESTANTS if each.name in told.contestants.split(",")),
+        repeats=told.repeats,
+        into=told.into or ROOT / "build" / "peers" / stamp,
+        publish=told.publish,
+        quick=quick,
+    )
+
+
+def campaign(chosen: Options) -> list[dict[str, Any]]:
+    """Run everything that is not there yet; returns the rows, none where nothing had to be run."""
+    programs = building.programs({each.made for each in chosen.contestants}, os.environ, say)
+    able = tuple(each for each in chosen.contestants if each.made == "python" or each.made in programs)
+    raw = chosen.into / "raw"
+    raw.mkdir(parents=True, exist_ok=True)
+    about = chosen.into / "about.json"
+    if not about.exists():
+        about.write_text(json.dumps(_about(), indent=1))
+    records: list[dict[str, Any]] = []
+    fresh = 0
+    try:
+        for run in plan.runs(chosen.sessions, able):
+            # One run may have several files: the attempts that were disturbed, and the one that counts.
+            kept = [json.loads(path.read_text()) for path in sorted(raw.glob(f"{run.name}.*.json"))]
+            if not kept:
+                kept, fresh = _until_quiet(run, programs, raw, chosen.repeats), fresh + 1
+            records += kept
+    except KeyboardInterrupt:
+        say(f"interrupted; go on with PEERS='--into {chosen.into}'")
+    return _told(records, chosen, json.loads(about.read_text())) if records and (fresh or chosen.publish) else []
+
+
+def say(words: str) -> None:
+    print(words, flush=True)
+
+
+def _until_quiet(run: Run, programs: Mapping[str, Path], raw: Path, repeats: int) -> list[dict[str, Any]]:
+    """Carry a run out, again while others used the machine; the last attempt counts."""
+    attempts: list[dict[str, Any]] = []
+    for attempt in range(repeats + 1):
+        record = _interruptible(run, programs)
+        attempts.append(record)
+        say(f"{run.name}: {_line(record)}")
+        if record.get("foreign", 0.0) <= report.QUIET:
+            break
+        record["repeated"] = attempt < repeats
+    for number, record in enumerate(attempts, start=1):
+        (raw / f"{run.name}.{number}.json").write_text(json.dumps(record))
+    return attempts
+
+
+def _interruptible(run: Run, programs: Mapping[str, Path]) -> dict[str, Any]:
+    """Carry a run out so that SIGTERM, as Ctrl-C does, ends its processes before this one goes."""
+
+    async def performed() -> dict[str, Any]:
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await perform(run, programs)
+
+    try:
+        return asyncio.run(performed())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+def _line(record: Mapping[str, Any]) -> str:
+    """One run in one line, for whoever watches."""
+    cold = record.get("phases", {}).get("cold", {})
+    words = [f"cold start {cold['seconds']:.2f} s, {cold['peak_mib']:.0f} MiB"] if cold else []
+    words.append(f"foreign CPU {record.get('foreign', 0.0):.1%}")
+    return ", ".join([*words, *([f"FAILED: {record['failed']}"] if "failed" in record else [])])
+
+
+def _about() -> dict[str, Any]:
+    """When, where and of what."""
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    changed = " with changes that are not committed" if git("status", "--porcelain", "--untracked-files=no") else ""
+    return {"date": wall_clock().strftime("%Y-%m-%d"), "commit": git("rev-parse", "--short", "HEAD") + changed} | (
+        machine.describe()
+    )
+
+
+def _sections(records: Sequence[dict[str, Any]], chosen: Options) -> Iterator[str]:
+    for session in chosen.sessions:
+        if table := report.session_table(records, session):
+            yield f"### {session.title}\n\n{table}"
+    yield f"### Versions and settings\n\n{report.settings_table(records)}"
+
+
+def _told(records: list[dict[str, Any]], chosen: Options, about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Write report and plots, print the tables, and return the rows."""
+    server: dict[str, str] = next((record["server"] for record in records if "server" in record), {})
+    ended = sum(record.get("ended_watches", 0) for record in report.counted(records))
+    noisy = len(report.disturbed(records))
+    facts = [
+        "Quick: small numbers, one run, whatever else the machine did. They show that everything works, not how fast." if chosen.quick else "",
+        f"{about['date']}, commit {about['commit']}; {about['cpu']}, {about['cpus']} cores, {about['memory_gib']} GiB, Linux {about['kernel']}, "
+        f"governor {about['governor']}; servers on the same cores. " + ", ".join(f"{key} {value}" for key, value in server.items()) + ".",
+        (f"Runs that count with more than {report.QUIET:.0%} of foreign CPU: {noisy} of {len(report.counted(records))}. "
+        f"Watches that the server ended for being slow (each follower then goes on where it stood): {ended}."),
+    ]  # fmt: skip
+    text = "\n\n".join([*filter(None, facts), *_sections(records, chosen)])
+    (chosen.into / "report.md").write_text(text)
+    say(f"\n{text}")
+    plots = {name: svg for session in chosen.sessions for name, svg in report.plots(records, session).items()}
+    for name, svg in plots.items():
+        (chosen.into / name).write_text(svg)
+    say(f"raw samples, report and plots are in {chosen.into}")
+    if chosen.publish:
+        publish(ROOT / "docs" / "guide" / "benchmark.md", text, plots)
+    how = f"{'QUICK, ' if chosen.quick else ''}{about['cpus']} cores shared with the servers, {about['date']}, commit {about['commit']}"
+    rows = [row for session in chosen.sessions for row in report.rows(records, session, how)]
+    return rows if chosen.quick else rows + targets.verdicts(records, how)

@@ -1,0 +1,45 @@
+"""A network that is slower: a TCP proxy that holds back every piece of data, half of the round trip in each direction.
+
+Run as a program with the port to forward to and the round trip in milliseconds; it prints its own port and serves until its standard input
+closes. Pieces keep their order, and their number is not limited, so only the time is added and no bandwidth taken. It needs no rights.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+
+HOST = "127.0.0.1"
+PIECE = 256 * 1024
+
+
+async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float) -> None:
+    """Pass on what is read, each piece `seconds` after it came."""
+    loop = asyncio.get_running_loop()
+    while data := await reader.read(PIECE):
+        loop.call_later(seconds, writer.write, data)
+    await asyncio.sleep(seconds)
+    with contextlib.suppress(OSError):
+        writer.close()
+
+
+async def serve(port: int, seconds: float) -> None:
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            above, below = await asyncio.open_connection(HOST, port)
+        except OSError:
+            writer.close()
+            return
+        with contextlib.suppress(OSError, asyncio.CancelledError):  # the latter when the program ends
+            await asyncio.gather(carry(reader, below, seconds), carry(above, writer, seconds))
+
+    server = await asyncio.start_server(connected, HOST, 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    stdin = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stdin), sys.stdin)
+    await stdin.read()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(int(sys.argv[1]), float(sys.argv[2]) / 2000))

@@ -1,0 +1,198 @@
+"""The parts of a run: each does its work from outside, waits for the outcome, and returns plain figures.
+
+A figure that does not exist for a contestant is None; latencies are in milliseconds, memory is in MiB, the rest in seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from random import Random
+from typing import Any, TypeAlias
+
+from peers.cluster import MERGE, Cluster, gathered
+from peers.machine import busy_seconds, cpu_seconds
+from peers.objects import ITEMS, NAMESPACE, item, item_name
+from peers.observer import Items, Maps
+from peers.plan import Session
+from peers.running import Running
+from peers.statistics_of import percentile
+
+from konverge.clock import monotonic
+
+__all__ = ["Figures", "Foreign", "cold", "fill", "idle", "open_loop", "repairs", "restarted", "storm"]
+
+Figures: TypeAlias = dict[str, Any]
+
+PATH = ITEMS.format(NAMESPACE)
+MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+CREATING, STORMING = 32, 32
+CHILDREN = 20
+SEED = 20
+
+
+class Foreign:
+    """What others use of the machine beside the processes that are named here, from now on."""
+
+    def __init__(self, pids: Callable[[], list[int]]) -> None:
+        self._pids = pids
+        self._ours = {pid: cpu_seconds([pid]) for pid in pids()}
+        self._busy, self._begun = busy_seconds(), monotonic()
+
+    def so_far(self) -> tuple[float, float, float]:
+        """Busy seconds of the machine, of ours, and the seconds that went by."""
+        ours = sum(cpu_seconds([pid]) - self._ours.get(pid, 0.0) for pid in self._pids())
+        return busy_seconds() - self._busy, ours, monotonic() - self._begun
+
+
+async def fill(cluster: Cluster, session: Session) -> int:
+    """Create the objects that a contestant finds; returns the bytes of one as stored."""
+    numbers = range(session.count)
+    await gathered((cluster.send("POST", PATH, item(number, NAMESPACE)) for number in numbers), CREATING)
+    async with cluster.session.get(f"{PATH}/{item_name(0)}", raise_for_status=True) as answer:
+        return len(await answer.read())
+
+
+async def cold(peer: Running, items: Items, session: Session) -> Figures:
+    """From the start of the process until all that stands there is in step; the wait began before the start."""
+    synced = await peer.ready(session.patience)
+    done = await peer.alive_during(items.all_done(session.patience), session.patience)
+    cpu = peer.cpu()
+    seconds = done - peer.started
+    await asyncio.sleep(session.settle_seconds)
+    memory = peer.memory()
+    writing = max(items.seen.values()) - min(items.seen.values())
+    # The name of each figure is its column in the report.
+    return {
+        "seconds": seconds,
+        "synced": synced,
+        "rate": (session.count - 1) / writing if writing else None,
+        "cpu": cpu,
+        "cpu_ms_per_object": cpu / session.count * 1000,
+        "peak_mib": memory.peak,
+        "steady_mib": memory.now,
+    }
+
+
+async def storm(cluster: Cluster, peer: Running, items: Items, session: Session) -> Figures:
+    """Change every object as fast as the server takes it; from the first change until all are in step again."""
+    used, began = peer.cpu(), monotonic()
+
+    async def change(number: int) -> None:
+        name = item_name(number)
+        answer = await cluster.send("PATCH", f"{PATH}/{name}", {"spec": {"revision": 1_000}}, as_=MERGE)
+        generation = answer["metadata"]["generation"]
+        items.wait_for({name: generation} if items.observed.get(name, 0) < generation else {})
+
+    await gathered((change(number) for number in range(session.count)), STORMING)
+    sent = monotonic()
+    await peer.alive_during(items.all_done(session.patience), session.patience)
+    return {"seconds": max(items.seen.values()) - began, "sent": sent - began, "cpu": peer.cpu() - used}
+
+
+async def open_loop(
+    cluster: Cluster, peer: Running, items: Items, session: Session, rate: float, revision: int
+) -> Figures:
+    """Change objects at a fixed rate, whatever becomes of them; the latency of each change as an outside observer sees it."""
+    items.latencies.clear()
+    peer.begin_stalls()
+    used = peer.cpu()
+
+    async def change(number: int) -> None:
+        name = item_name(number % session.count)
+        patch = {"spec": {"revision": revision + number}}
+        answer = await cluster.send("PATCH", f"{PATH}/{name}", patch, as_=MERGE)
+        items.mark(name, answer["metadata"]["generation"], monotonic())
+
+    total = int(rate * session.load_seconds)
+    late, lasted = await _at_rate(change, total, rate)
+    backlog = items.open_marks
+    cpu = peer.cpu() - used
+    stats = await peer.stats()
+    await _drained(lambda: items.open_marks)
+    return {
+        **_latencies(items.latencies),
+        "changes": total,
+        "achieved": total / lasted,
+        "late_ms": late * 1000,
+        "backlog": backlog,
+        "lost": items.open_marks,
+        "keeps_up": backlog <= rate and items.open_marks == 0,
+        "cpu": cpu,
+        "stall_ms": stats.stall_ms,
+        "work_ms": stats.work_ms,
+    }
+
+
+async def restarted(peer: Running, session: Session) -> Figures:
+    """Of a contestant that was started on a converged world: seconds to ready; what it writes is seen by the server."""
+    synced = await peer.ready(session.patience)
+    await asyncio.sleep(session.settle_seconds * 2)
+    return {"synced": synced, "cpu": peer.cpu()}
+
+
+async def idle(peer: Running, session: Session) -> Figures:
+    """What it costs when nothing happens."""
+    used, began = peer.cpu(), monotonic()
+    await asyncio.sleep(session.idle_seconds)
+    share = (peer.cpu() - used) / (monotonic() - began)
+    memory = peer.memory()
+    return {"memory_mib": memory.now, "peak_mib": memory.peak, "cpu_percent": share * 100}
+
+
+def children(session: Session) -> list[str]:
+    """The names of all children."""
+    return [f"{item_name(number)}-{child:02d}" for number in range(session.count) for child in range(CHILDREN)]
+
+
+async def repairs(cluster: Cluster, peer: Running, maps: Maps, session: Session) -> Figures:
+    """Edit and delete children by hand, at a fixed rate, each at most once; the latency until each is as it was."""
+    chosen = iter(Random(SEED).sample(children(session), session.repairs))
+    names: Iterator[tuple[int, str]] = enumerate(chosen)
+    maps.latencies.clear()
+    used = peer.cpu()
+
+    async def harm(_: int) -> None:
+        number, name = next(names)
+        if number % 2:
+            answer = await cluster.send("PATCH", f"{MAPS}/{name}", {"data": {"value": "by hand"}}, as_=MERGE)
+            version = int(answer["metadata"]["resourceVersion"])
+        else:
+            version = maps.good[name][0]
+            await cluster.send("DELETE", f"{MAPS}/{name}")
+        maps.mark(name, version, monotonic())
+
+    await _at_rate(harm, session.repairs, session.repair_rate)
+    await _drained(lambda: maps.open_marks)
+    return {**_latencies(maps.latencies), "repairs": session.repairs, "lost": maps.open_marks, "cpu": peer.cpu() - used}
+
+
+async def _at_rate(act: Callable[[int], Awaitable[None]], total: int, rate: float) -> tuple[float, float]:
+    """Start `total` calls at a fixed rate without waiting for their ends; how late the last was, and how long all took."""
+    loop = asyncio.get_running_loop()
+    began, tasks = loop.time(), []
+    for number in range(total):
+        await asyncio.sleep(began + number / rate - loop.time())
+        tasks.append(asyncio.ensure_future(act(number)))
+    late = max(0.0, loop.time() - began - (total - 1) / rate)
+    await asyncio.gather(*tasks)
+    return late, loop.time() - began
+
+
+async def _drained(left: Callable[[], int], seconds: float = 30.0) -> None:
+    """Wait for the last outcomes; what does not come in this time is lost."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while left() and loop.time() < deadline:
+        await asyncio.sleep(0.02)
+
+
+def _latencies(seconds: list[float]) -> Figures:
+    if not seconds:
+        return {"p50_ms": None, "p99_ms": None, "max_ms": None, "samples_ms": []}
+    return {
+        "p50_ms": percentile(seconds, 50) * 1000,
+        "p99_ms": percentile(seconds, 99) * 1000,
+        "max_ms": max(seconds) * 1000,
+        "samples_ms": [round(each * 1000, 2) for each in seconds],
+    }

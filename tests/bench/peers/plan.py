@@ -1,0 +1,108 @@
+"""What is run: the sessions with their numbers, how often, in which order. Pure.
+
+A session is one life of a control plane and a contestant in it. Its parts follow each other, so that a contestant is measured on what it
+has made itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from peers.contestants import CONTESTANTS, Contestant
+from peers.statistics_of import rotated
+
+__all__ = ["QUICK", "SESSIONS", "Run", "Session", "runs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One kind of run. `rates` are changes a second of the open loops; `delay_ms` is a round trip that is added."""
+
+    name: str
+    count: int
+    runs: int
+    workers: int = 10
+    delay_ms: float = 0.0
+    storm: bool = True
+    rates: tuple[float, ...] = ()
+    load_seconds: float = 60.0
+    restart: bool = False
+    idle_seconds: float = 0.0
+    repairs: int = 0
+    repair_rate: float = 10.0
+    settle_seconds: float = 5.0
+    warm: int = 200
+    quick: bool = False
+
+    @property
+    def title(self) -> str:
+        """The session in words."""
+        words = [
+            f"{self.count:,} objects" + (" with 20 children each" if self.owners else ""),
+            f"{self.workers} at once",
+            *([f"{self.delay_ms:g} ms of network delay"] if self.delay_ms else []),
+        ]
+        return ("QUICK, " if self.quick else "") + ", ".join(words)
+
+    @property
+    def owners(self) -> bool:
+        """Whether the objects own children."""
+        return self.repairs > 0
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which a contestant that has not converged has failed."""
+        return 120 + self.count / 20 * (20 if self.owners else 1)
+
+
+SESSIONS = (
+    Session("base", 2_000, 5, rates=(100.0, 300.0), restart=True),
+    Session("base50", 2_000, 5, workers=50),
+    Session("delay", 2_000, 5, delay_ms=5.0),
+    Session("large", 20_000, 3, storm=False, idle_seconds=60.0),
+    Session("owners", 100, 5, storm=False, repairs=600),
+)
+
+_SMALL = {
+    "base": {"count": 200, "rates": (20.0, 50.0), "load_seconds": 4.0},
+    "base50": {"count": 200},
+    "delay": {"count": 200},
+    "large": {"count": 600, "idle_seconds": 5.0},
+    "owners": {"count": 5, "repairs": 30},
+}
+
+QUICK = tuple(
+    replace(
+        session,
+        quick=True,
+        runs=1,
+        settle_seconds=1.0,
+        warm=50,
+        **_SMALL[session.name],  # type: ignore[arg-type]  # the numbers of one table
+    )
+    for session in SESSIONS
+)
+"""The same with numbers that show that everything works, and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One contestant in one session, once; `number` counts from 0."""
+
+    session: Session
+    contestant: Contestant
+    number: int
+
+    @property
+    def name(self) -> str:
+        """How its file is named."""
+        return f"{self.session.name}-{self.contestant.name}-{self.number + 1}"
+
+
+def runs(sessions: Sequence[Session], contestants: Sequence[Contestant] = CONTESTANTS) -> Iterator[Run]:
+    """All runs in their order: within a session all contestants once, then all again, each time another one first."""
+    for session in sessions:
+        taking_part = [each for each in contestants if each.takes_part(session.name, owners=session.owners)]
+        for number in range(session.runs):
+            yield from (Run(session, each, number) for each in rotated(taking_part, number))

@@ -1,0 +1,102 @@
+"""How the harness and a contestant speak.
+
+A contestant is one program. It is told what to do by its environment:
+
+    KUBECONFIG, PEER_MOUNT         the same ServiceAccount, as a kubeconfig and as the folder that a pod has
+    KUBERNETES_SERVICE_HOST/_PORT  the API server, for those that read the folder
+    PEER_NAMESPACE, PEER_WORKERS   what to watch, and how many passes or requests at once
+    PEER_MODE                      "status", or "owners" (20 children per object beside it)
+    PEER_VARIANT, PEER_EVENTS      which form of a contestant that has several
+
+It prints one JSON object a line on standard output; other lines are ignored:
+
+    {"peer": "ready", "synced": true, "stalls": true, "versions": {...}, "settings": {...}}     its caches are synced
+    {"peer": "stats", "errors": 0, "stall_ms": 3.1, "work_ms": 2.0}                             the answer to SIGUSR1
+
+`synced` is false where a library has no such moment. SIGUSR2 asks one that said `stalls` to begin measuring the stalls of its loop, SIGUSR1
+ends that. SIGTERM ends the program. What it achieved it does not tell: that is seen from outside.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+__all__ = ["Message", "Ready", "Stats", "environment", "parse"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A contestant's caches are synced."""
+
+    synced: bool
+    stalls: bool = False
+    versions: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What a contestant counted."""
+
+    errors: float
+    stall_ms: float | None = None
+    work_ms: float | None = None
+
+
+Message: TypeAlias = Ready | Stats
+
+
+def parse(line: bytes | str) -> Message | None:
+    """Read a line of a contestant; None for one that is not of the protocol. Raises ValueError for one that only looks like it."""
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(said, dict) or "peer" not in said:
+        return None
+    match said["peer"]:
+        case "ready":
+            return Ready(
+                bool(said.get("synced", True)),
+                bool(said.get("stalls", False)),
+                said.get("versions", {}),
+                said.get("settings", {}),
+            )
+        case "stats":
+            return Stats(float(said.get("errors", 0)), said.get("stall_ms"), said.get("work_ms"))
+        case other:
+            raise ValueError(f"a contestant said {other!r}, which is not of the protocol")
+
+
+def environment(
+    base: Mapping[str, str],
+    *,
+    kubeconfig: Path,
+    mount: Path,
+    address: tuple[str, int],
+    namespace: str,
+    workers: int,
+    owners: bool,
+    extra: Mapping[str, str],
+) -> dict[str, str]:
+    """The environment of a contestant: of the harness' own only what programs need to run at all."""
+    kept = {
+        name: base[name]
+        for name in ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "VIRTUAL_ENV")
+        if name in base
+    }
+    return {
+        **kept,
+        "KUBECONFIG": str(kubeconfig),
+        "PEER_MOUNT": str(mount),
+        "KUBERNETES_SERVICE_HOST": address[0],
+        "KUBERNETES_SERVICE_PORT": str(address[1]),
+        "PEER_NAMESPACE": namespace,
+        "PEER_WORKERS": str(workers),
+        "PEER_MODE": "owners" if owners else "status",
+        **extra,
+    }

@@ -1,0 +1,212 @@
+"""From records to what people read: tables, rows for build/bench.json, plots. Pure: nothing is read or written here.
+
+A record is what `driving.perform` returns. Where a contestant failed or has no such figure, the cell says so; rows where we lose stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from peers.contestants import BY_NAME, CONTESTANTS, LIMITS
+from peers.plan import Session
+from peers.statistics_of import Spread, spread
+from peers.svg import Bar, bars
+
+__all__ = ["COLUMNS", "Column", "counted", "disturbed", "plots", "rows", "session_table", "settings_table"]
+
+Record = Mapping[str, Any]
+QUIET = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One figure: in which part of a run it is, and what it is called. `row` also puts it into build/bench.json."""
+
+    part: str
+    figure: str
+    title: str
+    unit: str
+    row: bool = True
+    plot: str = ""
+
+
+COLUMNS = (
+    Column("cold", "seconds", "cold start: all converged", "s", plot="Cold start: from the start of the process until all are converged"),
+    Column("cold", "synced", "cold start: caches synced", "s"),
+    Column("cold", "rate", "cold start: from the first status to the last", "objects/s", plot="Cold start: objects/s from the first status to the last"),
+    Column("cold", "cpu", "cold start: CPU", "s"),
+    Column("cold", "cpu_ms_per_object", "cold start: CPU per object", "ms", plot="Cold start: CPU per object, start-up included"),
+    Column("cold", "peak_mib", "cold start: peak memory", "MiB", plot="Cold start: peak memory"),
+    Column("cold", "steady_mib", "after the cold start: memory", "MiB"),
+    Column("cold", "writes", "cold start: writes", "writes"),
+    Column("cold", "errors", "cold start: errors answered", "answers"),
+    Column("idle", "memory_mib", "idle: memory", "MiB", plot="Idle: memory"),
+    Column("idle", "cpu_percent", "idle: CPU", "% of a core"),
+    Column("storm", "seconds", "storm: all converged again", "s", plot="Storm: from the first change until all are converged again"),
+    Column("storm", "cpu", "storm: CPU", "s"),
+    Column("storm", "writes", "storm: writes", "writes"),
+    Column("storm", "errors", "storm: errors answered", "answers"),
+    *(
+        column
+        for part in ("open_1", "open_2")
+        for column in (
+            Column(part, "p50_ms", "open loop at {rate}/s: p50", "ms"),
+            Column(part, "p99_ms", "open loop at {rate}/s: p99", "ms", plot="Open loop at {rate} changes/s: p99 from the answer to the status"),
+            Column(part, "cpu", "open loop at {rate}/s: CPU", "s"),
+            Column(part, "stall_ms", "open loop at {rate}/s: longest stall of the loop", "ms"),
+            Column(part, "work_ms", "open loop at {rate}/s: longest work in one turn", "ms"),
+            Column(part, "backlog", "open loop at {rate}/s: left at the end", "changes"),
+            Column(part, "errors", "open loop at {rate}/s: errors answered", "answers"),
+        )
+    ),
+    Column("restart", "synced", "restart: caches synced", "s"),
+    Column("restart", "writes", "restart: writes", "writes"),
+    Column("restart", "cpu", "restart: CPU", "s"),
+    Column("repairs", "p50_ms", "repair: p50", "ms"),
+    Column("repairs", "p99_ms", "repair: p99", "ms", plot="Repair of a child: p99 from the answer to its restoration"),
+    Column("repairs", "writes_per_repair", "repair: writes", "writes/repair"),
+    Column("repairs", "reads", "repair: objects read", "reads"),
+    Column("repairs", "lost", "repair: not restored", "children"),
+    Column("repairs", "errors", "repair: errors answered", "answers"),
+)  # fmt: skip
+"""All figures that are shown, in the order of the tables."""
+
+
+def counted(records: Iterable[Record]) -> list[Record]:
+    """The records that count: without those that a disturbed run was repeated for."""
+    return [record for record in records if not record.get("repeated")]
+
+
+def disturbed(records: Iterable[Record]) -> list[Record]:
+    """Of the records that count, those with more foreign CPU than is allowed."""
+    return [record for record in counted(records) if record.get("foreign", 0.0) > QUIET]
+
+
+def value_of(record: Record, column: Column) -> float | None:
+    """One figure of one run; None where it does not exist."""
+    value = record.get("phases", {}).get(column.part, {}).get(column.figure)
+    return None if value is None else float(value)
+
+
+def of_session(records: Iterable[Record], session: str) -> dict[str, list[Record]]:
+    """The records of a session by contestant, in the order of the tables."""
+    mine = [record for record in counted(records) if record["session"] == session]
+    return {
+        each.name: found for each in CONTESTANTS if (found := [one for one in mine if one["contestant"] == each.name])
+    }
+
+
+def titled(column: Column, session: Session) -> Column:
+    """The column with the session's rates in its words."""
+    numbers = {f"open_{turn}": f"{rate:g}" for turn, rate in enumerate(session.rates, start=1)}
+    rate = numbers.get(column.part, "")
+    return Column(
+        column.part,
+        column.figure,
+        column.title.format(rate=rate),
+        column.unit,
+        column.row,
+        column.plot.format(rate=rate),
+    )
+
+
+def columns_of(records: Mapping[str, Sequence[Record]], session: Session) -> list[Column]:
+    """The columns for which anybody has a figure."""
+    every = [record for each in records.values() for record in each]
+    return [
+        titled(column, session) for column in COLUMNS if any(value_of(record, column) is not None for record in every)
+    ]
+
+
+def session_table(records: Iterable[Record], session: Session) -> str:
+    """One session as a table in Markdown: a line per figure, a column per contestant, median and range."""
+    mine = of_session(records, session.name)
+    if not mine:
+        return ""
+    head = ["", *(BY_NAME[name].label for name in mine)]
+    lines = [head, ["---"] + ["---:"] * len(mine)]
+    for column in columns_of(mine, session):
+        cells = [cell(found, column) for found in mine.values()]
+        lines.append([f"{column.title}, {column.unit}", *cells])
+    lines.append(["runs", *(str(len(found)) for found in mine.values())])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def cell(records: Sequence[Record], column: Column) -> str:
+    """Median and range; says where a contestant failed or did not keep up."""
+    found = spread(value_of(record, column) for record in records)
+    if found is None:
+        return "failed" if all("failed" in record for record in records) else "-"
+    failed = sum("failed" in record for record in records)
+    behind = column.part.startswith("open") and column.figure == "p99_ms" and not keeps_up(records, column.part)
+    return f"{found}{', does not keep up' if behind else ''}{f', {failed} failed' if failed else ''}"
+
+
+def keeps_up(records: Iterable[Record], part: str) -> bool:
+    """Whether an open loop kept up in most runs."""
+    said = [bool(record["phases"][part]["keeps_up"]) for record in records if part in record.get("phases", {})]
+    return sum(said) * 2 > len(said)
+
+
+def rows(records: Sequence[Record], session: Session, how: str) -> list[dict[str, Any]]:
+    """The rows for build/bench.json; names stay the same from one version to the next."""
+    made = []
+    for name, found in of_session(records, session.name).items():
+        for column in columns_of({name: found}, session):
+            value = spread(value_of(record, column) for record in found)
+            if column.row and value is not None:
+                made.append(
+                    row(f"{session.name}, {name}: {column.title}", value, column.unit, f"{session.title}; {how}")
+                )
+    return made
+
+
+def row(name: str, value: Spread, unit: str, how: str) -> dict[str, Any]:
+    runs = f"median of {value.count}, {value.low:.4g} to {value.high:.4g}; {how}"
+    return {
+        "bench": "peers",
+        "name": name,
+        "value": round(value.median, 4),
+        "unit": unit,
+        "target": None,
+        "holds": None,
+        "how": runs,
+    }
+
+
+def plots(records: Sequence[Record], session: Session) -> dict[str, str]:
+    """The plots of a session by file name."""
+    mine, made = of_session(records, session.name), {}
+    for column in columns_of(mine, session):
+        if column.plot:
+            each = [bar(name, found, column) for name, found in mine.items()]
+            title = f"{column.plot} ({session.title})"
+            made[f"{session.name}-{column.part}-{column.figure}.svg".replace("_", "-")] = bars(title, column.unit, each)
+    return made
+
+
+def bar(name: str, records: Sequence[Record], column: Column) -> Bar:
+    look = "l" if name in LIMITS else "o" if name.startswith("konverge") else "b"
+    behind = column.part.startswith("open") and not keeps_up(records, column.part)
+    value = spread(value_of(record, column) for record in records)
+    note = (
+        "does not keep up" if behind else "failed" if value is None and any("failed" in one for one in records) else ""
+    )
+    return Bar(BY_NAME[name].label, value, look, note)
+
+
+def settings_table(records: Iterable[Record]) -> str:
+    """Versions and settings of every contestant, in Markdown."""
+    lines = ["| Contestant | Versions | Settings |", "|---|---|---|"]
+    seen: set[str] = set()
+    for record in counted(records):
+        name = record["contestant"]
+        if name in seen or "settings" not in record:
+            continue
+        seen.add(name)
+        versions = ", ".join(f"{package} {version}" for package, version in record["versions"].items())
+        settings = ", ".join(f"{key}: {value}" for key, value in record["settings"].items())
+        lines.append(f"| {BY_NAME[name].label} | {versions} | {settings} |")
+    return "\n".join(lines) + "\n"

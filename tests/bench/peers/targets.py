@@ -1,0 +1,84 @@
+"""The targets of konverge against its peers, as ratios of medians of one session. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from peers.report import COLUMNS, Column, Record, of_session, value_of
+from peers.statistics_of import spread
+
+__all__ = ["TARGETS", "Target", "verdicts"]
+
+OURS = "konverge"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What one figure of ours, as a multiple of another's (or, without one, as it is), has to reach."""
+
+    session: str
+    part: str
+    figure: str
+    bound: float
+    against: str = ""
+    above: bool = False
+
+    @property
+    def column(self) -> Column:
+        """The column that it is about."""
+        return next(each for each in COLUMNS if (each.part, each.figure) == (self.part, self.figure))
+
+
+TARGETS = (
+    *(
+        target
+        for session in ("base", "large")
+        for target in (
+            Target(session, "cold", "rate", 0.95, "bare-loop", above=True),
+            Target(session, "cold", "rate", 1.0, "cr-unstructured", above=True),
+        )
+    ),
+    Target("base", "storm", "seconds", 1.05, "bare-loop"),
+    Target("base", "cold", "cpu_ms_per_object", 0.7, "cr-unstructured"),
+    Target("base", "cold", "cpu_ms_per_object", 1.2, "bare-loop"),
+    Target("base", "cold", "cpu_ms_per_object", 0.12, "kopf-change"),
+    Target("large", "cold", "peak_mib", 0.4, "cr-unstructured"),
+    Target("base", "open_1", "p99_ms", 1.25, "cr-unstructured"),
+    Target("base", "open_1", "stall_ms", 50.0),
+    Target("base", "restart", "writes", 0.0),
+    Target("large", "cold", "errors", 0.0),
+    Target("owners", "repairs", "writes_per_repair", 1.0),
+)
+
+
+def verdicts(records: Sequence[Record], how: str) -> list[dict[str, Any]]:
+    """One row per target for which both sides were measured."""
+    return [row for target in TARGETS if (row := verdict(records, target, how))]
+
+
+def verdict(records: Sequence[Record], target: Target, how: str) -> dict[str, Any] | None:
+    """The row of one target; None where a side is missing."""
+    mine = median(records, target, OURS)
+    other = median(records, target, target.against) if target.against else 1.0
+    if mine is None or not other:
+        return None
+    value = mine / other
+    against = f" against {target.against}" if target.against else ""
+    title = target.column.title.format(rate="the lower rate")
+    return {
+        "bench": "peers",
+        "name": f"target, {target.session}: {title}{against}",
+        "value": round(value, 4),
+        "unit": "x" if target.against else target.column.unit,
+        "target": f"{'>=' if target.above else '<='} {target.bound:g}",
+        "holds": value >= target.bound if target.above else value <= target.bound,
+        "how": how,
+    }
+
+
+def median(records: Sequence[Record], target: Target, name: str) -> float | None:
+    """The median of one contestant's figure."""
+    found = spread(value_of(record, target.column) for record in of_session(records, target.session).get(name, ()))
+    return found.median if found else None

@@ -1,0 +1,28 @@
+"""The runner of the benchmarks, which judges rows."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+RUN = Path(__file__).parents[2] / "bench" / "run.py"
+
+
+class Runner(Protocol):
+    def check(self, rows: object) -> list[dict[str, Any]]: ...
+    def discover(self, folder: Path) -> dict[str, Path]: ...
+    def by_default(self, benches: dict[str, Path], *, quick: bool) -> list[str]: ...
+
+
+@pytest.fixture
+def runner() -> Runner:
+    spec = importlib.util.spec_from_file_location("bench_runner", RUN)
+    assert spec is not None
+    assert spec.loader is not None
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    made: Runner = module
+    return made
