@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from random import Random
 from typing import Any, TypeAlias
 
+from aiohttp import ClientResponseError
 from peers.cluster import MERGE, Cluster, gathered
 from peers.machine import busy_seconds, cpu_seconds
 from peers.objects import ITEMS, NAMESPACE, item, item_name
@@ -28,6 +29,8 @@ PATH = ITEMS.format(NAMESPACE)
 MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 CREATING, STORMING = 32, 32
 CHILDREN = 20
+OVERLOADED = (429, 504)
+"""What a server answers that has more to do than it can: of a load that nobody slows down that is a result, not a failure."""
 SEED = 20
 
 
@@ -96,12 +99,19 @@ async def open_loop(
     """Change objects at a fixed rate, whatever becomes of them; the latency of each change as an outside observer sees it."""
     items.latencies.clear()
     peer.begin_stalls()
-    used = peer.cpu()
+    used, refused = peer.cpu(), 0
 
     async def change(number: int) -> None:
+        nonlocal refused
         name = item_name(number % session.count)
         patch = {"spec": {"revision": revision + number}}
-        answer = await cluster.send("PATCH", f"{PATH}/{name}", patch, as_=MERGE)
+        try:
+            answer = await cluster.send("PATCH", f"{PATH}/{name}", patch, as_=MERGE)
+        except ClientResponseError as error:
+            if error.status not in OVERLOADED:
+                raise
+            refused += 1
+            return
         items.mark(name, answer["metadata"]["generation"], monotonic())
 
     total = int(rate * session.load_seconds)
@@ -117,7 +127,8 @@ async def open_loop(
         "late_ms": late * 1000,
         "backlog": backlog,
         "lost": items.open_marks,
-        "keeps_up": backlog <= rate and items.open_marks == 0,
+        "refused": refused,
+        "keeps_up": backlog <= rate and items.open_marks == 0 and not refused,
         "cpu": cpu,
         "stall_ms": stats.stall_ms,
         "work_ms": stats.work_ms,
