@@ -9,9 +9,13 @@ from __future__ import annotations
 import copy
 from typing import Any, Final, TypeAlias
 
-__all__ = ["Data", "script"]
+__all__ = ["WIDGETS", "Data", "script"]
 
 Data: TypeAlias = dict[str, Any]
+
+_WIDGET_FIELDS: Final = {"color": {"type": "string"}, "size": {"type": "integer"}, "on": {"type": "boolean"}}
+WIDGETS: Final[Data] = {"type": "object", "properties": {"spec": {"type": "object", "properties": _WIDGET_FIELDS}}}
+"""The schema of the custom kind."""
 
 _FUTURE: Final = "99999999"
 

@@ -23,7 +23,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 import yaml
-from reading_script import Data, script
+from reading_script import WIDGETS, Data, script
 
 __all__ = ["COLLECTIONS", "Data", "labelled", "masked", "query_text"]
 
@@ -243,10 +243,10 @@ def _path(resource: str, namespace: str) -> str:
 
 
 def _definition() -> Data:
-    fields = {"color": {"type": "string"}, "size": {"type": "integer"}, "on": {"type": "boolean"}}
-    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    version["selectableFields"] = [{"jsonPath": f".spec.{name}"} for name in fields]
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": WIDGETS}}
+    version["selectableFields"] = [
+        {"jsonPath": f".spec.{name}"} for name in WIDGETS["properties"]["spec"]["properties"]
+    ]
     names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",

@@ -174,8 +174,8 @@ def plain(value: Any) -> str:
         return "<nil>"
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float):
-        return float_text(value)
+    if isinstance(value, (int, float)):
+        return number_text(value)
     if isinstance(value, list):
         return f"[{' '.join(map(plain, value))}]"
     if isinstance(value, dict):

@@ -6,6 +6,7 @@ It has no retries beyond one more turn, no relist, no metrics: what it lacks is 
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any
 
 import msgspec
@@ -69,7 +70,8 @@ class Loop:
             try:
                 if name in self.cache and (body := due(ITEM.decode(self.cache[name]))):
                     await apply(self.session, f"{self.told.items}/{name}/status", body)
-            except Exception:
+            except Exception as error:
+                print(f"{name}: {error!r}", file=sys.stderr)
                 self.errors += 1
                 self.dirty.add(name)
             self.busy.discard(name)

@@ -6,6 +6,7 @@ It decides nothing and keeps nothing; the watch is read and thrown away, so that
 from __future__ import annotations
 
 import asyncio
+import sys
 
 import msgspec
 from baselines.peer import Item, Told, answering, apply, due, ready
@@ -35,7 +36,8 @@ async def main() -> None:
             for name, body in bodies:
                 try:
                     await apply(session, f"{told.items}/{name}/status", body)
-                except Exception:
+                except Exception as error:
+                    print(f"{name}: {error!r}", file=sys.stderr)
                     errors += 1
 
         tasks = [asyncio.create_task(each()) for each in (watch, *[work] * told.workers)]

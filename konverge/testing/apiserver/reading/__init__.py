@@ -1,6 +1,7 @@
 """Reading: GET, LIST and WATCH as kube-apiserver 1.36 answers them from its watch cache. Pure decisions, and one thin shell (`Watch`)."""
 
 from konverge.testing.apiserver.reading.changes import Bookmark, bookmark_of
+from konverge.testing.apiserver.reading.decoded import in_form, stored
 from konverge.testing.apiserver.reading.lists import (
     ExpiredToken,
     Page,
@@ -26,12 +27,14 @@ __all__ = [
     "Tell",
     "Watch",
     "bookmark_of",
+    "in_form",
     "list_body",
     "list_metadata",
     "list_page",
     "raw_of",
     "read_one",
     "read_options",
+    "stored",
     "typeless",
     "wants_watch",
 ]

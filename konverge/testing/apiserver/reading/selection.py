@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from konverge.testing.apiserver.reading.decoded import stored
 from konverge.testing.apiserver.reading.fields import NAME, NAMESPACE, FieldClause, field_values
 from konverge.testing.apiserver.reading.labels import ALL_LABELS, Labels
 from konverge.testing.apiserver.resources import Resource
@@ -60,7 +61,7 @@ class Selection:
 
     def _seen(self, entry: Entry) -> dict[str, Any]:
         alias = self.resource.alias
-        return entry.object() if alias is None else alias.read(entry.object())
+        return stored(entry, self.resource) if alias is None else alias.read(entry.object())
 
     def _fields(self, entry: Entry) -> bool:
         rest = []

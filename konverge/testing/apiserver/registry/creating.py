@@ -12,9 +12,9 @@ from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.pipeline import (
     as_stored,
-    as_version,
     once,
     owned,
+    read,
     schema_of,
     validated,
 )
@@ -69,7 +69,7 @@ async def create(registry: Registry, ask: Ask, data: Data, *, track: bool = True
     except Exists:
         raise already_exists(ask.group, ask.plural, data["metadata"]["name"]) from None
     charges()
-    return as_version(entry.object(), ask.resource, ask.version)
+    return read(entry, ask.resource, ask.version)
 
 
 def allocated(registry: Registry, ask: Ask, new: Data, old: Data | None) -> None:

@@ -12,9 +12,10 @@ from typing import Any, Final
 from konverge.clock import rfc3339
 from konverge.testing.apiserver import schemas
 from konverge.testing.apiserver.catalog import returns_deleted
+from konverge.testing.apiserver.reading import stored
 from konverge.testing.apiserver.registry.ask import Ask, options_of
 from konverge.testing.apiserver.registry.core import Data, Registry
-from konverge.testing.apiserver.registry.pipeline import as_version
+from konverge.testing.apiserver.registry.pipeline import as_version, schema_of
 from konverge.testing.apiserver.registry.reviewing import reviewed
 from konverge.testing.apiserver.statuses import (
     FieldError,
@@ -113,7 +114,7 @@ async def delete(registry: Registry, ask: Ask, entry: Entry | None, deletion: De
         if entry is None:
             raise not_found(ask.group, ask.plural, ask.place.name)
         require(ask, entry, deletion)
-        old = entry.object()
+        old = stored(entry, ask.resource)
         if admit:
             await reviewed(registry, ask, "DELETE", None, old)
         new, gone = _marked(registry, ask, old, deletion)
@@ -127,7 +128,7 @@ async def delete(registry: Registry, ask: Ask, entry: Entry | None, deletion: De
                 last = registry.store.delete(ask.resource.id, entry, new)
                 new = {**new, "metadata": {**new["metadata"], "resourceVersion": str(last.version)}}
             elif new != old:
-                new = registry.store.update(ask.resource.id, entry, new).object()
+                new = registry.store.update(ask.resource.id, entry, new, schema=schema_of(ask)).object()
         except Changed:
             entry = registry.store.get(ask.resource.id, entry.namespace, entry.name)
             continue

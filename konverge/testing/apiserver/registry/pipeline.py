@@ -14,9 +14,11 @@ from konverge.testing.apiserver import schemas
 from konverge.testing.apiserver.admission import AdmissionCall
 from konverge.testing.apiserver.apply import manager_name, track_update
 from konverge.testing.apiserver.nodes import Node
+from konverge.testing.apiserver.reading import stored
 from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.statuses import FieldError, StatusError, bad_request, invalid, unsupported_media_type
+from konverge.testing.apiserver.storage import Entry
 
 __all__ = [
     "READ",
@@ -30,6 +32,7 @@ __all__ = [
     "manager_of",
     "once",
     "owned",
+    "read",
     "report",
     "reset_of",
     "schema_of",
@@ -192,13 +195,17 @@ def once(ask: Ask, data: Data) -> None:
         )
 
 
+def read(entry: Entry, resource: Resource, version: Version) -> Data:
+    """Return a stored object in a version of a resource."""
+    return as_version(stored(entry, resource), resource, version)
+
+
 def as_version(data: Data, resource: Resource, version: Version) -> Data:
-    """Return a stored object in a version of a resource; the apiVersion is set in place, and only an alias is converted."""
+    """Return an object as it is stored in a version of a resource; the apiVersion is set in place, and only an alias is converted."""
     if resource.alias is not None:
         return resource.alias.read(data)
     wanted = resource.api_version(version.name)
     if resource.custom and len(resource.versions) > 1:
-        schemas.default(resource.storage.schema, data)
         _converted(data, wanted, version)
     data["apiVersion"] = wanted
     return data

@@ -15,6 +15,7 @@ from konverge.testing.apiserver.apply.shapes import blank
 from konverge.testing.apiserver.reading import (
     Watch,
     bookmark_of,
+    in_form,
     list_body,
     list_page,
     raw_of,
@@ -24,7 +25,7 @@ from konverge.testing.apiserver.reading import (
 from konverge.testing.apiserver.registry.answering import Form, form_of, metadata_only
 from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
-from konverge.testing.apiserver.registry.pipeline import as_version
+from konverge.testing.apiserver.registry.pipeline import read
 from konverge.testing.apiserver.requests import Answer
 from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.storage import Callback, Compacted, Encode, Entry, Event, ResourceId, Store
@@ -99,7 +100,7 @@ class Reader:
     def get(self, ask: Ask, view: int | None = None) -> Data:
         """Return one object in the URL's version."""
         entry = read_one(self._store(view), ask.resource, ask.namespace, ask.place.name, ask.call.query)
-        return as_version(entry.object(), ask.resource, ask.version)
+        return read(entry, ask.resource, ask.version)
 
     def list(self, ask: Ask, view: int | None = None) -> Answer:
         """Answer a LIST."""
@@ -108,7 +109,7 @@ class Reader:
         page = list_page(self._store(view), options)
         resource = ask.resource
         if form == "table":
-            objects = [as_version(entry.object(), resource, ask.version) for entry in page.entries]
+            objects = [read(entry, resource, ask.version) for entry in page.entries]
             include = ask.call.query.get("includeObject") or "Metadata"
             made = table(
                 resource,
@@ -165,7 +166,7 @@ class Reader:
         first = [True]
 
         def as_row(entry: Entry) -> bytes:
-            data = as_version(entry.object(), resource, version)
+            data = read(entry, resource, version)
             begins = bool(first) and first.pop()
             return _ENCODE(row(resource, version, data, include=include, first=begins, now=self._registry.moment()))
 
@@ -173,8 +174,7 @@ class Reader:
 
     def encoder(self, resource: Resource, version: Version, form: Form) -> Encode:
         """Return how an entry becomes bytes in a form."""
-        several = resource.custom and len(resource.versions) > 1
-        if form == "object" and version is resource.storage and resource.alias is None and not several:
+        if form == "object" and version is resource.storage and resource.alias is None and not resource.custom:
             return raw_of
         key = (resource, version.name, form)
         found = self._encoders.get(key)
@@ -186,9 +186,10 @@ class Reader:
         if form == "metadata":
             return lambda entry: _ENCODE(metadata_only(entry.object()))
         if resource.alias is not None:
-            return lambda entry: _ENCODE(as_version(entry.object(), resource, version))
+            return lambda entry: _ENCODE(read(entry, resource, version))
         if resource.custom:
-            return lambda entry: _ENCODE(as_version(entry.object(), resource, version))
+            # Marked entries are of the only version that there is: see `schema_of`.
+            return lambda entry: entry.raw if in_form(entry, resource) else _ENCODE(read(entry, resource, version))
         stored = b'{"apiVersion":' + _ENCODE(resource.api_version(resource.storage.name))
         wanted = b'{"apiVersion":' + _ENCODE(resource.api_version(version.name))
         return lambda entry: wanted + entry.raw[len(stored) :]

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
 from konverge.testing.apiserver.apply import apply_unchanged
+from konverge.testing.apiserver.reading import in_form
 from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.creating import allocated
-from konverge.testing.apiserver.registry.pipeline import as_stored, as_version, once, schema_of, validated
+from konverge.testing.apiserver.registry.pipeline import as_stored, once, read, schema_of, validated
 from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
 from konverge.testing.apiserver.statuses import FieldError, StatusError, bad_request, conflict, invalid
 from konverge.testing.apiserver.storage import Changed, Entry
@@ -45,13 +46,9 @@ _KEPT: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGraceP
 async def change(registry: Registry, ask: Ask, entry: Entry, make: Make, *, uses: Uses = "copy") -> Data:
     """Change a stored object; returns it as it now is."""
     while True:
-        old = as_version(entry.object(), ask.resource, ask.version)
+        old = read(entry, ask.resource, ask.version)
         steady = _steady(registry, ask, entry)
-        given = (
-            old
-            if uses == "look" or (uses == "parts" and steady)
-            else as_version(entry.object(), ask.resource, ask.version)
-        )
+        given = old if uses == "look" or (uses == "parts" and steady) else read(entry, ask.resource, ask.version)
         new = make(given, steady)
         _checked(ask, new, entry)
         once(ask, new)
@@ -62,7 +59,7 @@ async def change(registry: Registry, ask: Ask, entry: Entry, make: Make, *, uses
         validated(ask, new, old)
         allocated(registry, ask, new, old)
         charges = await reviewed(registry, ask, "UPDATE", new, old)
-        if new == old or apply_unchanged(old, new):
+        if (new == old or apply_unchanged(old, new)) and not _moved(ask, entry, old):
             return old
         if ask.options.dry_run:
             return new
@@ -78,10 +75,15 @@ async def change(registry: Registry, ask: Ask, entry: Entry, make: Make, *, uses
         return stored
 
 
+def _moved(ask: Ask, entry: Entry, old: Data) -> bool:
+    """Tell whether an object is read otherwise than it was written: then even a write that changes nothing is one."""
+    return schema_of(ask) is not None and not in_form(entry, ask.resource) and old != entry.object()
+
+
 def _steady(registry: Registry, ask: Ask, entry: Entry) -> bool:
     """Tell whether an object was stored under the schema of today, and nobody may change parts of it in place."""
-    schema = schema_of(ask)
-    return schema is not None and entry.schema is schema and not registry.admission.needed(ask.resource.id, "UPDATE")
+    own = schema_of(ask) is not None and in_form(entry, ask.resource)
+    return own and not registry.admission.needed(ask.resource.id, "UPDATE")
 
 
 def _checked(ask: Ask, new: Data, entry: Entry) -> None:
@@ -198,7 +200,9 @@ def _store(registry: Registry, ask: Ask, entry: Entry, new: Data) -> Data:
     if ends(new):
         registry.store.delete(ask.resource.id, entry)
         return new
-    updated = registry.store.update(ask.resource.id, entry, stored, schema=schema_of(ask), differs=ask.resource.custom)
+    updated = registry.store.update(
+        ask.resource.id, entry, stored, schema=schema_of(ask), differs=schema_of(ask) is not None
+    )
     if ask.resource.alias is None and stored["metadata"] is new["metadata"]:
         return new  # which has the new version, for its metadata is what was stored
-    return as_version(updated.object(), ask.resource, ask.version)
+    return read(updated, ask.resource, ask.version)

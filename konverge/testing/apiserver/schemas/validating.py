@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from konverge.testing.apiserver.golang import plain
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.schemas.checks import Table, compile_checks, valid
 from konverge.testing.apiserver.schemas.correlate import Correlated
@@ -117,7 +118,7 @@ def _nested(data: Data, path: str, wanted: str) -> tuple[Any, str]:
             shown = ".".join(names[: at + 1])
             return (
                 0,
-                f".{shown} accessor error: {_printed(value)} is of the type {_go_type(value)}, expected map[string]interface{{}}",
+                f".{shown} accessor error: {plain(value)} is of the type {_go_type(value)}, expected map[string]interface{{}}",
             )
         if name not in value:
             return (0 if wanted == "int64" else ""), ""
@@ -125,7 +126,7 @@ def _nested(data: Data, path: str, wanted: str) -> tuple[Any, str]:
     if _go_type(value) != wanted:
         return (
             0,
-            f".{'.'.join(names)} accessor error: {_printed(value)} is of the type {_go_type(value)}, expected {wanted}",
+            f".{'.'.join(names)} accessor error: {plain(value)} is of the type {_go_type(value)}, expected {wanted}",
         )
     return value, ""
 
@@ -140,23 +141,6 @@ def _go_type(value: Any) -> str:
         dict: "map[string]interface {}",
     }
     return kinds.get(value.__class__, "<nil>")
-
-
-def _printed(value: Any) -> str:
-    """Print a value as `%v` does."""
-    from konverge.testing.apiserver.golang import number_text
-
-    if value is None:
-        return "<nil>"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return number_text(value)
-    if isinstance(value, list):
-        return f"[{' '.join(map(_printed, value))}]"
-    if isinstance(value, dict):
-        return f"map[{' '.join(f'{key}:{_printed(value[key])}' for key in sorted(value))}]"
-    return str(value)
 
 
 _STANDARD_FINALIZERS: Final = frozenset({"orphan", "foregroundDeletion", "kubernetes"})

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
+from reading_script import WIDGETS
 from record_reading import COLLECTIONS, masked, masked_line, query_text
 
 from konverge.testing.apiserver.nodes import Node
@@ -46,7 +47,7 @@ class Labelled(Strategy):
 def resource(plural: str, kind: str, strategy: Strategy | None = None, *, namespaced: bool = True) -> Resource:
     group, name = COLLECTIONS[plural]
     selectable = (".spec.color", ".spec.size", ".spec.on") if plural == "widgets" else ()
-    version = Version(name, Node({}), selectable=selectable)
+    version = Version(name, Node(WIDGETS if plural == "widgets" else {}), selectable=selectable)
     return Resource(
         group=group,
         plural=plural,
