@@ -30,7 +30,8 @@ def test_there_are_at_least_forty_mutants_of_different_names(catalogue: Any) -> 
 def test_every_story_that_a_mutant_names_exists(tree: Tree, catalogue: Any) -> None:
     functions = {
         node.name
-        for node in ast.parse((tree.root / "tests/mutants/scenarios.py").read_text()).body
+        for stories in (tree.root / "tests/mutants").glob("stories_*.py")
+        for node in ast.parse(stories.read_text()).body
         if isinstance(node, ast.AsyncFunctionDef)
     }
     assert set(catalogue.STORIES) <= functions

@@ -1,0 +1,149 @@
+"""Stories of what is not ours: objects that must not be touched, and a kind that comes and goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from story_words import (
+    CONFIG,
+    SECRET,
+    config,
+    data_of,
+    fill,
+    seen,
+    stored,
+)
+
+import konverge as kv
+from konverge.crds import crd
+from konverge.errors import NotOurs, OwnershipError
+from konverge.testing.lab import Lab
+from konverge.testing.lab.lab import install_crds
+
+__all__ = ["shelf", "strangers"]
+
+# --- what must not be touched ----------------------------------------------------------------------------------------------------
+
+
+class MirrorSpec(kv.Model):
+    target: str
+    space: str = ""
+
+
+@kv.resource("example.com/v1", conditions=("Ready",))
+class Mirror(kv.CustomResource[MirrorSpec, kv.Status]):
+    """A copy of a Secret's name, wherever one asks for it."""
+
+
+class MirrorReconciler:
+    async def reconcile(self, mirror: Mirror, ctx: kv.Context[Mirror]) -> kv.Outcome:
+        if ctx.cache(SECRET).find(mirror.namespace, "key") is None:
+            ctx.status.mark("Ready", False, "SecretMissing", "create a Secret named key")
+            return kv.Done()
+        try:
+            await ctx.own(config(mirror.spec.target, mirror.spec.space, of="key"))
+        except OwnershipError:
+            ctx.status.mark("Ready", False, "Elsewhere", "a child cannot live in another namespace")
+        except NotOurs:
+            ctx.status.mark("Ready", False, "Taken", "the name is somebody else's")
+        else:
+            ctx.status.mark("Ready", True, "Copied", "it is there")
+        return kv.Done()
+
+
+def all_mirrors(secret: kv.Metadata, caches: kv.Caches) -> Iterable[kv.Key]:
+    return caches(Mirror).keys(secret.namespace) if secret.name == "key" else ()
+
+
+def build_mirror(manager: kv.Manager) -> None:
+    manager.add(
+        kv.Controller.of(Mirror)
+        .owns(CONFIG)
+        .watches(SECRET, to=all_mirrors, metadata_only=True)
+        .reconciled_by(MirrorReconciler())
+    )
+
+
+def because(reason: str) -> Callable[[Any], bool]:
+    return lambda one: one.find_condition("Ready") is not None and one.find_condition("Ready").reason == reason
+
+
+async def strangers(lab: Lab) -> None:
+    """The Secret is there from the start, and so is somebody's object; one child is wanted in another namespace."""
+
+    def knows_the_secret() -> None:
+        for name in ("near", "far", "thief"):
+            found = stored(lab, "mirrors", name) or {}
+            reasons = [one["reason"] for one in found.get("status", {}).get("conditions", ())]
+            assert "SecretMissing" not in reasons, f"{name} does not see a Secret that was always there"
+
+    lab.always.append(knows_the_secret)
+    await lab.namespace_also("other")
+    await lab.create(SECRET.new("key"))
+    await lab.create(config("taken", mine="yes"))
+    await fill(lab)
+    await lab.start(build_mirror, wait=False)
+    await lab.create(Mirror.new("near", spec=MirrorSpec(target="copy")))
+    await lab.create(Mirror.new("far", spec=MirrorSpec(target="copy", space="other")))
+    await lab.create(Mirror.new("thief", spec=MirrorSpec(target="taken")))
+    await seen(lab, Mirror, "near", because("Copied"))
+    await seen(lab, Mirror, "far", because("Elsewhere"))
+    await seen(lab, Mirror, "thief", because("Taken"))
+    if lab.patience == 1:
+        assert data_of(lab, "taken") == {"mine": "yes"}, "somebody's own object was touched"
+
+
+# --- a kind that comes and goes --------------------------------------------------------------------------------------------------
+
+
+class GadgetSpec(kv.Model):
+    size: int = 1
+
+
+@kv.resource("example.com/v1")
+class Gadget(kv.CustomResource[GadgetSpec, kv.Status]):
+    """Something to be counted."""
+
+
+class ShelfStatus(kv.Status):
+    gadgets: int | None = None
+
+
+@kv.resource("example.com/v1", conditions=("Ready",), plural="shelves")
+class Shelf(kv.CustomResource[GadgetSpec, ShelfStatus]):
+    """It says how many gadgets there are."""
+
+
+class ShelfReconciler:
+    async def reconcile(self, shelf: Shelf, ctx: kv.Context[Shelf]) -> kv.Outcome:
+        ctx.status.draft.gadgets = len(ctx.cache(Gadget).keys(shelf.namespace))
+        ctx.status.mark("Ready", True, "Counted", "done")
+        return kv.Done()
+
+
+def all_shelves(gadget: kv.Metadata, caches: kv.Caches) -> Iterable[kv.Key]:
+    return caches(Shelf).keys(gadget.namespace)
+
+
+def build_shelf(manager: kv.Manager) -> None:
+    manager.add(
+        kv.Controller.of(Shelf)
+        .watches(Gadget, to=all_shelves, metadata_only=True, optional=True)
+        .reconciled_by(ShelfReconciler())
+    )
+
+
+async def shelf(lab: Lab) -> None:
+    """Gadgets are counted until their kind is removed, and then there are none."""
+    crds = kv.kind(
+        "apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False, plural="customresourcedefinitions"
+    )
+    await install_crds(lab.client, [crd(Gadget)])
+    await lab.create(Gadget.new("a", spec=GadgetSpec()))
+    await lab.create(Gadget.new("b", spec=GadgetSpec()))
+    await lab.start(build_shelf)
+    await lab.create(Shelf.new("wall", spec=GadgetSpec()))
+    await seen(lab, Shelf, "wall", lambda shelf: shelf.status.gadgets == 2)
+    await lab.client.delete(crds, "gadgets.example.com")
+    await seen(lab, Shelf, "wall", lambda shelf: shelf.status.gadgets == 0, longest=100)

@@ -1,0 +1,118 @@
+"""The words in which the stories speak: waiting for a state, looking at what is stored, keeping count of own writes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+import konverge as kv
+from konverge.keys import compare_versions
+from konverge.testing.lab import Lab
+
+__all__ = [
+    "CONFIG",
+    "CONFIGS",
+    "SECRET",
+    "OwnWrites",
+    "check_owner",
+    "config",
+    "data_of",
+    "fill",
+    "gone",
+    "meddled_with",
+    "seen",
+    "stored",
+]
+
+CONFIG: Final = kv.kind("v1", "ConfigMap")
+SECRET: Final = kv.kind("v1", "Secret")
+CONFIGS: Final = ("", "configmaps")
+FILLERS: Final = 6
+"""Commits that keep what a story made earlier out of the reach of plans in which a server lags a few versions."""
+
+
+async def seen(lab: Lab, what: Any, name: str, test: Callable[[Any], bool], longest: float = 30.0) -> Any:
+    """Wait for a state as `Lab.until` does, looking ever more seldom: a plan may hold things up for minutes."""
+    pause, waited = 0.05, 0.0
+    while waited < (longest if lab.patience == 1 else 4000.0):
+        found = await lab.find(what, name)
+        if found is not None and test(found):
+            return found
+        await asyncio.sleep(pause)
+        waited, pause = waited + pause, min(pause * 1.5, 5.0)
+    raise AssertionError(
+        f"{name}: waited {waited:.0f} s for {getattr(test, '__qualname__', test)}, it is {await lab.find(what, name)!r}"
+    )
+
+
+async def gone(lab: Lab, what: Any, name: str) -> None:
+    """Wait until an object is gone."""
+    pause, waited = 0.05, 0.0
+    while await lab.find(what, name) is not None:
+        assert waited < (30.0 if lab.patience == 1 else 4000.0), f"{name} was not gone after {waited:.0f} s"
+        await asyncio.sleep(pause)
+        waited, pause = waited + pause, min(pause * 1.5, 5.0)
+
+
+def config(name: str, namespace: str = "", **data: str) -> kv.Object:
+    return CONFIG.new(name, namespace, data=data)
+
+
+def data_of(lab: Lab, name: str) -> dict[str, str] | None:
+    """Return the data of a stored ConfigMap, as of this very moment."""
+    entry = lab.server.store.get(CONFIGS, lab.namespace, name)
+    return None if entry is None else entry.object().get("data", {})
+
+
+def stored(lab: Lab, plural: str, name: str) -> dict[str, Any] | None:
+    entry = lab.server.store.get(("example.com", plural), lab.namespace, name)
+    return None if entry is None else entry.object()
+
+
+def check_owner(child: Any, kind: str, name: str) -> None:
+    """Expect exactly one owner, the one that controls."""
+    owners = [(one.kind, one.name, one.controller) for one in child.metadata.owner_references]
+    assert owners == [(kind, name, True)], f"{child.name} has the owners {owners}"
+
+
+def meddled_with(lab: Lab) -> bool:
+    """Whether somebody else has orders to write in this run: then a finalizer may be gone that a story waits for."""
+    plan = getattr(lab.gate, "plan", None)
+    return plan is not None and bool(plan.foreign)
+
+
+async def fill(lab: Lab) -> None:
+    """Make what happened so far older than any view of a server that lags."""
+    for number in range(FILLERS):
+        await lab.create(SECRET.new(f"filler-{number}"))
+
+
+class OwnWrites:
+    """What a reconciler has written itself, to find a pass that is shown less than that; see the barrier's promise and its limit."""
+
+    def __init__(self) -> None:
+        self._written: dict[tuple[Any, str], tuple[str, str, float]] = {}
+
+    def note(self, ctx: kv.Context[Any], child: Any) -> None:
+        place = (ctx.key, child.name)
+        before = self._written.get(place)
+        if before is None or before[:2] != (child.metadata.uid, child.metadata.resource_version):
+            self._written[place] = (
+                child.metadata.uid,
+                child.metadata.resource_version,
+                asyncio.get_running_loop().time(),
+            )
+
+    async def check(self, ctx: kv.Context[Any], namespace: str, name: str) -> None:
+        written = self._written.get((ctx.key, name))
+        if written is None or asyncio.get_running_loop().time() - written[2] > 9:
+            return
+        uid, version, _ = written
+        metadata = ctx.cache(CONFIG).metadata(namespace, name)
+        if metadata is not None and (compare_versions(metadata.resource_version, version) or 0) >= 0:
+            return
+        live = await ctx.live(CONFIG).find(namespace, name)
+        assert live is None or live.metadata.uid != uid, (
+            f"a pass of {ctx.key} is shown less of {name} than it wrote itself"
+        )
