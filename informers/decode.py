@@ -23,7 +23,7 @@ from konverge.informers.messages import Bookmark, Failed, Input, Items
 from konverge.informers.problem import cause_of
 from konverge.informers.settings import Selection, Transform
 from konverge.informers.sharing import Sharing
-from konverge.objects import Metadata
+from konverge.objects import FullMetadata, Metadata
 from konverge.words import Annotation
 
 __all__ = ["Decoder", "Odd", "strip"]
@@ -32,7 +32,6 @@ _PARTIAL: Final = "PartialObjectMetadata"
 _NAME: Final = b"managedFields"
 _KEY: Final = b'"managedFields":'
 _COMMA: Final = ord(",")
-_NONE: Final = msgspec.Raw(b"")
 
 
 class Odd:
@@ -44,12 +43,8 @@ class Odd:
     TRANSFORM_FAILED: Final = "TransformFailed"
 
 
-class _Full(Metadata, frozen=True, rename="camel", gc=False):
-    managed_fields: msgspec.Raw = _NONE
-
-
 class _Head(msgspec.Struct, rename="camel", gc=False):
-    metadata: _Full
+    metadata: FullMetadata
     api_version: str = ""
     kind: str = ""
 
@@ -156,7 +151,7 @@ class Decoder:
         self._odd(Odd.WRONG_KIND, f"{head.api_version} {head.kind}")
         return None
 
-    def _cached(self, full: _Full, raw: msgspec.Raw) -> Cached:
+    def _cached(self, full: FullMetadata, raw: msgspec.Raw) -> Cached:
         metadata = self._sharing.metadata(full)  # the raw managedFields would keep the whole network read alive
         managed = bytes(full.managed_fields)
         owned = self._own_fields(managed) if managed and self._mentions.search(managed) else None

@@ -79,6 +79,9 @@ _CONDITIONS = TypeAdapter(tuple[Condition, ...])
 """All conditions of an object at once: one by one they would cost several times as much."""
 
 
+_WIRE = {name: field.serialization_alias or name for name, field in Condition.model_fields.items()}
+
+
 def _made_to_fit(entry: Mapping[str, Any]) -> dict[str, Any]:
     status, moved, generation = (entry.get(name) for name in ("status", "lastTransitionTime", "observedGeneration"))
     return {
@@ -113,10 +116,11 @@ def write_conditions(conditions: Iterable[Condition]) -> list[dict[str, Any]]:
     >>> write_conditions([Condition(type="Ready", status="True", observed_generation=3)])
     [{'type': 'Ready', 'status': 'True', 'observedGeneration': 3}]
     """
-    written: list[dict[str, Any]] = list(
-        _CONDITIONS.dump_python(tuple(conditions), mode="json", by_alias=True, exclude_unset=True)
-    )
-    return written
+    # Strings and numbers alone: by hand at a fraction of what a serializer takes.
+    return [
+        {_WIRE[name]: value for name, value in condition.__dict__.items() if name in condition.model_fields_set}
+        for condition in conditions
+    ]
 
 
 def truth(value: bool | None) -> Truth:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,12 +21,14 @@ import msgspec
 __all__ = [
     "Owner",
     "applied_fields",
+    "applied_part",
     "decode_fields",
     "digest",
     "owned_by",
     "owners_of",
     "projection",
     "unchanged",
+    "unchanged_by",
     "without_nulls",
 ]
 
@@ -101,8 +104,9 @@ def owners_of(managed: bytes | msgspec.Raw, path: tuple[str, ...]) -> list[Owner
     return found
 
 
-def decode_fields(fields: bytes) -> dict[str, Any]:
-    """Decode FieldsV1 bytes."""
+@lru_cache(maxsize=512)
+def decode_fields(fields: bytes) -> Mapping[str, Any]:
+    """Decode FieldsV1 bytes. The answer is shared: objects of one kind have few different field sets, so it is remembered."""
     decoded: dict[str, Any] = msgspec.json.decode(fields)
     return decoded
 
@@ -181,7 +185,7 @@ def _value_unchanged(intent: Any, fields: Mapping[str, Any], live: Any) -> bool:
     return True
 
 
-def _applied_part(intent: Mapping[str, Any]) -> dict[str, Any]:
+def applied_part(intent: Mapping[str, Any]) -> dict[str, Any]:
     """The part of an intent that can be owned: no identity, no empty metadata."""
     part = {key: value for key, value in intent.items() if key not in {"apiVersion", "kind", "metadata"}}
     metadata = {key: value for key, value in (intent.get("metadata") or {}).items() if key not in _IDENTITY}
@@ -195,9 +199,12 @@ def unchanged(intent: Mapping[str, Any], owned: bytes | None, live: Mapping[str,
 
     `owned` is the FieldsV1 of our own entry (None where we own nothing), `live` the stored object.
     """
-    if owned is None:
-        return False
-    part, fields = _applied_part(intent), decode_fields(owned)
+    return owned is not None and unchanged_by(intent, decode_fields(owned), live)
+
+
+def unchanged_by(intent: Mapping[str, Any], fields: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
+    """Tell the same where our own FieldsV1 is decoded."""
+    part = applied_part(intent)
     if not part:
         return not any(name != "." for name in fields)
     return _value_unchanged(part, fields, live)

@@ -16,7 +16,7 @@ from konverge.clock import from_rfc3339
 from konverge.conditions import Condition, condition_entries, read_conditions
 from konverge.errors import MetadataOnly, UsageError
 
-__all__ = ["Metadata", "MetadataObject", "Object", "OwnerReference"]
+__all__ = ["FullMetadata", "Metadata", "MetadataObject", "Object", "OwnerReference"]
 
 
 class OwnerReference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
@@ -82,6 +82,12 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
     def controller(self) -> OwnerReference | None:
         """The owner that controls this object, if one does."""
         return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+class FullMetadata(Metadata, frozen=True, rename="camel", gc=False):
+    """The metadata of an object as the API server sends it; managedFields stay bytes, which belong to what was decoded."""
+
+    managed_fields: msgspec.Raw = msgspec.Raw(b"")
 
 
 class Object:

@@ -14,7 +14,7 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 __all__ = ["MAX_REASONS", "Entry", "Item", "State", "Wait"]
 
@@ -99,8 +99,7 @@ def join_reasons(reasons: tuple[str, ...], more: int) -> str:
     return ", ".join(reasons) + (f" …and {more} more" if more else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Item(Generic[K]):
+class Item(NamedTuple, Generic[K]):
     """A key that a worker was given, and why. Whoever got it owes the queue one `done(item.key)`.
 
     `reasons` are those of all adds that merged into this run, in the order in which they first came; `more` counts the adds whose

@@ -16,16 +16,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from konverge.daemon.settings import Settings
 from konverge.errors import UsageError
-from konverge.reconcilers import apps
+from konverge.reconcilers import apps, quota
 from konverge.reconcilers.apps import Settings as AppsSettings
+from konverge.reconcilers.quota import Settings as QuotaSettings
 
 if TYPE_CHECKING:
     from konverge.runtime import Manager
 
-__all__ = ["NAME", "Build", "DaemonSettings", "families", "fill", "load_build", "narrow", "settings_of"]
+__all__ = ["NAME", "Build", "DaemonSettings", "families", "fill", "left_out", "load_build", "narrow", "settings_of"]
 
 Build: TypeAlias = "Callable[[Manager], None]"
 
+_CLUSTER_WIDE = ("quota",)
 NAME = "konverge"
 """The name of our own daemon's manager: its field manager."""
 
@@ -35,21 +37,48 @@ class DaemonSettings(Settings):
 
     apps: AppsSettings = AppsSettings()
     """The family of ApplicationInstance."""
+    quota: QuotaSettings = QuotaSettings()
+    """The family of ResourcePool and ResourcePoolClaim."""
 
 
 def families(settings: DaemonSettings) -> dict[str, Build]:
     """Return what installs each of our families."""
-    return {"apps": lambda manager: apps.install(manager, settings.apps)}
+    return {
+        "apps": lambda manager: apps.install(manager, settings.apps),
+        "quota": lambda manager: quota.install(manager, settings.quota),
+    }
+
+
+def left_out(settings: Settings) -> tuple[str, ...]:
+    """Return the families that do not run in one namespace alone, where these settings name one."""
+    return _CLUSTER_WIDE if isinstance(settings, DaemonSettings) and settings.namespace else ()
 
 
 def install_families(manager: Manager, settings: DaemonSettings) -> dict[str, tuple[str, ...]]:
-    """Install all families; returns the names of the controllers of each."""
+    """Install all families; returns the names of the controllers of each, and the paths of its webhooks.
+
+    Raises UsageError where a family is chosen that cannot do with one namespace; one that was not chosen is left out there.
+    """
+    without = left_out(settings)
+    for family in without:
+        if family in settings.controllers:
+            raise UsageError(
+                f"the family {family!r} looks after objects of the whole cluster: run it without --namespace "
+                f"({settings.namespace!r} was given), or leave it out of --controllers"
+            )
     found: dict[str, tuple[str, ...]] = {}
     for family, install in families(settings).items():
-        before = {controller.name for controller in manager.controllers}
+        if family in without:
+            continue
+        before = _parts(manager)
         install(manager)
-        found[family] = tuple(one.name for one in manager.controllers if one.name not in before)
+        found[family] = tuple(part for part in _parts(manager) if part not in before)
     return found
+
+
+def _parts(manager: Manager) -> tuple[str, ...]:
+    controllers = (controller.name for controller in manager.controllers)
+    return (*controllers, *(webhook.path for webhook in manager.webhooks))
 
 
 def load_build(target: str) -> tuple[str, Build]:
@@ -113,7 +142,10 @@ async def fill(manager: Manager, target: Build | None, settings: Settings) -> No
 
 
 async def narrow(manager: Manager, settings: Settings, belongs: Mapping[str, Sequence[str]]) -> None:
-    """Keep the chosen controllers, and give each the numbers that were set for it. Raises UsageError for a name that is none."""
+    """Keep the chosen controllers, and give each the numbers that were set for it. Raises UsageError for a name that is none.
+
+    The webhooks of a family go with it; those of a user's build stay.
+    """
     names = [controller.name for controller in manager.controllers]
     chosen: set[str] = set()
     for wanted in settings.controllers:
@@ -123,6 +155,9 @@ async def narrow(manager: Manager, settings: Settings, belongs: Mapping[str, Seq
     for name in settings.controller:
         if name not in names:
             raise UsageError(_no_controller(name, names, {}))
+    for path in (webhook.path for webhook in manager.webhooks):
+        if chosen and path not in chosen and any(path in parts for parts in belongs.values()):
+            await manager.remove(path)
     for spec in manager.controllers:
         numbers = settings.reconcile.numbers()
         if spec.name in settings.controller:

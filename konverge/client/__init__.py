@@ -8,6 +8,7 @@
     requests.py     requests as data: pure building
     status.py       answers that are no success, as typed errors
     retry.py        whether and when to ask again: pure decisions, and tenacity that carries them out
+    exchange.py     one call over a connection of aiohttp, at about half of what a session costs
     transport.py    the seam below which bytes travel: aiohttp sessions, deadlines, keepalive
     sending.py      one call: slot, attempts, credentials, metrics
     discovery.py    which resources the server serves
@@ -24,6 +25,7 @@ from __future__ import annotations
 if not __name__.startswith("konverge."):
     raise ImportError("import konverge.client; the folder at the root is the same room under another name")
 
+from konverge.client.answers import decode_as, decode_object
 from konverge.client.client import Client
 from konverge.client.config import ClientConfig
 from konverge.client.ledger import Ledger, LedgerStatistics, Ticket, Write, WriteState
@@ -53,6 +55,8 @@ __all__ = [
     "WatchStream",
     "Write",
     "WriteState",
+    "decode_as",
+    "decode_object",
     "missing_rule",
     "status_error",
 ]

@@ -6,8 +6,7 @@ us and the API server answered in its place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -15,7 +14,7 @@ from konverge.client.resources import Page
 from konverge.errors import ServerFailure
 from konverge.objects import Metadata
 
-__all__ = ["Stored", "decode_metadata", "decode_object", "decode_page", "decode_stored"]
+__all__ = ["Stored", "decode_as", "decode_metadata", "decode_object", "decode_page", "decode_stored"]
 
 T = TypeVar("T")
 
@@ -48,8 +47,7 @@ class _WithWritten(msgspec.Struct):
     metadata: _Written
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """What the answer to a write says of the object. `ended`: the write took its last finalizer away, and it is gone.
 
     Such an answer shows the version from before; there is no other. A pod whose grace period runs has not ended.
@@ -67,7 +65,8 @@ _METADATA = msgspec.json.Decoder(_WithMetadata)
 _WRITTEN = msgspec.json.Decoder(_WithWritten)
 
 
-def _decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, what: str) -> T:
+def decode_as(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, what: str) -> T:
+    """Decode a body by this decoder; `what` names what was asked for."""
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -76,24 +75,24 @@ def _decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, what: s
 
 def decode_object(body: bytes | msgspec.Raw) -> dict[str, Any]:
     """Decode an object whole."""
-    return _decode(_OBJECT, body, "object")
+    return decode_as(_OBJECT, body, "object")
 
 
 def decode_metadata(body: bytes) -> Metadata:
     """Decode only the metadata of an object."""
-    return _decode(_METADATA, body, "object with metadata").metadata
+    return decode_as(_METADATA, body, "object with metadata").metadata
 
 
 def decode_stored(body: bytes) -> Stored:
     """Decode what the answer to a write says of the object's identity, version and end."""
-    found = _decode(_WRITTEN, body, "object with metadata").metadata
+    found = decode_as(_WRITTEN, body, "object with metadata").metadata
     ended = bool(found.deletion_timestamp and not found.deletion_grace_period_seconds and not found.finalizers)
     return Stored(found.name, found.uid, found.resource_version, ended)
 
 
 def decode_page(body: bytes) -> Page:
     """Cut a page of a list into its items."""
-    found = _decode(_LIST, body, "list")
+    found = decode_as(_LIST, body, "list")
     return Page(
         items=found.items or [],
         resource_version=found.metadata.resource_version,

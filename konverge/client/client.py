@@ -70,6 +70,7 @@ class Client:
             measures=None if metrics is None else RequestMeasures(metrics, config.host),
             random=random or Random(),  # noqa: S311 - jitter, no secret
         )
+        self._declared: dict[tuple[str, str, str, bool], ResourceInfo] = {}
         self._discovery = Discovery(self._discover, self.settings)
 
     async def __aenter__(self) -> Self:
@@ -203,6 +204,27 @@ class Client:
 
         Null members are dropped. Raises ApplyConflict, which names managers and fields, unless `force`.
         """
+        answer = await self.applied(
+            kind, body, manager=manager, force=force, subresource=subresource, dry_run=dry_run, actor=actor
+        )
+        return Object(decode_object(answer))
+
+    async def applied(
+        self,
+        kind: Kind[Any] | type[Resource],
+        body: Mapping[str, Any],
+        *,
+        manager: str | None = None,
+        force: bool = False,
+        subresource: str = "",
+        dry_run: bool = False,
+        actor: Hashable | None = None,
+        clean: bool = False,
+    ) -> bytes:
+        """Apply as `apply` does, and return the answer as it came, for callers that need only a part of it.
+
+        `clean` says that the intent has neither nulls nor managedFields, which are then not looked for.
+        """
         found = kind_of(kind)
         info = await self._info(found)
         request = requests.apply(
@@ -212,11 +234,12 @@ class Client:
             force=force,
             subresource=subresource,
             dry_run=dry_run,
+            clean=clean,
         )
         metadata = body.get("metadata") or {}
         namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
         answer = await self._write(request, info, found, namespace, name, None if dry_run else actor)
-        return Object(decode_object(answer.body))
+        return answer.body
 
     async def delete(
         self,
@@ -292,9 +315,13 @@ class Client:
     async def _info(self, kind: Kind[Any]) -> ResourceInfo:
         if kind.plural is None or kind.namespaced is None:
             return await self._discovery.resource(kind)
-        return ResourceInfo(
-            api_version=kind.api_version, kind=kind.kind, plural=kind.plural, namespaced=kind.namespaced
-        )
+        declared = (kind.api_version, kind.kind, kind.plural, kind.namespaced)
+        info = self._declared.get(declared)
+        if info is None:
+            info = self._declared[declared] = ResourceInfo(
+                api_version=kind.api_version, kind=kind.kind, plural=kind.plural, namespaced=kind.namespaced
+            )
+        return info
 
     async def _read(self, request: Request, info: ResourceInfo) -> Answer:
         return await self._carry(self._sender.call(request), info, None)

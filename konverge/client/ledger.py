@@ -15,9 +15,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
+
+import msgspec
 
 from konverge.keys import compare_versions
 from konverge.kinds import Kind
@@ -34,8 +36,7 @@ class WriteState(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(msgspec.Struct, frozen=True):
     """One write. `version` and `uid` are "" where they are not known; `number` tells writes apart, later ones are larger."""
 
     kind: Kind[Any]
@@ -134,11 +135,11 @@ class Ticket:
 
     def deleted(self, uid: str) -> None:
         """Record that the object of this uid is gone."""
-        self._close(replace(self._write, state=WriteState.DELETED, uid=uid))
+        self._close(msgspec.structs.replace(self._write, state=WriteState.DELETED, uid=uid))
 
     def unknown(self) -> None:
         """Record that nobody can tell whether the write was done: cancelled, timed out, cut off."""
-        self._close(replace(self._write, state=WriteState.UNKNOWN))
+        self._close(msgspec.structs.replace(self._write, state=WriteState.UNKNOWN))
 
     def failed(self) -> None:
         """Record that the write surely was not done."""
@@ -189,7 +190,10 @@ class Ledger:
 
     def pending(self, actor: Hashable) -> tuple[Write, ...]:
         """Return what this actor wrote and its cache has not shown yet, at most one write per object, oldest first."""
-        found = (entry.current() for entry in self._entries.get(actor, {}).values())
+        entries = self._entries.get(actor)
+        if entries is None:
+            return ()
+        found = (entry.current() for entry in entries.values())
         return tuple(sorted((write for write in found if write is not None), key=lambda write: write.number))
 
     def seen(self, actor: Hashable, write: Write) -> None:
@@ -261,6 +265,9 @@ class Ledger:
             del self._entries[actor]
 
     def _set_writer(self, target: _Object, actor: Hashable) -> None:
+        if self._writers.get(target) == actor:
+            self._writers.move_to_end(target)
+            return
         self._unset_writer(target, None)
         self._writers[target] = actor
         self._written.setdefault(actor, set()).add(target)

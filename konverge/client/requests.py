@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, Literal
 from urllib.parse import quote, urlencode
 
@@ -46,8 +46,7 @@ _UNRESERVED = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*").fullmatch
 """Nearly every name: nothing in it needs escaping, and it is no step of a path."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One request of the API: method, path, parameters, body.
 
     `repeatable` tells that a second sending leaves the server in the state that the first one would have left it in, so an
@@ -57,7 +56,7 @@ class Request:
     method: str
     path: str
     params: tuple[tuple[str, str], ...] = ()
-    body: bytes | None = field(default=None, repr=False)
+    body: bytes | None = None
     content_type: str = ""
     accept: str = JSON
     repeatable: bool = False
@@ -66,12 +65,21 @@ class Request:
     @property
     def target(self) -> str:
         """Path and query, escaped."""
-        return f"{self.path}?{urlencode(self.params)}" if self.params else self.path
+        return f"{self.path}?{_query(self.params)}" if self.params else self.path
+
+    def __repr__(self) -> str:
+        return f"<{self.method} {self.target}>"
 
     @property
     def writes(self) -> bool:
         """Whether the server may change something because of it."""
         return self.method not in {"GET", "HEAD"}
+
+
+@lru_cache(maxsize=256)
+def _query(params: tuple[tuple[str, str], ...]) -> str:
+    """The parameters as a query. Those of writes are nearly always the same few."""
+    return urlencode(params)
 
 
 def _segment(text: str) -> str:
@@ -114,6 +122,7 @@ def _params(**named: str | bool) -> tuple[tuple[str, str], ...]:
     return tuple((name, "true" if value is True else str(value)) for name, value in named.items() if value)
 
 
+@lru_cache(maxsize=64)
 def _writing(manager: str, dry_run: bool, *, force: bool = False) -> tuple[tuple[str, str], ...]:
     return _params(fieldManager=manager, force=force, dryRun="All" if dry_run else "")
 
@@ -249,10 +258,20 @@ def apply_body(info: ResourceInfo, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def apply(
-    info: ResourceInfo, body: Mapping[str, Any], *, manager: str, force: bool, subresource: str, dry_run: bool
+    info: ResourceInfo,
+    body: Mapping[str, Any],
+    *,
+    manager: str,
+    force: bool,
+    subresource: str,
+    dry_run: bool,
+    clean: bool = False,
 ) -> Request:
-    """Apply an intent by server-side apply. It may be repeated, unless it carries a version as a lock."""
-    intent = apply_body(info, body)
+    """Apply an intent by server-side apply. It may be repeated, unless it carries a version as a lock.
+
+    A `clean` intent is sent as it is: it names its kind, and has neither nulls nor managedFields.
+    """
+    intent = body if clean else apply_body(info, body)
     namespace, name = str(intent["metadata"].get("namespace") or ""), str(intent["metadata"].get("name") or "")
     return Request(
         method="PATCH",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Generic, TypeVar
 
 import msgspec
@@ -37,7 +38,7 @@ class ResourceInfo:
     singular: str = ""
     categories: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def group(self) -> str:
         """The API group, "" for the core group."""
         return self.api_version.rpartition("/")[0]
@@ -47,7 +48,7 @@ class ResourceInfo:
         """The version without the group."""
         return self.api_version.rpartition("/")[2]
 
-    @property
+    @cached_property
     def group_resource(self) -> str:
         """`deployments.apps`, or `secrets` for the core group: how messages and audit logs write it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural

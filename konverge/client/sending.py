@@ -17,7 +17,6 @@ from typing import TypeVar
 from prometheus_client import Counter, Histogram
 
 from konverge.client.requests import Request
-from konverge.client.retry import retrying
 from konverge.client.settings import ClientSettings
 from konverge.client.status import status_error
 from konverge.client.transport import Answer, OpenStream, Transport
@@ -110,6 +109,9 @@ class Sender:
                 error, failed = failed, None
                 raise error
             return await self._attempt(call)
+
+        # With tenacity it is imported by the first call that fails, if one does.
+        from konverge.client.retry import retrying
 
         attempts = retrying(
             call.request,

@@ -16,15 +16,16 @@ import io
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 from weakref import WeakSet
 
 import aiohttp
+import msgspec
 import structlog
 from yarl import URL
 
 from konverge.client.credentials import Credentials, CredentialSource, TlsMaterial
+from konverge.client.exchange import LARGE, Exchange, plain, usable
 from konverge.client.requests import Request
 from konverge.client.settings import ClientSettings
 from konverge.client.status import retry_after_seconds
@@ -37,18 +38,24 @@ __all__ = ["Answer", "HttpTransport", "OpenStream", "Transport"]
 
 _log = structlog.get_logger("konverge.client")
 
+_SENT_ONCE = frozenset({"PATCH", "POST"})
+"""Methods that aiohttp never repeats by itself, so that nothing has to keep it from that."""
+_SORTS = 64
+"""Sorts of requests (what they accept and send) whose headers are remembered."""
 _FAREWELL = 1.0
 """Seconds that closing waits for connections to end in good order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What the server answered. The body stays out of the repr."""
 
     status: int
-    body: bytes = field(repr=False)
+    body: bytes
     content_type: str = ""
     retry_after: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<answer {self.status}, {len(self.body)} bytes of {self.content_type or 'unknown type'}>"
 
 
 class OpenStream(Protocol):
@@ -145,7 +152,8 @@ class _HttpStream:
 
 
 def _retry_after(response: aiohttp.ClientResponse) -> float | None:
-    return retry_after_seconds(response.headers.get("Retry-After"), wall_clock())
+    header = response.headers.get("Retry-After")
+    return retry_after_seconds(header, wall_clock()) if header else None
 
 
 class HttpTransport:
@@ -177,6 +185,8 @@ class HttpTransport:
         self._context: Any = True
         self._tls_lock = asyncio.Lock()
         self._closed = False
+        self._exchange: tuple[Any, Exchange] | None = None
+        self._lines: dict[tuple[str, str], tuple[Credentials, tuple[tuple[str, str], ...]]] = {}
         self._sockets: WeakSet[socket.socket] = WeakSet()
 
     async def prepare(self) -> None:
@@ -222,10 +232,11 @@ class HttpTransport:
         headers = [("Accept", request.accept), *credentials.headers]
         if credentials.authorization:
             headers.append(("Authorization", credentials.authorization))
-        data: io.BytesIO | None = None
+        data: bytes | io.BytesIO | None = request.body
         if request.body is not None:
             headers.append(("Content-Type", request.content_type))
-            data = io.BytesIO(request.body)  # as a stream, so that a large body does not hold up the loop
+            if len(request.body) > LARGE:
+                data = io.BytesIO(request.body)  # as a stream, so that it does not hold up the loop
         try:
             response = await session.request(
                 request.method,
@@ -236,6 +247,7 @@ class HttpTransport:
                 ssl=self._context,
                 server_hostname=self._options.server_name or None,
                 proxy=self._proxy,
+                middlewares=() if request.method in _SENT_ONCE else None,
             )
         except _Broken as broken:
             raise self.unreachable(request, broken.error) from broken.error
@@ -249,12 +261,56 @@ class HttpTransport:
         """Send a request and return the whole answer."""
         if self._calls is None:
             self._calls = self._session(limit=self._settings.max_in_flight)
+        if self._proxy is None and usable():
+            credentials = await self._credentials()
+            headers = self._lines_of(request, credentials)
+            if plain(request, headers):
+                return await self._send_lean(request, headers)
         async with await self._start(self._calls, request) as response:
             try:
                 body = await response.read()
             except (aiohttp.ClientError, OSError) as error:
                 raise self.unreachable(request, error) from error
             return Answer(response.status, body, response.content_type, _retry_after(response))
+
+    def _lines_of(self, request: Request, credentials: Credentials) -> tuple[tuple[str, str], ...]:
+        """All headers but those that depend on the body; the same tuple for requests of one sort, so that it can be remembered by it."""
+        found = self._lines.get((request.accept, request.content_type))
+        if found is not None and found[0] is credentials:
+            return found[1]
+        headers = [*self._headers.items(), ("Accept", request.accept), *credentials.headers]
+        if credentials.authorization:
+            headers.append(("Authorization", credentials.authorization))
+        if request.body is not None:
+            headers.append(("Content-Type", request.content_type))
+        if len(self._lines) > _SORTS:
+            self._lines.clear()
+        self._lines[request.accept, request.content_type] = (credentials, tuple(headers))
+        return tuple(headers)
+
+    async def _send_lean(self, request: Request, headers: tuple[tuple[str, str], ...]) -> Answer:
+        assert self._calls is not None
+        if self._exchange is None or self._exchange[0] is not self._context:
+            made = Exchange(
+                self._calls,
+                self._server,
+                ssl=self._context,
+                server_hostname=self._options.server_name or None,
+                timeout=self._calls.timeout,
+                loop=asyncio.get_running_loop(),
+            )
+            self._exchange = (self._context, made)
+        try:
+            head = await self._exchange[1].send(request, headers)
+        except (aiohttp.ClientError, OSError) as error:
+            raise self.unreachable(request, error) from error
+        if head.status == 401:
+            self._source.distrust()
+        again = head.header("Retry-After")
+        retry_after = retry_after_seconds(again, wall_clock()) if again else None
+        return Answer(
+            head.status, head.body, head.header("Content-Type").partition(";")[0].strip().lower(), retry_after
+        )
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[OpenStream]:

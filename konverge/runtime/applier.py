@@ -13,29 +13,33 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
+import msgspec
 from prometheus_client import Counter
 
-from konverge.client import Client
+from konverge.client import Client, decode_as, decode_object
 from konverge.errors import ApplyConflict, FieldConflict
 from konverge.fields import (
     Owner,
     applied_fields,
+    applied_part,
     decode_fields,
     digest,
+    owned_by,
     projection,
     unchanged,
+    unchanged_by,
     without_nulls,
 )
 from konverge.informers import Cached
 from konverge.keys import Key
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
-from konverge.objects import Object
+from konverge.objects import FullMetadata, Object
 from konverge.runtime.plan import FieldsHeld, Held, OnConflict
 
-__all__ = ["HELD_RETRY", "Answer", "Applier", "Refusal", "answered_before", "held_for"]
+__all__ = ["HELD_RETRY", "Answer", "Applier", "Refusal", "StatusAnswer", "answered_before", "held_for"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -65,16 +69,13 @@ class Refusal:
     conflicts: tuple[FieldConflict, ...]
 
 
-def answered_before(intent: Mapping[str, Any], answer: Answer | None, cached: Cached, owner: Owner) -> bool:
-    """Tell whether this very intent was last answered with what the cache shows."""
-    if answer is None or answer.intent != digest(intent):
-        return False
-    owned = (cached.owned or {}).get(owner)
-    if owned is None:
+def answered_before(intent: Mapping[str, Any], answer: Answer | None, owned: bytes, live: Mapping[str, Any]) -> bool:
+    """Tell whether this very intent was last answered with what the cache shows: `live`, of which we own `owned`."""
+    if answer is None or answer.intent != digest(applied_part(intent)):
         return False
     # Compared as data: the server escapes characters in JSON that an encoder here would not.
     fields = decode_fields(owned)
-    return digest(fields) == answer.owned and digest(projection(cached.data(), fields)) == answer.values
+    return digest(fields) == answer.owned and digest(projection(live, fields)) == answer.values
 
 
 def held_for(intent: Mapping[str, Any], refusal: Refusal | None, cached: Cached, now: float) -> float | None:
@@ -99,6 +100,29 @@ def _named_by(intent: Any, live: Any) -> Any:
         skip = {"apiVersion", "kind", "uid", "resourceVersion"}
         return {key: _named_by(member, live.get(key)) for key, member in intent.items() if key not in skip}
     return live
+
+
+class _Status(msgspec.Struct):
+    metadata: FullMetadata
+    status: Any = None
+
+
+_NEVER = object()
+_STATUS = msgspec.json.Decoder(_Status)
+
+
+class StatusAnswer(NamedTuple):
+    """The answer to a status apply. Of the rest of the object only the bytes are kept: nobody asks for it, but to compare it."""
+
+    metadata: FullMetadata
+    status: Any
+    body: bytes
+
+    @classmethod
+    def of(cls, body: bytes) -> StatusAnswer:
+        """Read an answer; raises ServerFailure for what is none."""
+        found = decode_as(_STATUS, body, "object with metadata")
+        return cls(found.metadata, found.status, body)
 
 
 class _Memory(Generic[K, V]):
@@ -127,12 +151,12 @@ class _Memory(Generic[K, V]):
         return len(self._items)
 
 
-def _answer(intent: Mapping[str, Any], stored: Object, owner: Owner) -> Answer | None:
-    managed = stored.data.get("metadata", {}).get("managedFields")
-    fields = applied_fields(managed, owner) if managed else None
-    if fields is None:
+def _answer(intent: Mapping[str, Any], fields: Mapping[str, Any] | None, stored: Mapping[str, Any]) -> Answer | None:
+    """What is worth remembering of an answer: nothing where it holds the intent as it was sent, which needs no memory to be seen."""
+    # A status that came back as it was sent is the commonest case, and owned as it was sent.
+    if fields is None or stored.get("status") == intent.get("status", _NEVER) or unchanged_by(intent, fields, stored):
         return None
-    return Answer(digest(intent), digest(fields), digest(projection(stored.data, fields)))
+    return Answer(digest(applied_part(intent)), digest(fields), digest(projection(stored, fields)))
 
 
 class Applier:
@@ -168,9 +192,13 @@ class Applier:
         if owned is None:
             return None
         live = cached.data()
-        answer = (self._answers.get(key) or {}).get(owner)
-        same = unchanged(intent, owned, live) or answered_before(intent, answer, cached, owner)
-        return Object(live) if same else None
+        return Object(live) if self._stands(intent, key, owned, live, owner) else None
+
+    def _stands(self, intent: Mapping[str, Any], key: Key, owned: bytes, live: Mapping[str, Any], owner: Owner) -> bool:
+        if unchanged(intent, owned, live):
+            return True
+        answers = self._answers.get(key)
+        return answers is not None and answered_before(intent, answers.get(owner), owned, live)
 
     async def apply(
         self,
@@ -200,7 +228,7 @@ class Applier:
                 self._count(key.kind, "held")
                 raise FieldsHeld(Held(key, refusal.conflicts), look_again=wait)
         try:
-            stored = await self._client.apply(
+            answer = await self._client.applied(
                 key.kind,
                 intent,
                 manager=manager,
@@ -216,13 +244,51 @@ class Applier:
             # What nobody caches wakes nobody when it changes.
             look_again = HELD_RETRY if cached is None else math.inf
             raise FieldsHeld(Held(key, conflict.conflicts), look_again=look_again) from conflict
+        stored = decode_object(answer)
+        managed = stored.get("metadata", {}).pop("managedFields", None)
+        self._sent(key, intent, applied_fields(managed, owner) if managed else None, stored, owner)
+        return Object(stored), True
+
+    async def apply_status(
+        self, key: Key, intent: Mapping[str, Any], *, cached: Cached, manager: str, actor: Hashable | None = None
+    ) -> StatusAnswer | None:
+        """Make the status hold this intent, whoever else owns fields of it; None where nothing had to be sent.
+
+        `intent` names its kind and has no nulls. Raises what the client raises.
+        """
+        owner = Owner(manager, "Apply", "status")
+        owned = (cached.owned or {}).get(owner)
+        if owned is not None and self._stands(intent, key, owned, {"status": cached.status()}, owner):
+            self._count(key.kind, "skipped")
+            return None
+        try:
+            body = await self._client.applied(
+                key.kind, intent, manager=manager, force=True, subresource="status", actor=actor, clean=True
+            )
+        except ApplyConflict:
+            self._count(key.kind, "conflicted")
+            raise
+        answer = StatusAnswer.of(body)
+        after = owned_by(answer.metadata.managed_fields or b"[]", (manager,)).get(owner)
+        fields = None if after is None else decode_fields(after)
+        self._sent(key, intent, fields, {"status": answer.status}, owner)
+        return answer
+
+    def _sent(
+        self,
+        key: Key,
+        intent: Mapping[str, Any],
+        fields: Mapping[str, Any] | None,
+        stored: Mapping[str, Any],
+        owner: Owner,
+    ) -> None:
         self._count(key.kind, "sent")
         self._refusals.drop(key)
-        answer = _answer(intent, stored, owner)
+        answer = _answer(intent, fields, stored)
         if answer is not None:
             self._answers.put(key, {**(self._answers.get(key) or {}), owner: answer})
-        stored.data.get("metadata", {}).pop("managedFields", None)
-        return stored, True
+        elif (known := self._answers.get(key)) is not None:
+            known.pop(owner, None)
 
     def _remember_refusal(
         self, key: Key, intent: Mapping[str, Any], cached: Cached | None, conflict: ApplyConflict

@@ -7,32 +7,30 @@ timeout can do nothing more, even where its code runs on in a thread.
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Hashable, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 import structlog
 
-from konverge.client import Client
-from konverge.errors import NotFound, NotOurs, ReconcileTimeout, UsageError
+from konverge.errors import NotFound, ReconcileTimeout, UsageError
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.objects import Metadata, Object
 from konverge.outcome import Outcome, RequeueAfter
-from konverge.runtime.applier import Applier
-from konverge.runtime.caches import Caches, Live, Reader
+from konverge.runtime.caches import Live, Reader
+from konverge.runtime.children import Children
 from konverge.runtime.effects import Effect, Effects
-from konverge.runtime.owners import Claims, check_scope, controller_reference, refuse_foreign
+from konverge.runtime.kit import Announce, Kit, Trace
 from konverge.runtime.plan import HOLD, TAKE, Applied, Child, FieldsHeld, OnConflict, Plan
+from konverge.runtime.record import PassLog
 from konverge.runtime.status import StatusEditor
 
 if TYPE_CHECKING:
-    from konverge.informers import Cached
+    pass
 
-__all__ = ["Context", "HasStatus", "Kit"]
+__all__ = ["Context", "HasStatus"]
 
 R = TypeVar("R", bound=Resource)
 R_co = TypeVar("R_co", bound=Resource, covariant=True)
@@ -47,38 +45,6 @@ class HasStatus(Resource, Protocol[St_co]):
     @property
     def status(self) -> St_co:
         """The status."""
-
-
-class Announce(Protocol):
-    """Writes Kubernetes Events about the object in hand."""
-
-    def __call__(self, reason: str, message: str, *, type_: str, action: str) -> None:
-        """Record one event; never raises, never waits."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kit:
-    """What a context works with; the controller makes one for itself and one context for each pass."""
-
-    controller: str
-    kind: Kind[Any]
-    client: Client
-    caches: Caches
-    applier: Applier
-    manager: str
-    owned: frozenset[Kind[Any]]
-    claims: Claims
-    wall_clock: Callable[[], datetime]
-    serves: Callable[[Kind[Any]], bool]
-
-
-@dataclass(slots=True)
-class Trace:
-    """What a pass did, for /debug and the log."""
-
-    writes: list[str] = field(default_factory=list)
-    skipped: int = 0
-    look_again: float = math.inf
 
 
 class Context(Generic[R_co]):
@@ -98,7 +64,7 @@ class Context(Generic[R_co]):
         reasons: tuple[str, ...],
         status: StatusEditor[Any],
         announce: Announce,
-        log: structlog.typing.FilteringBoundLogger,
+        log: PassLog,
     ) -> None:
         self._kit = kit
         self._object = object_
@@ -107,12 +73,17 @@ class Context(Generic[R_co]):
         self._effects = Effects()
         self._loop = asyncio.get_running_loop()
         self._ended = ""
-        self._applied: set[Key] = set()
         self._waits: set[Future[Any]] = set()
         self.key = key
         self.reasons = reasons
-        self.log = log
+        self._log = log
         self.trace = Trace()
+        self._made: Children | None = None
+
+    @property
+    def log(self) -> structlog.typing.FilteringBoundLogger:
+        """A logger that says which pass it speaks of."""
+        return self._log.bound  # type: ignore[no-any-return]  # structlog's own, whatever it was configured to be
 
     # --- what is known -------------------------------------------------------------------------------------------------------
 
@@ -154,7 +125,7 @@ class Context(Generic[R_co]):
         """
 
         async def start() -> R:
-            _, stored, _ = await self._own(object_, on_conflict, adopt=adopt)
+            _, stored, _ = await self._children.own(object_, on_conflict, adopt=adopt)
             return _decode_like(object_, stored)
 
         return self._effects.make(f"ctx.own({_what(object_)})", start)
@@ -167,7 +138,7 @@ class Context(Generic[R_co]):
         must stay).
         """
         wanted = tuple(child if isinstance(child, Child) else Child(child) for child in children)
-        return self._effects.make(f"ctx.children({len(wanted)} children)", lambda: self._children(wanted))
+        return self._effects.make(f"ctx.children({len(wanted)} children)", lambda: self._children.apply_all(wanted))
 
     def apply(self, object_: R, *, force: bool = False) -> Effect[R]:
         """Server-side apply without owner reference, under the manager's name.
@@ -176,9 +147,9 @@ class Context(Generic[R_co]):
         """
 
         async def start() -> R:
-            key, intent, _ = await self._identify(object_)
-            cached = self._cached(key)
-            stored = await self._send(key, intent, cached, TAKE if force else HOLD)
+            key, intent, _ = await self._children.identify(object_)
+            cached = self._children.cached(key)
+            stored = await self._children.send(key, intent, cached, TAKE if force else HOLD)
             return _decode_like(object_, stored)
 
         return self._effects.make(f"ctx.apply({_what(object_)})", start)
@@ -225,6 +196,69 @@ class Context(Generic[R_co]):
 
         return self._effects.make(f"ctx.delete({name})", start)
 
+    def write_status(
+        self,
+        what: Kind[Any] | type[Any],
+        name: str,
+        namespace: str = "",
+        *,
+        status: Mapping[str, Any],
+        uid: str,
+        resource_version: str,
+    ) -> Effect[bool]:
+        """Make the status of another object be this, whole, as the field manager declared with `.writes_status_of`.
+
+        `status` holds everything that the two writers of the kind own. `uid` and `resource_version` are those of the object as it was
+        read: raises Conflict where it changed since. Nothing is sent where nothing would change, nor for an object that is gone;
+        returns whether anything was.
+        """
+        kind = kind_of(what)
+
+        async def start() -> bool:
+            self._alive()
+            manager, key = self._kit.statuses.get(kind), Key("", kind, namespace, name)
+            if manager is None:
+                raise UsageError(
+                    f"controller {self._kit.controller!r} writes the status of {key} without having declared it: "
+                    f"add .writes_status_of({kind.kind.upper()}, suffix) to it"
+                )
+            cached = self._children.cached(key)
+            if cached is None or cached.uid != uid:
+                return False
+            metadata = {"name": name, "uid": uid, "resourceVersion": resource_version}
+            if namespace:
+                metadata["namespace"] = namespace
+            intent = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "status": dict(status)}
+            try:
+                answer = await self._kit.applier.apply_status(
+                    key, intent, cached=cached, manager=manager, actor=self._actor
+                )
+            except NotFound:
+                return False
+            if answer is None:
+                self.trace.skipped += 1
+                return False
+            self.trace.writes.append(f"status of {key}")
+            return True
+
+        return self._effects.make(f"ctx.write_status({name})", start)
+
+    def event_about(
+        self,
+        what: Kind[Any] | type[Any],
+        about: Metadata,
+        reason: str,
+        message: str,
+        *,
+        type_: str = "Normal",
+        action: str = "Reconcile",
+    ) -> None:
+        """Record a Kubernetes Event about another object: one whose status this controller writes."""
+        kind = kind_of(what)
+        if self._kit.announce is not None:
+            announce = self._kit.announce(kind, Key("", kind, about.namespace, about.name), about)
+            announce(reason, message, type_=type_, action=action)
+
     def event(self, reason: str, message: str, *, type_: str = "Normal", action: str = "Reconcile") -> None:
         """Record a Kubernetes Event about the object in hand. Transitions of conditions are announced without this."""
         self._announce(reason, message, type_=type_, action=action)
@@ -266,8 +300,23 @@ class Context(Generic[R_co]):
     def close(self, why: str) -> None:
         """Let nothing more out: effects that start from now on raise ReconcileTimeout, a thread that waits is woken. For the runtime."""
         self._ended = self._ended or why
+        self._made = None
         for future in tuple(self._waits):
             future.cancel()
+
+    @property
+    def _children(self) -> Children:
+        """Made when something is applied; let go with the pass, since it refers back to this."""
+        if self._made is None:
+            self._made = Children(
+                self._kit,
+                owner=self._object.metadata,
+                key=self.key,
+                trace=self.trace,
+                alive=self._alive,
+                delete=self._delete_child,
+            )
+        return self._made
 
     @property
     def _actor(self) -> Hashable:
@@ -277,135 +326,13 @@ class Context(Generic[R_co]):
         if self._ended:
             raise ReconcileTimeout(f"the pass of {self.key} has ended ({self._ended}); nothing more is sent for it")
 
-    def _cached(self, key: Key) -> Cached | None:
-        informer = self._kit.caches.informer(key.kind)
-        if informer is None or informer.selection.metadata_only:
-            return None
-        return informer.store.get(key.namespace, key.name)
-
-    async def _identify(self, object_: Resource) -> tuple[Key, dict[str, Any], bool]:
-        """Return key, intent and scope of an object that is to be applied."""
-        kind = kind_of(object_)
-        intent = object_.to_dict()
-        info = await self._kit.client.resource(kind)
-        metadata = intent.setdefault("metadata", {})
-        if not metadata.get("name"):
-            raise UsageError(f"a {kind.kind} without a name cannot be applied; give it a name derived from its owner's")
-        if info.namespaced:
-            metadata.setdefault("namespace", self.key.namespace)
-            if not metadata["namespace"]:
-                raise UsageError(f"{kind.kind} {metadata['name']} is namespaced and has no namespace; give it one")
-        else:
-            metadata.pop("namespace", None)
-        intent.pop("status", None)
-        return Key("", kind, metadata.get("namespace", ""), metadata["name"]), intent, info.namespaced
-
-    async def _own(self, object_: Resource, on_conflict: OnConflict, *, adopt: bool) -> tuple[Key, Object, bool]:
-        key, intent, namespaced = await self._identify(object_)
-        kit, owner = self._kit, self._object.metadata
-        if key.kind not in kit.owned:
-            raise UsageError(
-                f"controller {kit.controller!r} owns {key} without having declared it: add .owns({key.kind.kind.upper()}) to it"
-            )
-        check_scope(kit.kind, owner, key, child_namespaced=namespaced)
-        cached = self._cached(key)
-        existing = cached.metadata if cached is not None else await self._existing(key)
-        if existing is not None:
-            refuse_foreign(owner, kit.kind, key, existing, adopt=adopt)
-            self._refuse_second_writer(key)
-            if existing.deleting:
-                plain = Kind(key.kind.api_version, key.kind.kind, Object)
-                dying = Object(cached.data()) if cached else await kit.client.get(plain, key.name, key.namespace)
-                return key, dying, False
-            intent["metadata"]["uid"] = existing.uid
-        references = [entry for entry in intent["metadata"].get("ownerReferences", ()) if entry.get("uid") != owner.uid]
-        intent["metadata"]["ownerReferences"] = [controller_reference(kit.kind, owner), *references]
-        before = len(self.trace.writes)
-        kit.claims.take(key, kit.controller, self.key)
-        stored = await self._send(key, intent, cached, on_conflict)
-        return key, stored, len(self.trace.writes) > before
-
-    async def _existing(self, key: Key) -> Metadata | None:
-        """Ask the server before the first apply of a child: the cache may lag, and an apply would merge into a stranger's object."""
-        try:
-            return await self._kit.client.get_metadata(key.kind, key.name, key.namespace)
-        except NotFound:
-            return None
-
-    def _refuse_second_writer(self, key: Key) -> None:
-        other = self._kit.claims.other(key, self._kit.controller)
-        if other:
-            raise NotOurs(
-                f"{key} is written by controller {other!r}; controller {self._kit.controller!r} does not write it too. "
-                "Let one of them own it, or give the children different names"
-            )
-
-    async def _send(self, key: Key, intent: dict[str, Any], cached: Cached | None, on_conflict: OnConflict) -> Object:
-        if key in self._applied:
-            raise UsageError(
-                f"{key} was applied twice in one pass; an apply carries the whole intent, the second would undo the first"
-            )
-        self._alive()
-        try:
-            stored, sent = await self._kit.applier.apply(
-                key,
-                intent,
-                cached=cached,
-                manager=self._kit.manager,
-                on_conflict=on_conflict,
-                actor=self._actor,
-            )
-        except FieldsHeld as held:
-            self.trace.look_again = min(self.trace.look_again, held.look_again)
-            raise
-        self._applied.add(key)
-        if sent:
-            self.trace.writes.append(f"apply {key}")
-        else:
-            self.trace.skipped += 1
-        return stored
-
-    async def _children(self, wanted: tuple[Child, ...]) -> Applied:
-        applied, held = Applied(), []
-        keys: set[Key] = set()
-        for child in wanted:
-            try:
-                key, stored, sent = await self._own(child.object, child.on_conflict, adopt=child.adopt)
-            except FieldsHeld as conflict:
-                held.append(conflict.held)
-                continue
-            keys.add(key)
-            applied.add(key, stored)
-            applied.changed = applied.changed or sent
-        applied.held = tuple(held)
-        if not held:
-            applied.changed = await self._prune(keys) or applied.changed
-        return applied
-
-    async def _prune(self, keep: set[Key]) -> bool:
-        """Delete owned children outside the set; by what the cache shows, which the barrier keeps up with our own writes."""
-        owner, pruned = self._object.metadata, False
-        for kind in sorted(self._kit.owned, key=lambda kind: (kind.api_version, kind.kind)):
-            informer = self._kit.caches.informer(kind)
-            if informer is None or not informer.synced:
-                continue
-            for cached in informer.store.by_index("owner", owner.uid):
-                metadata = cached.metadata
-                child = Key("", kind, metadata.namespace, metadata.name)
-                if child in keep or metadata.deleting or self._is_anothers(child, cached):
-                    continue
-                await self.delete(kind, metadata.name, metadata.namespace, uid=metadata.uid)
-                pruned = True
-        return pruned
-
-    def _is_anothers(self, child: Key, cached: Cached) -> bool:
-        """Tell apart the children of two controllers of one kind: by who applied this one now, or as which field manager before."""
-        managers = {owner.manager for owner in cached.owned or () if not owner.subresource}
-        applied_by_others = bool(managers) and self._kit.manager not in managers
-        return applied_by_others or bool(self._kit.claims.other(child, self._kit.controller))
+    async def _delete_child(self, kind: Kind[Any], child: Metadata) -> None:
+        await self.delete(kind, child.name, child.namespace, uid=child.uid)
 
     async def _carry_out(self, plan: Plan[Any]) -> Outcome:
-        applied = await self._children(_as_children(plan.children)) if plan.children is not None else Applied()
+        applied = (
+            await self._children.apply_all(_as_children(plan.children)) if plan.children is not None else Applied()
+        )
         for delete in plan.deletes:
             await self.delete(
                 delete.kind, delete.name, delete.namespace, uid=delete.uid, resource_version=delete.resource_version

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from random import Random
@@ -21,8 +22,8 @@ import structlog
 from prometheus_client import Counter
 
 from konverge.client import Client
-from konverge.clock import rfc3339_micro, wall_clock
-from konverge.errors import InvalidObject, UsageError, stack_of
+from konverge.clock import wall_clock
+from konverge.errors import InvalidObject, KonvergeError, UsageError, stack_of
 from konverge.informers import Change, InformerSet
 from konverge.keys import Key
 from konverge.kinds import Kind
@@ -30,17 +31,17 @@ from konverge.metrics import RESULTS, Metrics
 from konverge.outcome import Done
 from konverge.runtime.applier import Applier
 from konverge.runtime.barrier import pause
-from konverge.runtime.builder import Controller, Watched
+from konverge.runtime.builder import Controller, Gate, Watched
 from konverge.runtime.caches import Caches
-from konverge.runtime.context import Announce, Kit
 from konverge.runtime.decisions import Action, Verdict, judge
 from konverge.runtime.denials import Denials
 from konverge.runtime.feeds import Feeds
+from konverge.runtime.kit import Announce, Kit
 from konverge.runtime.owners import Claims
 from konverge.runtime.passes import PassRunner, Result
 from konverge.runtime.queue_metrics import PrometheusQueue
-from konverge.runtime.record import History, PassRecord
-from konverge.runtime.report import ControllerReport, State
+from konverge.runtime.record import History, PassLog, PassRecord
+from konverge.runtime.report import ControllerReport, Obstacle, State
 from konverge.runtime.sources import INITIAL_PRIORITY, Ask, of_owned, of_primary, of_watched
 from konverge.runtime.stalls import StallWatch
 from konverge.words import LogKey, Why
@@ -49,6 +50,7 @@ from konverge.workqueue import Item, ItemExponential, Pace, WorkQueue
 __all__ = ["ControllerRunner", "Surroundings"]
 
 _AT_ONCE = 500
+_GATE_SECONDS = 30.0
 _OWN_VERSIONS = 100_000
 _WORDS = (
     *(Why.INITIAL, Why.CREATED, Why.CHANGED, Why.DELETED, Why.OWNED, Why.WATCHED, Why.REQUEUE_AFTER, Why.RETRY),
@@ -98,6 +100,7 @@ class ControllerRunner:
         self._threads: ThreadPoolExecutor | None = None
         self._stopping = asyncio.Event()
         self._last_error = ""
+        self._kept = "its gate was not asked yet" if spec.gate is not None else ""
         numbers = spec.numbers
         self._queue_metrics = PrometheusQueue(around.metrics, spec.name)
         self.queue: WorkQueue[Key] = WorkQueue(
@@ -121,6 +124,8 @@ class ControllerRunner:
             wall_clock=wall_clock,
             serves=self.serves,
             claims=around.claims,
+            statuses={kind: f"{around.manager}.{suffix}" for kind, suffix in spec.statuses},
+            announce=around.announce,
         )
         self._passes = PassRunner(
             spec,
@@ -131,6 +136,7 @@ class ControllerRunner:
             echo=self._remember_own,
         )
         self._log = structlog.get_logger("konverge.controller").bind(**{LogKey.CONTROLLER: spec.name})
+        self._debugs = _takes_debug(self._log)
         self._init_metrics()
 
     def _init_metrics(self) -> None:
@@ -141,7 +147,13 @@ class ControllerRunner:
         self._panics = metrics.panics.labels(controller=name)
         self._timeouts = metrics.timeouts.labels(controller=name)
         self._seconds = metrics.reconcile_seconds.labels(controller=name)
-        self._active = metrics.active_workers.labels(controller=name)
+        self._working = 0
+        # Computed when it is scraped; two managers that share their metrics may have a controller of this name each.
+        self._together: list[ControllerRunner] = metrics.shared.setdefault((ControllerRunner, name), [])
+        together = self._together
+        metrics.active_workers.labels(controller=name).set_function(
+            lambda: sum(runner._working for runner in tuple(together))
+        )
         self._stale = metrics.stale_skips.labels(controller=name)
         self._reasons: dict[str, Counter] = {}
         self._decode_errors = metrics.decode_errors.labels(controller=name)
@@ -151,20 +163,37 @@ class ControllerRunner:
 
     async def run(self) -> None:
         """Wait for the caches, work, and end in order when stopped. Raises only what is a bug of the runtime."""
+        self._together.append(self)
         try:
             self._feeds.open(self._on_primary, self._on_owned, self._on_watched)
             await self._first(self._synced(), self._stopping.wait())
             if not self._stopping.is_set():
                 self.state = State.WAITING
                 await self._first(self._around.started.wait(), self._stopping.wait())
+            if not self._stopping.is_set() and self.spec.gate is not None:
+                await self._first(self._opened(self.spec.gate), self._stopping.wait())
             if not self._stopping.is_set():
                 await self._work()
         finally:
             self.state = State.STOPPED
+            self._together.remove(self)
             self._feeds.close()
             self._queue_metrics.close()
             if self._threads is not None:
                 self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _opened(self, gate: Gate) -> None:
+        """Wait until the gate names no obstacle any more; one that cannot be asked is one."""
+        while True:
+            try:
+                why = await gate(self._around.client)
+            except KonvergeError as error:
+                why = f"could not find out whether it may start: {error}"
+            self._kept = why
+            if not why:
+                return
+            self._log.warning("the controller does not start yet", why=why)
+            await asyncio.sleep(_GATE_SECONDS)
 
     async def _work(self) -> None:
         self.state = State.RUNNING
@@ -256,19 +285,6 @@ class ControllerRunner:
         """Return the key with this controller's own kind: an equal one may decode to something else than the reconciler's model."""
         return key._replace(kind=self.spec.kind)
 
-    @contextlib.contextmanager
-    def _events_deferred(self, key: Key) -> Iterator[None]:
-        """Keep events of a key until its pass has ended, as the queue would: then it is known which of them was our own echo.
-
-        The event of a write often comes before its answer. Added at once, it would run the key again, past its backoff.
-        """
-        self._deferred[key] = []
-        try:
-            yield
-        finally:
-            for change in self._deferred.pop(key):
-                self._on_primary(change)
-
     def ask(self, key: Key, reason: str = Why.ASKED) -> None:
         """Ask for a pass of a key from outside (a test, `/debug`)."""
         self.queue.add(self._own_key(key), reason=reason)
@@ -302,14 +318,14 @@ class ControllerRunner:
 
     async def _worker(self) -> None:
         async for item in self.queue:
-            self._active.inc()
+            self._working += 1
             task = asyncio.current_task()
             assert task is not None
             try:
-                with self._around.stalls.note(task, self.spec.name, str(item.key)):
+                with self._around.stalls.note(task, self.spec.name, item.key):
                     await self._contained(item)
             finally:
-                self._active.dec()
+                self._working -= 1
                 self.queue.done(item.key)
 
     async def _contained(self, item: Item[Key]) -> None:
@@ -334,11 +350,17 @@ class ControllerRunner:
         loop = asyncio.get_running_loop()
         started, wall = loop.time(), wall_clock()
         waiting = self._waiting.pop(key, None)
-        reasons = tuple(dict.fromkeys((*(waiting.reasons if waiting else ()), *item.reasons)))
+        reasons = item.reasons if waiting is None else tuple(dict.fromkeys((*waiting.reasons, *item.reasons)))
         reconcile_id = f"{self._around.random.getrandbits(48):012x}"
-        log = self._log.bind(**{LogKey.KEY: key.path, LogKey.RECONCILE_ID: reconcile_id, LogKey.REASONS: list(reasons)})
-        with self._events_deferred(key):
+        log = PassLog(self._log, key, reconcile_id, reasons)
+        # Events of the key are kept until its pass has ended, as the queue would: then it is known which of them was our own echo.
+        # That of a write often comes before its answer; added at once, it would run the key again, past its backoff.
+        self._deferred[key] = []
+        try:
             result = await self._passes.run(key, cached, reasons, log)
+        finally:
+            for change in self._deferred.pop(key):
+                self._on_primary(change)
         verdict = judge(result.ended)
         duration = loop.time() - started
         next_run = self._act(item, verdict)
@@ -350,7 +372,7 @@ class ControllerRunner:
         record = PassRecord(
             key=key,
             reconcile_id=reconcile_id,
-            started=rfc3339_micro(wall),
+            started=wall,
             duration=duration,
             reasons=reasons,
             outcome=type(result.ended).__name__,
@@ -361,7 +383,7 @@ class ControllerRunner:
         )
         self.history.add(record)
         rule = self._denials.note(key, verdict.error)
-        self._tell(log if rule is None else log.bind(**{LogKey.RULE: rule}), verdict, result, record)
+        self._tell(log, rule, verdict, result, record)
 
     async def _must_wait(self, item: Item[Key]) -> bool:
         """Put the pass off while the cache is behind our own writes; after the limit let it run and count that."""
@@ -447,39 +469,49 @@ class ControllerRunner:
             counter = self._reasons[word] = self._around.metrics.reasons.labels(controller=self.spec.name, reason=word)
         return counter
 
-    def _tell(self, log: Any, verdict: Verdict, result: Result, record: PassRecord) -> None:
+    def _tell(
+        self, log: PassLog, rule: dict[str, Any] | None, verdict: Verdict, result: Result, record: PassRecord
+    ) -> None:
         if verdict.failed:
             self._last_error = f"{record.key}: {verdict.error}"
-            log.error(
+            log.bound.error(
                 "reconcile failed",
                 error=str(verdict.error),
                 error_type=type(verdict.error).__name__,
                 next_run=record.next_run,
                 failures=self.queue.failures(record.key),
                 **({LogKey.STACK: stack_of(verdict.error)} if verdict.unexpected else {}),
+                **({LogKey.RULE: rule} if rule is not None else {}),
             )
-        elif record.writes:
-            log.info(
-                "reconciled",
+        elif self._debugs:
+            log.bound.debug(
+                "reconciled" if record.writes else "reconciled, nothing to do",
                 writes=list(record.writes),
                 outcome=record.outcome,
                 duration_seconds=round(record.duration, 4),
             )
-        else:
-            log.debug("reconciled, nothing to do", outcome=record.outcome)
         if isinstance(result.ended, Done) and not verdict.failed and self._last_error.startswith(f"{record.key}: "):
             self._last_error = ""
 
     # --- what is told --------------------------------------------------------------------------------------------------------
+
+    def _kept_back(self) -> tuple[Obstacle, ...]:
+        return (Obstacle(self.spec.kind.group_kind, "KeptBack", self._kept),) if self._kept else ()
 
     def report(self) -> ControllerReport:
         """Return whether this controller works, and if not why, in words that say what to do."""
         return ControllerReport(
             name=self.spec.name,
             state=self.state,
-            problems=(*self._feeds.problems(), *self._denials.obstacles),
+            problems=(*self._feeds.problems(), *self._kept_back(), *self._denials.obstacles),
             last_error=self._last_error,
         )
+
+
+def _takes_debug(log: Any) -> bool:
+    """Tell whether a line of level debug would go anywhere: it is not made for nothing once a pass. What cannot be asked takes all."""
+    asked = getattr(log, "is_enabled_for", None)
+    return asked is None or bool(asked(logging.DEBUG))
 
 
 def _word(reason: str) -> str:

@@ -19,8 +19,9 @@ result beside an error.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from konverge.errors import KonvergeError, NotAnOutcome, ReconcileTimeout, RetryAfter, Terminal
 from konverge.outcome import Done, Outcome, RequeueAfter
@@ -38,8 +39,7 @@ class Action(enum.Enum):
     BACK_OFF = "back off"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """What the runtime does about the end of one pass."""
 
     action: Action

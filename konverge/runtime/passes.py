@@ -11,14 +11,15 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
 from pydantic import ValidationError
 
 from konverge.client import Write
 from konverge.conditions import find_condition
+from konverge.crds.status import Status, readable
 from konverge.errors import (
     ConditionError,
     Conflict,
@@ -30,19 +31,20 @@ from konverge.errors import (
     ReconcileTimeout,
     RetryAfter,
 )
-from konverge.fields import Owner
+from konverge.fields import Owner, without_nulls
 from konverge.informers import Cached, Informer
 from konverge.keys import Key
-from konverge.model import Model
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
+from konverge.runtime.applier import StatusAnswer
 from konverge.runtime.barrier import View, look
 from konverge.runtime.builder import Controller
-from konverge.runtime.context import Announce, Context, Kit, Trace
+from konverge.runtime.context import Context
 from konverge.runtime.decisions import checked
 from konverge.runtime.finalizers import Step, adding, next_step, removing
-from konverge.runtime.plan import TAKE
+from konverge.runtime.kit import Announce, Kit, Trace
 from konverge.runtime.predicates import differs_in_status_alone
+from konverge.runtime.record import PassLog
 from konverge.runtime.status import Ours, StatusEditor, nothing_else, transitions
 from konverge.selectors import LabelSelector
 from konverge.words import ConditionType, EventType, LogKey, Reason
@@ -56,8 +58,7 @@ ABNORMAL = frozenset({"Blocked", "Degraded", "Failed", "Stalled"})
 """Condition types whose becoming True is a Warning."""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """What became of one pass; `invalid`: the object did not decode."""
 
     ended: Outcome | Exception
@@ -84,6 +85,10 @@ class PassRunner:
         self._executor = executor
         self._announce = announce
         self._echo = echo
+        self._owner = Owner(kit.manager, "Apply", "status")
+        self._limit = spec.numbers.timeout
+        # Asked once and not in each pass.
+        self._verbs: dict[Step, tuple[str, Any, bool]] = {}
 
     # --- before --------------------------------------------------------------------------------------------------------------
 
@@ -127,7 +132,7 @@ class PassRunner:
 
     # --- the pass ------------------------------------------------------------------------------------------------------------
 
-    async def run(self, key: Key, cached: Cached, reasons: tuple[str, ...], log: Any) -> Result:
+    async def run(self, key: Key, cached: Cached, reasons: tuple[str, ...], log: PassLog) -> Result:
         """Run one pass of an object that the cache has. Only cancellation comes out of it as an exception."""
         trace = Trace()
         try:
@@ -154,23 +159,22 @@ class PassRunner:
             undecoded = getattr(self._spec.model, "undecoded", None)
             return (Object(cached.data()) if undecoded is None else undecoded(cached.data(), error)), error
 
-    def _context(self, key: Key, cached: Cached, object_: Any, reasons: tuple[str, ...], log: Any) -> Context[Any]:
+    def _context(self, key: Key, cached: Cached, object_: Any, reasons: tuple[str, ...], log: PassLog) -> Context[Any]:
         previous, status = cached.status(), getattr(object_, "status", None)
-        owner = Owner(self._kit.manager, "Apply", "status")
         # Of a kind that this controller did not declare, the status is somebody else's but for what was said here.
         split = self._spec.conditions is None or (bool(self._spec.status_suffix) and not self._spec.status_shared)
 
         def complain(error: ConditionError) -> None:
-            log.warning("a condition was cut to what the API accepts", **{LogKey.ERROR: str(error)})
+            log.bound.warning("a condition was cut to what the API accepts", **{LogKey.ERROR: str(error)})
 
         editor: StatusEditor[Any] = StatusEditor(
             previous=previous,
-            draft=_copied(status, cached) if isinstance(status, Model) else dict(previous),
+            draft=partial(_drafted, type(status), previous) if isinstance(status, Status) else partial(dict, previous),
             generation=cached.metadata.generation,
             declared=self._spec.conditions,
             now=self._kit.wall_clock(),
             strict=self._strict,
-            ours=Ours.of((cached.owned or {}).get(owner)) if split else None,
+            ours=Ours.of((cached.owned or {}).get(self._owner)) if split else None,
             complain=complain,
         )
         return Context(
@@ -185,12 +189,11 @@ class PassRunner:
 
     async def _call(self, step: Step, object_: Any, ctx: Context[Any]) -> Outcome | Exception:
         """Call `reconcile` or `finalize` under the deadline; what it raises is what it came to. Afterwards its context is closed."""
-        verb = "finalize" if step is Step.FINALIZE else "reconcile"
-        method = getattr(self._spec.reconciler, verb)
-        limit = self._spec.numbers.timeout
+        verb, method, is_coroutine = self._verbs.get(step) or self._verb(step)
+        limit = self._limit
         try:
             async with asyncio.timeout(limit) as deadline:
-                if inspect.iscoroutinefunction(method):
+                if is_coroutine:
                     returned = await method(object_, ctx)
                 else:
                     returned = await self._in_thread(method, object_, ctx, deadline)
@@ -216,6 +219,12 @@ class PassRunner:
         finally:
             ctx.close("it is over")
         return outcome
+
+    def _verb(self, step: Step) -> tuple[str, Any, bool]:
+        verb = "finalize" if step is Step.FINALIZE else "reconcile"
+        method = getattr(self._spec.reconciler, verb)
+        found = self._verbs[step] = (verb, method, inspect.iscoroutinefunction(method))
+        return found
 
     async def _in_thread(
         self, method: Callable[[Any, Any], Any], object_: Any, ctx: Context[Any], deadline: asyncio.Timeout
@@ -274,8 +283,10 @@ class PassRunner:
         Raises Conflict for one that is at another version than the pass saw, or is another one of that name by now.
         """
         editor: StatusEditor[Any] = ctx.status
-        status = editor.intent(failed=failed)
-        if not status and Owner(self._kit.manager, "Apply", "status") not in (cached.owned or {}):
+        if editor.left:
+            return
+        status = without_nulls(editor.intent(failed=failed))
+        if not status and self._owner not in (cached.owned or {}):
             return
         # The version is what keeps a successor of the same name from being given this status: a uid alone is not looked at
         # by the status endpoint of custom resources (kube-apiserver 1.36, tried).
@@ -284,22 +295,18 @@ class PassRunner:
             metadata["namespace"] = key.namespace
         intent = {"apiVersion": key.kind.api_version, "kind": key.kind.kind, "metadata": metadata, "status": status}
         try:
-            stored, sent = await self._kit.applier.apply(
-                key,
-                intent,
-                cached=cached,
-                manager=self._kit.manager,
-                on_conflict=TAKE,
-                subresource="status",
-                actor=self.actor(key),
+            answer = await self._kit.applier.apply_status(
+                key, intent, cached=cached, manager=self._kit.manager, actor=self.actor(key)
             )
         except NotFound:
             return
-        if not sent:
+        if answer is None:
             return
         ctx.trace.writes.append("status")
-        if _only_ours(cached, stored, status):
-            self._echo(key, stored.metadata.resource_version)
+        # What was still at the version that this pass saw cannot hold anything else that is new.
+        locked = metadata["resourceVersion"] == cached.version
+        if nothing_else(editor.previous, answer.status or {}, status) and (locked or _differ_in_status(cached, answer)):
+            self._echo(key, answer.metadata.resource_version)
         for change in transitions(editor.before, editor.conditions):
             after = change.after
             kind = EventType.WARNING if after.type in ABNORMAL and after.is_true else EventType.NORMAL
@@ -369,31 +376,35 @@ class PassRunner:
             raise RetryAfter(1, f"{key} changed while its finalizers were patched: {error.message}") from error
 
 
-def _copied(status: Model, cached: Cached) -> Model:
-    """Return a copy of an object's status that shares nothing with it.
-
-    Decoded anew, which costs a fraction of a deep copy, where that gives the same; what was salvaged of a status that does not decode
-    is copied.
-    """
+def _drafted(model: type[Status], stored: Mapping[str, Any]) -> Status:
+    """Return a status that equals the one of the object as it was stored, and shares nothing with it."""
     try:
-        anew = type(status).model_validate(cached.status())
+        return model.model_validate(msgspec.json.decode(msgspec.json.encode(stored)))
     except ValidationError:
-        return status.model_copy(deep=True)
-    return anew if anew == status else status.model_copy(deep=True)
+        return readable(model, stored)
 
 
-def _only_ours(cached: Cached, stored: Object, status: Mapping[str, Any]) -> bool:
-    """Tell whether the object that a status apply was answered with differs by that status alone from the one reconciled.
+_PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_STATUS_AND_HEAD = ("apiVersion", "kind", "metadata", "status")
+
+
+def _differ_in_status(cached: Cached, answer: StatusAnswer) -> bool:
+    """Tell whether the object that a status apply was answered with differs by its status alone from the one reconciled.
 
     Anything else is news that came in between, and its event may be merged with that of our write.
     """
-    if not differs_in_status_alone(cached.metadata, stored.metadata):
+    if not differs_in_status_alone(cached.metadata, answer.metadata):
         return False
-    before, after = cached.data(), stored.data
-    if not nothing_else(before.pop("status", None) or {}, after.get("status") or {}, status):
-        return False
-    aside = {"apiVersion", "kind", "metadata", "status"}
-    return all(before.get(name) == after.get(name) for name in (before.keys() | after.keys()) - aside)
+    before, after = (_PARTS.decode(body) for body in (cached.body, answer.body))
+    for aside in _STATUS_AND_HEAD:
+        before.pop(aside, None)
+        after.pop(aside, None)
+    return before.keys() == after.keys() and all(_same_json(raw, after[name]) for name, raw in before.items())
+
+
+def _same_json(left: msgspec.Raw, right: msgspec.Raw) -> bool:
+    """Compare as bytes first: a server writes the same value in the same way."""
+    return bytes(left) == bytes(right) or bool(msgspec.json.decode(left) == msgspec.json.decode(right))
 
 
 def _told(log: Any, call: asyncio.Future[Any]) -> None:

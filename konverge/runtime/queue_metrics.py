@@ -8,7 +8,6 @@ greatest is shown.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from konverge.metrics import Metrics
 
@@ -30,7 +29,8 @@ class PrometheusQueue:
         self._retries = metrics.queue_retries.labels(**self._labels)
         self._waits = metrics.queue_seconds.labels(**self._labels)
         self._works = metrics.work_seconds.labels(**self._labels)
-        self._gauges: dict[int, Any] = {}
+        self._shown: set[int] = set()
+        self._beyond: set[int] = set()
         self._depth_of: dict[int, int] = {}
         # When the work in progress began; the queue's own figures belong to its loop, and a scrape may come from another thread.
         self._begun: list[float] = []
@@ -66,18 +66,28 @@ class PrometheusQueue:
 
     def depth(self, priority: int, entries: int) -> None:
         """Set the depth of one priority; beyond 25 values all others share one label."""
-        self._gauge(priority).inc(entries - self._depth_of.pop(priority, 0))
-        if entries:
-            self._depth_of[priority] = entries
+        if priority not in self._shown and priority not in self._beyond:
+            self._show(priority)
+        self._depth_of[priority] = entries
+        if not entries and priority in self._beyond:  # a caller that computes priorities would else fill the memory
+            del self._depth_of[priority]
+            self._beyond.discard(priority)
 
-    def _gauge(self, priority: int) -> Any:
-        gauge = self._gauges.get(priority)
-        if gauge is None:
-            known = len(self._gauges) < MAX_PRIORITIES
-            gauge = self._metrics.queue_depth.labels(**self._labels, priority=str(priority) if known else _EXCEEDED)
-            if known:
-                self._gauges[priority] = gauge
-        return gauge
+    def _show(self, priority: int) -> None:
+        """Have the depth of this priority computed when it is scraped, for all queues of this name together."""
+        known = len(self._shown) < MAX_PRIORITIES
+        (self._shown if known else self._beyond).add(priority)
+        gauge = self._metrics.queue_depth.labels(**self._labels, priority=str(priority) if known else _EXCEEDED)
+        together = self._together
+        if known:
+            gauge.set_function(
+                lambda: sum(one._depth_of.get(priority, 0) for one in tuple(together) if priority in one._shown)
+            )
+        else:
+            gauge.set_function(lambda: sum(one._beyond_depth() for one in tuple(together)))
+
+    def _beyond_depth(self) -> int:
+        return sum(self._depth_of.get(priority, 0) for priority in tuple(self._beyond))
 
     def waited(self, seconds: float) -> None:
         """Observe how long an entry was ready before it was handed out; its work begins."""

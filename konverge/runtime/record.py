@@ -3,21 +3,53 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
+import msgspec
+
+from konverge.clock import rfc3339_micro
 from konverge.keys import Key
+from konverge.words import LogKey
 
-__all__ = ["History", "PassRecord"]
+__all__ = ["History", "PassLog", "PassRecord"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassRecord:
+_KEPT = 5
+"""Passes of one key that are kept."""
+
+
+class PassLog:
+    """The log of one pass. Binding what every line of it says costs as much as some passes do, so it waits for the first line."""
+
+    __slots__ = ("_base", "_bound", "_key", "_reasons", "_reconcile_id")
+
+    def __init__(self, base: Any, key: Key, reconcile_id: str, reasons: tuple[str, ...]) -> None:
+        self._base = base
+        self._bound: Any = None
+        self._key = key
+        self._reconcile_id = reconcile_id
+        self._reasons = reasons
+
+    @property
+    def bound(self) -> Any:
+        """The logger, with the pass' key, id and reasons."""
+        if self._bound is None:
+            fields = {
+                LogKey.KEY: self._key.path,
+                LogKey.RECONCILE_ID: self._reconcile_id,
+                LogKey.REASONS: list(self._reasons),
+            }
+            self._bound = self._base.bind(**fields)
+        return self._bound
+
+
+class PassRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One pass: when, why, how long, how it ended, what it wrote. No object content."""
 
     key: Key
     reconcile_id: str
-    started: str
+    started: datetime
     duration: float
     reasons: tuple[str, ...]
     outcome: str
@@ -28,8 +60,9 @@ class PassRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain data."""
-        data = asdict(self)
+        data = msgspec.structs.asdict(self)
         data["key"] = str(self.key)
+        data["started"] = rfc3339_micro(self.started)
         data["duration"] = round(self.duration, 6)
         return data
 
@@ -45,7 +78,9 @@ class History:
     def add(self, record: PassRecord) -> None:
         """Note one pass."""
         self._recent.append(record)
-        passes = self._by_key.setdefault(record.key, deque(maxlen=5))
+        passes = self._by_key.get(record.key)
+        if passes is None:
+            passes = self._by_key[record.key] = deque(maxlen=_KEPT)
         passes.append(record)
         self._by_key.move_to_end(record.key)
         if len(self._by_key) > self._limit:

@@ -57,6 +57,8 @@ def of_owned(spec: Controller[Any], watch: Watched, change: Change, *, namespace
 
     `namespaced` is the scope of the owners as the API server serves it; None leaves it to what their kind declares.
     """
+    if watch.predicate is not None and not watch.predicate(change):
+        return
     scoped = spec.kind.namespaced if namespaced is None else namespaced
     namespace = "" if scoped is False else change.namespace
     reason = f"{Why.OWNED} {watch.kind.kind} {_path(change)} {_verb(change)}"

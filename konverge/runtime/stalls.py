@@ -22,12 +22,10 @@ import contextlib
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import structlog
 
@@ -53,12 +51,11 @@ def should_watch(loop: asyncio.AbstractEventLoop, threshold: float) -> bool:
     return threshold > 0 and not hasattr(loop, "wall_time")
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(NamedTuple):
     """What a task works on."""
 
     controller: str
-    key: str
+    key: object
 
 
 _PASS: ContextVar[Pass | None] = ContextVar("konverge_pass", default=None)
@@ -97,25 +94,9 @@ class StallWatch:
 
     # --- what runs ----------------------------------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def note(self, task: asyncio.Task[Any], controller: str, key: str) -> Iterator[None]:
-        """Say that this task, the running one, works on a key of a controller, until the block ends."""
-        if not self.enabled:
-            yield
-            return
-        noted, before = Pass(controller, key), self._passes.get(task)
-        self._passes[task] = noted
-        # Tasks that the pass starts inherit the context.
-        token = _PASS.set(noted)
-        self._busy.set()
-        try:
-            yield
-        finally:
-            _PASS.reset(token)
-            if before is None:
-                del self._passes[task]
-            else:
-                self._passes[task] = before
+    def note(self, task: asyncio.Task[Any], controller: str, key: object) -> contextlib.AbstractContextManager[None]:
+        """Say that this task, the running one, works on a key of a controller, until the block ends; the key is named by `str`."""
+        return _Noted(self, task, Pass(controller, key)) if self.enabled else _NOTHING
 
     # --- life ---------------------------------------------------------------------------------------------------------------
 
@@ -192,11 +173,41 @@ class StallWatch:
             "reconcile a plain function, which gets a thread",
             **{
                 LogKey.CONTROLLER: found.controller,
-                LogKey.KEY: found.key,
+                LogKey.KEY: str(found.key),
                 LogKey.DURATION: round(seconds, 3),
                 LogKey.STACK: trimmed(frame),
             },
         )
+
+
+_NOTHING: Final = contextlib.nullcontext()
+
+
+class _Noted:
+    """A pass, noted for as long as its block runs. A class of its own: as a generator it would cost several times as much."""
+
+    __slots__ = ("_before", "_noted", "_task", "_token", "_watch")
+
+    def __init__(self, watch: StallWatch, task: asyncio.Task[Any], noted: Pass) -> None:
+        self._watch = watch
+        self._task = task
+        self._noted = noted
+
+    def __enter__(self) -> None:
+        passes = self._watch._passes
+        self._before = passes.get(self._task)
+        passes[self._task] = self._noted
+        # Tasks that the pass starts inherit the context.
+        self._token = _PASS.set(self._noted)
+        if not self._watch._busy.is_set():
+            self._watch._busy.set()
+
+    def __exit__(self, *_: object) -> None:
+        _PASS.reset(self._token)
+        if self._before is None:
+            del self._watch._passes[self._task]
+        else:
+            self._watch._passes[self._task] = self._before
 
 
 def _inherited(frame: FrameType | None) -> Pass | None:

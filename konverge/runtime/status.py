@@ -36,6 +36,8 @@ __all__ = ["Ours", "StatusEditor", "Transition", "nothing_else", "transitions"]
 St_co = TypeVar("St_co", covariant=True)
 
 _APART = ("conditions",)
+_RUNTIMES = frozenset({"conditions", "observedGeneration"})
+"""Fields of a status that this room writes by itself: where nothing else is stored, an untouched draft says nothing."""
 _MAPPING = (dict, Mapping)
 
 
@@ -122,7 +124,7 @@ class StatusEditor(Generic[St_co]):
         self,
         *,
         previous: Mapping[str, Any],
-        draft: Model | dict[str, Any],
+        draft: Callable[[], Model | dict[str, Any]],
         generation: int,
         declared: Sequence[str] | None,
         now: datetime,
@@ -132,17 +134,27 @@ class StatusEditor(Generic[St_co]):
     ) -> None:
         self._complain = complain
         self._previous = previous
-        self._draft = draft
+        self._make = draft
+        self._made: Model | dict[str, Any] | None = None
         self._generation = generation
         self._declared = declared
         self._now = now
         self._strict = strict
         self._ours = ours
-        self._initial = {} if ours is None else _wire(draft)
+        self._initial = {} if ours is None else _wire(self._draft)
         self._before = read_conditions(previous.get("conditions"))
         kept = self._before if declared is None else tuple(c for c in self._before if c.type in declared)
         self._conditions = kept
         self._marked: set[str] = set()
+        self.left = False
+        """Whether this pass leaves the status to its other writer."""
+
+    @property
+    def _draft(self) -> Model | dict[str, Any]:
+        """Made when it is first asked for: most passes that only mark conditions never ask."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
 
     @property
     def draft(self) -> St_co:
@@ -204,6 +216,10 @@ class StatusEditor(Generic[St_co]):
         """Remove a condition from the status."""
         self._conditions = tuple(condition for condition in self._conditions if condition.type != type_)
 
+    def leave(self) -> None:
+        """Write nothing at the end of this pass: of two controllers that take turns at this status, the other has its turn."""
+        self.left = True
+
     def was_marked(self, type_: str) -> bool:
         """Tell whether this pass marked the condition."""
         return type_ in self._marked
@@ -213,7 +229,9 @@ class StatusEditor(Generic[St_co]):
 
         After a failed pass the observed generation stays what it was: what was seen is not yet handled.
         """
-        status = {key: value for key, value in _wire(self._draft).items() if self._speaks_of(key, value)}
+        status: dict[str, Any] = {}
+        if self._made is not None or self._declared is None or not self._previous.keys() <= _RUNTIMES:
+            status = {key: value for key, value in _wire(self._draft).items() if self._speaks_of(key, value)}
         conditions = [self._stamped(condition) for condition in self._conditions if self._judges(condition.type)]
         if conditions:
             status["conditions"] = write_conditions(conditions)

@@ -39,6 +39,15 @@ QUERY = WatchQuery(namespace="web", timeout_seconds=300, idle_seconds=5.0)
 ACTOR = "someone"
 
 
+@pytest.fixture(autouse=True, params=["exchange", "session"])
+def carried_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Calls over the bare connection, and over the session where the installed aiohttp does not allow that."""
+    how: str = request.param
+    if how == "session":
+        monkeypatch.setattr("konverge.client.transport.usable", lambda: False)
+    return how
+
+
 @dataclass
 class Asked:
     line: str

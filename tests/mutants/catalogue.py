@@ -11,7 +11,19 @@ from typing import Final
 
 __all__ = ["MUTANTS", "STORIES", "Mutant", "mutated"]
 
-STORIES: Final = ("backup", "bucket", "guarded", "sites", "takeover", "hold", "errands", "badge", "strangers", "shelf")
+STORIES: Final = (
+    "backup",
+    "bucket",
+    "guarded",
+    "sites",
+    "takeover",
+    "hold",
+    "errands",
+    "badge",
+    "strangers",
+    "shelf",
+    "budget",
+)
 """The stories of `scenarios.py`, in the order in which they are tried."""
 
 QUEUE: Final = "konverge/workqueue/"
@@ -484,17 +496,17 @@ _PASSES: Final = (
         "apply-skipped-when-there",
         "an apply is skipped where the object exists",
         RUNTIME + "applier.py",
-        "        same = unchanged(intent, owned, live) or answered_before(intent, answer, cached, owner)\n",
-        "        same = True\n",
+        "        if unchanged(intent, owned, live):\n",
+        "        if owned:\n",
         ("backup",),
     ),
     Mutant(
         "apply-skipped-by-memory",
         "an apply is skipped where the same was applied before, whatever happened since",
         RUNTIME + "applier.py",
-        "    return digest(fields) == answer.owned and digest(projection(cached.data(), fields)) == answer.values\n",
+        "    return digest(fields) == answer.owned and digest(projection(live, fields)) == answer.values\n",
         "    return bool(fields)\n",
-        ("backup",),
+        ("budget",),
     ),
     Mutant(
         "apply-ignores-missing-owner",
@@ -527,7 +539,7 @@ _PASSES: Final = (
     Mutant(
         "prune-lost",
         "a child that is no longer wanted stays",
-        RUNTIME + "context.py",
+        RUNTIME + "children.py",
         "        if not held:\n            applied.changed = await self._prune(keys) or applied.changed\n",
         "        if held:\n            applied.changed = await self._prune(keys) or applied.changed\n",
         ("sites",),
@@ -535,7 +547,7 @@ _PASSES: Final = (
     Mutant(
         "prune-while-held",
         "children are pruned while another one is held",
-        RUNTIME + "context.py",
+        RUNTIME + "children.py",
         "        if not held:\n            applied.changed = await self._prune(keys) or applied.changed\n",
         "        applied.changed = await self._prune(keys) or applied.changed\n",
         ("hold",),

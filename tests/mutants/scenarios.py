@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Final
 
 from stories_children import backup, hold, sites, takeover
-from stories_others import shelf, strangers
+from stories_others import budget, shelf, strangers
 from stories_times import badge, bucket, errands, guarded
 from story_words import meddled_with
 
@@ -38,5 +38,5 @@ def _story(told: Callable[[Lab], Awaitable[None]]) -> Callable[[Lab], Awaitable[
 
 SCENARIOS: Final = {
     one.__name__: _story(one)
-    for one in (backup, bucket, guarded, sites, takeover, hold, errands, badge, strangers, shelf)
+    for one in (backup, bucket, guarded, sites, takeover, hold, errands, badge, strangers, shelf, budget)
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from story_words import (
     CONFIG,
@@ -21,7 +22,7 @@ from konverge.errors import NotOurs, OwnershipError
 from konverge.testing.lab import Lab
 from konverge.testing.lab.lab import install_crds
 
-__all__ = ["shelf", "strangers"]
+__all__ = ["budget", "shelf", "strangers"]
 
 # --- what must not be touched ----------------------------------------------------------------------------------------------------
 
@@ -147,3 +148,40 @@ async def shelf(lab: Lab) -> None:
     await seen(lab, Shelf, "wall", lambda shelf: shelf.status.gadgets == 2)
     await lab.client.delete(crds, "gadgets.example.com")
     await seen(lab, Shelf, "wall", lambda shelf: shelf.status.gadgets == 0, longest=100)
+
+
+# --- a child whose values the server writes in another way -------------------------------------------------------------------------
+
+
+QUOTA: Final = kv.kind("v1", "ResourceQuota")
+
+
+@kv.resource("example.com/v1", conditions=("Ready",))
+class Budget(kv.CustomResource[GadgetSpec, kv.Status]):
+    """Owns a quota whose amounts come back in their shortest form."""
+
+
+class BudgetReconciler:
+    async def reconcile(self, budget: Budget, ctx: kv.Context[Budget]) -> kv.Outcome:
+        await ctx.own(
+            QUOTA.new(
+                budget.name, budget.namespace, spec={"hard": {"count/secrets": "1000m", "count/configmaps": "500000m"}}
+            )
+        )
+        ctx.status.mark("Ready", True, "Granted", "")
+        return kv.Done()
+
+
+def build_budget(manager: kv.Manager) -> None:
+    manager.add(kv.Controller.of(Budget).owns(QUOTA).reconciled_by(BudgetReconciler()))
+
+
+async def budget(lab: Lab) -> None:
+    """A quota is made, is asked for again in vain, and is put back after somebody raised it."""
+    await lab.start(build_budget)
+    await lab.create(Budget.new("year", spec=GadgetSpec()))
+    await seen(lab, Budget, "year", kv.is_true("Ready"))
+    await lab.patch(Budget, "year", {"metadata": {"labels": {"asked": "again"}}})
+    await asyncio.sleep(2)
+    await lab.patch(QUOTA, "year", {"spec": {"hard": {"count/secrets": "7"}}})
+    await seen(lab, QUOTA, "year", lambda quota: quota.spec["hard"]["count/secrets"] == "1")

@@ -16,7 +16,7 @@ import msgspec
 
 from konverge.client import Ledger, ResourceInfo
 from konverge.client.ledger import Ticket
-from konverge.errors import NotFound
+from konverge.errors import Conflict, NotFound
 from konverge.fields import owned_by, without_nulls
 from konverge.informers import Cached, Change, Selection
 from konverge.informers.cached import Delta
@@ -24,7 +24,7 @@ from konverge.informers.store import Store, Writer
 from konverge.keys import Key
 from konverge.kinds import Kind, kind_of
 from konverge.metrics import Metrics
-from konverge.objects import Metadata, Object
+from konverge.objects import Metadata
 from konverge.runtime import Controller
 from konverge.runtime.controller import ControllerRunner, Surroundings
 from konverge.runtime.stalls import StallWatch
@@ -160,7 +160,7 @@ class Server:
             if waiting is not None:
                 await waiting
 
-    async def apply(
+    async def applied(
         self,
         kind: Kind[Any],
         body: Mapping[str, Any],
@@ -169,12 +169,19 @@ class Server:
         force: bool = False,
         subresource: str = "",
         actor: Hashable | None = None,
-    ) -> Object:
+        clean: bool = False,
+    ) -> bytes:
+        assert not clean or without_nulls(body) == body
         intent = without_nulls(body)
         name, namespace = intent["metadata"]["name"], intent["metadata"].get("namespace", "")
         ticket = self.ledger.begin(actor, kind, namespace, name) if actor is not None else None
         await self._call(f"apply {kind.kind} {name}{'/' + subresource if subresource else ''}", ticket)
         before = self.objects.get((kind, namespace, name))
+        version = intent["metadata"].get("resourceVersion")
+        if before is not None and version not in (None, before["metadata"]["resourceVersion"]):
+            if ticket is not None:
+                ticket.failed()
+            raise Conflict(f"{kind.kind} {name} is at another version", status=409, reason="Conflict")
         data = msgspec.json.decode(msgspec.json.encode(before)) if before else {"metadata": {}}
         part = {key: value for key, value in intent.items() if key not in ("apiVersion", "kind", "metadata")}
         data = _merged(data, part)
@@ -194,7 +201,7 @@ class Server:
         await self._answered()
         if ticket is not None:
             ticket.settle(data["metadata"]["resourceVersion"], data["metadata"]["uid"])
-        return Object(msgspec.json.decode(msgspec.json.encode(data)))
+        return msgspec.json.encode(data)
 
     async def patch(
         self,

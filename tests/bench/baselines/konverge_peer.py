@@ -7,6 +7,8 @@ appears as True, and each object's transition becomes an Event.
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
 import sys
 
 import structlog
@@ -67,7 +69,11 @@ def failures(metrics: Metrics) -> float:
 
 async def main() -> None:
     told = Told.from_environment()
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    # As `kv.run` has it: from level info on.
+    structlog.configure(
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+    )
     client = ClientSettings(max_in_flight=max(ClientSettings.max_in_flight, told.workers + 16))
     controller = kv.Controller.of(Item).with_(concurrency=told.workers)
     if told.owners:
@@ -91,7 +97,11 @@ async def main() -> None:
             "objects": "typed (pydantic)",
             "credentials": "mounted ServiceAccount",
             "limiter": "none (default)",
+            "garbage collector": "frozen once the caches are synced, as kv.run does",
         }
+        # As `kv.run` does: what was made so far lives as long as the process, and need not be looked through again and again.
+        gc.collect()
+        gc.freeze()
         ready(settings, "konverge", "aiohttp", "msgspec", "pydantic")
         await stop.wait()
 

@@ -13,7 +13,7 @@ import structlog
 
 from konverge import program
 from konverge.daemon.engine import Probes, Signals, informer_checks, manager_settings, process_metrics
-from konverge.daemon.programs import DaemonSettings, fill, load_build
+from konverge.daemon.programs import DaemonSettings, fill, left_out, load_build
 from konverge.daemon.settings import Overrides, Settings
 from konverge.errors import UsageError
 from konverge.kinds import kind
@@ -59,6 +59,16 @@ async def test_chosen_controllers_run_alone() -> None:
 async def test_a_family_is_chosen_by_its_name_or_by_its_controllers() -> None:
     for names in ("apps",), ("applicationinstance",):
         assert list(await controllers(DaemonSettings(controllers=names), None)) == ["applicationinstance"]
+
+
+async def test_a_family_that_needs_the_whole_cluster_is_left_out_of_one_namespace() -> None:
+    everywhere = list(await controllers(DaemonSettings(), None))
+    assert {"applicationinstance", "resourcepool", "resourcepoolclaim"} <= set(everywhere)
+    here = DaemonSettings(namespace="web")
+    assert left_out(here) == ("quota",)
+    assert not {"resourcepool", "resourcepoolclaim"} & set(await controllers(here, None))
+    with pytest.raises(UsageError, match="run it without --namespace"):
+        await controllers(DaemonSettings(namespace="web", controllers=("quota",)), None)
 
 
 async def test_numbers_for_one_controller_win_over_those_for_all_and_these_over_its_own() -> None:

@@ -40,13 +40,13 @@ class Server:
         self.sent: list[Mapping[str, Any]] = []
         self.forced: list[bool] = []
 
-    async def apply(self, kind_: Any, body: Mapping[str, Any], *, force: bool = False, **_: Any) -> Object:
+    async def applied(self, kind_: Any, body: Mapping[str, Any], *, force: bool = False, **_: Any) -> bytes:
         self.sent.append(body)
         self.forced.append(force)
         if self.conflict is not None:
             raise self.conflict
         assert self.answer is not None
-        return Object(msgspec.json.decode(fields(self.answer)))
+        return fields(self.answer)
 
 
 def applier(server: Server, now: float = 0.0) -> Applier:

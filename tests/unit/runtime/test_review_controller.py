@@ -353,13 +353,13 @@ async def test_of_a_status_that_is_not_ours_only_what_was_said_is_applied(monkey
 
     sent: list[dict[str, Any]] = []
     async with Cockpit(kv.Controller.of(JOB).reconciled_by(By(Passes(marks)))) as cockpit:
-        apply = cockpit.server.apply
+        apply = cockpit.server.applied
 
         async def recording(kind_: Any, body: Any, **how: Any) -> Any:
             sent.append(body["status"])
             return await apply(kind_, body, **how)
 
-        monkeypatch.setattr(cockpit.server, "apply", recording)
+        monkeypatch.setattr(cockpit.server, "applied", recording)
         theirs = {"type": "Complete", "status": "True", "lastTransitionTime": "2030-01-01T00:00:00Z"}
         cockpit.put(JOB.new("j", "web", status={"active": 1, "conditions": [theirs]}), generation=1)
         await cockpit.settle()

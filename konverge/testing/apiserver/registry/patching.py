@@ -169,6 +169,8 @@ async def _apply(registry: Registry, ask: Ask) -> tuple[Data, bool]:
             why = f"uid mismatch: the provided object specified uid {intent['metadata']['uid']}, and no existing object was found"
             raise conflict(ask.group, ask.plural, ask.place.name, why)
         new = _applied(registry, ask, None, intent, found.duplicates)
+        # Whatever it says, there is nothing that could be at another version.
+        new["metadata"].pop("resourceVersion", None)
         return await create(registry, ask, new, track=False), True
     fresh = [found]  # what `apply` returns shares parts with the intent, so a second attempt needs one of its own
 
@@ -179,12 +181,15 @@ async def _apply(registry: Registry, ask: Ask) -> tuple[Data, bool]:
     return await change(registry, ask, entry, make, uses="parts"), False
 
 
+_NO_VERSION = (None, "", "0")
+
+
 def _applied(
     registry: Registry, ask: Ask, live: Data | None, intent: Data, duplicates: list[str], *, steady: bool = False
 ) -> Data:
     version = None if live is None else live["metadata"].get("resourceVersion")
     given = (intent.get("metadata") or {}).get("resourceVersion")
-    if live is not None and given and given != version:
+    if live is not None and given not in _NO_VERSION and given != version:
         raise conflict(ask.group, ask.plural, ask.place.name, MODIFIED)
     new = apply(
         ask.version.schema,

@@ -99,7 +99,7 @@ def _checked(ask: Ask, new: Data, entry: Entry) -> None:
     if given in (None, "", "0"):
         strategy = ask.resource.strategy
         if (
-            ask.place.verb == "update"
+            (ask.place.verb == "update" or given == "0")
             and (ask.resource.custom or not strategy.unconditional_update)
             and ask.place.subresource != "scale"
         ):

@@ -1,0 +1,123 @@
+"""One request and its answer over a connection of aiohttp's pool, without what a session does for browsers' sake.
+
+aiohttp keeps the connections (pool, TLS, name look-up, limits) and parses the answers. What is left out is what a call to an API server
+has no use for: redirects, cookies, netrc, trace hooks, form bodies, a task per request body. For a status apply that is about half of
+what a session costs (docs/adr/0006).
+
+Promises: the same bytes on the wire as the session would send but for the order of headers, and the same errors. `usable` tells whether
+the installed aiohttp has the parts that this stands on; where it has not, or a request is unusual (a proxy, a large body, a target that
+has to be escaped), the session carries it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from functools import cache, lru_cache
+from typing import Any
+
+import aiohttp
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http_exceptions import HttpProcessingError
+from yarl import URL
+
+from konverge.client.requests import Request
+
+__all__ = ["LARGE", "Exchange", "Head", "plain", "usable"]
+
+LARGE = 64 * 1024
+"""Bytes from which on a body is sent piece by piece, so that it does not hold up the loop."""
+
+_PLAIN = re.compile(r"/[!-~]*").fullmatch
+_UNSAFE = re.compile(r"[\r\n\0]").search
+_WANTED = {"read_until_eof", "auto_decompress"}
+
+
+@cache
+def usable() -> bool:
+    """Tell whether the parts of aiohttp are there that `Exchange` uses beside the documented ones."""
+    connect = inspect.signature(aiohttp.TCPConnector.connect).parameters
+    prepared = inspect.signature(ResponseHandler.set_response_params).parameters
+    return list(connect) == ["self", "req", "traces", "timeout"] and prepared.keys() >= _WANTED
+
+
+def plain(request: Request, headers: tuple[tuple[str, str], ...]) -> bool:
+    """Tell whether a request may be written as it stands: nothing in it needs escaping, and its body goes in one piece."""
+    small = request.body is None or len(request.body) <= LARGE
+    return small and _PLAIN(request.target) is not None and bool(_lines(headers))
+
+
+@lru_cache(maxsize=64)
+def _lines(headers: tuple[tuple[str, str], ...]) -> str:
+    """Headers as they go on the wire; "" where one of them cannot. They are the same for all requests of one sort."""
+    if any(_UNSAFE(name + value) for name, value in headers):
+        return ""
+    return "".join(f"{name}: {value}\r\n" for name, value in headers)
+
+
+class Head:
+    """The status and headers of an answer, as far as a call looks at them."""
+
+    __slots__ = ("_headers", "body", "status")
+
+    def __init__(self, status: int, headers: Any, body: bytes) -> None:
+        self._headers = headers
+        self.status = status
+        self.body = body
+
+    def header(self, name: str) -> str:
+        """Return a header, "" where it is absent."""
+        return str(self._headers.get(name, ""))
+
+
+class Exchange:
+    """Carries requests to one server over the connections of a session, under one TLS context."""
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        server: str,
+        *,
+        ssl: Any,
+        server_hostname: str | None,
+        timeout: aiohttp.ClientTimeout,
+        loop: Any,
+    ) -> None:
+        connector = session.connector
+        assert connector is not None
+        self._connector = connector
+        self._timeout = timeout
+        # What the pool knows a connection by: never sent itself.
+        self._asks = aiohttp.ClientRequest(
+            "GET", URL(server), loop=loop, session=session, ssl=ssl, server_hostname=server_hostname
+        )
+        self._host = self._asks.headers["Host"]
+
+    async def send(self, request: Request, headers: tuple[tuple[str, str], ...]) -> Head:
+        """Send a request and return the whole answer. Raises ClientError, OSError."""
+        body = request.body
+        length = "" if body is None else f"Content-Length: {len(body)}\r\n"
+        head = f"{request.method} {request.target} HTTP/1.1\r\nHost: {self._host}\r\n{_lines(headers)}{length}\r\n"
+        try:
+            connection = await self._connector.connect(self._asks, traces=[], timeout=self._timeout)
+        except TimeoutError as error:
+            raise aiohttp.ConnectionTimeoutError(f"no connection to {self._host} in time") from error
+        try:
+            protocol = connection.protocol
+            transport = connection.transport
+            if protocol is None or transport is None:
+                raise aiohttp.ServerDisconnectedError
+            protocol.set_response_params(read_until_eof=True, auto_decompress=True)
+            transport.write(head.encode("latin-1") + (body or b""))
+            message, payload = await protocol.read()
+            while message.code < 200:  # said on the way, for instance "Early Hints"
+                message, payload = await protocol.read()
+            answer = Head(message.code, message.headers, await payload.read())
+        except HttpProcessingError as error:
+            connection.close()
+            raise aiohttp.ClientPayloadError(f"the answer is no HTTP: {error.message}") from error
+        except BaseException:
+            connection.close()
+            raise
+        connection.release()
+        return answer
