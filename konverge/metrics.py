@@ -1,9 +1,9 @@
 """Every metric of the library: name, labels, buckets, help.
 
-Promises: names, labels and buckets of the `controller_runtime_*`, `workqueue_*`, `rest_client_*` and `leader_election_*` series are
-those of controller-runtime (pkg/internal/controller/metrics, pkg/metrics), so its dashboards work unchanged; `informer_*` are those
-of Kubernetes 1.36 (KEP-5647); what is ours alone begins with `konverge_`. Nothing is registered globally: a `Metrics` belongs to
-the registry that it is given, and several managers may share one.
+Promises: names, labels and buckets of the `controller_runtime_*`, `workqueue_*`, `rest_client_*`, `leader_election_*` and `certwatcher_*`
+series are those of controller-runtime (pkg/internal/controller/metrics, pkg/metrics, pkg/webhook/internal/metrics), so its dashboards
+work unchanged; `informer_*` are those of Kubernetes 1.36 (KEP-5647); what is ours alone begins with `konverge_`. Nothing is registered
+globally: a `Metrics` belongs to the registry that it is given, and several managers may share one.
 
 Does not promise: native histograms (the Python client cannot record them); the classic buckets are the contract.
 """
@@ -36,6 +36,7 @@ INFORMER_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 _CONTROLLER = ("controller",)
 _QUEUE = ("name", "controller")
+_WEBHOOK = ("webhook",)
 _INFORMER = ("name", "group", "version", "resource")
 _KIND = ("group", "version", "kind")
 
@@ -56,6 +57,7 @@ class Metrics:
         self._reconciles()
         self._queue()
         self._requests()
+        self._webhooks()
         self._informers()
         self._ours()
 
@@ -150,6 +152,25 @@ class Metrics:
         self.leader = self._gauge("leader_election_master_status", "1 while this process leads, else 0", ("name",))
         self.leader_slowpath = self._counter(
             "leader_election_slowpath_total", "Number of renewals that had to read the lease first", ("name",)
+        )
+
+    def _webhooks(self) -> None:
+        prefix = "controller_runtime_webhook_"
+        self.webhook_requests = self._counter(
+            prefix + "requests_total", "Total number of admission requests by HTTP status code", ("webhook", "code")
+        )
+        self.webhook_in_flight = self._gauge(
+            prefix + "requests_in_flight", "Current number of admission requests being served", _WEBHOOK
+        )
+        self.webhook_seconds = self._histogram(
+            prefix + "latency_seconds", "Latency of processing admission requests", _WEBHOOK, QUEUE_BUCKETS
+        )
+        self.webhook_panics = self._counter(prefix + "panics_total", "Total number of exceptions out of webhooks")
+        self.certificate_reads = self._counter(
+            "certwatcher_read_certificate_total", "Total number of certificate reads"
+        )
+        self.certificate_read_errors = self._counter(
+            "certwatcher_read_certificate_errors_total", "Total number of certificate read errors"
         )
 
     def _informers(self) -> None:

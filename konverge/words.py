@@ -33,9 +33,10 @@ class EventType:
 
 
 class Label:
-    """Labels of the back-reference that replaces an owner reference across namespaces."""
+    """Labels that the library writes: who owns an object of another namespace, and whose certificates a Secret holds."""
 
     OWNER_UID: Final = "konverge.dev/owner-uid"
+    CERTIFICATES: Final = "konverge.dev/webhook-certificates"
 
 
 class Annotation:
@@ -43,6 +44,7 @@ class Annotation:
 
     OWNER: Final = "konverge.dev/owner"
     INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+    INJECT_CA_FROM: Final = "cert-manager.io/inject-ca-from"
 
 
 class Why:
@@ -93,3 +95,6 @@ class LogKey:
     HANDLER: Final = "handler"
     INDEX: Final = "index"
     SELECTION: Final = "selection"
+    WEBHOOK: Final = "webhook"
+    ADDRESS: Final = "address"
+    EXPIRES: Final = "expires"

@@ -83,7 +83,8 @@ def manifests_of(build: Build | None) -> list[dict[str, Any]]:
     async def filled() -> list[Any]:
         manager = Manager("crds")
         build(manager)
-        return [spec.model for spec in manager.controllers if hasattr(spec.model, "__konverge_declaration__")]
+        parts: list[Any] = [*manager.controllers, *manager.webhooks]
+        return [part.model for part in parts if hasattr(part.model, "__konverge_declaration__")]
 
     # On a loop, because a build may expect one, as it does when it runs.
     return crd_manifests(dict.fromkeys(asyncio.run(filled())))

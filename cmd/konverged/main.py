@@ -31,12 +31,16 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "run": Entry("konverge.daemon.run", "run", "Run controllers until told to stop: ours, or module:build of yours."),
     "crds": Entry("konverge.daemon.crds", "crds", "Print CustomResourceDefinitions, or apply them."),
     "rbac": Entry("konverge.daemon.rbac", "rbac", "Print the RBAC rules that the chosen controllers need."),
+    "webhooks": Entry(
+        "konverge.daemon.webhooks", "webhooks", "Print what the API server must be told to ask admission webhooks."
+    ),
     "config": Entry(
         "konverge.daemon.configuration", "config", "Show every setting: its value, where it came from, what it means."
     ),
     "explain": Entry(
         "konverge.daemon.explain", "explain", "Say why and when an object was reconciled, and what it waits for."
     ),
+    "quota": Entry("konverge.daemon.quota", "quota", "Move a Capsule tenant's quotas to resource pools."),
     "demo": Entry(
         "konverge.daemon.demo", "demo", "Run everything on this machine: an API server, the daemon, samples.", "testing"
     ),

@@ -52,7 +52,7 @@ def rbac(
 
     settings = load_settings(target, file, assignments, flags).settings
     found, build = chosen_build(target)
-    rules = asyncio.run(rules_for(build, settings))
+    rules = asyncio.run(rules_for(build, settings, found))
     documents = manifests(name or found, rules, settings.namespace, service_account)
     if output == "json":
         print_json(documents[0] if len(documents) == 1 else {"apiVersion": "v1", "kind": "List", "items": documents})
@@ -60,12 +60,12 @@ def rbac(
         click.echo(to_yaml(*documents), nl=False)
 
 
-async def rules_for(build: Build | None, settings: Settings) -> tuple[Rule, ...]:
-    """Return the rules of the controllers that these settings choose; nothing is started."""
+async def rules_for(build: Build | None, settings: Settings, name: str = "rbac") -> tuple[Rule, ...]:
+    """Return the rules of the controllers that these settings choose, in a manager of this name; nothing is started."""
     from konverge.daemon.programs import fill
-    from konverge.runtime import Manager
+    from konverge.runtime import Manager, ManagerSettings
 
-    manager = Manager("rbac")
+    manager = Manager(name, settings=ManagerSettings(webhooks=settings.webhooks))
     await fill(manager, build, settings)
     return manager.rules()
 

@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from konverge.client import ClientSettings
 from konverge.errors import UsageError
 from konverge.informers import InformerSettings
+from konverge.runtime.admission.settings import WebhookSettings
 from konverge.runtime.server import parse_address
 
 __all__ = ["PREFIX", "Overrides", "Settings"]
@@ -115,6 +116,8 @@ class Settings(BaseSettings):
     """How patient and how parallel requests are."""
     informers: InformerSettings = InformerSettings()
     """How kinds are listed and watched."""
+    webhooks: WebhookSettings = WebhookSettings()
+    """Where webhooks are served, where there are any, and how the API server finds and trusts them."""
 
     @model_validator(mode="after")
     def _delays(self) -> Settings:

@@ -8,12 +8,14 @@
     barrier.py      no pass on a cache that is behind our own writes
     manager.py      all of it, started and stopped in order; report.py, inspect.py, record.py tell how it stands
     events.py       Kubernetes Events; server.py metrics, health and debug; stalls.py the watch over the event loop
+    admission/      webhooks: what is asked before anything is stored
 
 Promises: the order of things that DESIGN.md draws as the way of an object. Knows no family.
 """
 
 from __future__ import annotations
 
+from konverge.runtime.admission import AdmissionRequest, Allow, Deny, Webhook, WebhookSettings
 from konverge.runtime.applier import Applier
 from konverge.runtime.builder import Controller, Numbers
 from konverge.runtime.caches import Caches, Live, Reader
@@ -37,6 +39,8 @@ from konverge.runtime.status import StatusEditor
 __all__ = [
     "HOLD",
     "TAKE",
+    "AdmissionRequest",
+    "Allow",
     "Applied",
     "Applier",
     "Caches",
@@ -45,6 +49,7 @@ __all__ = [
     "Controller",
     "ControllerReport",
     "Delete",
+    "Deny",
     "FieldsHeld",
     "Held",
     "Leadership",
@@ -61,6 +66,8 @@ __all__ = [
     "Rule",
     "State",
     "StatusEditor",
+    "Webhook",
+    "WebhookSettings",
     "all_of",
     "annotations_changed",
     "any_of",

@@ -23,16 +23,19 @@ from konverge.runtime.predicates import Predicate
 from konverge.runtime.rules import Rule
 
 if TYPE_CHECKING:
+    from konverge.client import Client
     from konverge.runtime.caches import Caches
     from konverge.runtime.context import Context
 
-__all__ = ["Controller", "Finalizes", "Mapper", "Numbers", "Reconciles", "Watched"]
+__all__ = ["Controller", "Finalizes", "Gate", "Mapper", "Numbers", "Reconciles", "Watched"]
 
 R = TypeVar("R", bound=Resource)
 W = TypeVar("W", bound=Resource)
 R_contra = TypeVar("R_contra", bound=Resource, contravariant=True)
 
 Mapper: TypeAlias = "Callable[[Any, Caches], Iterable[Key]]"
+Gate: TypeAlias = "Callable[[Client], Awaitable[str]]"
+"""Asked before a controller begins: what keeps it from that, in words that say what to do; "" where nothing does."""
 
 _NAME = re.compile(r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
 _FINALIZER = re.compile(r"^[a-z0-9.-]+\.[a-z]+/[A-Za-z0-9._-]+$")
@@ -123,6 +126,8 @@ class Controller(Generic[R]):
     rules: tuple[Rule, ...] = ()
     status_suffix: str = ""
     status_shared: bool = False
+    statuses: tuple[tuple[Kind[Any], str], ...] = ()
+    gate: Gate | None = None
     numbers: Numbers = field(default_factory=Numbers)
 
     @classmethod
@@ -138,13 +143,16 @@ class Controller(Generic[R]):
             kind=kind, name=kind.kind.lower(), conditions=conditions, model=what if inspect.isclass(what) else None
         )
 
-    def owns(self, what: Kind[Any] | type[Any], *, optional: bool = False) -> Controller[R]:
+    def owns(
+        self, what: Kind[Any] | type[Any], *, optional: bool = False, when: Predicate | None = None
+    ) -> Controller[R]:
         """Watch children of this kind: a change of one asks for a pass of its controlling owner (`Owns`).
 
         Only what is declared here can be made with `ctx.own`. With `optional` the controller also runs while the cluster
-        does not serve the kind (`ctx.serves(kind)` tells).
+        does not serve the kind (`ctx.serves(kind)` tells). With `when` only the changes that it passes ask for anything.
         """
-        return replace(self, owned=(*self.owned, Watched(self._another(kind_of(what)), optional=optional)))
+        watch = Watched(self._another(kind_of(what)), optional=optional, predicate=when)
+        return replace(self, owned=(*self.owned, watch))
 
     @overload
     def watches(
@@ -229,6 +237,18 @@ class Controller(Generic[R]):
         With `shared` several controllers may declare the same suffix; they must never write at the same time.
         """
         return replace(self, status_suffix=suffix, status_shared=shared)
+
+    def writes_status_of(self, what: Kind[Any] | type[Any], suffix: str) -> Controller[R]:
+        """Also write the status of objects of another kind, with `ctx.write_status`, as the field manager `<manager>.<suffix>`.
+
+        The kind's own controller declares the same suffix, `.writes_status_as(suffix, shared=True)`; of one object the two must never
+        write at the same time. The kind is declared with `.owns` or `.watches` too.
+        """
+        return replace(self, statuses=(*self.statuses, (kind_of(what), suffix)))
+
+    def starts_when(self, gate: Gate) -> Controller[R]:
+        """Begin only once nothing keeps it from that: the gate is asked at the start, and again while it names an obstacle."""
+        return replace(self, gate=gate)
 
     def with_(self, **numbers: Any) -> Controller[R]:
         """Set numbers by name (`Numbers`): `.with_(concurrency=4, timeout=30)`. Raises UsageError for a name that is none."""

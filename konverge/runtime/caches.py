@@ -90,6 +90,14 @@ class Reader(Generic[R_co]):
         """Return copies of the objects that an index files under a value; `owner` (uid of the controlling owner) always exists."""
         return [self._decoded(cached) for cached in self._informer.store.by_index(index, value)]
 
+    def all_metadata(self, namespace: str | None = None) -> builtins.list[Metadata]:
+        """Return the metadata of the objects of a namespace, or of all, without decoding the rest."""
+        return [cached.metadata for cached in self._informer.store.list(namespace)]
+
+    def metadata_by_index(self, index: str, value: str) -> builtins.list[Metadata]:
+        """Return the metadata of the objects that an index files under a value, without decoding the rest."""
+        return [cached.metadata for cached in self._informer.store.by_index(index, value)]
+
     def __len__(self) -> int:
         return len(self._informer.store)
 

@@ -75,8 +75,11 @@ class Answer:
 
 
 def checks_of(report: Report) -> tuple[Check, ...]:
-    """Return one check for each controller of a manager, `controller/<name>`."""
-    return tuple(Check(f"controller/{controller.name}", controller.why) for controller in report.controllers)
+    """Return one check for each controller of a manager, `controller/<name>`, and `webhooks` where it serves any."""
+    checks = [Check(f"controller/{controller.name}", controller.why) for controller in report.controllers]
+    if report.webhooks is not None:
+        checks.append(Check(report.webhooks.name, report.webhooks.why, note=report.webhooks.last_error))
+    return tuple(checks)
 
 
 def gather(checks: Checks) -> tuple[Check, ...]:

@@ -1,9 +1,9 @@
 """The manager: one process's controllers, with what they share, started and stopped in order.
 
 Promises: it runs in a supervisor task of its own, so `start` and `stop` may be called from different tasks. Starting goes client,
-event recorder, informers, controllers; stopping the other way round, draining first. No signal handler is installed, the process is
-never ended, nothing global remains: two managers run side by side. A controller that lacks its CRD or a right is not ready and says so;
-the others work. A bug of the runtime is fatal: `async with` cancels its block, `wait` raises it.
+event recorder, informers, webhooks, controllers; stopping the other way round, draining first. No signal handler is installed, the
+process is never ended, nothing global remains: two managers run side by side. A controller that lacks its CRD or a right is not ready
+and says so; the others work. A bug of the runtime is fatal: `async with` cancels its block, `wait` raises it.
 
 Does not promise: election. `Leadership` is its place; until then the one process always leads.
 """
@@ -15,9 +15,10 @@ import contextlib
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from random import Random
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import structlog
 
@@ -28,16 +29,22 @@ from konverge.keys import Key
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
 from konverge.objects import Metadata
+from konverge.runtime.admission.part import WebhookPart
+from konverge.runtime.admission.settings import WebhookSettings
+from konverge.runtime.admission.webhook import Webhook
 from konverge.runtime.builder import Controller
 from konverge.runtime.caches import not_watched
-from konverge.runtime.context import Announce
 from konverge.runtime.controller import ControllerRunner, Surroundings
 from konverge.runtime.events import EventRecorder, Regarding
 from konverge.runtime.inspect import describe, explain
+from konverge.runtime.kit import Announce
 from konverge.runtime.readings import undeclared_reads
 from konverge.runtime.report import ControllerReport, Report, State
 from konverge.runtime.rules import Rule, merged, rules_of
 from konverge.runtime.stalls import StallWatch
+
+if TYPE_CHECKING:
+    from konverge.runtime.admission.running import WebhookRunner
 
 __all__ = ["Leadership", "Manager", "ManagerSettings"]
 
@@ -84,6 +91,8 @@ class ManagerSettings:
     """How patient and how parallel requests are."""
     informers: InformerSettings = InformerSettings()  # noqa: RUF009  # frozen, so one default serves all
     """How kinds are listed and watched."""
+    webhooks: WebhookSettings = WebhookSettings()  # noqa: RUF009  # frozen, so one default serves all
+    """Where webhooks are served, where there are any."""
 
 
 class Manager:
@@ -117,6 +126,7 @@ class Manager:
         self._specs: dict[str, Controller[Any]] = {}
         self._managers: frozenset[str] = frozenset()
         self._rules: list[Rule] = []
+        self._admission = WebhookPart(name, self.settings.webhooks, self.settings.namespace)
         self._runners: dict[str, ControllerRunner] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._around: Surroundings | None = None
@@ -132,8 +142,14 @@ class Manager:
 
     # --- what it runs --------------------------------------------------------------------------------------------------------
 
-    def add(self, controller: Controller[Any]) -> None:
-        """Add a controller, before the start or while running. Raises UsageError for what can be seen to be wrong by now."""
+    def add(self, controller: Controller[Any] | Webhook[Any]) -> None:
+        """Add a controller, before the start or while running, or a webhook, before the start.
+
+        Raises UsageError for what can be seen to be wrong by now.
+        """
+        if isinstance(controller, Webhook):
+            self._admission.add(controller, started=self._supervisor is not None)
+            return
         self._check(controller)
         running = self._around is not None and not self._stopping.is_set()
         if running:
@@ -155,6 +171,8 @@ class Manager:
             )
         for other in self._specs.values():
             self._check_finalizers(controller, other)
+            self._check_statuses(controller, other)
+            self._check_statuses(other, controller)
             # Two versions of a kind are one object with one status.
             if other.kind.group_kind != controller.kind.group_kind or other.status_suffix != controller.status_suffix:
                 continue
@@ -165,6 +183,17 @@ class Manager:
                 "same field manager and would delete each other's fields; let each declare its own with .writes_status_as(suffix), "
                 "or both the same one with shared=True where they never write at the same time"
             )
+
+    @staticmethod
+    def _check_statuses(one: Controller[Any], other: Controller[Any]) -> None:
+        """Raise UsageError where one writes the status of the other's kind, and they do not agree as whom."""
+        for kind, suffix in one.statuses:
+            agreed = other.status_shared and other.status_suffix == suffix
+            if other.kind.group_kind == kind.group_kind and not agreed:
+                raise UsageError(
+                    f"controller {one.name!r} writes the status of {kind.group_kind} as {suffix!r}, and controller {other.name!r} does not "
+                    f"share that; declare .writes_status_as({suffix!r}, shared=True) there"
+                )
 
     @staticmethod
     def _check_finalizers(one: Controller[Any], other: Controller[Any]) -> None:
@@ -179,21 +208,26 @@ class Manager:
     def _field_manager(self, controller: Controller[Any]) -> str:
         return f"{self.name}.{controller.status_suffix}" if controller.status_suffix else self.name
 
+    def _field_managers(self, controller: Controller[Any]) -> tuple[str, ...]:
+        return (self._field_manager(controller), *(f"{self.name}.{suffix}" for _, suffix in controller.statuses))
+
     def _check_running(self, controller: Controller[Any]) -> None:
         """Raise UsageError for what a running manager cannot take in."""
         if controller.name in self._tasks:
             raise UsageError(
                 f"controller {controller.name!r} is still being stopped; add it again when remove() has returned"
             )
-        manager = self._field_manager(controller)
-        if manager not in self._managers:
-            raise UsageError(
-                f"controller {controller.name!r} writes as {manager}, which this manager did not know when it started, so its "
-                "caches do not show what that writer owns; add a controller with this suffix before the start"
-            )
+        for manager in self._field_managers(controller):
+            if manager not in self._managers:
+                raise UsageError(
+                    f"controller {controller.name!r} writes as {manager}, which this manager did not know when it started, so its "
+                    "caches do not show what that writer owns; add a controller with this suffix before the start"
+                )
 
     async def remove(self, name: str) -> None:
-        """Stop a controller, draining it, and forget it. Raises LookupError for an unknown name."""
+        """Stop a controller, draining it, and forget it; before the start also a webhook, by its path. Raises LookupError."""
+        if self._admission.remove(name):
+            return
         if name not in self._specs:
             raise LookupError(f"no controller {name!r}")
         del self._specs[name]
@@ -219,8 +253,29 @@ class Manager:
         return tuple(self._specs.values())
 
     def rules(self) -> tuple[Rule, ...]:
-        """Return the RBAC rules that these controllers need."""
-        return merged((*(rule for spec in self._specs.values() for rule in rules_of(spec)), *self._rules))
+        """Return the RBAC rules that these controllers and webhooks need."""
+        own = (rule for spec in self._specs.values() for rule in rules_of(spec))
+        return merged((*own, *self._admission.rules(), *self._rules))
+
+    @property
+    def webhooks(self) -> tuple[Webhook[Any], ...]:
+        """The webhooks as they were added."""
+        return self._admission.webhooks
+
+    def webhook_configurations(self, *, bundle: bytes = b"", inject_from: str = "") -> list[dict[str, Any]]:
+        """Return what the API server must be told to ask these webhooks; `konverge webhooks` prints it.
+
+        `bundle` are the PEM certificates that it is to trust, `inject_from` the cert-manager Certificate (namespace/name) that says so;
+        with neither, the running manager puts its own in. Raises UsageError where the settings do not say how it is reached.
+        """
+        return self._admission.configurations(bundle=bundle, inject_from=inject_from)
+
+    @property
+    def admission(self) -> WebhookRunner:
+        """The webhooks at work, for tests; raises LookupError where none run."""
+        if self._admission.runner is None:
+            raise LookupError(f"manager {self.name!r} serves no webhooks now")
+        return self._admission.runner
 
     # --- life ----------------------------------------------------------------------------------------------------------------
 
@@ -296,7 +351,7 @@ class Manager:
         config = self._config or await ClientConfig.load()
         loop = asyncio.get_running_loop()
         instance = self.settings.instance or socket.gethostname()
-        self._managers = frozenset({self.name, *map(self._field_manager, self._specs.values())})
+        self._managers = frozenset({self.name, *chain.from_iterable(map(self._field_managers, self._specs.values()))})
         async with contextlib.AsyncExitStack() as stack:
             client = await stack.enter_async_context(
                 Client(
@@ -325,6 +380,7 @@ class Manager:
                     random=self._random,
                 )
             )
+            await self._admission.serve(stack, client, informers, self.metrics)
             stalls = stack.enter_context(StallWatch(loop, self.metrics, threshold=self.settings.stall_seconds))
             self._client, self._recorder = client, recorder
             self._around = Surroundings(
@@ -402,9 +458,9 @@ class Manager:
     # --- what it tells -------------------------------------------------------------------------------------------------------
 
     def report(self) -> Report:
-        """Return per controller whether it works, and if not why."""
+        """Return per controller whether it works, and if not why; and the same of the webhooks."""
         waiting = (ControllerReport(name, State.STARTING) for name in self._specs if name not in self._runners)
-        return Report((*(runner.report() for runner in self._runners.values()), *waiting))
+        return Report((*(runner.report() for runner in self._runners.values()), *waiting), self._admission.report())
 
     async def ready(self, timeout: float = 60.0) -> Report:
         """Wait until every controller is ready, `timeout` seconds at most; returns how it stands then, and raises nothing for it."""

@@ -6,8 +6,6 @@ import enum
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from konverge.informers import Cause, Informer
 from konverge.kinds import Kind
 from konverge.runtime.builder import Watched
@@ -37,7 +35,11 @@ class Obstacle:
 
     def __str__(self) -> str:
         text = f"{self.kind}: {self.message}"
-        return text if self.rule is None else f"{text}\n{yaml.safe_dump([self.rule], sort_keys=False)}"
+        if self.rule is None:
+            return text
+        import yaml  # here, because few programs ever lack a right
+
+        return f"{text}\n{yaml.safe_dump([self.rule], sort_keys=False)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +78,22 @@ class ControllerReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Whether the controllers of a manager work.
+    """Whether the controllers of a manager work, and its webhooks.
 
     >>> bool(Report(()))
     True
     """
 
     controllers: tuple[ControllerReport, ...]
+    webhooks: ControllerReport | None = None
+    """How the webhooks stand; None where there are none."""
 
     def __bool__(self) -> bool:
-        return all(controller.ready for controller in self.controllers)
+        return all(one.ready for one in self._all)
+
+    @property
+    def _all(self) -> tuple[ControllerReport, ...]:
+        return self.controllers if self.webhooks is None else (*self.controllers, self.webhooks)
 
     @property
     def ready(self) -> bool:
@@ -100,7 +108,7 @@ class Report:
         raise LookupError(f"no controller {name!r}; there are: {', '.join(c.name for c in self.controllers) or 'none'}")
 
     def __str__(self) -> str:
-        return "\n".join(f"{c.name}: {'ready' if c.ready else c.why}" for c in self.controllers)
+        return "\n".join(f"{c.name}: {'ready' if c.ready else c.why}" for c in self._all)
 
 
 def why_not(kind: Kind[Any], informer: Informer, watch: Watched | None, *, synced: bool) -> Obstacle | None:

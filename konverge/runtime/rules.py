@@ -76,6 +76,7 @@ def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
         for owned in controller.owned
     ]
     rules += [Rule(watch.kind.group, (plural_of(watch.kind),), READ) for watch in controller.watched]
+    rules += [Rule(kind.group, (f"{plural_of(kind)}/status",), ("get", "patch")) for kind, _ in controller.statuses]
     return merged((*rules, *controller.rules))
 
 

@@ -1,4 +1,6 @@
-"""The HTTP server of metrics, health and debug: the one place above the client that knows aiohttp.
+"""The HTTP servers of a process: the one place above the client that knows aiohttp.
+
+`ProbeServer` serves metrics, health and debug, `PostServer` takes what is posted to it over TLS (webhooks). Of the first:
 
     /metrics                       Prometheus text or OpenMetrics, as the scraper asks; `?name[]=` restricts
     /healthz, /readyz              and single checks below them; see `konverge.runtime.health`
@@ -17,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -33,11 +36,23 @@ from konverge.runtime.health import JSON, TEXT, Checks, Question, answer, gather
 from konverge.runtime.tasks import tasks_of
 from konverge.words import LogKey
 
-__all__ = ["OFF", "DebugSource", "ProbeServer", "ServerSettings", "parse_address"]
+__all__ = [
+    "OFF",
+    "DebugSource",
+    "Post",
+    "PostServer",
+    "ProbeServer",
+    "Reply",
+    "ServerSettings",
+    "TooLarge",
+    "parse_address",
+]
 
 OFF = "0"
 """The address that serves nothing."""
 
+_KEEP_ALIVE = 120.0
+"""Seconds that an idle connection is kept: above the 90 s of Go's clients, so that it is they who close it."""
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
 _HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
@@ -98,6 +113,28 @@ def _listen(host: str, port: int) -> socket.socket:
         with contextlib.suppress(OSError):  # a kernel without IPv6 says so only here
             return socket.create_server(("::", port), family=socket.AF_INET6, backlog=128, dualstack_ipv6=True)
     return socket.create_server(("", port), backlog=128)
+
+
+def _bound(address: str, what: str) -> socket.socket:
+    """Return a socket that listens; raises ConfigError that says what it was for and what to do."""
+    parsed = parse_address(address)
+    assert parsed is not None
+    try:
+        return _listen(*parsed)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {address} for {what}: {error.strerror or error}; "
+            "choose another address, port 0 for a free one, or 0 for none"
+        ) from error
+
+
+async def _serve(runner: web.AppRunner, sock: socket.socket, context: ssl.SSLContext | None) -> None:
+    try:
+        await runner.setup()
+        await web.SockSite(runner, sock, ssl_context=context).start()
+    except BaseException:
+        sock.close()
+        raise
 
 
 def _url(sock: socket.socket) -> str:
@@ -193,28 +230,15 @@ class ProbeServer:
         return listeners
 
     async def _serve(self, address: str, parts: set[str]) -> None:
-        parsed = parse_address(address)
-        assert parsed is not None
         app = web.Application(middlewares=[_plain_headers])
         app.router.add_get("/", self._index(parts))
         for part, add in (("metrics", self._add_metrics), ("health", self._add_health), ("debug", self._add_debug)):
             if part in parts:
                 add(app.router)
-        try:
-            sock = _listen(*parsed)
-        except OSError as error:
-            raise ConfigError(
-                f"cannot listen on {address} for {' and '.join(sorted(parts))}: {error.strerror or error}; "
-                "choose another address, port 0 for a free one, or 0 for none"
-            ) from error
+        sock = _bound(address, " and ".join(sorted(parts)))
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=self._settings.shutdown)
         self._runners.append(runner)
-        try:
-            await runner.setup()
-            await web.SockSite(runner, sock).start()
-        except BaseException:
-            sock.close()
-            raise
+        await _serve(runner, sock, None)
         self._addresses.update(dict.fromkeys(sorted(parts), _url(sock)))
 
     async def stop(self) -> None:
@@ -342,3 +366,94 @@ class ProbeServer:
             text = "say which object: /debug/explain?kind=backup&namespace=web&name=nightly\n"
             return web.Response(text=text, status=400, headers={"Content-Type": TEXT})
         return _json(self._debug.explain(kind, namespace, name))
+
+
+class TooLarge(Exception):
+    """What was posted is larger than the server takes; the words name the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """One request: where it was posted, and how its body is read. `read` raises TooLarge, and TimeoutError where it does not come."""
+
+    path: str
+    query: Mapping[str, str]
+    content_type: str
+    read: Callable[[], Awaitable[bytes]]
+
+
+class Reply(Protocol):
+    """What is answered."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+
+    @property
+    def body(self) -> bytes:
+        """The body."""
+
+    @property
+    def content_type(self) -> str:
+        """The value of Content-Type."""
+
+
+class PostServer:
+    """Hands every POST to one function, over TLS. Constructing it binds nothing.
+
+    `context` may be given another certificate at any time. Stopping closes the port at once and gives requests in progress `shutdown`
+    seconds to end.
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[Post], Awaitable[Reply]],
+        *,
+        address: str,
+        context: ssl.SSLContext,
+        max_bytes: int,
+        shutdown: float,
+        reading: float = 30.0,
+    ) -> None:
+        self._answer = answer
+        self._where = address
+        self._context = context
+        self._max_bytes = max_bytes
+        self._shutdown = shutdown
+        self._reading = reading
+        self._runner: web.AppRunner | None = None
+        self.address = ""
+        """The base URL where it listens; "" where it does not."""
+
+    async def start(self) -> None:
+        """Bind and serve; raises ConfigError where the address cannot be had."""
+        app = web.Application(middlewares=[_plain_headers], client_max_size=self._max_bytes)
+        app.router.add_post("/{path:.*}", self._post)
+        sock = _bound(self._where, "webhooks")
+        self._runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=self._shutdown, keepalive_timeout=_KEEP_ALIVE
+        )
+        try:
+            await _serve(self._runner, sock, self._context)
+        except BaseException:
+            await self.stop()
+            raise
+        self.address = _url(sock).replace("http:", "https:", 1)
+
+    async def stop(self) -> None:
+        """Stop serving and free the port; harmless when called twice."""
+        self.address = ""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    async def _post(self, request: web.Request) -> web.Response:
+        async def read() -> bytes:
+            try:
+                async with asyncio.timeout(self._reading):
+                    return await request.read()
+            except web.HTTPRequestEntityTooLarge as error:
+                raise TooLarge(f"the request is larger than {self._max_bytes} bytes") from error
+
+        reply = await self._answer(Post(request.path, request.query, request.content_type, read))
+        return web.Response(body=reply.body, status=reply.status, headers={"Content-Type": reply.content_type})

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from konverge.testing.admission import Admitted, admit
     from konverge.testing.apiserver import ApiServer
     from konverge.testing.config import ControlPlaneConfig
     from konverge.testing.control_plane import ControlPlane
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from konverge.testing.wire import SilentWire
 
 __all__ = [
+    "Admitted",
     "ApiServer",
     "BinariesMissing",
     "ControlPlane",
@@ -29,10 +31,12 @@ __all__ = [
     "Lab",
     "SilentWire",
     "VirtualTimeLoop",
+    "admit",
     "install_crds",
 ]
 
 _HOMES = {
+    "Admitted": "konverge.testing.admission",
     "ApiServer": "konverge.testing.apiserver",
     "BinariesMissing": "konverge.testing.failures",
     "ControlPlane": "konverge.testing.control_plane",
@@ -42,6 +46,7 @@ _HOMES = {
     "Lab": "konverge.testing.lab",
     "SilentWire": "konverge.testing.wire",
     "VirtualTimeLoop": "konverge.testing.loop",
+    "admit": "konverge.testing.admission",
     "install_crds": "konverge.testing.lab",
 }
 

@@ -59,6 +59,12 @@ UPSTREAM = {
     "rest_client_request_retries_total": Series("counter", ("code", "verb", "host")),
     "leader_election_master_status": Series("gauge", ("name",)),
     "leader_election_slowpath_total": Series("counter", ("name",)),
+    "controller_runtime_webhook_requests_total": Series("counter", ("webhook", "code")),
+    "controller_runtime_webhook_requests_in_flight": Series("gauge", ("webhook",)),
+    "controller_runtime_webhook_latency_seconds": Series("histogram", ("webhook",), B),
+    "controller_runtime_webhook_panics_total": Series("counter"),
+    "certwatcher_read_certificate_total": Series("counter"),
+    "certwatcher_read_certificate_errors_total": Series("counter"),
 }
 
 INFORMERS = {

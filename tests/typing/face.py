@@ -37,6 +37,26 @@ async def face(backup: Backup, ctx: kv.Context[Backup], caches: kv.Caches, manag
     assert_type(await manager.client.get(SECRET, "target", "web"), kv.Object)
 
 
+def check(request: kv.AdmissionRequest[Backup]) -> kv.Allow | kv.Deny:
+    assert_type(request.object, Backup)
+    assert_type(request.old, Backup | None)
+    assert_type(request.cache(SECRET).find("web", "target"), kv.Object | None)
+    return kv.Allow() if request.object.spec.schedule else kv.Deny("a schedule is needed")
+
+
+async def slow_check(request: kv.AdmissionRequest[Backup]) -> kv.Deny:
+    return kv.Deny((await request.live(SECRET).get("web", "target")).name)
+
+
+def webhooks(manager: kv.Manager) -> None:
+    assert_type(kv.Webhook.validating(Backup), kv.Webhook[Backup])
+    assert_type(kv.Webhook.mutating(SECRET).on("CREATE").named("first"), kv.Webhook[kv.Object])
+    manager.add(kv.Webhook.validating(Backup).answered_by(check))
+    manager.add(kv.Webhook.validating(Backup).named("slowly").answered_by(slow_check))
+    kv.Webhook.validating(SECRET).answered_by(check)  # type: ignore[arg-type]  # a handler for another kind
+    kv.Webhook.validating(Backup).on("PATCH")  # type: ignore[arg-type]  # no such operation
+
+
 class Untyped:
     async def reconcile(self, object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
         ctx.status.draft["phase"] = "Ready"

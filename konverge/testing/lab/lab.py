@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
 from types import TracebackType
@@ -30,10 +30,16 @@ from konverge.errors import AlreadyExists, NotFound, NotServed
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind, kind_of
 from konverge.metrics import Metrics
-from konverge.runtime import Controller, Manager, ManagerSettings
+from konverge.objects import Object
+from konverge.runtime import Manager, ManagerSettings, State, WebhookSettings
+from konverge.runtime.admission.settings import IN_PROCESS
+from konverge.testing.admission import handler_of
+from konverge.testing.lab.asked import until_asked
 from konverge.testing.lab.process import Gate, Wire, mortal
+from konverge.testing.ports import ReservedPort
 
 if TYPE_CHECKING:
+    from konverge.runtime.admission.dispatching import Door
     from konverge.testing.apiserver import ApiServer
 
 __all__ = ["Lab", "Unmet", "install_crds"]
@@ -186,13 +192,72 @@ class Lab:
         chosen = settings or ManagerSettings(namespace=self.namespace, strict=True)
         metrics = self.metrics if not self._lives else Metrics()
         life = self._life(build, name, config or self.config, chosen, metrics)
+        if life.manager.webhooks and chosen.webhooks == WebhookSettings():
+            # Built again, now that there is something to reach: where it is served is part of what it is.
+            chosen = replace(chosen, webhooks=self._reachable(name))
+            life = self._life(build, name, config or self.config, chosen, metrics)
         if crds and self._install:
-            await install_crds(self.client, [crd(model) for model in _models(life.manager.controllers)])
+            await install_crds(self.client, [crd(model) for model in _models(life.manager)])
         self._lives.append(life)
         await life.manager.start()
+        if life.manager.webhooks:
+            await self._register(life)
         if wait:
             await life.manager.wait_ready(timeout=30 * self._patience)
+            await self._until_asked(life)
         return life.manager
+
+    def _reachable(self, name: str) -> WebhookSettings:
+        """Return where webhooks are served: in process, or on a port of this machine, which a real API server on it can reach."""
+        host, address, look = f"{name}.{self.namespace}.example.com", IN_PROCESS, 10.0
+        if self._server is None:
+            port = ReservedPort("127.0.0.1")
+            self._others.callback(port.release)
+            host = address = f"127.0.0.1:{port.number}"
+            look = 1.0
+        return WebhookSettings(
+            address=address,
+            url=f"https://{host}",
+            configuration=f"{name}-{self.namespace}",
+            secret=f"{self.namespace}/{name}-webhooks",
+            look_seconds=look,
+        )
+
+    async def _register(self, life: _Life) -> None:
+        """Have the API server ask a manager's webhooks, for as long as the lab is there."""
+        if self._server is not None:
+            for webhook in life.manager.webhooks:
+                url = f"{life.settings.webhooks.url}{webhook.path}"
+                self._server.webhooks[url] = handler_of(lambda: self._door(life.name), webhook.path)
+        for configuration in life.manager.webhook_configurations():
+            what = kind_of(Object(configuration))
+            await self.client.apply(what, configuration, force=True)
+            if self._server is None:
+                self._others.push_async_callback(self.client.delete, what, life.settings.webhooks.configuration)
+
+    async def _until_asked(self, life: _Life) -> None:
+        """Wait until a real API server asks; the one in memory does so at once. Certificates of the test's own are its own business."""
+        webhooks = life.settings.webhooks
+        if self._server is not None or webhooks.certificates or not webhooks.url:
+            return
+        for configuration in life.manager.webhook_configurations():
+            await until_asked(
+                self.client,
+                kind_of(Object(configuration)),
+                configuration["metadata"]["name"],
+                url=webhooks.url,
+                namespace=self.namespace,
+                timeout=30 * self._patience,
+            )
+
+    def _door(self, name: str) -> Door | None:
+        """Return what answers for the webhooks of the managers of a name: the first that is up."""
+        for life in self._lives:
+            if life.name != name or not life.up or not life.manager.webhooks:
+                continue
+            if life.manager.admission.state is State.RUNNING:
+                return life.manager.admission.door
+        return None
 
     def _life(
         self,
@@ -363,7 +428,7 @@ class Lab:
         return "\n".join(lines)
 
 
-def _models(controllers: tuple[Controller[Any], ...]) -> list[type[Any]]:
-    return [
-        spec.model for spec in controllers if spec.model is not None and hasattr(spec.model, "__konverge_declaration__")
-    ]
+def _models(manager: Manager) -> list[type[Any]]:
+    parts: tuple[Any, ...] = (*manager.controllers, *manager.webhooks)
+    models = dict.fromkeys(part.model for part in parts if hasattr(part.model, "__konverge_declaration__"))
+    return list(models)

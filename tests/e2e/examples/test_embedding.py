@@ -85,11 +85,13 @@ async def test_one_family_runs_inside_somebody_elses_operator(cluster: Lab) -> N
 
 def test_every_example_is_run_by_a_test() -> None:
     tested: dict[str, Any] = {
+        "backup_admission": "tests/unit/runtime/admission/test_guide.py",
         "backup_operator": "tests/e2e/runtime/test_backup_operator.py",
         "embed_family": __file__,
         "embed_fastapi": __file__,
         "embed_kopf": __file__,
         "invoices": "tests/scenarios/lab/test_guide.py",
+        "test_backup_admission": "tests/unit/runtime/admission/test_guide.py",
         "test_invoices": "tests/scenarios/lab/test_guide.py",
     }
     assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == sorted(tested)

@@ -85,6 +85,9 @@ def test_the_version_is_that_of_the_package() -> None:
         (("explain", "shop"), "write kind/name"),
         (("explain", "a/b", "--url", "ftp://x"), "begins with http"),
         (("completion", "tcsh"), "Invalid value"),
+        (("quota", "migrate"), "Missing option '--tenant'"),
+        (("quota", "migrate", "--tenant", "solar", "--dry-run"), "--dry-run goes with --apply"),
+        (("quota", "migrate", "--tenant", "solar", "--headroom", "-1"), "Invalid value for '--headroom'"),
     ],
 )
 def test_wrong_usage_is_exit_code_2_with_words_that_help(words: tuple[str, ...], said: str) -> None:
@@ -99,8 +102,15 @@ def test_wrong_usage_is_exit_code_2_with_words_that_help(words: tuple[str, ...],
         (("run", "--kubeconfig", "/nowhere/config"), "Error: kubeconfig /nowhere/config"),
         (("crds", "--apply", "--kubeconfig", "/nowhere/config"), "Error: kubeconfig /nowhere/config"),
         (
+            ("quota", "migrate", "--tenant", "solar", "--kubeconfig", "/nowhere/config"),
+            "Error: kubeconfig /nowhere/config",
+        ),
+        (
             ("rbac", "--controllers", "nobody"),
-            "there is no controller 'nobody' here; controllers: applicationinstance; families: apps",
+            (
+                "there is no controller 'nobody' here; controllers: applicationinstance, resourcepool, resourcepoolclaim; "
+                "families: apps, quota"
+            ),
         ),
         (("explain", "a/b", "--url", "http://127.0.0.1:9"), "no daemon answers at http://127.0.0.1:9"),
     ],
@@ -187,7 +197,11 @@ def test_a_stray_variable_is_a_warning_on_standard_error() -> None:
 
 def test_crds_prints_our_own_definitions() -> None:
     documents = list(yaml.safe_load_all(konverge("crds").stdout))
-    assert [document["metadata"]["name"] for document in documents] == ["applicationinstances.apps.vworkspace.io"]
+    assert [document["metadata"]["name"] for document in documents] == [
+        "applicationinstances.apps.vworkspace.io",
+        "resourcepoolclaims.capsule.clastix.io",
+        "resourcepools.capsule.clastix.io",
+    ]
 
 
 def test_crds_prints_those_of_a_users_operator_also_as_json() -> None:
@@ -223,8 +237,8 @@ def test_rbac_for_a_namespace_is_a_role_and_can_bring_its_binding() -> None:
 
 
 def test_rbac_follows_settings_that_change_what_is_watched() -> None:
-    plain = konverge("rbac").stdout
-    gated = konverge("rbac", "--set", "apps.require_namespace_label=true").stdout
+    plain = konverge("rbac", "--controllers", "apps").stdout
+    gated = konverge("rbac", "--controllers", "apps", "--set", "apps.require_namespace_label=true").stdout
     assert "namespaces" not in plain
     assert "namespaces" in gated
 

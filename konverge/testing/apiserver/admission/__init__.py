@@ -5,13 +5,13 @@ Promises: decisions are pure functions of the stored objects, the call and the c
 
 from __future__ import annotations
 
+from konverge.quantities import Quantity
 from konverge.testing.apiserver.admission.call import AdmissionCall, Operation, denied
 from konverge.testing.apiserver.admission.calling import Handler
 from konverge.testing.apiserver.admission.chain import Admission
 from konverge.testing.apiserver.admission.defaults import ServiceAccounts
 from konverge.testing.apiserver.admission.eviction import Verdict, disruption_target, evict
 from konverge.testing.apiserver.admission.namespaces import check_namespace
-from konverge.testing.apiserver.admission.quantity import Quantity
 from konverge.testing.apiserver.admission.quota import QUOTAS, QuotaUpdate, charge, recalculate
 
 __all__ = [

@@ -28,7 +28,7 @@ from konverge.testing.apiserver.statuses import StatusError
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["Handler", "Webhooks", "address_of"]
+__all__ = ["Handler", "Webhooks", "address_of", "refused"]
 
 Handler: TypeAlias = Callable[[Data], Awaitable[Data]]
 """Takes an AdmissionReview with a request and returns one with a response."""
@@ -141,10 +141,11 @@ def _decoded(hook: Hook, status: int, body: bytes) -> Any:
             words = "couldn't get version/kind; json parse error"
             raise CallFailedError(hook.name, f"failed to call webhook: {words}")
         return document
-    raise CallFailedError(hook.name, f"failed to call webhook: {_refused(status, document, body)}")
+    raise CallFailedError(hook.name, f"failed to call webhook: {refused(status, document, body)}")
 
 
-def _refused(status: int, document: Any, body: bytes) -> str:
+def refused(status: int, document: Any, body: bytes) -> str:
+    """Return what a server says of an answer that is no success."""
     if isinstance(document, dict) and document.get("kind") == "Status":
         return str(document.get("message", ""))
     if status == 404:

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from konverge.quantities import PRECISE, THOUSANDTH, WHOLE, ZERO, Amounts, Quantity, read
 from konverge.testing.apiserver.admission.call import AdmissionCall, Data, denied
 from konverge.testing.apiserver.admission.pods import spec_amounts
-from konverge.testing.apiserver.admission.quantity import PRECISE, THOUSANDTH, WHOLE, ZERO, Amounts, Quantity, read
 
 __all__ = ["LIMITS", "check_limits", "fill_limits", "limited"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
-from konverge.testing.apiserver.admission.quantity import Amounts, Quantity, added, read
+from konverge.quantities import Amounts, Quantity, added, read
 
 __all__ = ["pod_limits", "pod_requests", "quality", "sets_pod_resources", "spec_amounts"]
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from konverge.testing.apiserver.admission.call import AdmissionCall, Data, denied
-from konverge.testing.apiserver.admission.quantity import (
+from konverge.quantities import (
     ZERO,
     Amounts,
     Quantity,
@@ -28,6 +27,7 @@ from konverge.testing.apiserver.admission.quantity import (
     subtracted,
     written,
 )
+from konverge.testing.apiserver.admission.call import AdmissionCall, Data, denied
 from konverge.testing.apiserver.admission.usage import Evaluator, evaluator_for, evaluators_for, total
 from konverge.testing.apiserver.objects import Objects
 

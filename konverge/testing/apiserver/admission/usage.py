@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
 from konverge.clock import from_rfc3339
+from konverge.quantities import ONE, ZERO, Amounts, Quantity, added
 from konverge.testing.apiserver.admission.pods import pod_limits, pod_requests, quality, sets_pod_resources
-from konverge.testing.apiserver.admission.quantity import ONE, ZERO, Amounts, Quantity, added
 from konverge.testing.apiserver.statuses import qualified
 
 __all__ = ["Evaluator", "evaluator_for", "evaluators_for", "scopes_of"]

@@ -43,12 +43,14 @@ def found(node: Node, new: Any, old: Any, path: str) -> Findings:
 
 
 def uses_old_self(node: Node, rule: str, *, root: bool) -> bool:
-    """Tell whether a rule that compiles is a transition rule."""
-    variables = _variables(node, root or node.embedded, optional_old=False)
-    try:
-        return variables is not None and "oldSelf" in compile_text(rule, variables).names
-    except CompileError:
-        return False
+    """Tell whether a rule that compiles, with a plain or an optional oldSelf, is a transition rule."""
+    for optional_old in (False, True):
+        variables = _variables(node, root or node.embedded, optional_old=optional_old)
+        try:
+            return variables is not None and "oldSelf" in compile_text(rule, variables).names
+        except CompileError:
+            continue
+    return False
 
 
 def wrong(node: Node, text: str, wanted: Kind, *, root: bool, optional_old: bool) -> str | None:

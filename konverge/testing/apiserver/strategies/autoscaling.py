@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from konverge.testing.apiserver.admission.quantity import Quantity
+from konverge.quantities import Quantity
 from konverge.testing.apiserver.schemas import names
 from konverge.testing.apiserver.statuses import not_implemented
 from konverge.testing.apiserver.strategies.amounts import container_resource

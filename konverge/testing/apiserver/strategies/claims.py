@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from konverge.clock import wall_clock
-from konverge.testing.apiserver.admission.quantity import Quantity
+from konverge.quantities import Quantity
 from konverge.testing.apiserver.schemas import names
 from konverge.testing.apiserver.strategies.amounts import amount_errors
 from konverge.testing.apiserver.strategies.kit import (

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from konverge.testing.apiserver.admission.quantity import Quantity
+from konverge.quantities import Quantity
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.statuses import StatusError, bad_request

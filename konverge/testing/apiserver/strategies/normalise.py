@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from konverge.testing.apiserver.admission.quantity import Quantity
+from konverge.quantities import Quantity
 from konverge.testing.apiserver.nodes import MISSING, Node
 from konverge.testing.apiserver.strategies.base64s import canonical_base64
 from konverge.testing.apiserver.strategies.gotypes import Mark, marks

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from konverge.testing.apiserver.admission.quantity import Quantity, added, masked, non_zero, read
+from konverge.quantities import Quantity, added, masked, non_zero, read
 from konverge.testing.apiserver.strategies.pod_resources import default_pod_resources
 
 __all__ = [

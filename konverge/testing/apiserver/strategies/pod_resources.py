@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from konverge.quantities import read, written
 from konverge.testing.apiserver.admission.pods import spec_amounts
-from konverge.testing.apiserver.admission.quantity import read, written
 from konverge.testing.apiserver.strategies.amounts import may_overcommit, requirement_errors, resource_name
 from konverge.testing.apiserver.strategies.kit import Data, Errors, forbidden, invalid, not_supported
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from konverge.testing.apiserver.admission.quantity import Quantity
+from konverge.quantities import Quantity
 from konverge.testing.apiserver.strategies.kit import Data
 
 __all__ = ["pod_warnings"]

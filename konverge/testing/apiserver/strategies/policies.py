@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from konverge.testing.apiserver.admission.quantity import ONE, PRECISE, THOUSANDTH, WHOLE, Quantity, read
+from konverge.quantities import ONE, PRECISE, THOUSANDTH, WHOLE, Quantity, read
 from konverge.testing.apiserver.golang import Struct
 from konverge.testing.apiserver.schemas import names
 from konverge.testing.apiserver.strategies.amounts import (

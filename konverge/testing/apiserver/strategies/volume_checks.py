@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from konverge.testing.apiserver.admission.quantity import Quantity
+from konverge.quantities import Quantity
 from konverge.testing.apiserver.schemas import names
 from konverge.testing.apiserver.strategies.kit import (
     Data,

@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver.cel import CompileError, EvalError, Program, check_rules, compile_rule, validate_rules
+from konverge.testing.apiserver.cel import (
+    CompileError,
+    EvalError,
+    Program,
+    check_rules,
+    compile_rule,
+    uses_old_self,
+    validate_rules,
+)
 from konverge.testing.apiserver.cel.escaping import escape
 from konverge.testing.apiserver.cel.fieldpaths import field_path
 from konverge.testing.apiserver.cel.syntax import Call, decode, encode
@@ -164,3 +172,11 @@ def test_a_rule_on_data_of_unknown_type_does_not_compile() -> None:
     assert "rule compiler initialization error" in str(
         compile_rule(Node({"x-kubernetes-preserve-unknown-fields": True}), "true")
     )
+
+
+@pytest.mark.parametrize(
+    ("rule", "transition"),
+    [("self >= oldSelf", True), ("!oldSelf.hasValue() || self >= oldSelf.value()", True), ("self > 0", False)],
+)
+def test_a_rule_with_an_optional_old_value_is_a_transition_rule_too(rule: str, transition: bool) -> None:
+    assert uses_old_self(Node(INT), rule) is transition

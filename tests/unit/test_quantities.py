@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from konverge.testing.apiserver.admission.quantity import (
+from konverge.quantities import (
     WRONG_FORMAT,
     WRONG_SUFFIX,
     Quantity,

@@ -4,6 +4,8 @@ Promises: pure. A value is a whole number of billionths, as upstream keeps it: f
 canonical already is kept as it was written until the value is computed with, which is what the server stores and prints. The rules are
 those of k8s.io/apimachinery `pkg/api/resource` (quantity.go, suffix.go).
 
+Here for all who count: the quota family, and the API server of the tests.
+
 Does not promise: upstream's output for decimal values of 10^21 and more, which has no suffix there either.
 """
 
@@ -22,6 +24,7 @@ __all__ = [
     "WHOLE",
     "ZERO",
     "Amounts",
+    "Format",
     "Quantity",
     "added",
     "beyond",
@@ -34,6 +37,7 @@ __all__ = [
 ]
 
 Format: TypeAlias = Literal["BinarySI", "DecimalExponent", "DecimalSI"]
+"""How an amount is written: 2Gi, 2e9, or 2G."""
 
 _BILLION: Final = 10**9
 WHOLE: Final = _BILLION
@@ -100,6 +104,22 @@ class Quantity:
         """Return how many units it is (`WHOLE`, `THOUSANDTH`), rounded away from zero."""
         found = -(-abs(self.billionths) // unit)
         return found if self.billionths >= 0 else -found
+
+    def like(self, other: Quantity) -> Quantity:
+        """Return this amount, written in the format of the other.
+
+        >>> str(Quantity.parse("134217728").like(Quantity.parse("2Gi"))), str(Quantity.parse("0.5").like(ONE))
+        ('128Mi', '500m')
+        """
+        return Quantity(self.billionths, other.format)
+
+    def __float__(self) -> float:
+        """Return the amount as a number, for gauges: the only place where precision may be lost.
+
+        >>> float(Quantity.parse("375m")), float(Quantity.parse("384Mi"))
+        (0.375, 402653184.0)
+        """
+        return self.billionths / _BILLION
 
     def rounded_up(self) -> Quantity:
         """Return the next whole number at or above it."""

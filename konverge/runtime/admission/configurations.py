@@ -1,0 +1,163 @@
+"""Webhook configurations as data: what the API server must be told, made from the webhooks. Pure.
+
+Promises: one MutatingWebhookConfiguration and one ValidatingWebhookConfiguration for all webhooks of a manager, each only where there is
+one to put into it; the same webhooks give the same bytes. Defaults that have a meaning of their own (policy, timeout) are written out. A
+manager that watches one namespace asks for objects of that namespace alone.
+
+`caBundle` is left out: whoever owns the certificates puts it in (the running manager, cert-manager's cainjector, or `bundle`).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from konverge.errors import UsageError
+from konverge.kinds import Kind, kind
+from konverge.objects import Object
+from konverge.runtime.admission.settings import Place
+from konverge.runtime.admission.webhook import Webhook
+from konverge.runtime.rules import READ, Rule, merged, plural_of
+from konverge.selectors import LabelSelector, Requirement
+from konverge.words import Annotation, Label
+
+__all__ = ["MUTATING", "SECRET", "VALIDATING", "check_distinct", "configurations", "empty_secret", "rules_of_webhooks"]
+
+_API: Final = "admissionregistration.k8s.io/v1"
+_NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
+_OPERATORS: Final = {"exists": "Exists", "absent": "DoesNotExist", "in": "In", "notin": "NotIn"}
+
+MUTATING: Final[Kind[Object]] = kind(
+    _API, "MutatingWebhookConfiguration", namespaced=False, plural="mutatingwebhookconfigurations"
+)
+VALIDATING: Final[Kind[Object]] = kind(
+    _API, "ValidatingWebhookConfiguration", namespaced=False, plural="validatingwebhookconfigurations"
+)
+SECRET: Final[Kind[Object]] = kind("v1", "Secret", namespaced=True, plural="secrets")
+
+
+def check_distinct(webhooks: Iterable[Webhook[Any]]) -> None:
+    """Raise UsageError where two webhooks would be served under one path, or stand under one name in a configuration."""
+    seen: set[object] = set()
+    for webhook in webhooks:
+        name = (webhook.mutates, webhook.name)
+        if webhook.path in seen or name in seen:
+            raise UsageError(
+                f"two webhooks are served under {webhook.path} or named {webhook.name}; give one of them another name with .named(...)"
+            )
+        seen.update((name, webhook.path))
+
+
+def configurations(
+    webhooks: Sequence[Webhook[Any]],
+    place: Place,
+    *,
+    namespace: str | None = None,
+    bundle: bytes = b"",
+    inject_from: str = "",
+) -> list[dict[str, Any]]:
+    """Return the configuration objects of these webhooks.
+
+    `bundle` are PEM certificates that the API server is to trust, `inject_from` the cert-manager Certificate (namespace/name) whose
+    authority the cainjector puts in. Raises UsageError where the place leads nowhere.
+    """
+    check_distinct(webhooks)
+    made = []
+    for what, mutates in ((MUTATING, True), (VALIDATING, False)):
+        entries = [_entry(one, place, namespace, bundle) for one in webhooks if one.mutates is mutates]
+        if not entries:
+            continue
+        metadata: dict[str, Any] = {"name": place.configuration}
+        if inject_from:
+            metadata["annotations"] = {Annotation.INJECT_CA_FROM: inject_from}
+        made.append({"apiVersion": _API, "kind": what.kind, "metadata": metadata, "webhooks": entries})
+    return made
+
+
+def _entry(webhook: Webhook[Any], place: Place, namespace: str | None, bundle: bytes) -> dict[str, Any]:
+    client = place.client_config(webhook.path)
+    if bundle:
+        client["caBundle"] = base64.b64encode(bundle).decode()
+    entry: dict[str, Any] = {
+        "name": webhook.name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": client,
+        "failurePolicy": webhook.failure,
+        "matchPolicy": "Exact" if webhook.exact else "Equivalent",
+        "rules": [_rule(webhook)],
+        "sideEffects": "NoneOnDryRun" if webhook.effects else "None",
+        "timeoutSeconds": webhook.timeout,
+    }
+    if webhook.reinvoked:
+        entry["reinvocationPolicy"] = "IfNeeded"
+    if webhook.objects:
+        entry["objectSelector"] = _selector(webhook.objects)
+    where = f"{webhook.namespaces},{_NAMESPACE_NAME}={namespace}" if namespace else webhook.namespaces
+    if where:
+        entry["namespaceSelector"] = _selector(where)
+    if webhook.conditions:
+        entry["matchConditions"] = [{"name": name, "expression": text} for name, text in webhook.conditions]
+    return entry
+
+
+def _rule(webhook: Webhook[Any]) -> dict[str, Any]:
+    resource = plural_of(webhook.kind)
+    scope = {True: "Namespaced", False: "Cluster", None: "*"}[webhook.kind.namespaced]
+    return {
+        "apiGroups": [webhook.kind.group],
+        "apiVersions": [webhook.kind.version],
+        "operations": list(webhook.operations),
+        "resources": [f"{resource}/{webhook.subresource}" if webhook.subresource else resource],
+        "scope": scope,
+    }
+
+
+def _selector(text: str) -> dict[str, Any]:
+    """Return a selector as LabelSelector objects are written."""
+    requirements = LabelSelector.parse(text).requirements
+    equal = {one.key: next(iter(one.values)) for one in requirements if _is_equality(one)}
+    others = []
+    for one in requirements:
+        if one.key in equal and _is_equality(one) and equal[one.key] in one.values:
+            continue
+        expression: dict[str, Any] = {"key": one.key, "operator": _OPERATORS[one.operator]}
+        if one.values:
+            expression["values"] = sorted(one.values)
+        others.append(expression)
+    selector: dict[str, Any] = {}
+    if equal:
+        selector["matchLabels"] = equal
+    if others:
+        selector["matchExpressions"] = others
+    return selector
+
+
+def _is_equality(requirement: Requirement) -> bool:
+    return requirement.operator == "in" and len(requirement.values) == 1
+
+
+def empty_secret(place: Place, manager: str) -> dict[str, Any]:
+    """Return the Secret of self-made certificates, still empty: where it is there, the manager needs no right to create Secrets."""
+    namespace, name = place.secret
+    metadata = {
+        "name": name,
+        **({"namespace": namespace} if namespace else {}),
+        "labels": {Label.CERTIFICATES: manager},
+    }
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
+
+
+def rules_of_webhooks(webhooks: Sequence[Webhook[Any]], place: Place, *, self_made: bool) -> tuple[Rule, ...]:
+    """Return the rights that webhooks need: what their handlers read and, where certificates are self-made, one Secret and the CA bundles.
+
+    Secrets cannot be created with these rights: `konverge webhooks` prints an empty one to be applied with the configurations.
+    """
+    rules = [Rule(one.kind.group, (plural_of(one.kind),), READ) for webhook in webhooks for one in webhook.read]
+    rules += [rule for webhook in webhooks for rule in webhook.rules]
+    if webhooks and self_made:
+        rules.append(Rule("", ("secrets",), ("get", "update"), (place.secret[1],)))
+        for what, mutates in ((MUTATING, True), (VALIDATING, False)):
+            if any(webhook.mutates is mutates for webhook in webhooks):
+                rules.append(Rule(what.group, (plural_of(what),), ("get", "patch"), (place.configuration,)))
+    return merged(rules)

@@ -1,0 +1,67 @@
+"""From what a handler did to an object to the JSON patch that says so. Pure.
+
+Promises: the patch changes what the handler changed and nothing else, though a model knows only some fields and spells them its own way:
+the object is written by the model before and after, the difference of the two is carried over to the object as the API server sent it,
+and the patch leads from that to the result. Handing back what came gives no patch.
+
+A list whose length changes is taken whole from what the handler returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["carried_over", "json_patch", "with_metadata"]
+
+
+def carried_over(raw: Any, before: Any, after: Any) -> Any:
+    """Return `raw` with what changed from `before` to `after`; shares with them what is unchanged.
+
+    >>> carried_over({"a": 1, "unknown": 2}, {"a": 1}, {"a": 3})
+    {'a': 3, 'unknown': 2}
+    """
+    if isinstance(before, dict) and isinstance(after, dict) and isinstance(raw, dict):
+        return _dict_carried_over(raw, before, after)
+    if isinstance(before, list) and isinstance(after, list) and isinstance(raw, list):
+        if len(before) == len(after) == len(raw):
+            return [carried_over(*each) for each in zip(raw, before, after, strict=True)]
+        return raw if before == after else after
+    return raw if type(before) is type(after) and before == after else after
+
+
+def _dict_carried_over(raw: dict[str, Any], before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    result = dict(raw)
+    for key in before.keys() - after.keys():
+        result.pop(key, None)
+    for key, value in after.items():
+        if key not in before:
+            result[key] = value
+        elif key in raw:
+            result[key] = carried_over(raw[key], before[key], value)
+        elif before[key] != value:
+            result[key] = value
+    return result
+
+
+def with_metadata(
+    found: dict[str, Any], labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
+) -> dict[str, Any]:
+    """Return an object with these labels and annotations set, or removed where None; the given one stays as it is."""
+    for name, entries in (("labels", labels), ("annotations", annotations)):
+        if not entries:
+            continue
+        metadata = dict(found.get("metadata") or {})
+        merged = {**(metadata.get(name) or {}), **entries}
+        metadata[name] = {key: value for key, value in merged.items() if value is not None}
+        if not metadata[name]:
+            del metadata[name]
+        found = {**found, "metadata": metadata}
+    return found
+
+
+def json_patch(before: dict[str, Any], after: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the operations of RFC 6902 that lead from one object to another; [] where they are equal."""
+    import jsonpatch  # here, because few programs ever make a patch
+
+    return jsonpatch.make_patch(before, after).patch

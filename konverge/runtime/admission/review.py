@@ -1,0 +1,176 @@
+"""AdmissionReview: what comes over the wire, and what goes back. Pure.
+
+Promises: `admission.k8s.io/v1` and nothing else; everything that a request has is decoded, unknown fields of a newer server are
+ignored. What is no such review raises `NoReview`, whose words are for the log of the API server. The uid goes back as it came.
+
+The shape is that of k8s.io/api `admission/v1/types.go`.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from konverge.errors import KonvergeError
+from konverge.runtime.admission.request import AdmissionRequest, Name, Operation, User
+from konverge.runtime.admission.verdicts import Allow, Deny, Verdict
+
+__all__ = ["NoReview", "Request", "decode_review", "encode_answer", "request_of", "seconds_of"]
+
+API: Final = "admission.k8s.io/v1"
+KIND: Final = "AdmissionReview"
+_NULL: Final = b"null"
+
+
+class NoReview(KonvergeError):
+    """A request that is no AdmissionReview of version v1; `status` is the HTTP status of the answer."""
+
+    def __init__(self, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class _Kind(msgspec.Struct, frozen=True):
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class _Resource(msgspec.Struct, frozen=True):
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+
+
+class _User(msgspec.Struct, frozen=True):
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] | None = None
+    extra: dict[str, tuple[str, ...]] | None = None
+
+
+class Request(msgspec.Struct, frozen=True, rename="camel"):
+    """The `request` of a review as it came; objects are not decoded yet."""
+
+    uid: str
+    operation: Operation
+    kind: _Kind = _Kind()
+    resource: _Resource = _Resource()
+    sub_resource: str = ""
+    request_kind: _Kind | None = None
+    request_resource: _Resource | None = None
+    request_sub_resource: str = ""
+    name: str = ""
+    namespace: str = ""
+    user_info: _User = _User()
+    object: msgspec.Raw = msgspec.Raw(_NULL)
+    old_object: msgspec.Raw = msgspec.Raw(_NULL)
+    dry_run: bool | None = None
+    options: dict[str, Any] | None = None
+
+    @property
+    def path(self) -> str:
+        """`namespace/name` of what it is about, for logs."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class _Head(msgspec.Struct):
+    api_version: str = msgspec.field(default="", name="apiVersion")
+    kind: str = ""
+
+
+class _Review(msgspec.Struct):
+    request: Request | None = None
+
+
+_HEAD: Final = msgspec.json.Decoder(_Head)
+_REVIEW: Final = msgspec.json.Decoder(_Review)
+
+
+def decode_review(body: bytes) -> Request:
+    """Read a review; raises NoReview that says what it is instead."""
+    if not body:
+        raise NoReview("the request has no body; an AdmissionReview of admission.k8s.io/v1 is expected")
+    try:
+        head = _HEAD.decode(body)
+    except msgspec.MsgspecError as error:
+        raise NoReview(f"the request is no JSON object: {error}") from error
+    if (head.api_version, head.kind) != (API, KIND):
+        found = f"{head.api_version or 'no apiVersion'}, {head.kind or 'no kind'}"
+        raise NoReview(
+            f"{found} is not spoken here: {API}, {KIND} is; write admissionReviewVersions: [v1] into the configuration"
+        )
+    try:
+        request = _REVIEW.decode(body).request
+    except msgspec.MsgspecError as error:
+        raise NoReview(f"the AdmissionReview cannot be read: {error}") from error
+    if request is None or not request.uid:
+        raise NoReview("the AdmissionReview has no request with a uid")
+    return request
+
+
+def object_of(raw: msgspec.Raw) -> dict[str, Any] | None:
+    """Decode an object of a request, None where there is none."""
+    found: dict[str, Any] | None = msgspec.json.decode(raw, type=dict[str, Any] | None)
+    return found
+
+
+def request_of(request: Request, **more: Any) -> AdmissionRequest[Any]:
+    """Return what a handler sees of a request; `more` are the objects and what it may reach."""
+    kind, resource, user = request.kind, request.resource, request.user_info
+    first_kind, first_resource = request.request_kind or kind, request.request_resource or resource
+    return AdmissionRequest(
+        uid=request.uid,
+        operation=request.operation,
+        kind=Name(kind.group, kind.version, kind.kind),
+        resource=Name(resource.group, resource.version, resource.resource),
+        subresource=request.sub_resource,
+        requested_kind=Name(first_kind.group, first_kind.version, first_kind.kind),
+        requested_resource=Name(first_resource.group, first_resource.version, first_resource.resource),
+        requested_subresource=request.request_sub_resource,
+        name=request.name,
+        namespace=request.namespace,
+        user=User(user.username, user.uid, user.groups or (), user.extra or {}),
+        dry_run=bool(request.dry_run),
+        options=request.options or {},
+        **more,
+    )
+
+
+def encode_answer(uid: str, verdict: Verdict, patch: Sequence[Mapping[str, Any]] = ()) -> bytes:
+    """Return the AdmissionReview that answers a request; only an Allow has a patch."""
+    response: dict[str, Any] = {"uid": uid, "allowed": isinstance(verdict, Allow)}
+    if isinstance(verdict, Deny):
+        response["status"] = _status(verdict)
+    elif patch:
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(msgspec.json.encode(list(patch))).decode()
+    if verdict.warnings:
+        # The API server drops a warning with a line break in it.
+        response["warnings"] = [" ".join(text.split()) for text in verdict.warnings]
+    if verdict.audit:
+        response["auditAnnotations"] = dict(verdict.audit)
+    return msgspec.json.encode({"apiVersion": API, "kind": KIND, "response": response})
+
+
+def _status(deny: Deny) -> dict[str, Any]:
+    status: dict[str, Any] = {"status": "Failure", "message": deny.message, "code": deny.code}
+    if deny.reason:
+        status["reason"] = deny.reason
+    if deny.fields:
+        causes = [{"reason": "FieldValueInvalid", "field": name, "message": text} for name, text in deny.fields.items()]
+        status["details"] = {"causes": causes}
+    return status
+
+
+def seconds_of(timeout: str) -> float | None:
+    """Read the query parameter `timeout` (`10s`) that the API server sends; None where it is no duration."""
+    from konverge.crds.durations import parse_duration
+
+    try:
+        return parse_duration(timeout).total_seconds() or None
+    except ValueError:
+        return None

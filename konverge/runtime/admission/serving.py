@@ -1,0 +1,108 @@
+"""The webhook server and its certificates: what a round of the runner brings up to date.
+
+Promises: the server is started once there is a certificate, and listens from then on; a certificate that cannot be renewed leaves the
+last one in use. aiohttp is not known here: the server's shell is `konverge.runtime.server`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from konverge.clock import rfc3339, wall_clock
+from konverge.metrics import Metrics
+from konverge.runtime.admission.answering import Answer
+from konverge.runtime.admission.certificates import expiry_of
+from konverge.runtime.admission.dispatching import Door
+from konverge.runtime.admission.keeping import CertificateKeeper
+from konverge.runtime.admission.review import NoReview
+from konverge.runtime.admission.settings import Place, WebhookSettings
+from konverge.runtime.admission.tls import MountedPair, ServingCertificate
+from konverge.runtime.admission.webhook import Webhook
+from konverge.runtime.server import Post, PostServer, TooLarge
+from konverge.words import LogKey
+
+if TYPE_CHECKING:
+    from konverge.client import Client
+
+__all__ = ["Serving"]
+
+
+class Serving:
+    """Certificates in, requests to the door, the authority out."""
+
+    def __init__(
+        self,
+        webhooks: Sequence[Webhook[Any]],
+        door: Door,
+        client: Client,
+        manager: str,
+        place: Place,
+        settings: WebhookSettings,
+        metrics: Metrics,
+    ) -> None:
+        self._webhooks = webhooks
+        self._door = door
+        self._metrics = metrics
+        self._files = MountedPair(settings.certificates) if settings.certificates else None
+        self._keeper = CertificateKeeper(client, place, settings, manager)
+        self._serving = ServingCertificate()
+        self._expires: datetime | None = None
+        self._log = structlog.get_logger("konverge.admission")
+        self._server = PostServer(
+            self._answer,
+            address=settings.address,
+            context=self._serving.context,
+            max_bytes=settings.max_bytes,
+            shutdown=settings.drain,
+        )
+
+    @property
+    def address(self) -> str:
+        """The base URL where it listens; "" where it does not."""
+        return self._server.address
+
+    @property
+    def valid(self) -> bool:
+        """Whether it listens, with a certificate that has not expired."""
+        return bool(self.address) and self._expires is not None and wall_clock() < self._expires
+
+    async def bring_up_to_date(self) -> list[str]:
+        """Read or renew the certificate, listen, and have it trusted; returns what stands in the way of being asked, in words."""
+        trusted = b""
+        self._metrics.certificate_reads.inc()
+        try:
+            if self._files is not None:
+                certificate, key = self._files.read()
+            else:
+                material = await self._keeper.material()
+                certificate, key, trusted = material.certificate, material.key, material.trusted
+            if self._serving.load(certificate, key):
+                self._expires = expiry_of(certificate)
+                self._log.info("the serving certificate is new", **{LogKey.EXPIRES: rfc3339(self._expires)})
+        except BaseException:
+            self._metrics.certificate_read_errors.inc()
+            raise
+        if not self._server.address:
+            await self._server.start()
+        return await self._keeper.inject(self._webhooks, trusted) if trusted else []
+
+    async def stop(self) -> None:
+        """Stop listening; requests in progress have their time to end."""
+        await self._server.stop()
+
+    async def _answer(self, post: Post) -> Answer:
+        async def read() -> bytes:
+            try:
+                return await post.read()
+            except TooLarge as error:
+                raise NoReview(str(error), 413) from error
+            except TimeoutError as error:
+                raise NoReview("the request did not come whole in time", 408) from error
+
+        return await self._door.answer(
+            post.path, read, content_type=post.content_type, timeout=post.query.get("timeout", "")
+        )

@@ -1,0 +1,81 @@
+"""The serving certificate: replaced while requests go on, from mounted files or from whoever makes it.
+
+Promises: a handshake that began before `load` ends with the certificate that it began with; every later one uses the new. Open
+connections stay. A pair that does not belong together is refused with ConfigError and changes nothing: the kubelet swaps mounted files
+one directory at a time, but whoever copies them by hand does not. A key touches the disk only while OpenSSL reads it.
+"""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from pathlib import Path
+
+from konverge.errors import ConfigError
+
+__all__ = ["MountedPair", "ServingCertificate"]
+
+
+class ServingCertificate:
+    """The context that a server listens with. It serves nobody until the first `load`."""
+
+    def __init__(self) -> None:
+        self.context = _context()
+        self._loaded: tuple[bytes, bytes] | None = None
+
+    @property
+    def certificate(self) -> bytes:
+        """The certificate that is served, PEM; "" before the first."""
+        return b"" if self._loaded is None else self._loaded[0]
+
+    def load(self, certificate: bytes, key: bytes) -> bool:
+        """Serve this certificate (PEM, with its chain) from now on; False where it is served already.
+
+        Raises ConfigError where the two do not belong together.
+        """
+        if self._loaded == (certificate, key):
+            return False
+        # OpenSSL replaces the certificate before it looks at the key, so a misfit is found out elsewhere first.
+        _load(_context(), certificate, key)
+        _load(self.context, certificate, key)
+        self._loaded = (certificate, key)
+        return True
+
+
+def _context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    with tempfile.TemporaryDirectory(prefix="konverge-") as folder:
+        both = Path(folder, "serving.pem")
+        both.touch(mode=0o600)
+        both.write_bytes(certificate.rstrip() + b"\n" + key)
+        try:
+            context.load_cert_chain(both)
+        except (ssl.SSLError, ValueError) as error:
+            raise ConfigError(f"the serving certificate of the webhooks and its key do not work: {error}") from error
+
+
+class MountedPair:
+    """`tls.crt` and `tls.key` in a folder, as a Secret of cert-manager is mounted."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = Path(folder)
+
+    def read(self) -> tuple[bytes, bytes]:
+        """Return certificate and key as they are now; raises ConfigError that names the file that cannot be read."""
+        found = []
+        for name in ("tls.crt", "tls.key"):
+            path = self._folder / name
+            try:
+                found.append(path.read_bytes())
+            except OSError as error:
+                raise ConfigError(
+                    f"{path} cannot be read: {error.strerror or error}; mount the Secret of the serving certificate there, "
+                    "or leave webhooks.certificates empty to have certificates made"
+                ) from error
+        return found[0], found[1]

@@ -1,0 +1,190 @@
+"""The builder: a webhook as one sentence.
+
+    Webhook.validating(Backup).on("UPDATE").answered_by(schedule_is_kept)
+
+Promises: every verb returns a new frozen value and starts nothing; a mistake that can be seen in the sentence is an error there. Path and
+name follow from kind and verb as in controller-runtime (`/validate-example-com-v1-backup`), so that its dashboards fit.
+
+A webhook is a convenience. It is asked over the network, it may be down, and an object may be older than it is: what must hold belongs
+into the schema, and what must come to be into a reconciler.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
+
+from konverge.errors import UsageError
+from konverge.kinds import Kind, Resource, kind_of
+from konverge.runtime.admission.request import AdmissionRequest, Operation
+from konverge.runtime.admission.verdicts import Verdict
+from konverge.runtime.rules import plural_of
+from konverge.selectors import LabelSelector
+
+if TYPE_CHECKING:
+    from konverge.runtime.rules import Rule
+
+__all__ = ["Failure", "Handler", "Read", "Webhook"]
+
+R = TypeVar("R", bound=Resource)
+
+Handler: TypeAlias = "Callable[[AdmissionRequest[R]], Awaitable[Verdict] | Verdict]"
+Failure: TypeAlias = Literal["Fail", "Ignore"]
+
+_OPERATIONS: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")
+_NAME: Final = re.compile(r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
+_LONGEST: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One kind whose cache a handler reads."""
+
+    kind: Kind[Any]
+    metadata_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook(Generic[R]):
+    """A webhook, described; `Manager.add` serves it. Begin with `mutating` or `validating`, end with `answered_by`.
+
+    >>> from konverge.kinds import kind
+    >>> Webhook.validating(kind("batch/v1", "CronJob")).named("nights-only").path
+    '/nights-only-batch-v1-cronjob'
+    """
+
+    kind: Kind[R]
+    mutates: bool
+    label: str
+    model: type[Any] | None = None
+    handler: Handler[R] | None = None
+    operations: tuple[Operation, ...] = ("CREATE", "UPDATE")
+    subresource: str = ""
+    failure: Failure = "Fail"
+    timeout: int = 10
+    effects: bool = False
+    reinvoked: bool = False
+    exact: bool = False
+    objects: str = ""
+    namespaces: str = ""
+    conditions: tuple[tuple[str, str], ...] = ()
+    read: tuple[Read, ...] = ()
+    rules: tuple[Rule, ...] = field(default=())
+
+    @classmethod
+    def mutating(cls, what: Kind[R] | type[R]) -> Webhook[R]:
+        """Ask the handler to complete every object of this kind that is created or changed, before it is validated."""
+        return cls._of(what, mutates=True)
+
+    @classmethod
+    def validating(cls, what: Kind[R] | type[R]) -> Webhook[R]:
+        """Ask the handler whether every object of this kind may be created or changed as it is."""
+        return cls._of(what, mutates=False)
+
+    @classmethod
+    def _of(cls, what: Kind[R] | type[R], *, mutates: bool) -> Webhook[R]:
+        model = what if inspect.isclass(what) else None
+        return cls(kind=kind_of(what), mutates=mutates, label="mutate" if mutates else "validate", model=model)
+
+    def on(self, *operations: Operation, subresource: str = "") -> Webhook[R]:
+        """Ask for these operations alone, instead of CREATE and UPDATE; `subresource` instead of the object itself (`status`)."""
+        wrong = [one for one in operations if one not in _OPERATIONS]
+        if wrong or not operations:
+            raise UsageError(f".on({', '.join(map(repr, operations))}): the operations are {', '.join(_OPERATIONS)}")
+        if self.mutates and "DELETE" in operations:
+            raise UsageError(f"{self.path}: a deletion has no object to change; use Webhook.validating for it")
+        if subresource not in ("", "status") and self.model is not None:
+            raise UsageError(
+                f"{self.path}: objects of the subresource {subresource!r} are of another kind; name that kind with kv.kind(...)"
+            )
+        return replace(self, operations=operations, subresource=subresource)
+
+    def named(self, label: str) -> Webhook[R]:
+        """Give the webhook a name of its own, for a second one of its kind: it stands in its path and in what people are told."""
+        if not _NAME.match(label) or len(label) > _LONGEST:
+            raise UsageError(f"webhook name {label!r}: use up to {_LONGEST} lower case letters, digits and dashes")
+        return replace(self, label=label)
+
+    def ignoring_failures(self) -> Webhook[R]:
+        """Let the write happen where the handler cannot be asked, raises or takes too long (failurePolicy Ignore), with a warning.
+
+        Without this verb such a write is refused (Fail): then objects of this kind can be written only while the webhook works.
+        """
+        return replace(self, failure="Ignore")
+
+    def within(self, seconds: int) -> Webhook[R]:
+        """Give the handler this long, 1 to 30 seconds instead of 10; writers wait meanwhile."""
+        if not 1 <= seconds <= 30:
+            raise UsageError(f"{self.path}: .within({seconds}): the API server waits 1 to 30 seconds")
+        return replace(self, timeout=seconds)
+
+    def with_effects(self) -> Webhook[R]:
+        """Declare that the handler changes something beyond the object (sideEffects NoneOnDryRun).
+
+        In a dry run it must not: `request.dry_run` tells, and `request.client` refuses.
+        """
+        return replace(self, effects=True)
+
+    def selecting(self, objects: str = "", *, namespaces: str = "") -> Webhook[R]:
+        """Ask only where the object's labels match a selector, before or after the write, and those of its namespace another one."""
+        for text in (objects, namespaces):
+            try:
+                LabelSelector.parse(text)
+            except ValueError as error:
+                raise UsageError(f"{self.path}: {error}") from error
+        return replace(self, objects=objects, namespaces=namespaces)
+
+    def only_if(self, name: str, expression: str) -> Webhook[R]:
+        """Ask only where this CEL expression about `object`, `oldObject`, `request` holds (a match condition); all that are given must."""
+        if not name or name in dict(self.conditions):
+            raise UsageError(f"{self.path}: .only_if({name!r}, ...): each condition has a name of its own")
+        return replace(self, conditions=(*self.conditions, (name, expression)))
+
+    def asked_again(self) -> Webhook[R]:
+        """Ask once more where a later webhook changed the object (reinvocationPolicy IfNeeded): the handler must not mind."""
+        if not self.mutates:
+            raise UsageError(f"{self.path}: only a mutating webhook can be asked again")
+        return replace(self, reinvoked=True)
+
+    def exactly(self) -> Webhook[R]:
+        """Ask only about this very version of the kind; without, the API server converts requests for others (matchPolicy Equivalent)."""
+        return replace(self, exact=True)
+
+    def reads(self, what: Kind[Any] | type[Any], *, metadata_only: bool = False) -> Webhook[R]:
+        """Keep a cache of another kind for the handler: `request.cache(POOL)`. Requests wait until its first list is complete."""
+        kind = kind_of(what)
+        if any(other.kind == kind for other in self.read):
+            raise UsageError(f"{self.path} reads {kind.group_kind} twice; one .reads is enough")
+        return replace(self, read=(*self.read, Read(kind, metadata_only)))
+
+    def needs(self, *rules: Rule) -> Webhook[R]:
+        """Declare rights beyond those of `reads`, for live reads and effects; `konverge rbac` prints them all."""
+        return replace(self, rules=(*self.rules, *rules))
+
+    def answered_by(self, handler: Handler[R]) -> Webhook[R]:
+        """Name the handler, `handler(request) -> Allow | Deny`; the end of the sentence.
+
+        A plain function runs on the event loop: it must be quick and wait for nothing.
+        """
+        given: Any = handler
+        if not callable(given) or inspect.isclass(given):
+            raise UsageError(
+                f"{handler!r} is no handler: give a function that takes an AdmissionRequest and returns Allow or Deny"
+            )
+        return replace(self, handler=handler)
+
+    @property
+    def path(self) -> str:
+        """Where it is served, and its name in metrics: `/mutate-example-com-v1-backup`."""
+        group = self.kind.group.replace(".", "-")
+        path = f"/{self.label}-{group}-{self.kind.version}-{self.kind.kind.lower()}"
+        return f"{path}-{self.subresource.replace('/', '-')}" if self.subresource else path
+
+    @property
+    def name(self) -> str:
+        """Its name in the configuration, which the API server shows to writers: `mutate.backups.example.com`."""
+        resource = plural_of(self.kind)
+        return ".".join((self.label, *filter(None, (self.subresource, resource)), self.kind.group or "core"))

@@ -1,0 +1,127 @@
+"""`konverge webhooks`: what it prints, and what it says where there is nothing to print."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+import konverge as kv
+from konverge.daemon.main import program
+from konverge.daemon.programs import narrow
+from konverge.daemon.settings import Settings
+
+EXAMPLE = str(Path(__file__).parents[3] / "examples" / "backup_admission.py")
+SERVICE = ("--service", "web/hooks")
+
+
+@pytest.fixture(autouse=True)
+def _untouched_imports() -> Iterator[None]:
+    """Undo what loading a user's module does to this process."""
+    path = list(sys.path)
+    yield
+    sys.path[:] = path
+    for name in ("backup_admission", "backup_operator"):
+        sys.modules.pop(name, None)
+
+
+def konverge(*words: str) -> Result:
+    return CliRunner().invoke(program, list(words), prog_name="konverge")
+
+
+def printed(*words: str) -> dict[str, Any]:
+    answer = konverge("webhooks", f"{EXAMPLE}:build", *words)
+    assert answer.exit_code == 0, answer.output
+    return {one["kind"]: one for one in yaml.safe_load_all(answer.stdout) if one}
+
+
+def test_an_operator_with_its_own_certificates_gets_a_secret_too() -> None:
+    found = printed(*SERVICE, "--name", "shop")
+    assert set(found) == {"Secret", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+    assert {one["metadata"]["name"] for one in found.values()} == {"shop", "shop-webhooks"}
+    assert found["Secret"]["metadata"]["namespace"] == "web"
+    (entry,) = found["MutatingWebhookConfiguration"]["webhooks"]
+    assert entry["clientConfig"]["service"]["path"] == "/mutate-example-com-v1-backup"
+    assert "caBundle" not in entry["clientConfig"]
+
+
+def test_cert_manager_is_named_instead_of_a_secret() -> None:
+    found = printed(*SERVICE, "--cert-manager", "web/hooks")
+    assert set(found) == {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+    annotations = found["ValidatingWebhookConfiguration"]["metadata"]["annotations"]
+    assert annotations == {"cert-manager.io/inject-ca-from": "web/hooks"}
+
+
+def test_an_authority_of_ones_own_is_put_in_at_once(tmp_path: Path) -> None:
+    authority = tmp_path / "ca.crt"
+    authority.write_text("PEM")
+    found = printed("--url", "https://hooks.example.com:9443", "--ca", str(authority))
+    (entry,) = found["ValidatingWebhookConfiguration"]["webhooks"]
+    assert entry["clientConfig"] == {
+        "url": "https://hooks.example.com:9443/validate-example-com-v1-backup",
+        "caBundle": base64.b64encode(b"PEM").decode(),
+    }
+
+
+def test_settings_say_where_as_flags_do() -> None:
+    found = printed("--set", "webhooks.service=web/hooks:8443", "--set", "webhooks.configuration=other")
+    (entry,) = found["ValidatingWebhookConfiguration"]["webhooks"]
+    assert entry["clientConfig"]["service"]["port"] == 8443
+    assert found["Secret"]["metadata"]["name"] == "other-webhooks"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ((f"{EXAMPLE}:build",), 1, "set webhooks.service to namespace/name"),
+        ((f"{EXAMPLE}:build", "--service", "hooks"), 2, "write namespace/name"),
+        ((f"{EXAMPLE}:build", *SERVICE, "--url", "https://x"), 2, "give one of them"),
+        ((f"{EXAMPLE}:build", *SERVICE, "--ca", "no-such-file"), 2, "No such file"),
+        ((EXAMPLE.replace("admission", "operator") + ":build", *SERVICE), 1, "has no webhooks"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(words: tuple[str, ...], code: int, said: str) -> None:
+    answer = konverge("webhooks", *words)
+    assert answer.exit_code == code
+    assert said in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("chosen", "belongs", "left"),
+    [
+        ((), {"ones": ("one", "/first--v1-secret"), "twos": ("two", "/second--v1-secret")}, ["first", "second"]),
+        (("ones",), {"ones": ("one", "/first--v1-secret"), "twos": ("two", "/second--v1-secret")}, ["first"]),
+        (("one",), {"ones": ("one", "/first--v1-secret"), "twos": ("two", "/second--v1-secret")}, []),
+        (("one",), {}, ["first", "second"]),
+    ],
+)
+async def test_the_webhooks_of_a_family_go_with_it(
+    chosen: tuple[str, ...], belongs: dict[str, tuple[str, ...]], left: list[str]
+) -> None:
+    class Reconciler:
+        async def reconcile(self, secret: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
+            return kv.Done()
+
+    secret = kv.kind("v1", "Secret")
+    manager = kv.Manager("shop")
+    for name in ("one", "two"):
+        manager.add(kv.Controller.of(secret).named(name).writes_status_as(name).reconciled_by(Reconciler()))
+    for name in ("first", "second"):
+        manager.add(kv.Webhook.validating(secret).named(name).answered_by(lambda _: kv.Allow()))
+    await narrow(manager, Settings(controllers=chosen), belongs)
+    assert [webhook.label for webhook in manager.webhooks] == left
+
+
+def test_rbac_of_an_operator_with_webhooks_names_its_own_objects() -> None:
+    role = yaml.safe_load(konverge("rbac", f"{EXAMPLE}:build", "--set", "webhooks.service=web/hooks").stdout)
+    named = {tuple(rule["resources"]): rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule}
+    assert named == {
+        ("secrets",): ["backup-admission-webhooks"],
+        ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"): ["backup-admission"],
+    }

@@ -1,0 +1,32 @@
+"""What docs/guide/admission.md shows runs as it stands, with the command that a reader would give."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+def test_the_tests_of_the_guide_pass_as_a_reader_runs_them() -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "examples/test_backup_admission.py", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["backup_admission.py", "test_backup_admission.py"])
+def test_the_guide_shows_the_files_that_this_test_runs(name: str) -> None:
+    assert f"<!-- include: examples/{name} -->" in (ROOT / "docs" / "guide" / "admission.md").read_text()
+
+
+def test_a_manager_without_webhooks_loads_no_server_no_keys_and_no_patches() -> None:
+    code = (
+        "import sys, konverge as kv; kv.Manager('shop').rules(); kv.Webhook\n"
+        "print([name for name in ('aiohttp.web', 'cryptography', 'jsonpatch') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

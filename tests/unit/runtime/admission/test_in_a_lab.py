@@ -1,0 +1,319 @@
+"""A manager's webhooks in the way of what is written, on the API server in memory and in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+from widgets import CONFIG_MAP, SECRET, By, Widget, WidgetSpec, widget
+
+import konverge as kv
+from konverge.errors import ApiError, Forbidden, ServerFailure
+from konverge.runtime import State
+from konverge.runtime.admission.configurations import VALIDATING as CONFIGURATION
+from konverge.runtime.admission.settings import place_of
+from konverge.runtime.health import checks_of
+from konverge.testing import Lab
+from konverge.testing.lab import explore
+
+
+@pytest.fixture(autouse=True)
+def logs() -> Iterator[list[Any]]:
+    with structlog.testing.capture_logs() as captured:
+        yield captured
+
+
+def few(request: kv.AdmissionRequest[Widget]) -> kv.Allow | kv.Deny:
+    if request.object.spec.parts > 3:
+        return kv.Deny("at most three parts")
+    return kv.Allow()
+
+
+def marked(request: kv.AdmissionRequest[Widget]) -> kv.Allow:
+    request.object.spec.mode = "marked"
+    return kv.Allow()
+
+
+async def nothing(_: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+    ctx.status.mark("Ready", True, "Made", "as asked")
+    return kv.Done()
+
+
+VALIDATING, MUTATING = kv.Webhook.validating(Widget), kv.Webhook.mutating(Widget)
+
+
+def build_of(*webhooks: kv.Webhook[Any]) -> Any:
+    def build(manager: kv.Manager) -> None:
+        manager.add(kv.Controller.of(Widget).reconciled_by(By(nothing)))
+        for webhook in webhooks:
+            manager.add(webhook)
+
+    return build
+
+
+async def test_what_is_written_goes_through_the_webhooks_of_a_build(lab: Lab) -> None:
+    await lab.start(build_of(VALIDATING.answered_by(few), MUTATING.answered_by(marked)))
+    assert (await lab.create(widget(parts=1))).spec.mode == "marked"
+    with pytest.raises(
+        Forbidden,
+        match=r'admission webhook "validate\.widgets\.tests\.konverge\.dev" denied the request: at most three',
+    ):
+        await lab.create(widget("two", parts=4))
+    await lab.until(Widget, "one", kv.is_true("Ready"))
+    with pytest.raises(Forbidden, match="at most three parts"):
+        await lab.patch(Widget, "one", {"spec": {"parts": 4}})
+
+
+async def test_the_status_of_our_own_controllers_is_no_business_of_a_webhook(lab: Lab) -> None:
+    asked: list[str] = []
+
+    def note(request: kv.AdmissionRequest[Widget]) -> kv.Allow:
+        asked.append(f"{request.operation} {request.subresource}".strip())
+        return kv.Allow()
+
+    await lab.start(build_of(VALIDATING.answered_by(note)))
+    await lab.create(widget())
+    await lab.until(Widget, "one", kv.is_true("Ready"))
+    assert asked == ["CREATE"]
+
+
+async def test_a_status_webhook_is_asked_about_the_status_alone(lab: Lab) -> None:
+    asked: list[str] = []
+
+    def note(request: kv.AdmissionRequest[Widget]) -> kv.Allow:
+        asked.append(f"{request.operation} {request.subresource} {request.user.name}")
+        return kv.Allow()
+
+    await lab.start(build_of(VALIDATING.on("UPDATE", subresource="status").answered_by(note)))
+    await lab.create(widget())
+    await lab.until(Widget, "one", kv.is_true("Ready"))
+    assert [words.rpartition(" ")[0] for words in asked] == ["UPDATE status"]
+
+
+async def fails(_: Any) -> kv.Allow:
+    raise ValueError("a bug")
+
+
+async def sleeps(_: Any) -> kv.Allow:
+    await asyncio.sleep(3600)
+    return kv.Allow()
+
+
+@pytest.mark.parametrize(
+    ("handler", "words", "seconds"),
+    [(fails, "raised ValueError", 0.0), (sleeps, "did not answer within 4.5 s", 4.5)],
+)
+async def test_a_webhook_that_fails_refuses_or_lets_pass_as_it_says(
+    lab: Lab, handler: Any, words: str, seconds: float
+) -> None:
+    await lab.start(build_of(VALIDATING.within(5).answered_by(handler)))
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    with pytest.raises(ServerFailure, match=words) as refused:
+        await lab.create(widget())
+    assert 'failed calling webhook "validate.widgets.tests.konverge.dev"' in str(refused.value)
+    assert loop.time() - began >= seconds
+
+
+async def test_a_webhook_that_ignores_failures_lets_the_write_pass(lab: Lab, logs: list[Any]) -> None:
+    await lab.start(build_of(VALIDATING.ignoring_failures().answered_by(fails)))
+    assert (await lab.create(widget())).name == "one"
+    assert [line["event"] for line in logs if line["event"] == "a webhook failed"] == ["a webhook failed"]
+
+
+async def test_the_policy_of_the_stored_configuration_rules_where_the_webhook_gives_no_answer(lab: Lab) -> None:
+    await lab.start(build_of(VALIDATING.answered_by(fails)))
+    found = await lab.client.get(CONFIGURATION, f"lab-{lab.namespace}")
+    found.data["webhooks"][0]["failurePolicy"] = "Ignore"
+    await lab.client.replace(found)
+    assert (await lab.create(widget())).name == "one"
+
+
+async def test_a_dry_run_asks_and_stores_nothing(lab: Lab) -> None:
+    seen: list[bool] = []
+
+    async def handler(request: kv.AdmissionRequest[Widget]) -> kv.Allow:
+        seen.append(request.dry_run)
+        if not request.dry_run:
+            await request.client.create(CONFIG_MAP.new(f"for-{request.name}", request.namespace))
+        return kv.Allow()
+
+    await lab.start(build_of(VALIDATING.with_effects().answered_by(handler)))
+    made = Widget.new("one", lab.namespace, spec=WidgetSpec(parts=1))
+    await lab.client.create(made, dry_run=True)
+    assert await lab.find(CONFIG_MAP, "for-one") is None
+    await lab.client.create(made)
+    assert await lab.find(CONFIG_MAP, "for-one") is not None
+    assert seen == [True, False]
+
+
+async def test_handlers_read_caches_and_live(lab: Lab) -> None:
+    async def handler(request: kv.AdmissionRequest[Widget]) -> kv.Allow | kv.Deny:
+        cached = request.cache(CONFIG_MAP).find(request.namespace, "limits")
+        live = await request.live(SECRET).find(request.namespace, "key")
+        return kv.Deny(f"cached: {cached is not None}, live: {live is not None}")
+
+    await lab.create(CONFIG_MAP.new("limits"))
+    await lab.create(SECRET.new("key"))
+    await lab.start(build_of(VALIDATING.reads(CONFIG_MAP).answered_by(handler)))
+    with pytest.raises(Forbidden, match="cached: True, live: True"):
+        await lab.create(widget())
+
+
+async def test_an_operator_that_is_down_refuses_what_it_should_have_checked(lab: Lab) -> None:
+    await lab.start(build_of(VALIDATING.answered_by(few)))
+    await lab.stop()
+    with pytest.raises(ServerFailure, match="connection refused"):
+        await lab.create(widget())
+
+
+async def test_a_successor_answers_after_a_crash(lab: Lab) -> None:
+    await lab.start(build_of(VALIDATING.answered_by(few)))
+    lab.crash()
+    with pytest.raises(ServerFailure, match="connection refused"):
+        await lab.create(widget())
+    await lab.manager.wait_ready()
+    assert (await lab.create(widget())).name == "one"
+
+
+async def test_two_replicas_answer_under_one_name(lab: Lab) -> None:
+    build = build_of(VALIDATING.answered_by(few))
+    first = await lab.start(build)
+    await lab.start(build)
+    await first.stop()
+    assert (await lab.create(widget())).name == "one"
+
+
+async def test_the_cache_of_a_kind_that_is_not_served_makes_the_webhooks_unready_alone(lab: Lab) -> None:
+    gone = kv.kind("gone.example.com/v1", "Gone")
+    other = MUTATING.answered_by(marked)
+    manager = await lab.start(build_of(VALIDATING.reads(gone).answered_by(few), other), wait=False)
+    await asyncio.sleep(30)
+    report = manager.report()
+    assert report.of("widget").ready
+    assert not report
+    assert report.webhooks is not None
+    assert "the cluster serves no Gone" in report.webhooks.why
+    with pytest.raises(ServerFailure, match=r"webhook validate\..* did not answer within 9 s"):
+        await lab.create(widget())
+
+
+async def crashing(lab: Lab) -> None:
+    """What a person does while the operator dies at every write: the webhook ignores failures, so nothing depends on it."""
+    lab.masks.append("spec.mode")  # set where the webhook could be asked
+    await lab.start(build_of(MUTATING.ignoring_failures().answered_by(marked)))
+    await lab.create(widget(parts=1))
+    await lab.until(Widget, "one", kv.is_true("Ready"))
+
+
+def test_with_a_webhook_in_the_way_every_fault_is_survived() -> None:
+    report = explore(crashing, mode="quick", seed=1, budget=20, workers=1)
+    assert report.passed, report.text()
+
+
+async def test_where_one_handler_reads_whole_objects_all_do(lab: Lab) -> None:
+    def names(request: kv.AdmissionRequest[Widget]) -> kv.Allow | kv.Deny:
+        return kv.Allow() if request.cache(CONFIG_MAP).find(request.namespace, "limits") else kv.Deny("no limits")
+
+    def content(request: kv.AdmissionRequest[Widget]) -> kv.Deny:
+        return kv.Deny(str(request.cache(CONFIG_MAP).get(request.namespace, "limits").get("data", "most")))
+
+    await lab.create(CONFIG_MAP.new("limits", data={"most": "seven"}))
+    first = VALIDATING.named("names").reads(CONFIG_MAP, metadata_only=True).answered_by(names)
+    await lab.start(build_of(first, VALIDATING.named("content").reads(CONFIG_MAP).answered_by(content)))
+    with pytest.raises(Forbidden, match="seven"):
+        await lab.create(widget())
+
+
+# --- a server of its own ------------------------------------------------------------------------------------------------------
+
+
+def settings(lab: Lab, port: int, **more: Any) -> kv.ManagerSettings:
+    address = f"127.0.0.1:{port}"
+    webhooks = kv.WebhookSettings(address=address, url=f"https://{address}", secret=f"{lab.namespace}/certs", **more)
+    return kv.ManagerSettings(namespace=lab.namespace, strict=True, webhooks=webhooks)
+
+
+async def test_a_taken_port_degrades_the_webhooks_alone_until_it_is_free(lab: Lab, logs: list[Any]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        manager = await lab.start(
+            build_of(VALIDATING.answered_by(few)), settings=settings(lab, port), wait=False, crds=True
+        )
+        await asyncio.sleep(15)
+        report = manager.report()
+        assert report.of("widget").ready
+        assert report.webhooks is not None
+        assert f"cannot listen on 127.0.0.1:{port} for webhooks: Address already in use" in report.webhooks.why
+        assert [check.name for check in checks_of(report) if not check.ok] == ["webhooks"]
+    await asyncio.sleep(15)
+    assert manager.report().ready
+    assert manager.admission.address == f"https://127.0.0.1:{port}"
+    warned = [line for line in logs if line["event"] == "the webhooks are not as they should be"]
+    assert len(warned) == 1, "it is told once, not at every attempt"
+
+
+async def test_what_fails_once_all_was_well_is_told_and_takes_nobody_out_of_service(lab: Lab) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    manager = await lab.start(build_of(VALIDATING.answered_by(few)), settings=settings(lab, port))
+    await lab.client.delete(CONFIGURATION, "lab")
+    await asyncio.sleep(65)
+    report = manager.report()
+    assert report.ready
+    assert report.webhooks is not None
+    assert "there is no ValidatingWebhookConfiguration lab" in report.webhooks.last_error
+    (check,) = [one for one in checks_of(report) if one.name == "webhooks"]
+    assert "apply what `konverge webhooks` prints" in check.line()
+
+
+async def test_the_certificate_in_use_is_renewed_in_time(lab: Lab) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    chosen = settings(lab, port, certificate_days=0.1)
+    manager = await lab.start(build_of(VALIDATING.answered_by(few)), settings=chosen)
+    certificate = (await lab.get(SECRET, "certs")).data["data"]["tls.crt"]
+    await asyncio.sleep(0.07 * 86400)
+    assert (await lab.get(SECRET, "certs")).data["data"]["tls.crt"] != certificate
+    assert manager.report().ready
+    await lab.stop()
+    assert manager.report().webhooks is not None
+    assert manager.admission.state is State.STOPPED
+
+
+def test_webhooks_are_found_by_their_place() -> None:
+    assert place_of("lab", kv.WebhookSettings(url="https://lab.example.com")).secret == ("", "lab-webhooks")
+
+
+async def test_a_webhook_cannot_be_added_to_a_running_manager(lab: Lab) -> None:
+    manager = await lab.start(build_of())
+    with pytest.raises(kv.KonvergeError, match="before the manager is started"):
+        manager.add(VALIDATING.answered_by(few))
+
+
+async def test_a_webhook_is_removed_by_its_path_before_the_start_alone(lab: Lab) -> None:
+    def build(manager: kv.Manager) -> None:
+        build_of(VALIDATING.answered_by(few), MUTATING.answered_by(marked))(manager)
+
+    apart = kv.Manager("apart")
+    build(apart)
+    await apart.remove(VALIDATING.path)
+    assert [webhook.path for webhook in apart.webhooks] == [MUTATING.path]
+    with pytest.raises(LookupError):
+        await apart.remove(VALIDATING.path)
+    manager = await lab.start(build)
+    with pytest.raises(kv.KonvergeError, match="is served"):
+        await manager.remove(VALIDATING.path)
+
+
+async def test_only_objects_of_the_managers_namespace_are_asked_about(lab: Lab) -> None:
+    await lab.start(build_of(VALIDATING.answered_by(few)))
+    other = await lab.namespace_also("elsewhere")
+    made = Widget.new("one", other, spec=WidgetSpec(parts=9))
+    assert (await lab.create(made)).spec.parts == 9
+    with pytest.raises(ApiError, match="at most three"):
+        await lab.create(widget(parts=9))
