@@ -23,6 +23,7 @@ from konverge.crds.markers import (
     IntOrString,
     ListMap,
     ListSet,
+    NotServed,
     Nullable,
     PreserveUnknown,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "ListMap",
     "ListSet",
     "Model",
+    "NotServed",
     "Nullable",
     "PartialModel",
     "PartialResource",

@@ -16,8 +16,9 @@ __all__ = ["all_manifests", "own_resources"]
 def own_resources() -> tuple[type[CustomResource[Any, Any]], ...]:
     """Return the classes of our own kinds; their modules are imported by this call, not before."""
     from konverge.crds.apps_v1alpha1 import ApplicationInstance
+    from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 
-    return (ApplicationInstance,)
+    return (ApplicationInstance, ResourcePool, ResourcePoolClaim)
 
 
 def all_manifests() -> list[dict[str, Any]]:

@@ -29,6 +29,7 @@ __all__ = [
     "IntOrString",
     "ListMap",
     "ListSet",
+    "NotServed",
     "Nullable",
     "PreserveUnknown",
     "rules_of",
@@ -41,6 +42,7 @@ RULE_KEYS = ("rule", "message", "messageExpression", "reason", "fieldPath", "opt
 # Notes to konverge.crds.schema, which turns them into keys of Kubernetes.
 ATOMIC = "x-konverge-atomic"
 IMMUTABLE = "x-konverge-immutable"
+NOT_SERVED = "x-konverge-not-served"
 
 _RULES = "__konverge_rules__"
 _MAX_MESSAGE = 2048
@@ -201,13 +203,35 @@ class PreserveUnknown(_Marker):
 class IntOrString(_Marker):
     """A number or a text, for instance `8080` or `"25%"`; on `int | str`.
 
-    >>> IntOrString().mark({})
-    {'x-kubernetes-int-or-string': True}
+    `pattern` and `max_length` are what the API server asks of a text. Python reads any text: an object that was stored before they
+    were there still decodes. Rules in CEL about the value want a `max_length`: without one the API server reckons with 3 MiB.
+
+    >>> IntOrString("^[0-9]+%$", max_length=4).mark({})
+    {'x-kubernetes-int-or-string': True, 'maxLength': 4, 'pattern': '^[0-9]+%$'}
     """
+
+    pattern: str = ""
+    max_length: int | None = None
 
     def mark(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Return the schema with the marker on it."""
-        return {**schema, "x-kubernetes-int-or-string": True}
+        asked = {"maxLength": self.max_length, "pattern": self.pattern}
+        return {**schema, "x-kubernetes-int-or-string": True, **{key: value for key, value in asked.items() if value}}
+
+
+@dataclass(frozen=True)
+class NotServed(_Marker):
+    """A field that the model inherits and the API does not have: it stands in no schema, so the API server prunes it.
+
+    For instance on `conditions` of a status that has one condition in a field of its own.
+
+    >>> NotServed().mark({})
+    {'x-konverge-not-served': True}
+    """
+
+    def mark(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema with the marker on it; the object that bears the field leaves it out."""
+        return {**schema, NOT_SERVED: True}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 Promises: `model_schema(cls)` is pydantic's JSON schema of the model as it is read (`mode="validation"`, the API's spelling), in which
 every type that Kubernetes cannot express bears the key REFUSED: a pair of words, what is wrong and what to write instead. The place
-where it stands is known only to the walk over the schema (`konverge.crds.schema`), which raises the error.
+where it stands is known only to the walk over the schema (`konverge.crds.schema`), which raises the error. With `described=True` the
+docstrings under the fields are the descriptions; where one is given otherwise (`Field(description=...)`), that one stands.
 
 Invariant: nothing here raises for a type that pydantic accepts.
 """
@@ -16,6 +17,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError, core_schema
 
 from konverge.conditions import MAX_MESSAGE, Condition
+from konverge.crds.docstrings import Docstrings
 from konverge.crds.markers import rules_of
 
 __all__ = ["REFUSED", "model_schema", "refused"]
@@ -112,6 +114,33 @@ class _Generator(GenerateJsonSchema):
         return _no_set()
 
 
+class _Described(_Generator):
+    """The same with the docstrings under the fields, put where what a field says of itself goes over them."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._sources = Docstrings()
+        self._inside: list[type[BaseModel]] = []
+        self._descriptions: dict[int, str] = {}
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> dict[str, Any]:
+        self._inside.append(schema["cls"])
+        try:
+            return super().model_schema(schema)
+        finally:
+            self._inside.pop()
+
+    def model_fields_schema(self, schema: core_schema.ModelFieldsSchema) -> dict[str, Any]:
+        written = self._sources.of(self._inside[-1])
+        self._descriptions |= {id(part): written[name] for name, part in schema["fields"].items() if name in written}
+        return super().model_fields_schema(schema)
+
+    def model_field_schema(self, schema: core_schema.ModelField) -> dict[str, Any]:
+        found = super().model_field_schema(schema)
+        text = self._descriptions.get(id(schema))
+        return found if text is None else {**found, "description": text}
+
+
 def _default(cls: type[BaseModel], name: str) -> dict[str, Any]:
     """Return a field's default as the model itself writes it; pydantic's generator writes it without the field's serializer."""
     model = cls.model_construct()
@@ -130,6 +159,7 @@ def _no_set() -> dict[str, Any]:
     return refused("a set, which has no order to be stored in", "use Annotated[list[...], ListSet()]")
 
 
-def model_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema of a complete model, with its definitions under `$defs`."""
-    return model.model_json_schema(by_alias=True, mode="validation", schema_generator=_Generator)
+def model_schema(model: type[BaseModel], *, described: bool = False) -> dict[str, Any]:
+    """Return the JSON schema of a complete model, with its definitions under `$defs`; `described` reads the sources."""
+    generator = _Described if described else _Generator
+    return model.model_json_schema(by_alias=True, mode="validation", schema_generator=generator)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
 
 import msgspec
-from pydantic import Field, PrivateAttr, ValidationError
+from pydantic import Field, ValidationError
 from pydantic.errors import PydanticUndefinedAnnotation
 
 from konverge.conditions import Condition, find_condition
@@ -39,6 +39,8 @@ __all__ = ["CustomResource", "declaration_of", "resource", "schema_of"]
 _DECLARATION = "__konverge_declaration__"
 _KIND = "__konverge_kind__"
 _SCHEMA = "__konverge_schema__"
+_SHAPE = "__konverge_shape__"
+_ASIDE = "__konverge_"
 
 SpecT = TypeVar("SpecT", bound=Model)
 StatusT = TypeVar("StatusT", bound=Status)
@@ -69,16 +71,12 @@ class CustomResource(Model, Generic[SpecT, StatusT]):
     spec: SpecT = Field(default_factory=_nothing, validate_default=True)
     status: StatusT = Field(default_factory=_nothing, validate_default=True)
 
-    _raw: dict[str, Any] | None = PrivateAttr(default=None)
-    _invalid: InvalidObject | None = PrivateAttr(default=None)
-    _invalid_status: InvalidObject | None = PrivateAttr(default=None)
-
     @classmethod
     def __pydantic_on_complete__(cls) -> None:
         """Check a declared resource as soon as every forward reference in it is resolved."""
         super().__pydantic_on_complete__()
         if _DECLARATION in cls.__dict__:
-            schema_of(cls)
+            _shape_of(cls)
 
     @classmethod
     def new(
@@ -99,7 +97,7 @@ class CustomResource(Model, Generic[SpecT, StatusT]):
             raise UsageError(
                 f"{cls.__name__}.new({name!r}, {namespace!r}): {declaration.kind} is cluster-scoped; leave out the namespace"
             )
-        required = schema_of(cls)["properties"]["spec"].get("required", ())
+        required = _shape_of(cls)["properties"]["spec"].get("required", ())
         if spec is None and required:
             raise UsageError(
                 f"{cls.__name__}.new({name!r}): give it a spec; these fields have no default: {', '.join(required)}"
@@ -129,7 +127,7 @@ class CustomResource(Model, Generic[SpecT, StatusT]):
         decoded = cls.model_validate({key: value for key, value in data.items() if key != "status"})
         decoded.__dict__["status"] = readable(status_model(cls), data.get("status"))
         decoded.model_fields_set.add("status")
-        decoded._invalid_status = misfit(what, found[0])
+        decoded._keep(invalid_status=misfit(what, found[0]))
         return decoded
 
     @classmethod
@@ -145,8 +143,7 @@ class CustomResource(Model, Generic[SpecT, StatusT]):
         except ValueError:
             raise error from None
         made.__dict__["status"] = readable(status_model(cls), data.get("status"))
-        made._raw = data
-        made._invalid = error
+        made._keep(raw=data, invalid=error)
         return made
 
     @classmethod
@@ -218,21 +215,35 @@ class CustomResource(Model, Generic[SpecT, StatusT]):
     @property
     def invalid_status(self) -> InvalidObject | None:
         """Why the stored status did not decode; None where it did."""
-        return self._invalid_status
+        found: InvalidObject | None = self._kept("invalid_status")
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Return the object as the API server reads it: apiVersion, kind, metadata, and the fields that were set."""
         declaration = declaration_of(type(self))
-        if self._raw is not None:
-            copied: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self._raw))
+        raw = self._kept("raw")
+        if raw is not None:
+            copied: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(raw))
             return copied
         head = {
             "apiVersion": declaration.api_version,
             "kind": declaration.kind,
             "metadata": write_metadata(self.metadata),
         }
-        body = without_plain_nulls(self.wire(), schema_of(type(self)))
+        body = without_plain_nulls(self.wire(), _shape_of(type(self)))
         return {**head, **{key: value for key, value in body.items() if key not in head}}
+
+    def _keep(self, **aside: Any) -> None:
+        """Keep what only an object that did not decode has.
+
+        It stands where pydantic has private attributes, and copies, pickles and compares them. None is declared: pydantic would
+        then make a dict of their defaults for every object that is read.
+        """
+        self.__pydantic_private__ = {**(self.__pydantic_private__ or {}), **{_ASIDE + key: aside[key] for key in aside}}
+
+    def _kept(self, name: str) -> Any:
+        aside = self.__pydantic_private__
+        return None if aside is None else aside.get(_ASIDE + name)
 
     def __repr_args__(self) -> list[tuple[str | None, Any]]:
         return [("namespace", self.namespace), ("name", self.name)] if self.namespace else [("name", self.name)]
@@ -243,8 +254,8 @@ class CustomResource(Model, Generic[SpecT, StatusT]):
     if not TYPE_CHECKING:  # seen by a type checker, it would let every misspelt attribute pass
 
         def __getattr__(self, name: str) -> Any:
-            if name in type(self).model_fields and self._invalid is not None:
-                raise self._invalid.with_traceback(None)
+            if name in type(self).model_fields and (invalid := self._kept("invalid")) is not None:
+                raise invalid.with_traceback(None)
             return super().__getattr__(name)
 
 
@@ -330,7 +341,7 @@ def _bind(cls: type[CustomResource[Any, Any]], declaration: Declaration) -> None
     setattr(cls, _DECLARATION, declaration)
     setattr(cls, _KIND, found)
     if cls.__pydantic_complete__:
-        schema_of(cls)
+        _shape_of(cls)
 
 
 def _is_resource(what: object) -> bool:
@@ -346,11 +357,21 @@ def declaration_of(cls: type[CustomResource[Any, Any]]) -> Declaration:
 
 
 def schema_of(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:
-    """Return the structural schema of a resource; the dict is shared, so it must not be changed.
+    """Return the structural schema of a resource, with descriptions; the dict is shared, so it must not be changed.
 
     Raises UsageError where a forward reference is still open, SchemaError where the model cannot be expressed.
     """
+    _shape_of(cls)
     known: dict[str, Any] | None = cls.__dict__.get(_SCHEMA)
+    if known is None:
+        known = root_schema(cls, declaration_of(cls), described=True)
+        setattr(cls, _SCHEMA, known)
+    return known
+
+
+def _shape_of(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:
+    """Return the schema without the docstrings under fields: what every program needs, and is made without reading sources."""
+    known: dict[str, Any] | None = cls.__dict__.get(_SHAPE)
     if known is not None:
         return known
     declaration = declaration_of(cls)
@@ -360,5 +381,5 @@ def schema_of(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:
         except PydanticUndefinedAnnotation as error:
             raise UsageError(f"{cls.__name__} refers to {error.name}, which is not defined yet") from None
     found = root_schema(cls, declaration)
-    setattr(cls, _SCHEMA, found)
+    setattr(cls, _SHAPE, found)
     return found

@@ -28,9 +28,12 @@ _HEAD = {
 }
 
 
-def root_schema(cls: type[BaseModel], declaration: Declaration) -> dict[str, Any]:
-    """Return the structural schema of a complete resource class; raises SchemaError where there is none."""
-    schema = model_schema(cls)
+def root_schema(cls: type[BaseModel], declaration: Declaration, *, described: bool = False) -> dict[str, Any]:
+    """Return the structural schema of a complete resource class; raises SchemaError where there is none.
+
+    `described` adds the docstrings under the fields, for which the sources are read.
+    """
+    schema = model_schema(cls, described=described)
     found = structural(schema, Place(cls.__name__, schema.get("$defs", {})))
     properties = {name: part for name, part in found["properties"].items() if name not in _HEAD}
     if properties["spec"].get("type") != "object":

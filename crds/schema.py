@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from konverge.crds.markers import ATOMIC, IMMUTABLE, RULE_KEYS, VALIDATIONS, Cel
+from konverge.crds.markers import ATOMIC, IMMUTABLE, NOT_SERVED, RULE_KEYS, VALIDATIONS, Cel
 from konverge.crds.pydantic_schema import REFUSED
 from konverge.errors import SchemaError
 
@@ -272,7 +272,9 @@ def _object(schema: dict[str, Any], place: Place) -> dict[str, Any]:
             "name the type, dict[str, str] for instance, or keep what the API server cannot check: PreserveUnknown()",
         )
     properties = {
-        name: structural(part, place.below(f".{name}")) for name, part in schema.get("properties", {}).items()
+        name: structural(part, place.below(f".{name}"))
+        for name, part in schema.get("properties", {}).items()
+        if NOT_SERVED not in part
     }
     required = [name for name in schema.get("required", ()) if name in properties]
     kept = _kept_once_set(properties, required)

@@ -231,8 +231,13 @@ class InvalidObject(KonvergeError):
 
     def __init__(self, what: str, field: str, problem: str) -> None:
         super().__init__(f"{what} does not decode: {field}: {problem}")
+        self._what = what
         self.field = field
         self.problem = problem
+
+    def __reduce__(self) -> tuple[type[InvalidObject], tuple[str, str, str]]:
+        """An object that did not decode is copied and pickled with its error, which Exception makes anew from its text alone."""
+        return type(self), (self._what, self.field, self.problem)
 
 
 class RetryAfter(KonvergeError):

@@ -24,7 +24,7 @@ class Model(BaseModel):
 
     Both spellings are accepted when reading. Unknown fields are ignored when reading (the API server has pruned what the schema
     does not know, and a newer version of the schema must not break an older reader). A docstring under a field describes it in
-    the CRD.
+    the CRD; it is read when the CRD is made (`konverge.crds.docstrings`), not in pydantic's own JSON schema.
 
     >>> class BackupSpec(Model):
     ...     keep_copies: int = 7
@@ -38,7 +38,6 @@ class Model(BaseModel):
         validate_by_alias=True,
         serialize_by_alias=True,
         validate_assignment=True,
-        use_attribute_docstrings=True,
         hide_input_in_errors=True,
         extra="ignore",
     )

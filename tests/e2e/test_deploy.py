@@ -31,7 +31,7 @@ NAMESPACE = "konverge-system"
 POD = kind("v1", "Pod")
 DOCUMENTS = (
     "Namespace",
-    "CustomResourceDefinition",
+    *("CustomResourceDefinition",) * 3,
     "ServiceAccount",
     "ClusterRole",
     "ClusterRoleBinding",

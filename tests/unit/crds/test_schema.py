@@ -34,6 +34,7 @@ from konverge.crds import (
     ListMap,
     ListSet,
     Model,
+    NotServed,
     Nullable,
     PreserveUnknown,
     Status,
@@ -216,6 +217,11 @@ EXPRESSIBLE: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "a number or a text": (Annotated[int | str, IntOrString()], 80, {"x-kubernetes-int-or-string": True, "default": 80}),
     "a number or a text, optional": (Annotated[int | str, IntOrString()] | None, None, {"x-kubernetes-int-or-string": True}),
     "a number or a text, optional inside": (Annotated[int | str | None, IntOrString()], None, {"x-kubernetes-int-or-string": True}),
+    "a number or a text that has a form": (
+        Annotated[int | str, IntOrString("^[0-9]+%$", max_length=4)],
+        REQUIRED,
+        {"maxLength": 4, "pattern": "^[0-9]+%$", "x-kubernetes-int-or-string": True},
+    ),
     "a list": (list[str], REQUIRED, {"type": "array", "items": {"type": "string"}}),
     "an empty list is absent": (list[str], [], {"type": "array", "items": {"type": "string"}}),
     "a list with a default": (list[str], ["a"], {"type": "array", "items": {"type": "string"}, "default": ["a"]}),
@@ -554,3 +560,17 @@ def test_models_that_are_not_ours_are_read_with_their_own_names() -> None:
 )
 def test_names_are_escaped_for_cel(name: str, written: str) -> None:
     assert cel_name(name) == written
+
+
+class _Inherited(Model):
+    kept: str = ""
+    gone: Annotated[tuple[str, ...], NotServed()] = ()
+
+
+def test_a_field_that_the_api_does_not_have_stands_in_no_schema() -> None:
+    @resource("example.com/v1")
+    class Thing(CustomResource[_Inherited, Status]):
+        """A thing."""
+
+    assert set(schema_of(Thing)["properties"]["spec"]["properties"]) == {"kept"}
+    assert Thing.new("a", "web", spec=_Inherited(kept="x")).to_dict()["spec"] == {"kept": "x"}

@@ -1,0 +1,129 @@
+"""The docstrings under the fields of models, read from the sources when a schema that shows them is made.
+
+Promises: `Docstrings.of(cls)` is what pydantic's `use_attribute_docstrings` finds, at another time: that option reads and parses a file
+for every class that is created, in every program that imports one, and only what prints a manifest wants the words. A field belongs to
+the class that annotated it last, so a subclass that overrides a field without a docstring has none for it. Classes in functions are
+found, and so is the right one of several classes of one name in one place, as far as their fields tell them apart.
+
+Where there is no source (a frozen program, `exec`, the prompt), or where it is no Python any more, a field has no description; nothing is
+raised. Only `konverge.model.Model`s are read: to another model of pydantic its own setting applies, and one of ours may say False.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import linecache
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from pydantic import BaseModel
+
+from konverge.model import Model
+
+__all__ = ["Docstrings"]
+
+_Classes: TypeAlias = dict[str, list[ast.ClassDef]]
+
+
+class Docstrings:
+    """Docstrings of fields; each file is read once in the life of this object."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, _Classes] = {}
+
+    def of(self, cls: type[BaseModel]) -> dict[str, str]:
+        """Return the docstrings by the names of the fields in Python; a field without one is not in it."""
+        found: dict[str, str] = {}
+        for base in reversed(cls.__mro__):
+            if not issubclass(base, BaseModel):
+                continue
+            written = self._written(base) if _is_read(base) else {}
+            for name in inspect.get_annotations(base):
+                found.pop(name, None)
+                if name in written:
+                    found[name] = written[name]
+        return found
+
+    def _written(self, cls: type[BaseModel]) -> dict[str, str]:
+        annotated = set(inspect.get_annotations(cls))
+        there = self._classes(cls.__module__).get(cls.__qualname__, ()) if annotated else ()
+        first_line = cls.__dict__.get("__firstlineno__")  # from Python 3.13 on
+        fits = [definition for definition in there if annotated <= _fields(definition).keys()]
+        exact = [definition for definition in fits if _first_line(definition) == first_line] or [
+            definition for definition in fits if annotated == _fields(definition).keys()
+        ]
+        return {name: text for name, text in _fields((exact or fits)[-1]).items() if text} if fits else {}
+
+    def _classes(self, module: str) -> _Classes:
+        """Return the definitions of a module by their qualified names; none where it has no source."""
+        loaded = sys.modules.get(module)
+        try:
+            file = loaded and inspect.getsourcefile(loaded)
+        except TypeError:
+            return {}
+        if loaded is None or not file:
+            return {}
+        if file not in self._files:
+            linecache.checkcache(file)
+            self._files[file] = _parsed("".join(linecache.getlines(file, loaded.__dict__)))
+        return self._files[file]
+
+
+def _is_read(cls: type[BaseModel]) -> bool:
+    return issubclass(cls, Model) and cls.model_config.get("use_attribute_docstrings", True)
+
+
+def _parsed(source: str) -> _Classes:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return {}
+    found: _Classes = defaultdict(list)
+    for name, definition in _definitions(tree, ""):
+        found[name].append(definition)
+    return dict(found)
+
+
+def _definitions(inside: ast.AST, path: str) -> Iterator[tuple[str, ast.ClassDef]]:
+    for node in ast.iter_child_nodes(inside):
+        if isinstance(node, ast.ClassDef):
+            yield path + node.name, node
+            yield from _definitions(node, f"{path}{node.name}.")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _definitions(node, f"{path}{node.name}.<locals>.")
+        elif isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
+            yield from _definitions(node, path)
+
+
+def _first_line(definition: ast.ClassDef) -> int:
+    return min([definition.lineno, *(decorator.lineno for decorator in definition.decorator_list)])
+
+
+def _fields(definition: ast.ClassDef) -> dict[str, str]:
+    """Return what the body of a class annotates, each with the string below it or ""."""
+    found: dict[str, str] = {}
+    for block in _blocks(definition):
+        for node, below in itertools.zip_longest(block, block[1:]):
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                found[node.target.id] = _text(below)
+    return found
+
+
+def _blocks(inside: ast.AST) -> Iterator[list[ast.stmt]]:
+    """Yield the body, and those of an `if` or `try` in it, but of no function or class."""
+    for name in ("body", "orelse", "finalbody"):
+        block: list[ast.stmt] = getattr(inside, name, [])
+        yield block
+        for node in block:
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                yield from _blocks(node)
+
+
+def _text(node: ast.stmt | None) -> str:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        return inspect.cleandoc(node.value.value)
+    return ""

@@ -1,0 +1,343 @@
+"""`capsule.clastix.io/v1beta2`: ResourcePool and ResourcePoolClaim, quota that namespaces claim from a pool.
+
+Promises: group, kinds, fields, columns and the shape of the status are those of Capsule v0.10 to v0.12, so its objects are accepted and
+its users' scripts keep reading ours; of later versions there are `status.exhaustions`, the conditions of a pool and observedGeneration.
+`status.releasing` is ours. Amounts stay on the wire as they were written, numbers or texts. What validation must guarantee is checked by
+the API server itself, without a webhook: amounts are not negative, counts are whole, scopes stay, `hard` stays above what is claimed,
+an allocated claim stays what it is. Amounts are compared by value ("1" and "1000m" are the same), and each rule says what to do.
+To release a claim (annotation) and to delete anything is always allowed.
+
+Does not promise: that the names of resources are such as the API server accepts in a ResourceQuota; it says so when it is asked. Nor
+that a fraction is refused of an extended resource by its bare name (example.com/widgets), which no quota counts: the family refuses it.
+
+Source: reference/quota.md 1.1, 1.2, 2.8, 6.1 to 6.3, 6.10. Which resources are counted in whole numbers: kubernetes
+`pkg/apis/core/v1/helper` (IsIntegerResourceName) and `pkg/apis/core/validation` (ValidateResourceQuotaSpec).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from konverge.conditions import Condition
+from konverge.crds.declaration import Column
+from konverge.crds.markers import Atomic, Cel, IntOrString, NotServed
+from konverge.crds.resource import CustomResource, resource
+from konverge.crds.status import Status
+from konverge.model import Model
+
+__all__ = [
+    "GROUP",
+    "MAX_AMOUNT",
+    "MAX_POOL_NAME",
+    "MAX_RESOURCES",
+    "Allocation",
+    "Amount",
+    "Amounts",
+    "ClaimEntry",
+    "Exhaustion",
+    "LabelSelector",
+    "LabelSelectorRequirement",
+    "PoolConfig",
+    "PoolQuota",
+    "PoolReference",
+    "ResourcePool",
+    "ResourcePoolClaim",
+    "ResourcePoolClaimSpec",
+    "ResourcePoolClaimStatus",
+    "ResourcePoolSpec",
+    "ResourcePoolStatus",
+    "ScopeRequirement",
+    "ScopeSelector",
+]
+
+GROUP = "capsule.clastix.io"
+
+MAX_RESOURCES = 256
+"""The most resources that one map of amounts may name: it bounds what the rules below can cost the API server."""
+MAX_AMOUNT = 64
+"""The longest text of an amount, for the same reason."""
+MAX_POOL_NAME = 63
+"""The longest name of a pool: it is the value of a label on each of its ResourceQuotas."""
+
+_QUANTITY = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTP]i)|[numkMGTPE]|Ei|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+
+_NOT_NEGATIVE = Cel("!string(self).startsWith('-')", "an amount cannot be negative; write 0 or more")
+
+_COUNTED = (
+    *("pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps"),
+    *("persistentvolumeclaims", "services.nodeports", "services.loadbalancers"),
+)
+_COUNTED_OF_CLASS = (
+    *(".storageclass.storage.k8s.io/persistentvolumeclaims", ".storageclass.storage.k8s.io/requests.storage"),
+    ".deviceclass.resource.k8s.io/devices",
+)
+# Looks at the beginning and the end of a name only, which costs little: to search in a name counts as if it had 3 MiB.
+_IS_COUNTED = " || ".join(
+    (
+        *(f"r == '{name}'" for name in _COUNTED),
+        "r.startsWith('count/')",
+        *(f"r.endsWith('{suffix}')" for suffix in _COUNTED_OF_CLASS),
+    )
+)
+# Whole as the API server takes it: "2000m" and "1.0" are. (isInteger would refuse both; int() fails beyond what a double holds.)
+_IS_WHOLE = (
+    "[quantity(string(self[r]))].all(q, q.asApproximateFloat() >= 9007199254740992.0 "
+    "|| q.sub(int(q.asApproximateFloat() + 0.5)).compareTo(quantity('0')) == 0)"
+)
+_WHOLE_COUNTS = Cel(
+    f"self.all(r, !({_IS_COUNTED}) || type(self[r]) == int || {_IS_WHOLE})",
+    "what is counted (pods, services, secrets, count/...) needs whole numbers; write 1 or 2, not 1500m",
+)
+
+Amount: TypeAlias = Annotated[int | str, IntOrString(_QUANTITY, max_length=MAX_AMOUNT)]
+"""A Kubernetes quantity as somebody wrote it: 3, "500m", "2Gi"."""
+Amounts: TypeAlias = dict[str, Amount]
+"""Resources and their amounts, as a controller reports them."""
+
+_Asked: TypeAlias = Annotated[
+    dict[str, Annotated[Amount, _NOT_NEGATIVE]], Field(max_length=MAX_RESOURCES), _WHOLE_COUNTS
+]
+"""Resources and amounts that a person writes."""
+
+
+@Cel(
+    "self.operator in ['In', 'NotIn'] ? has(self.values) && self.values.size() > 0 : !has(self.values) || self.values.size() == 0",
+    "operators In and NotIn need values; Exists and DoesNotExist take none",
+)
+class LabelSelectorRequirement(Model):
+    """A requirement on one label."""
+
+    key: Annotated[str, Field(max_length=317)]
+    """The label."""
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    """How the label relates to the values."""
+    values: Annotated[tuple[Annotated[str, Field(max_length=63)], ...], Field(max_length=256)] = ()
+    """The values, for In and NotIn."""
+
+
+class LabelSelector(Model):
+    """Selects namespaces by their labels: all that is written here must hold. An empty one selects nothing."""
+
+    match_labels: dict[str, str] = Field(default_factory=dict)
+    """Labels with exactly these values."""
+    match_expressions: Annotated[tuple[LabelSelectorRequirement, ...], Field(max_length=64)] = ()
+    """Requirements on labels."""
+
+
+class ScopeRequirement(Model):
+    """A requirement on what a ResourceQuota counts."""
+
+    scope_name: Annotated[str, Field(max_length=63)]
+    """The scope: PriorityClass, VolumeAttributesClass and others."""
+    operator: Annotated[str, Field(max_length=63)]
+    """How the scope relates to the values: In, NotIn, Exists, DoesNotExist."""
+    values: Annotated[tuple[Annotated[str, Field(max_length=253)], ...], Field(max_length=64)] = ()
+    """The values, for In and NotIn."""
+
+
+class ScopeSelector(Model):
+    """What a ResourceQuota counts."""
+
+    match_expressions: Annotated[tuple[ScopeRequirement, ...], Field(max_length=16)] = ()
+    """Requirements, all of which must hold."""
+
+
+@Cel(
+    "(!has(self.scopes) || self.scopes.all(s, has(oldSelf.scopes) && s in oldSelf.scopes)) "
+    "&& (!has(oldSelf.scopes) || oldSelf.scopes.all(s, has(self.scopes) && s in self.scopes))",
+    "scopes cannot be changed, as those of a ResourceQuota cannot; create another pool with the scopes that you want",
+    field_path=".scopes",
+)
+@Cel(
+    "has(self.scopeSelector) == has(oldSelf.scopeSelector) "
+    "&& (!has(self.scopeSelector) || self.scopeSelector == oldSelf.scopeSelector)",
+    "scopeSelector cannot be changed; create another pool with the one that you want",
+    field_path=".scopeSelector",
+)
+class PoolQuota(Model):
+    """What may be claimed in all, with the fields of a ResourceQuota."""
+
+    hard: _Asked = Field(default_factory=dict)
+    """What all selected namespaces together may claim. It cannot be lowered below what is claimed."""
+    scopes: Annotated[tuple[Annotated[str, Field(max_length=63)], ...], Field(max_length=16)] = ()
+    """What the ResourceQuotas count. It cannot be changed."""
+    scope_selector: ScopeSelector | None = None
+    """What the ResourceQuotas count, in detail. It cannot be changed."""
+
+
+class PoolConfig(Model):
+    """Switches."""
+
+    defaults_zero: bool = False
+    """Whether everything in quota.hard is 0 in each namespace until it is claimed."""
+    ordered_queue: bool = False
+    """Whether a claim waits for older claims that wait for the same resource."""
+    delete_bound_resources: bool = False
+    """Whether the allocated claims are deleted with the pool."""
+
+
+class ResourcePoolSpec(Model):
+    """What is wanted."""
+
+    quota: PoolQuota
+    selectors: Annotated[tuple[LabelSelector, ...], Field(max_length=64)] = ()
+    """The namespaces that may claim: those that one of these selects."""
+    defaults: _Asked = Field(default_factory=dict)
+    """What each selected namespace has without a claim; it does not count as claimed, and may name what quota.hard does not."""
+    config: PoolConfig = PoolConfig()
+
+
+class ClaimEntry(Model):
+    """A claim that holds a part of the pool."""
+
+    name: str
+    uid: str
+    claims: Amounts = Field(default_factory=dict)
+    """What it holds."""
+
+
+class Allocation(Model):
+    """How the pool is shared out."""
+
+    hard: Amounts = Field(default_factory=dict)
+    """What there is."""
+    used: Annotated[Amounts, Field(max_length=2 * MAX_RESOURCES)] = Field(default_factory=dict)
+    """What is held by claims, or by namespaces that still use what they released."""
+    available: Amounts = Field(default_factory=dict)
+    """What can be claimed."""
+
+
+class Exhaustion(Model):
+    """A resource that claims wait for."""
+
+    available: Amount
+    """What can be claimed."""
+    requesting: Amount
+    """What the waiting claims ask for."""
+
+
+class ResourcePoolStatus(Status):
+    """What is."""
+
+    namespace_count: int = 0
+    """How many namespaces are selected."""
+    claim_count: int = 0
+    """How many claims are allocated."""
+    namespaces: tuple[str, ...] = ()
+    """The selected namespaces, sorted."""
+    claims: Annotated[dict[str, tuple[ClaimEntry, ...]], Atomic()] = Field(default_factory=dict)
+    """The allocated claims of each namespace."""
+    allocation: Annotated[Allocation, Atomic()] = Allocation()
+    exhaustions: Annotated[dict[str, Exhaustion], Atomic()] = Field(default_factory=dict)
+    """The resources that claims wait for."""
+    releasing: Annotated[dict[str, Amounts], Atomic()] = Field(default_factory=dict)
+    """What namespaces have released and may still use; it is held until their ResourceQuota shows that they do not."""
+
+
+_STAYS_ABOVE_USED = Cel(
+    "!has(oldSelf.status) || !has(oldSelf.status.allocation) || !has(oldSelf.status.allocation.used) "
+    "|| oldSelf.status.allocation.used.all(r, !has(oldSelf.spec.quota.hard) || !(r in oldSelf.spec.quota.hard) "
+    "|| (has(self.spec.quota.hard) && r in self.spec.quota.hard "
+    "? [quantity(string(self.spec.quota.hard[r]))].all(q, q.compareTo(quantity(string(oldSelf.status.allocation.used[r]))) >= 0 "
+    "|| q.compareTo(quantity(string(oldSelf.spec.quota.hard[r]))) >= 0) "
+    ": quantity(string(oldSelf.status.allocation.used[r])).compareTo(quantity('0')) <= 0))",
+    "quota.hard cannot be lowered below what is claimed, nor lose a resource that is (see status.allocation.used); "
+    "release or delete claims first",
+    reason="FieldValueForbidden",
+    field_path=".spec.quota.hard",
+)
+_SHORT_NAME = Cel(
+    f"oldSelf.hasValue() || self.metadata.name.size() <= {MAX_POOL_NAME}",
+    f"the name of a ResourcePool has at most {MAX_POOL_NAME} characters, because it is the value of a label; choose a shorter one",
+    optional_old_self=True,
+)
+
+
+@resource(
+    f"{GROUP}/v1beta2",
+    short_names=("quotapool",),
+    scope="Cluster",
+    conditions=("Ready", "Exhausted"),
+    columns=(
+        Column("Claims", ".status.claimCount", type="integer"),
+        Column("Namespaces", ".status.namespaceCount", type="integer"),
+    ),
+    rules=(_STAYS_ABOVE_USED, _SHORT_NAME),
+)
+class ResourcePool(CustomResource[ResourcePoolSpec, ResourcePoolStatus]):
+    """Resources that the selected namespaces may claim."""
+
+
+class ResourcePoolClaimSpec(Model):
+    """What is wanted."""
+
+    pool: Annotated[str, Field(max_length=253)] | None = None
+    """The pool; left out, the first by name that serves the namespace and has room is taken."""
+    claim: _Asked
+    """How much of which resources. It cannot be changed while the claim is allocated."""
+
+
+class PoolReference(Model):
+    """The pool that a claim belongs to."""
+
+    name: str | None = None
+    uid: str | None = None
+
+
+class ResourcePoolClaimStatus(Status):
+    """What is."""
+
+    pool: PoolReference | None = None
+    condition: Condition | None = None
+    """Assigned or Bound: how far the claim has come, or why it waits."""
+    conditions: Annotated[tuple[Condition, ...], NotServed()] = ()
+    """There are none: `condition` is the only one."""
+
+
+_ALLOCATED = (
+    "has(oldSelf.status) && has(oldSelf.status.condition) "
+    "&& oldSelf.status.condition.type == 'Bound' && oldSelf.status.condition.status == 'True'"
+)
+_RELEASE_FIRST = (
+    'of an allocated claim cannot be changed: release it first (annotation projectcapsule.dev/release: "true"), '
+    "or delete it and create another"
+)
+_KEEPS_AMOUNTS = Cel(
+    f"!({_ALLOCATED}) || (self.spec.claim.size() == oldSelf.spec.claim.size() "
+    "&& self.spec.claim.all(r, r in oldSelf.spec.claim "
+    "&& quantity(string(self.spec.claim[r])).compareTo(quantity(string(oldSelf.spec.claim[r]))) == 0))",
+    f"the amounts {_RELEASE_FIRST}",
+    reason="FieldValueForbidden",
+    field_path=".spec.claim",
+)
+# A claim without a pool was given one (status.pool): to write down that very pool changes nothing.
+_KEEPS_POOL = Cel(
+    f"!({_ALLOCATED}) || (has(oldSelf.spec.pool) && oldSelf.spec.pool != '' "
+    "? has(self.spec.pool) && self.spec.pool == oldSelf.spec.pool "
+    ": !has(self.spec.pool) || self.spec.pool == '' || (has(oldSelf.status.pool) && has(oldSelf.status.pool.name) "
+    "&& self.spec.pool == oldSelf.status.pool.name))",
+    f"the pool {_RELEASE_FIRST}",
+    reason="FieldValueForbidden",
+    field_path=".spec.pool",
+)
+
+
+@resource(
+    f"{GROUP}/v1beta2",
+    columns=(
+        Column("Pool", ".status.pool.name"),
+        Column("Status", ".status.condition.type"),
+        Column("Reason", ".status.condition.reason"),
+        Column("Message", ".status.condition.message"),
+    ),
+    rules=(_KEEPS_AMOUNTS, _KEEPS_POOL),
+)
+class ResourcePoolClaim(CustomResource[ResourcePoolClaimSpec, ResourcePoolClaimStatus]):
+    """A part of a ResourcePool for the namespace of this object."""
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """The one condition of the status, as a tuple; empty before a controller has seen the claim."""
+        return () if self.status.condition is None else (self.status.condition,)

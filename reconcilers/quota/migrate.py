@@ -1,0 +1,242 @@
+"""From a Capsule tenant's ResourceQuotas to pools and claims: pure.
+
+    read_tenant   the Tenant, its namespaces, their ResourceQuotas -> Seen
+    plan          Seen, headroom -> pools, claims, notes
+
+Promises: one pool for each item of `spec.resourceQuotas`, with the item's `hard` and scopes, for the namespaces that bear the tenant's
+label, in the form that the requirement calls most compatible (defaultsZero); where the item counts for each namespace, `hard` times their
+number. One claim for each pool and namespace: what the namespace uses there now, and the headroom on top. Headroom never makes claims
+that do not fit into their pool together: it shrinks, and a note says so. The same input gives the same objects, in the same order.
+
+Does not promise: that what is used fits into `hard`. Capsule's quotas can be overrun, and then the last claims wait; a note says so.
+
+Source: the requirement's "Migration"; reference/quota.md 6.11.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from konverge import quantities
+from konverge.crds.quota_v1beta2 import (
+    MAX_POOL_NAME,
+    LabelSelector,
+    PoolConfig,
+    PoolQuota,
+    ResourcePool,
+    ResourcePoolClaim,
+    ResourcePoolClaimSpec,
+    ResourcePoolSpec,
+    ScopeSelector,
+)
+from konverge.errors import KonvergeError
+from konverge.quantities import Amounts
+from konverge.reconcilers.quota.migrate_amounts import Shares, class_of, shared_out
+from konverge.reconcilers.quota.words import Capsule
+
+__all__ = ["Item", "Migration", "Seen", "plan", "read_tenant"]
+
+_NO_NAME = re.compile(r"[^a-z0-9.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of a tenant's `spec.resourceQuotas`, and what each namespace uses of it; None where its ResourceQuota is missing."""
+
+    hard: Amounts
+    scopes: tuple[str, ...]
+    scope_selector: Mapping[str, Any] | None
+    used: Mapping[str, Amounts | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A tenant as it is now."""
+
+    tenant: str
+    scope: str
+    namespaces: tuple[str, ...]
+    """Those that bear the tenant's label, sorted: the pools will select them."""
+    strays: tuple[str, ...]
+    """Those that the tenant lists and that do not bear its label."""
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """What is to be applied, and what whoever applies it should know."""
+
+    pools: tuple[ResourcePool, ...]
+    claims: tuple[ResourcePoolClaim, ...]
+    notes: tuple[str, ...]
+
+
+def read_tenant(tenant: Mapping[str, Any], namespaces: Iterable[str], quotas: Iterable[Mapping[str, Any]]) -> Seen:
+    """Read a Tenant, the namespaces that bear its label, and ResourceQuotas, of which those that Capsule made for it count.
+
+    Raises KonvergeError where there is nothing to migrate, and where a quota does not yet say what is used.
+    """
+    name = str(tenant["metadata"]["name"])
+    asked = (tenant.get("spec") or {}).get("resourceQuotas") or {}
+    items = asked.get("items") or []
+    if not items:
+        raise KonvergeError(f"Tenant {name} has no spec.resourceQuotas.items: there is nothing to migrate")
+    labelled = tuple(sorted(namespaces))
+    listed = (tenant.get("status") or {}).get("namespaces") or []
+    by_name = {(quota["metadata"]["namespace"], quota["metadata"]["name"]): quota for quota in quotas}
+    return Seen(
+        tenant=name,
+        scope=str(asked.get("scope") or Capsule.SCOPE_TENANT),
+        namespaces=labelled,
+        strays=tuple(sorted(set(listed) - set(labelled))),
+        items=tuple(_item(name, index, item, labelled, by_name) for index, item in enumerate(items)),
+    )
+
+
+def _item(
+    tenant: str,
+    index: int,
+    item: Mapping[str, Any],
+    namespaces: Iterable[str],
+    quotas: Mapping[tuple[str, str], Mapping[str, Any]],
+) -> Item:
+    name = f"{Capsule.QUOTA_PREFIX}{tenant}-{index}"
+    used = {
+        namespace: _used(namespace, quotas[namespace, name]) if (namespace, name) in quotas else None
+        for namespace in namespaces
+    }
+    return Item(
+        hard=_amounts(f"Tenant {tenant}: spec.resourceQuotas.items[{index}].hard", item.get("hard")),
+        scopes=tuple(item.get("scopes") or ()),
+        scope_selector=item.get("scopeSelector"),
+        used=used,
+    )
+
+
+def _used(namespace: str, quota: Mapping[str, Any]) -> Amounts:
+    what = f"ResourceQuota {namespace}/{quota['metadata']['name']}"
+    used = (quota.get("status") or {}).get("used")
+    if used is None:
+        raise KonvergeError(
+            f"{what} does not say yet what is used (status.used); wait until kube-controller-manager has counted, then try again"
+        )
+    return _amounts(f"{what}: status.used", used)
+
+
+def _amounts(what: str, values: Mapping[str, Any] | None) -> Amounts:
+    try:
+        return quantities.read(values)
+    except ValueError as error:
+        raise KonvergeError(f"{what}: {error}") from None
+
+
+def plan(seen: Seen, *, headroom: Fraction = Fraction(0), prefix: str = "") -> Migration:
+    """Return pools and claims; `headroom` is a part of what is used (1/10 for ten percent), `prefix` begins the names of the pools.
+
+    Raises KonvergeError where the name of a pool would be too long.
+    """
+    if seen.scope == Capsule.SCOPE_NAMESPACE and not seen.namespaces:
+        raise KonvergeError(
+            f"Tenant {seen.tenant} grants each namespace its own quota (scope Namespace) and has no namespace: a pool of nothing "
+            "would help nobody"
+        )
+    pools: list[ResourcePool] = []
+    claims: list[ResourcePoolClaim] = []
+    notes = [
+        f"namespace {namespace} is listed by the tenant and does not bear the label {Capsule.TENANT_LABEL}={seen.tenant}: no pool "
+        "selects it"
+        for namespace in seen.strays
+    ]
+    for index, (item, suffix) in enumerate(zip(seen.items, _suffixes(seen.items), strict=True)):
+        name = f"{prefix or seen.tenant}-{suffix}"
+        _check_name(name)
+        pool = _pool(name, seen, item)
+        shares = shared_out(quantities.read(pool.spec.quota.hard), _uses(item), headroom)
+        pools.append(pool)
+        claims += _claims(name, _claim_name(item, suffix), shares)
+        notes += [f"pool {name}: {note}" for note in shares.notes]
+        notes += [
+            f"namespace {namespace} has no ResourceQuota {Capsule.QUOTA_PREFIX}{seen.tenant}-{index}: nothing is claimed for it "
+            f"from pool {name}"
+            for namespace, used in item.used.items()
+            if used is None
+        ]
+    return Migration(tuple(pools), tuple(sorted(_named_apart(claims), key=_place)), tuple(notes))
+
+
+def _uses(item: Item) -> dict[str, Amounts]:
+    return {namespace: quantities.masked(used, item.hard) for namespace, used in item.used.items() if used is not None}
+
+
+def _suffixes(items: Iterable[Item]) -> list[str]:
+    """Return what the name of each item's pool ends with: what it is about, with its number where that says too little."""
+    found: list[str] = []
+    for index, item in enumerate(items):
+        suffix = class_of(item.hard)
+        found.append(suffix if suffix and suffix not in found else f"{suffix or 'quota'}-{index}")
+    return found
+
+
+def _check_name(name: str) -> None:
+    if len(name) > MAX_POOL_NAME:
+        raise KonvergeError(
+            f"the pool {name} would have a name of {len(name)} characters, and {MAX_POOL_NAME} are allowed; choose a short beginning "
+            "with --prefix"
+        )
+
+
+def _pool(name: str, seen: Seen, item: Item) -> ResourcePool:
+    times = len(seen.namespaces) if seen.scope == Capsule.SCOPE_NAMESPACE else 1
+    hard = {
+        resource: amount if times == 1 else quantities.Quantity(amount.billionths * times, amount.format)
+        for resource, amount in item.hard.items()
+    }
+    quota = PoolQuota(hard={**quantities.written(hard)})
+    if item.scopes:
+        quota.scopes = item.scopes
+    if item.scope_selector:
+        quota.scope_selector = ScopeSelector.model_validate(item.scope_selector)
+    spec = ResourcePoolSpec(
+        config=PoolConfig(defaults_zero=True),
+        selectors=(LabelSelector(match_labels={Capsule.TENANT_LABEL: seen.tenant}),),
+        quota=quota,
+    )
+    return ResourcePool.new(name, spec=spec)
+
+
+def _claim_name(item: Item, suffix: str) -> str:
+    """Return what an item's claims are called: the resource, where it is only one."""
+    if len(item.hard) != 1:
+        return suffix
+    [resource] = item.hard
+    return _NO_NAME.sub("-", resource.lower()).strip("-.")
+
+
+def _claims(pool: str, name: str, shares: Shares) -> list[ResourcePoolClaim]:
+    return [
+        ResourcePoolClaim.new(
+            name, namespace, spec=ResourcePoolClaimSpec(pool=pool, claim={**quantities.written(amounts)})
+        )
+        for namespace, amounts in shares.amounts.items()
+        if amounts
+    ]
+
+
+def _named_apart(claims: Iterable[ResourcePoolClaim]) -> list[ResourcePoolClaim]:
+    """Give claims of one name in one namespace names of their own: with that of the pool."""
+    taken: set[tuple[str, str]] = set()
+    found = []
+    for claim in claims:
+        doubled = _place(claim) in taken
+        name = f"{claim.spec.pool}-{claim.name}" if doubled else claim.name
+        found.append(ResourcePoolClaim.new(name, claim.namespace, spec=claim.spec) if doubled else claim)
+        taken.add((claim.namespace, name))
+    return found
+
+
+def _place(claim: ResourcePoolClaim) -> tuple[str, str]:
+    return claim.namespace, claim.name

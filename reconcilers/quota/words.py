@@ -1,0 +1,335 @@
+"""The vocabulary of the quota family: every word that crosses its border is written here once.
+
+Promises: conditions, reasons, messages, labels, annotations, finalizer and metrics are those of Capsule v0.10 to v0.12, which the
+requirement shows, so that scripts, dashboards and alerts of its users keep working; what is newer in Capsule or ours alone says so.
+A metric is declared whole (name, labels, help): whoever records it and whoever draws it read the same line. The functions that make
+messages are pure, and the same arguments give the same text.
+
+Does not promise: an order of the parts of a message; whoever joins them sorts by resource.
+
+Source: reference/quota.md 1.2, 1.3, 2.9, 2.10 and 6.1; the requirement's printed tables and metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = [
+    "METRICS",
+    "Action",
+    "Annotation",
+    "Capsule",
+    "Controller",
+    "Event",
+    "Label",
+    "Message",
+    "Metric",
+    "MetricLabel",
+    "Reason",
+    "Type",
+    "in_pool",
+    "join",
+    "no_candidate",
+    "not_claimable",
+    "overallocated",
+    "pool_not_found",
+    "queued",
+    "quota_name",
+    "released",
+    "shortage",
+]
+
+FINALIZER: Final = "controller.projectcapsule.dev/finalize"
+"""Holds a ResourcePool until its claims are let go and its quotas are gone."""
+
+QUOTA_PREFIX: Final = "capsule-pool-"
+"""What the name of a pool's ResourceQuota begins with."""
+
+STATUS_MANAGER: Final = "resourcepoolclaim"
+"""The suffix of the field manager under which pool and claim controller write the status of a claim in turn."""
+
+
+class Controller:
+    """Names of the controllers in metrics, logs and debug."""
+
+    POOL: Final = "resourcepool"
+    CLAIM: Final = "resourcepoolclaim"
+
+
+class Type:
+    """Condition types. A claim has one condition at a time, Assigned or Bound; a pool has Ready and Exhausted side by side."""
+
+    ASSIGNED: Final = "Assigned"
+    BOUND: Final = "Bound"
+    READY: Final = "Ready"
+    EXHAUSTED: Final = "Exhausted"
+
+
+class Reason:
+    """Reasons of conditions; an event about a condition bears its reason."""
+
+    SUCCEEDED: Final = "Succeeded"
+    """Assigned, Bound and Ready that are True."""
+    FAILED: Final = "Failed"
+    """Assigned=False and Ready=False: the message is the error."""
+    POOL_EXHAUSTED: Final = "PoolExhausted"
+    """Bound=False: too little is left in the pool. Exhausted=True: some claim waits for that."""
+    QUEUE_EXHAUSTED: Final = "QueueExhausted"
+    """Bound=False: with orderedQueue, an older claim waits for the same resource."""
+    NO_EXHAUSTIONS: Final = "NoExhaustions"
+    """Exhausted=False."""
+    # ours
+    UNASSIGNED: Final = "Unassigned"
+    """Assigned=False: the claim names no pool, and none that serves its namespace has room for it."""
+    RELEASED: Final = "Released"
+    """Bound=False: let go by its annotation; what it held goes to others first, then it is queued again."""
+    OVERALLOCATED: Final = "Overallocated"
+    """Exhausted=True: the pool's hard is below what is held, because it was lowered past admission."""
+    TOO_MANY_CLAIMS: Final = "TooManyClaims"
+    """Ready=False: more claims than the status of one pool can list; what is allocated stays allocated."""
+
+
+class Message:
+    """Fixed texts of conditions."""
+
+    CLAIMED: Final = "Claimed resources"
+    NOT_AVAILABLE: Final = "resourcepool not available"
+    """The pool is being deleted, or does not select the namespace of the claim."""
+    NO_REFERENCE: Final = "no pool reference was defined"
+    RECONCILED: Final = "reconciled"
+    EXHAUSTIONS: Final = "Pool has exhaustions"
+    # ours
+    ASSIGNED: Final = "Assigned to the pool"
+    NO_EXHAUSTIONS: Final = "Pool has no exhaustions"
+
+
+class Event:
+    """Reasons of events that belong to no condition."""
+
+    DISASSOCIATED: Final = "Disassociated"
+    """A claim was let go by its pool."""
+
+
+class Action:
+    """What the controller did, in events."""
+
+    RECONCILED: Final = "Reconciled"
+    DISASSOCIATING: Final = "Disassociating"
+
+
+class Label:
+    """Labels on what the family makes, and on what it finds."""
+
+    POOL: Final = "projectcapsule.dev/pool"
+    """On a ResourceQuota: the name of its pool."""
+    MANAGED_BY: Final = "projectcapsule.dev/managed-by"
+    """Capsule 0.13 and later put it on quotas, and its webhook guards what bears it. Never ours; read at a hand-over only."""
+
+
+class Annotation:
+    """Annotations that the family reads."""
+
+    RELEASE: Final = "projectcapsule.dev/release"
+    """On a claim, with the value of RELEASE_WANTED in any case: let it go, then queue it again."""
+    RELEASE_WANTED: Final = "true"
+
+
+class Capsule:
+    """Words of Capsule's Tenant, and of the ResourceQuotas that it makes for one: what a migration reads."""
+
+    TENANT_LABEL: Final = "capsule.clastix.io/tenant"
+    """On a namespace: its tenant."""
+    QUOTA_PREFIX: Final = "capsule-"
+    """What the name of a tenant's ResourceQuota begins with: then the tenant, a dash, and the number of the item."""
+    SCOPE_TENANT: Final = "Tenant"
+    """`hard` is what all namespaces of the tenant may use together."""
+    SCOPE_NAMESPACE: Final = "Namespace"
+    """`hard` is what each namespace may use."""
+
+
+class MetricLabel:
+    """Labels of metrics."""
+
+    POOL: Final = "pool"
+    RESOURCE: Final = "resource"
+    TARGET_NAMESPACE: Final = "target_namespace"
+    NAME: Final = "name"
+    CONDITION: Final = "condition"
+    STATUS: Final = "status"
+    REASON: Final = "reason"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A gauge: its full name, its labels in order, its help text."""
+
+    name: str
+    labels: tuple[str, ...]
+    help: str
+
+
+_POOL_RESOURCE = (MetricLabel.POOL, MetricLabel.RESOURCE)
+_POOL_NAMESPACE = (MetricLabel.POOL, MetricLabel.TARGET_NAMESPACE, MetricLabel.RESOURCE)
+
+POOL_LIMIT: Final = Metric(
+    "capsule_pool_limit", _POOL_RESOURCE, "Current resource limit for a given resource in a resource pool"
+)
+POOL_AVAILABLE: Final = Metric(
+    "capsule_pool_available", _POOL_RESOURCE, "Current resource availability for a given resource in a resource pool"
+)
+POOL_USAGE: Final = Metric(
+    "capsule_pool_usage", _POOL_RESOURCE, "Current resource usage for a given resource in a resource pool"
+)
+POOL_RESOURCE: Final = Metric("capsule_pool_resource", _POOL_RESOURCE, "Type of resource being used in a resource pool")
+POOL_USAGE_PERCENTAGE: Final = Metric(
+    "capsule_pool_usage_percentage", _POOL_RESOURCE, "Share of a pool's resource that is claimed, in percent"
+)
+POOL_EXHAUSTION: Final = Metric(
+    "capsule_pool_exhaustion", _POOL_RESOURCE, "What waiting claims request of a resource that a pool is short of"
+)
+POOL_EXHAUSTION_PERCENTAGE: Final = Metric(
+    "capsule_pool_exhaustion_percentage",
+    _POOL_RESOURCE,
+    "How far what is requested exceeds what is available, in percent of what is available",
+)
+POOL_NAMESPACE_USAGE: Final = Metric(
+    "capsule_pool_namespace_usage",
+    _POOL_NAMESPACE,
+    "Current resources claimed on namespace basis for a given resource in a resource pool for a specific namespace",
+)
+POOL_NAMESPACE_USAGE_PERCENTAGE: Final = Metric(
+    "capsule_pool_namespace_usage_percentage",
+    _POOL_NAMESPACE,
+    "Share of a pool's resource that one namespace has claimed, in percent",
+)
+POOL_CONDITION: Final = Metric(
+    "capsule_pool_condition",
+    (MetricLabel.POOL, MetricLabel.CONDITION),
+    "Whether a condition of a resource pool is True",
+)
+CLAIM_CONDITION: Final = Metric(
+    "capsule_claim_condition",
+    (
+        MetricLabel.NAME,
+        MetricLabel.TARGET_NAMESPACE,
+        MetricLabel.CONDITION,
+        MetricLabel.STATUS,
+        MetricLabel.REASON,
+        MetricLabel.POOL,
+    ),
+    "The current condition status of a claim.",
+)
+"""Two series for a claim, Assigned and Bound, with the same status and reason; 1 on the type that the claim has now, also when False."""
+CLAIM_RESOURCE: Final = Metric(
+    "capsule_claim_resource",
+    (MetricLabel.NAME, MetricLabel.TARGET_NAMESPACE, MetricLabel.RESOURCE),
+    "What a claim requests of a resource",
+)
+
+METRICS: Final = (
+    POOL_LIMIT,
+    POOL_AVAILABLE,
+    POOL_USAGE,
+    POOL_RESOURCE,
+    POOL_USAGE_PERCENTAGE,
+    POOL_EXHAUSTION,
+    POOL_EXHAUSTION_PERCENTAGE,
+    POOL_NAMESPACE_USAGE,
+    POOL_NAMESPACE_USAGE_PERCENTAGE,
+    POOL_CONDITION,
+    CLAIM_CONDITION,
+    CLAIM_RESOURCE,
+)
+"""Every metric of the family. Quantities are in cores, bytes and pieces."""
+
+
+def quota_name(pool: str) -> str:
+    """Return the name of a pool's ResourceQuota, the same in every namespace.
+
+    >>> quota_name("solar")
+    'capsule-pool-solar'
+    """
+    return f"{QUOTA_PREFIX}{pool}"
+
+
+def pool_not_found(pool: str) -> str:
+    """Return the text for a pool that does not exist, as the API server words it.
+
+    >>> pool_not_found("sample")
+    'ResourcePool.capsule.clastix.io "sample" not found'
+    """
+    return f'ResourcePool.capsule.clastix.io "{pool}" not found'
+
+
+def not_claimable(resource: str, pool: str) -> str:
+    """Return the text for a resource that the pool's hard does not name.
+
+    >>> not_claimable("pods", "solar")
+    'resource pods is not available in pool solar'
+    """
+    return f"resource {resource} is not available in pool {pool}"
+
+
+def shortage(resource: str, requested: str, available: str) -> str:
+    """Return the part of a PoolExhausted message about one resource.
+
+    >>> shortage("requests.memory", "2Gi", "512Mi")
+    'requested: requests.memory=2Gi, available: requests.memory=512Mi'
+    """
+    return f"requested: {resource}={requested}, available: {resource}={available}"
+
+
+def queued(resource: str, requested: str, waiting: str) -> str:
+    """Return the part of a QueueExhausted message about one resource; `waiting` is what older claims already wait for.
+
+    >>> queued("requests.memory", "2Gi", "1Gi")
+    'requested: requests.memory=2Gi, queued: requests.memory=1Gi'
+    """
+    return f"requested: {resource}={requested}, queued: {resource}={waiting}"
+
+
+def overallocated(resource: str, held: str, hard: str) -> str:
+    """Return the part about one resource of the message of Exhausted=True/Overallocated (ours).
+
+    >>> overallocated("requests.cpu", "5", "3")
+    'requests.cpu: 5 is held, hard is 3'
+    """
+    return f"{resource}: {held} is held, hard is {hard}"
+
+
+def join(parts: Iterable[str]) -> str:
+    """Join the parts of a message.
+
+    >>> join(["a", "b"])
+    'a; b'
+    """
+    return "; ".join(parts)
+
+
+def in_pool(pool: str, why: str) -> str:
+    """Return why one pool cannot take a claim that names none: a part of the message of Assigned=False/Unassigned (ours).
+
+    >>> in_pool("solar", not_claimable("pods", "solar"))
+    'solar: resource pods is not available in pool solar'
+    """
+    return f"{pool}: {why}"
+
+
+def no_candidate(namespace: str) -> str:
+    """Return the text for a claim without a pool in a namespace that no pool serves (ours).
+
+    >>> no_candidate("web")
+    'no ResourcePool selects namespace web'
+    """
+    return f"no ResourcePool selects namespace {namespace}"
+
+
+def released(pool: str) -> str:
+    """Return the text of the event about a claim that its pool let go (ours).
+
+    >>> released("solar")
+    'Released from pool solar'
+    """
+    return f"Released from pool {pool}"

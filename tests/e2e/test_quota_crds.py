@@ -1,0 +1,148 @@
+"""Pools and claims on kube-apiserver: what their definitions alone accept and refuse, and that the server in memory says the same.
+
+The table is that of tests/unit/quota/test_crd_rules.py. That the definitions are established shows that their rules keep within the
+server's budget for CEL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+from conformance_targets import memory_target, real_target
+from quota_crd_cases import CREATED, EXAMPLES, UPDATED, Answer, World, claim, condition, pool
+
+from konverge.testing import ControlPlane
+
+pytestmark = pytest.mark.control_plane
+
+Answers = dict[str, Answer]
+
+
+@pytest.fixture(scope="module")
+def answers(control_plane: ControlPlane) -> tuple[Answers, Answers]:
+    """What the real server answered, and what the one in memory did, by case."""
+
+    async def ask() -> tuple[Answers, Answers]:
+        async with real_target(control_plane) as real, memory_target() as memory:
+            worlds = World(real), World(memory)
+            for world in worlds:
+                await world.install()
+            first, second = [await world.answers([*CREATED, *UPDATED]) for world in worlds]
+            return first, second
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("case", CREATED)
+def test_what_may_be_created_on_a_real_server_is_decided_by_the_definition(
+    answers: tuple[Answers, Answers], case: str
+) -> None:
+    real, _ = answers
+    obj, words = CREATED[case]
+    assert real[case].status == (422 if words else 201), real[case].message
+    assert words in real[case].message
+    if not words:
+        assert {name: real[case].document["spec"][name] for name in obj["spec"]} == obj["spec"]
+
+
+@pytest.mark.parametrize("case", UPDATED)
+def test_what_may_be_changed_on_a_real_server_is_decided_by_the_definition(
+    answers: tuple[Answers, Answers], case: str
+) -> None:
+    real, _ = answers
+    words = UPDATED[case].words
+    assert real[case].status == (422 if words else 200), real[case].message
+    assert words in real[case].message
+
+
+@pytest.mark.parametrize("case", [*CREATED, *UPDATED])
+def test_both_servers_answer_in_the_same_words(answers: tuple[Answers, Answers], case: str) -> None:
+    real, memory = answers
+    assert (memory[case].status, memory[case].message) == (real[case].status, real[case].message)
+    assert memory[case].document.get("spec") == real[case].document.get("spec")
+
+
+@pytest.fixture(scope="module")
+def examples(control_plane: ControlPlane) -> Answers:
+    """What the real server said to the examples of the requirement."""
+
+    async def ask() -> Answers:
+        async with real_target(control_plane) as real:
+            world = World(real)
+            await world.install()
+            await world.install_others()
+            return {name: await world.accepts(example) for name, example in EXAMPLES.items()}
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_real_server_accepts_every_example_of_the_requirement_as_it_stands(examples: Answers, name: str) -> None:
+    assert examples[name].status == 201, examples[name].message
+    kept = examples[name].document["spec"]
+    assert {field: kept[field] for field in EXAMPLES[name]["spec"]}.keys() == EXAMPLES[name]["spec"].keys()
+
+
+def test_what_was_stored_before_the_rules_can_still_be_changed_on_a_real_server(control_plane: ControlPlane) -> None:
+    async def ask() -> Answers:
+        async with real_target(control_plane) as real:
+            return await World(real).outlived()
+
+    found = asyncio.run(ask())
+    assert len(found) == 6
+    assert {name: answer.message for name, answer in found.items() if answer.status != 200} == {}
+
+
+NOT_FOUND = 'ResourcePool.capsule.clastix.io "migration-compute" not found'
+QUEUED = "requested: requests.memory=2Gi, queued: requests.memory=1Gi"
+CLAIMS = {
+    "compute": ("", "Assigned", "False", "Failed", NOT_FOUND),
+    "get-mem": ("sampler", "Bound", "False", "QueueExhausted", QUEUED),
+    "skip-the-line": ("sampler", "Bound", "True", "Succeeded", "Claimed resources"),
+}
+"""Rows of the requirement's tables: pool, type, status, reason, message."""
+
+
+def cells(table: str) -> list[list[str]]:
+    """Return the cells of a table of kubectl without the last column, which is the age."""
+    return [re.split(r" {2,}", line.strip())[:-1] for line in table.strip().splitlines()]
+
+
+async def test_kubectl_prints_claims_as_the_requirement_shows_them(control_plane: ControlPlane, namespace: str) -> None:
+    async with real_target(control_plane) as real:
+        world = World(real, namespace)
+        await world.install()
+        for name, (pool_name, type_, status, reason, message) in CLAIMS.items():
+            obj = claim({"requests.memory": "2Gi"}, name=name)
+            stored = await world.create(obj, dry_run=False)
+            reference = {"pool": {"name": pool_name, "uid": "u"}} if pool_name else {}
+            shown = condition(type_, status, **reference)
+            shown["condition"] |= {"reason": reason, "message": message}
+            answer = await world.send("PUT", f"{world.path(obj)}/{name}/status", {**stored.document, "status": shown})
+            assert answer.status == 200, answer.message
+    table = await control_plane.kubectl("get", "resourcepoolclaims", "-n", namespace)
+    assert cells(table) == [
+        ["NAME", "POOL", "STATUS", "REASON", "MESSAGE"],
+        *[
+            [cell for cell in (name, pool_name, type_, reason, message) if cell]
+            for name, (pool_name, type_, _, reason, message) in CLAIMS.items()
+        ],
+    ]
+
+
+async def test_kubectl_finds_pools_by_their_short_name_and_prints_their_counts(control_plane: ControlPlane) -> None:
+    async with real_target(control_plane) as real:
+        world = World(real)
+        await world.install()
+        obj = pool(name="printed")
+        stored = await world.create(obj, dry_run=False)
+        counts = {**stored.document, "status": {"claimCount": 2, "namespaceCount": 3}}
+        answer = await world.send("PUT", f"{world.path(obj)}/printed/status", counts)
+        assert answer.status == 200, answer.message
+        try:
+            table = await control_plane.kubectl("get", "quotapool", "printed")
+        finally:
+            await world.send("DELETE", f"{world.path(obj)}/printed")
+    assert cells(table) == [["NAME", "CLAIMS", "NAMESPACES"], ["printed", "2", "3"]]

@@ -1,0 +1,227 @@
+"""A cluster of nothing but pools' data, for the pure parts of the quota family: claims, ResourceQuotas, the stored ledger, pods as numbers.
+
+Promises: a pass sees what is stored and writes in the order of `steps`, one write at a time, so that a test can stop it after any of them.
+ResourceQuotas behave as the real ones: spec.hard is written by us, status follows only with `observe`, admission goes by status.hard, and
+what admission lets in is charged at once. `held` is the formula of quota.md 6.2, written a second time, from what is stored alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from konverge.conditions import Condition, truth
+from konverge.quantities import WHOLE, Quantity
+from konverge.reconcilers.quota.allocate import Allocation, allocate
+from konverge.reconcilers.quota.amounts import Amounts, problem_of, quantities, read
+from konverge.reconcilers.quota.seen import ClaimView, Ledger, PoolView, QuotaView, Seen
+from konverge.reconcilers.quota.steps import assigned_by, steps_of
+from konverge.reconcilers.quota.verdicts import Verdict
+
+__all__ = ["DryWorld", "Rq", "pool"]
+
+CPU = "requests.cpu"
+
+
+def pool(
+    hard: Mapping[str, Any], *, defaults: Mapping[str, Any] | None = None, zero: bool = False, ordered: bool = False
+) -> PoolView:
+    """Return a pool named p."""
+    return PoolView(
+        name="p", uid="p-1", hard=quantities(hard), defaults=quantities(defaults), zero=zero, ordered=ordered
+    )
+
+
+@dataclass
+class Rq:
+    """A ResourceQuota as it is stored."""
+
+    hard: Amounts
+    observed: Amounts = field(default_factory=dict)
+    used: Amounts = field(default_factory=dict)
+
+    def view(self) -> QuotaView:
+        return QuotaView(hard=dict(self.hard), observed=dict(self.observed), used=dict(self.used))
+
+
+class DryWorld:
+    """One pool and its namespaces."""
+
+    def __init__(self, pool: PoolView, *namespaces: str) -> None:
+        self.pool = pool
+        self.selected = set(namespaces)
+        self.ending: set[str] = set()
+        self.claims: dict[tuple[str, str], ClaimView] = {}
+        self.quotas: dict[str, Rq] = {}
+        self.ledger = Ledger()
+        self.pods: dict[str, Amounts] = {}
+        self.last: Allocation | None = None
+        self.writes: list[str] = []
+        self.before: dict[str, int] = {}
+        """What was held in all before the last write."""
+        self.ceiling = 5000
+        self._uids = 0
+
+    # --- what people do ------------------------------------------------------------------------------------------------------
+
+    def claim(
+        self, namespace: str, name: str, amounts: Mapping[str, Any] | None = None, *, at: int = 0, **more: Any
+    ) -> ClaimView:
+        """Create a claim, or replace the spec of one; `cpu=2` is short for requests.cpu."""
+        wanted = read({CPU if name == "cpu" else name: value for name, value in {**(amounts or {}), **more}.items()})
+        before = self.claims.get((namespace, name))
+        if before is not None:
+            made = replace(before, amounts=wanted, problem=problem_of(wanted), generation=before.generation + 1)
+        else:
+            self._uids += 1
+            created = f"2026-01-01T00:{at // 60:02}:{at % 60:02}Z"
+            made = ClaimView(
+                namespace=namespace,
+                name=name,
+                uid=f"u{self._uids}",
+                created=created,
+                pool=self.pool.name,
+                amounts=wanted,
+                problem=problem_of(wanted),
+            )
+        self.claims[namespace, name] = made
+        return made
+
+    def release(self, namespace: str, name: str) -> None:
+        self.claims[namespace, name] = replace(self.claims[namespace, name], release=True)
+
+    def use(self, namespace: str, **amounts: Any) -> bool:
+        """Start pods, or end them where the amount is negative; tells whether admission let it."""
+        for name, value in amounts.items():
+            resource, delta = CPU if name == "cpu" else name, Quantity.parse(value).billionths
+            pods = self.pods.setdefault(namespace, {})
+            quota = self.quotas.get(namespace)
+            if delta > 0 and quota is not None and resource in quota.observed:
+                if quota.used.get(resource, 0) + delta > quota.observed[resource]:
+                    return False
+                quota.used[resource] = quota.used.get(resource, 0) + delta
+            pods[resource] = max(0, pods.get(resource, 0) + delta)
+        return True
+
+    def observe(self, namespace: str) -> None:
+        """Let the resourcequota controller look at one namespace."""
+        quota = self.quotas.get(namespace)
+        if quota is not None:
+            quota.observed = dict(quota.hard)
+            quota.used = {resource: self.pods.get(namespace, {}).get(resource, 0) for resource in quota.hard}
+
+    # --- passes --------------------------------------------------------------------------------------------------------------
+
+    def see(self, **parts: Any) -> Seen:
+        return Seen(
+            pool=self.pool,
+            selected=frozenset(self.selected),
+            ending=frozenset(self.ending),
+            claims=tuple(self.claims.values()),
+            quotas={namespace: quota.view() for namespace, quota in self.quotas.items()},
+            before=self.ledger,
+            ceiling=self.ceiling,
+        ).but(**parts)
+
+    def steps(self) -> Iterator[str]:
+        """Run one pass, a write at a time; each is named after it was made."""
+        seen = self.see()
+        self.last = allocation = allocate(seen)
+        steps = steps_of(seen, allocation)
+        for namespace, hard in steps.applies.items():
+            self.before = self.held()
+            self.quotas.setdefault(namespace, Rq({})).hard = dict(hard)
+            yield f"apply {namespace}"
+        for namespace in steps.removes:
+            self.before = self.held()
+            del self.quotas[namespace]
+            yield f"remove {namespace}"
+        for claim, verdict in steps.says:
+            self.before = self.held()
+            self._say(claim, verdict)
+            yield f"say {claim.namespace}/{claim.name} {verdict.reason}"
+        for claim in steps.strip:
+            self.before = self.held()
+            self.claims[claim.namespace, claim.name] = replace(self.claims[claim.namespace, claim.name], release=False)
+            yield f"strip {claim.namespace}/{claim.name}"
+        if steps.ledger != self.ledger:
+            self.before = self.held()
+            self.ledger = steps.ledger
+            yield "record"
+
+    def _say(self, claim: ClaimView, verdict: Verdict) -> None:
+        self.claims[claim.namespace, claim.name] = replace(
+            self.claims[claim.namespace, claim.name],
+            assigned=assigned_by(verdict, self.pool),
+            condition=Condition(
+                type=verdict.type,
+                status=truth(verdict.status),
+                reason=verdict.reason,
+                message=verdict.message,
+                observed_generation=claim.generation,
+            ),
+        )
+
+    def once(self) -> list[str]:
+        """Run one pass; returns its writes."""
+        return list(self.steps())
+
+    def settle(self, *, observing: bool = True, check: Callable[[], None] = lambda: None) -> list[str]:
+        """Run passes until one writes nothing, with the resourcequota controller in between; returns all writes."""
+        made: list[str] = []
+        for _ in range(30):
+            written = 0
+            for step in self.steps():
+                made.append(step)
+                written += 1
+                check()
+            if observing:
+                for namespace in sorted(self.quotas):
+                    self.observe(namespace)
+            if not written and self.last is not None and not self.last.pending and not self._news(observing):
+                return made
+        raise AssertionError(f"it does not come to rest: {made[-12:]}")
+
+    def _news(self, observing: bool) -> bool:
+        again = allocate(self.see())
+        return observing and bool(steps_of(self.see(), again).applies or again.releasing != self.ledger.releasing)
+
+    # --- what is asserted ----------------------------------------------------------------------------------------------------
+
+    def held(self) -> dict[str, int]:
+        """Return what all namespaces hold, by the formula of quota.md 6.2 on what is stored."""
+        total = dict.fromkeys(self.pool.hard, 0)
+        everyone = {*self.quotas, *self.ledger.claims, *self.ledger.releasing}
+        for namespace in everyone:
+            quota = self.quotas.get(namespace, Rq({}))
+            for resource in total:
+                default = self.pool.default(resource) or 0
+                claimed = sum(entry.amounts.get(resource, 0) for entry in self.ledger.claims.get(namespace, ()))
+                releasing = self.ledger.releasing.get(namespace, {}).get(resource, 0)
+                total[resource] += max(
+                    0,
+                    claimed,
+                    quota.hard.get(resource, 0) - default,
+                    quota.observed.get(resource, 0) - default,
+                    min(releasing, quota.used.get(resource, 0) - default),
+                )
+        return total
+
+    def hard(self) -> dict[str, int]:
+        return {resource: quantity.billionths for resource, quantity in self.pool.hard.items()}
+
+    def said(self, namespace: str, name: str) -> str:
+        """Return type, reason and message of a claim's condition."""
+        condition = self.claims[namespace, name].condition
+        assert condition is not None
+        return f"{condition.type} {condition.reason}: {condition.message}"
+
+    def allocated(self) -> dict[str, list[str]]:
+        """Return the names of the allocated claims by namespace."""
+        return {namespace: [entry.name for entry in entries] for namespace, entries in self.ledger.claims.items()}
+
+    def cores(self, namespace: str, resource: str = CPU) -> float | None:
+        """Return what the ResourceQuota of a namespace grants; None where it has no such key."""
+        amount = self.quotas[namespace].hard.get(resource)
+        return None if amount is None else amount / WHOLE
