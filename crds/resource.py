@@ -23,6 +23,7 @@ from pydantic import Field, ValidationError
 from pydantic.errors import PydanticUndefinedAnnotation
 
 from konverge.conditions import Condition, find_condition
+from konverge.crds.aside import keep, kept
 from konverge.crds.declaration import Column, Declaration, Scale, Scope, plural_of
 from konverge.crds.decoding import misfit, misfits, name_of
 from konverge.crds.markers import Cel
@@ -40,7 +41,6 @@ _DECLARATION = "__konverge_declaration__"
 _KIND = "__konverge_kind__"
 _SCHEMA = "__konverge_schema__"
 _SHAPE = "__konverge_shape__"
-_ASIDE = "__konverge_"
 
 SpecT = TypeVar("SpecT", bound=Model)
 StatusT = TypeVar("StatusT", bound=Status)
@@ -127,7 +127,7 @@ class CustomResource(Model, Generic[SpecT, StatusT]):
         decoded = cls.model_validate({key: value for key, value in data.items() if key != "status"})
         decoded.__dict__["status"] = readable(status_model(cls), data.get("status"))
         decoded.model_fields_set.add("status")
-        decoded._keep(invalid_status=misfit(what, found[0]))
+        keep(decoded, invalid_status=misfit(what, found[0]))
         return decoded
 
     @classmethod
@@ -143,7 +143,7 @@ class CustomResource(Model, Generic[SpecT, StatusT]):
         except ValueError:
             raise error from None
         made.__dict__["status"] = readable(status_model(cls), data.get("status"))
-        made._keep(raw=data, invalid=error)
+        keep(made, raw=data, invalid=error)
         return made
 
     @classmethod
@@ -215,13 +215,13 @@ class CustomResource(Model, Generic[SpecT, StatusT]):
     @property
     def invalid_status(self) -> InvalidObject | None:
         """Why the stored status did not decode; None where it did."""
-        found: InvalidObject | None = self._kept("invalid_status")
+        found: InvalidObject | None = kept(self, "invalid_status")
         return found
 
     def to_dict(self) -> dict[str, Any]:
         """Return the object as the API server reads it: apiVersion, kind, metadata, and the fields that were set."""
         declaration = declaration_of(type(self))
-        raw = self._kept("raw")
+        raw = kept(self, "raw")
         if raw is not None:
             copied: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(raw))
             return copied
@@ -233,18 +233,6 @@ class CustomResource(Model, Generic[SpecT, StatusT]):
         body = without_plain_nulls(self.wire(), _shape_of(type(self)))
         return {**head, **{key: value for key, value in body.items() if key not in head}}
 
-    def _keep(self, **aside: Any) -> None:
-        """Keep what only an object that did not decode has.
-
-        It stands where pydantic has private attributes, and copies, pickles and compares them. None is declared: pydantic would
-        then make a dict of their defaults for every object that is read.
-        """
-        self.__pydantic_private__ = {**(self.__pydantic_private__ or {}), **{_ASIDE + key: aside[key] for key in aside}}
-
-    def _kept(self, name: str) -> Any:
-        aside = self.__pydantic_private__
-        return None if aside is None else aside.get(_ASIDE + name)
-
     def __repr_args__(self) -> list[tuple[str | None, Any]]:
         return [("namespace", self.namespace), ("name", self.name)] if self.namespace else [("name", self.name)]
 
@@ -254,7 +242,7 @@ class CustomResource(Model, Generic[SpecT, StatusT]):
     if not TYPE_CHECKING:  # seen by a type checker, it would let every misspelt attribute pass
 
         def __getattr__(self, name: str) -> Any:
-            if name in type(self).model_fields and (invalid := self._kept("invalid")) is not None:
+            if name in type(self).model_fields and (invalid := kept(self, "invalid")) is not None:
                 raise invalid.with_traceback(None)
             return super().__getattr__(name)
 

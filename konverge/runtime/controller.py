@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -23,7 +22,7 @@ from prometheus_client import Counter
 
 from konverge.client import Client
 from konverge.clock import wall_clock
-from konverge.errors import InvalidObject, KonvergeError, UsageError, stack_of
+from konverge.errors import InvalidObject, UsageError, stack_of
 from konverge.informers import Change, InformerSet
 from konverge.keys import Key
 from konverge.kinds import Kind
@@ -31,17 +30,18 @@ from konverge.metrics import RESULTS, Metrics
 from konverge.outcome import Done
 from konverge.runtime.applier import Applier
 from konverge.runtime.barrier import pause
-from konverge.runtime.builder import Controller, Gate, Watched
+from konverge.runtime.builder import Controller, Watched
 from konverge.runtime.caches import Caches
 from konverge.runtime.decisions import Action, Verdict, judge
 from konverge.runtime.denials import Denials
 from konverge.runtime.feeds import Feeds
+from konverge.runtime.gate import Gatekeeper
 from konverge.runtime.kit import Announce, Kit
 from konverge.runtime.owners import Claims
 from konverge.runtime.passes import PassRunner, Result
 from konverge.runtime.queue_metrics import PrometheusQueue
-from konverge.runtime.record import History, PassLog, PassRecord
-from konverge.runtime.report import ControllerReport, Obstacle, State
+from konverge.runtime.record import History, PassLog, PassRecord, takes_debug
+from konverge.runtime.report import ControllerReport, State
 from konverge.runtime.sources import INITIAL_PRIORITY, Ask, of_owned, of_primary, of_watched
 from konverge.runtime.stalls import StallWatch
 from konverge.words import LogKey, Why
@@ -50,7 +50,6 @@ from konverge.workqueue import Item, ItemExponential, Pace, WorkQueue
 __all__ = ["ControllerRunner", "Surroundings"]
 
 _AT_ONCE = 500
-_GATE_SECONDS = 30.0
 _OWN_VERSIONS = 100_000
 _WORDS = (
     *(Why.INITIAL, Why.CREATED, Why.CHANGED, Why.DELETED, Why.OWNED, Why.WATCHED, Why.REQUEUE_AFTER, Why.RETRY),
@@ -100,7 +99,6 @@ class ControllerRunner:
         self._threads: ThreadPoolExecutor | None = None
         self._stopping = asyncio.Event()
         self._last_error = ""
-        self._kept = "its gate was not asked yet" if spec.gate is not None else ""
         numbers = spec.numbers
         self._queue_metrics = PrometheusQueue(around.metrics, spec.name)
         self.queue: WorkQueue[Key] = WorkQueue(
@@ -136,7 +134,8 @@ class ControllerRunner:
             echo=self._remember_own,
         )
         self._log = structlog.get_logger("konverge.controller").bind(**{LogKey.CONTROLLER: spec.name})
-        self._debugs = _takes_debug(self._log)
+        self._debugs = takes_debug(self._log)
+        self._gate = Gatekeeper(spec.gate, spec.kind, around.client, self._log)
         self._init_metrics()
 
     def _init_metrics(self) -> None:
@@ -170,8 +169,8 @@ class ControllerRunner:
             if not self._stopping.is_set():
                 self.state = State.WAITING
                 await self._first(self._around.started.wait(), self._stopping.wait())
-            if not self._stopping.is_set() and self.spec.gate is not None:
-                await self._first(self._opened(self.spec.gate), self._stopping.wait())
+            if not self._stopping.is_set():
+                await self._first(self._gate.opened(), self._stopping.wait())
             if not self._stopping.is_set():
                 await self._work()
         finally:
@@ -181,19 +180,6 @@ class ControllerRunner:
             self._queue_metrics.close()
             if self._threads is not None:
                 self._threads.shutdown(wait=False, cancel_futures=True)
-
-    async def _opened(self, gate: Gate) -> None:
-        """Wait until the gate names no obstacle any more; one that cannot be asked is one."""
-        while True:
-            try:
-                why = await gate(self._around.client)
-            except KonvergeError as error:
-                why = f"could not find out whether it may start: {error}"
-            self._kept = why
-            if not why:
-                return
-            self._log.warning("the controller does not start yet", why=why)
-            await asyncio.sleep(_GATE_SECONDS)
 
     async def _work(self) -> None:
         self.state = State.RUNNING
@@ -495,23 +481,14 @@ class ControllerRunner:
 
     # --- what is told --------------------------------------------------------------------------------------------------------
 
-    def _kept_back(self) -> tuple[Obstacle, ...]:
-        return (Obstacle(self.spec.kind.group_kind, "KeptBack", self._kept),) if self._kept else ()
-
     def report(self) -> ControllerReport:
         """Return whether this controller works, and if not why, in words that say what to do."""
         return ControllerReport(
             name=self.spec.name,
             state=self.state,
-            problems=(*self._feeds.problems(), *self._kept_back(), *self._denials.obstacles),
+            problems=(*self._feeds.problems(), *self._gate.obstacles, *self._denials.obstacles),
             last_error=self._last_error,
         )
-
-
-def _takes_debug(log: Any) -> bool:
-    """Tell whether a line of level debug would go anywhere: it is not made for nothing once a pass. What cannot be asked takes all."""
-    asked = getattr(log, "is_enabled_for", None)
-    return asked is None or bool(asked(logging.DEBUG))
 
 
 def _word(reason: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict, deque
 from datetime import datetime
 from typing import Any
@@ -12,7 +13,13 @@ from konverge.clock import rfc3339_micro
 from konverge.keys import Key
 from konverge.words import LogKey
 
-__all__ = ["History", "PassLog", "PassRecord"]
+__all__ = ["History", "PassLog", "PassRecord", "takes_debug"]
+
+
+def takes_debug(log: Any) -> bool:
+    """Tell whether a line of level debug would go anywhere: it is not made for nothing once a pass. What cannot be asked takes all."""
+    asked = getattr(log, "is_enabled_for", None)
+    return asked is None or bool(asked(logging.DEBUG))
 
 
 _KEPT = 5
