@@ -1,0 +1,92 @@
+"""Which calls may go over the bare connection, and what is written there."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+import pytest
+
+from konverge.client.exchange import LARGE, Exchange, plain, usable
+from konverge.client.requests import Request
+
+ACCEPT = (("Accept", "application/json"),)
+
+
+def request(path: str = "/api/v1/pods", body: bytes | None = None, method: str = "GET") -> Request:
+    return Request(method=method, path=path, body=body, what="a test")
+
+
+@pytest.mark.parametrize(
+    ("asked", "headers", "is_plain"),
+    [
+        (request(), ACCEPT, True),
+        (request("/api/v1/namespaces/web/pods/a%2Fb"), ACCEPT, True),
+        (request("/api/v1/pods\r\nHost: evil.example.com"), ACCEPT, False),
+        (request("/api/v1/pods with spaces"), ACCEPT, False),
+        (request("/api/v1/pods/ö"), ACCEPT, False),
+        (request(), (("Authorization", "Bearer a\r\nX-Remote-User: admin"),), False),
+        (request(body=b"x" * LARGE, method="PATCH"), ACCEPT, True),
+        (request(body=b"x" * (LARGE + 1), method="PATCH"), ACCEPT, False),
+    ],
+)
+def test_only_what_needs_no_escaping_is_written_as_it_stands(
+    asked: Request, headers: tuple[tuple[str, str], ...], is_plain: bool
+) -> None:
+    assert plain(asked, headers) is is_plain
+
+
+def test_the_installed_aiohttp_has_what_an_exchange_stands_on() -> None:
+    assert usable()
+
+
+async def answered(replies: bytes, asked: Request) -> tuple[bytes, int, bytes]:
+    """Send a request to a server that answers with these bytes; returns what it read, and the answer."""
+    read = b""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal read
+        read = await reader.readuntil(b"\r\n\r\n")
+        if asked.body:
+            read += await reader.readexactly(len(asked.body))
+        writer.write(replies)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session:
+        exchange = Exchange(
+            session,
+            f"http://127.0.0.1:{port}",
+            ssl=True,
+            server_hostname=None,
+            timeout=session.timeout,
+            loop=asyncio.get_running_loop(),
+        )
+        head = await exchange.send(asked, ACCEPT)
+        return read.replace(str(port).encode(), b"PORT"), head.status, head.body
+
+
+async def test_a_request_is_written_whole_and_its_answer_read_to_the_end() -> None:
+    reply = (
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n0\r\n\r\n"
+    )
+    read, status, body = await answered(reply, request("/api/v1/pods?a=b", b"{}", "PATCH"))
+    assert read == (
+        b"PATCH /api/v1/pods?a=b HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nAccept: application/json\r\nContent-Length: 2\r\n\r\n{}"
+    )
+    assert (status, body) == (200, b"{}\n")
+
+
+async def test_what_a_server_says_on_the_way_is_no_answer() -> None:
+    reply = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone"
+    assert (await answered(reply, request()))[1:] == (404, b"none")
+
+
+@pytest.mark.parametrize(
+    "reply", [b"", b"not HTTP at all\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfour"]
+)
+async def test_what_is_no_whole_answer_is_an_error_of_the_connection(reply: bytes) -> None:
+    with pytest.raises(aiohttp.ClientError):
+        await answered(reply, request())
