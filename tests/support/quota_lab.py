@@ -144,11 +144,11 @@ class Quotas:
             spec["defaults"] = dict(defaults)
         if config:
             spec["config"] = config
-        await self.lab.enter(self._cleared(name))
+        await self.lab.enter(self.cleared(name))
         return await self.lab.client.create(ResourcePool.decode({"metadata": {"name": name}, "spec": spec}))
 
     @asynccontextmanager
-    async def _cleared(self, pool: str) -> AsyncIterator[None]:
+    async def cleared(self, pool: str) -> AsyncIterator[None]:
         """Leave no pool on a server that other tests use too; by then nobody is there to let it go."""
         yield
         try:

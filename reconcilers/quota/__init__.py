@@ -1,0 +1,11 @@
+"""The quota family: ResourcePools hand out what their ResourcePoolClaims ask for, as one ResourceQuota per namespace.
+
+A drop-in for Capsule's resource pools (`capsule.clastix.io/v1beta2`). Requirement: seed 002; behaviour and decisions: reference/quota.md.
+"""
+
+from __future__ import annotations
+
+from konverge.reconcilers.quota.install import controllers, install, rules, tenant_role
+from konverge.reconcilers.quota.settings import Settings
+
+__all__ = ["Settings", "controllers", "install", "rules", "tenant_role"]

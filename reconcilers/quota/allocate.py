@@ -1,0 +1,303 @@
+"""The allocator: what a pool hands out to which claim.
+
+Promises (quota.md 2.2 to 2.5 and 6.2 to 6.8): pure, and independent of the order of what it is given. Claims are taken by priority:
+creation, then name, then namespace. A claim is allocated whole or not at all. What is allocated stays so, whoever is older (sticky), also
+where hard was lowered below it. With `ordered` a claim waits for an older one that waits for the same resource. Nothing is handed out
+that a namespace still holds (`holding`), except to that namespace itself. A claim that can never be allocated is marked alone. Beyond
+the ceiling nothing more is listed, and what is listed stays. Done twice, the second time changes nothing.
+
+Does not promise: that one pass is enough. `pending` tells that the next step waits for nothing but the record of this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from konverge.reconcilers.quota.amounts import Amounts, add, show
+from konverge.reconcilers.quota.holding import Hold, Wanted, hold_of, summed
+from konverge.reconcilers.quota.seen import ClaimView, Entry, Seen
+from konverge.reconcilers.quota.verdicts import (
+    BOUND,
+    Verdict,
+    exhausted,
+    failed,
+    let_go,
+    queue_exhausted,
+    refused,
+    too_many,
+    unassigned,
+)
+from konverge.reconcilers.quota.words import Message, join, not_claimable, queued, shortage
+
+__all__ = ["Allocation", "allocate"]
+
+_ENTRY_BYTES = 36
+_AMOUNT_BYTES = 15
+"""What an entry takes beside its name and uid, and an amount beside the name of its resource, as JSON (`{"name":"","uid":"", ...`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """What a pass concludes. Amounts are billionths; verdicts are by the uid of the claim."""
+
+    claims: Mapping[str, tuple[Entry, ...]]
+    releasing: Mapping[str, Amounts]
+    quotas: Mapping[str, Amounts | None]
+    """hard of the ResourceQuota of each namespace; None: it is to go."""
+    verdicts: Mapping[str, Verdict]
+    used: Amounts
+    available: Amounts
+    over: Amounts
+    """What is held beyond hard, where somebody lowered that past admission."""
+    exhaustions: Mapping[str, tuple[int, int]]
+    """What is available, and what is requested in vain, by resource."""
+    strip: tuple[ClaimView, ...] = ()
+    """Claims whose release annotation has done its work and is to be removed."""
+    crowded: bool = False
+    """Whether a claim was left out because no more can be listed."""
+    pending: bool = False
+
+
+def allocate(seen: Seen) -> Allocation:
+    """Return what the pool hands out, given what was seen."""
+    return _Pass(seen).run()
+
+
+class _Pass:
+    """One pass: the running sums, and what has been concluded so far."""
+
+    def __init__(self, seen: Seen) -> None:
+        self.seen = seen
+        self.pool = seen.pool
+        self.hold = {namespace: self._hold(namespace) for namespace in sorted(_tracked(seen))}
+        self.claimed: dict[str, Amounts] = {namespace: {} for namespace in self.hold}
+        self.free: Amounts = {resource: hard.billionths for resource, hard in self.pool.hard.items()}
+        for hold in self.hold.values():
+            for resource, held in hold.held.items():
+                self.free[resource] -= held
+        self.listed: dict[str, list[Entry]] = {}
+        self.count = 0
+        self._bytes = -1
+        self.verdicts: dict[str, Verdict] = {}
+        self.waiting: dict[str, tuple[int, int]] = {}
+        self.strip: list[ClaimView] = []
+        self.crowded = False
+        self.before = {entry.uid: entry for entries in seen.before.claims.values() for entry in entries}
+
+    def _hold(self, namespace: str) -> Hold:
+        seen = self.seen
+        frozen = namespace in seen.ending
+        return hold_of(
+            seen.pool,
+            seen.quotas.get(namespace),
+            summed(seen.before.claims.get(namespace, ())),
+            seen.before.releasing.get(namespace, {}),
+            frozen=frozen,
+            leaving=not frozen and namespace not in seen.selected,
+        )
+
+    # --- the claims ----------------------------------------------------------------------------------------------------------
+
+    def run(self) -> Allocation:
+        queue = []
+        for claim in sorted(self.seen.claims, key=lambda claim: claim.priority):
+            if claim.deleting:
+                continue
+            verdict = self._barred(claim)
+            if verdict is not None:
+                self.verdicts[claim.uid] = verdict
+            elif self._keeps(claim):
+                self._keep(claim)
+            else:
+                queue.append(claim)
+        # What was allocated and changed, or says so itself and was not recorded any more, goes before those that wait.
+        former = [claim for claim in queue if claim.uid in self.before or claim.says_bound(self.pool)]
+        for claim in former:
+            if not self._short(claim):
+                self._accept(claim)
+        self._serve([claim for claim in queue if claim.uid not in self.verdicts])
+        return self._concluded()
+
+    def _serve(self, queue: list[ClaimView]) -> None:
+        """Give the waiting claims their turns until nobody is served any more: what is said then, the next pass would say too."""
+        while True:
+            self.waiting.clear()
+            for claim in queue:
+                self.verdicts[claim.uid] = self._next(claim)
+            left = [claim for claim in queue if not self.verdicts[claim.uid].bound]
+            if len(left) == len(queue):
+                return
+            queue = left
+
+    def _barred(self, claim: ClaimView) -> Verdict | None:
+        """Return why a claim is no candidate in this pass; None where it is."""
+        if claim.namespace not in self.seen.selected and not self._stays_to_the_end(claim):
+            if claim.pool:
+                return failed(Message.NOT_AVAILABLE)
+            return unassigned(claim.namespace, [(self.pool.name, Message.NOT_AVAILABLE)])
+        if claim.problem:
+            return failed(claim.problem)
+        if claim.release:
+            if self._is_let_go(claim):
+                return let_go(self.pool.name)
+            self.strip.append(claim)
+        if claim.uid in self.before:
+            return None
+        lacking = [resource for resource in sorted(claim.amounts) if resource not in self.pool.hard]
+        if lacking:
+            return failed(join(not_claimable(resource, self.pool.name) for resource in lacking))
+        if claim.uid in self.seen.refused:
+            return refused(self.seen.refused[claim.uid])
+        return None
+
+    def _stays_to_the_end(self, claim: ClaimView) -> bool:
+        return claim.namespace in self.seen.ending and claim.uid in self.before
+
+    def _is_let_go(self, claim: ClaimView) -> bool:
+        """Tell whether the annotation is still at work: the claim is let go now, or was, and others come first with what it held."""
+        if claim.uid in self.before or claim.says_bound(self.pool):
+            return True
+        record = self.seen.before.releasing.get(claim.namespace, {})
+        return claim.steps_aside() and any(resource in record for resource in claim.amounts)
+
+    def _keeps(self, claim: ClaimView) -> bool:
+        """Tell whether an allocated claim stays so unasked: it wants what it has, or less."""
+        entry = self.before.get(claim.uid)
+        if entry is None:
+            return False
+        had = entry.amounts
+        return had == claim.amounts or all(amount <= had.get(resource, 0) for resource, amount in claim.amounts.items())
+
+    def _keep(self, claim: ClaimView) -> None:
+        """List a claim that stays: what it has is among what its namespace holds, so nothing is taken from the pool."""
+        add(self.claimed[claim.namespace], claim.amounts)
+        self._list(claim)
+
+    def _next(self, claim: ClaimView) -> Verdict:
+        """Return the verdict of a claim that waits for its turn, which has come."""
+        if self.pool.ordered and (
+            ahead := [
+                resource for resource in sorted(claim.amounts) if claim.amounts[resource] and resource in self.waiting
+            ]
+        ):
+            return queue_exhausted(
+                queued(
+                    resource,
+                    self._show(resource, claim.amounts[resource]),
+                    self._show(resource, self.waiting[resource][1]),
+                )
+                for resource in ahead
+            )
+        short = self._short(claim)
+        if short:
+            for resource in short:
+                available, requested = self.waiting.get(resource, (max(0, self.free.get(resource, 0)), 0))
+                self.waiting[resource] = (available, requested + claim.amounts[resource])
+            return exhausted(
+                shortage(resource, self._show(resource, claim.amounts[resource]), self._show(resource, available))
+                for resource, available in short.items()
+            )
+        if self.count >= self.seen.ceiling or self._room() < _size(claim):
+            self.crowded = True
+            return too_many(self.count)
+        self._accept(claim)
+        return BOUND
+
+    def _short(self, claim: ClaimView) -> Amounts:
+        """Return the resources of which too little is left for a claim, sorted, with what it could have."""
+        hold, claimed = self.hold[claim.namespace], self.claimed[claim.namespace]
+        short: Amounts = {}
+        for resource in sorted(claim.amounts):
+            wanted, free = claim.amounts[resource], self.free.get(resource, 0)
+            if not wanted:
+                continue
+            has = claimed.get(resource, 0)
+            own = max(0, hold.held.get(resource, 0) - has)
+            could = free + own if free >= 0 else 0
+            if wanted > could:
+                short[resource] = could
+        return short
+
+    def _accept(self, claim: ClaimView) -> None:
+        hold, claimed = self.hold[claim.namespace], self.claimed[claim.namespace]
+        for resource, amount in claim.amounts.items():
+            has, held = claimed.get(resource, 0), hold.held.get(resource, 0)
+            if resource in self.free:
+                self.free[resource] -= max(0, has + amount - max(held, has))
+        add(claimed, claim.amounts)
+        self._list(claim)
+
+    def _list(self, claim: ClaimView) -> None:
+        entry = self.before.get(claim.uid)
+        if entry is None or entry.name != claim.name or entry.amounts != claim.amounts:
+            entry = Entry(claim.name, claim.uid, claim.amounts)
+        self.listed.setdefault(claim.namespace, []).append(entry)
+        self.count += 1
+        if self._bytes >= 0:
+            self._bytes += _size(entry)
+        self.verdicts[claim.uid] = BOUND
+
+    def _room(self) -> int:
+        """Return how many bytes are left for further claims; counted once somebody asks."""
+        if self._bytes < 0:
+            self._bytes = sum(_size(entry) for entries in self.listed.values() for entry in entries)
+        return self.seen.room - self._bytes
+
+    # --- what comes of it ----------------------------------------------------------------------------------------------------
+
+    def _concluded(self) -> Allocation:
+        pool = self.pool
+        wanted = {namespace: self._wanted(namespace) for namespace in self.hold}
+        releasing = {namespace: each.releasing for namespace, each in wanted.items() if each.releasing}
+        used = {resource: hard.billionths - self.free[resource] for resource, hard in pool.hard.items()}
+        for claimed in self.claimed.values():
+            add(used, {name: amount for name, amount in claimed.items() if amount and name not in pool.hard})
+        return Allocation(
+            claims={
+                namespace: tuple(sorted(entries, key=lambda entry: (entry.name, entry.uid)))
+                for namespace, entries in sorted(self.listed.items())
+            },
+            releasing=releasing,
+            quotas={namespace: each.hard for namespace, each in wanted.items()},
+            verdicts=self.verdicts,
+            used=used,
+            available={resource: max(0, free) for resource, free in self.free.items()},
+            over={resource: -free for resource, free in self.free.items() if free < 0},
+            exhaustions=dict(sorted(self.waiting.items())),
+            strip=tuple(self.strip),
+            crowded=self.crowded,
+            pending=any(each.lowering for each in wanted.values()) or self._steps_back_in(releasing),
+        )
+
+    def _wanted(self, namespace: str) -> Wanted:
+        claimed = {resource: amount for resource, amount in self.claimed[namespace].items() if amount}
+        return self.hold[namespace].wanted(self.pool, claimed)
+
+    def _steps_back_in(self, releasing: Mapping[str, Amounts]) -> bool:
+        """Tell whether a claim that was let go is to be queued again in the next pass: what it held has gone to others."""
+        return any(
+            claim.release
+            and claim not in self.strip
+            and not any(resource in releasing.get(claim.namespace, {}) for resource in claim.amounts)
+            for claim in self.seen.claims
+            if not claim.deleting and self.verdicts[claim.uid] == let_go(self.pool.name)
+        )
+
+    def _show(self, resource: str, amount: int) -> str:
+        return show(resource, amount, self.pool.hard)
+
+
+def _tracked(seen: Seen) -> Iterable[str]:
+    return {*seen.selected, *seen.before.claims, *seen.before.releasing, *seen.quotas}
+
+
+def _size(claim: ClaimView | Entry) -> int:
+    """How many bytes a claim takes in the status of its pool."""
+    return (
+        _ENTRY_BYTES
+        + len(claim.name)
+        + len(claim.uid)
+        + sum(map(len, claim.amounts))
+        + _AMOUNT_BYTES * len(claim.amounts)
+    )

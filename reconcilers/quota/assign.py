@@ -1,0 +1,74 @@
+"""Which pool a claim without one is given: the lowest-named that serves its namespace, has every resource, and room for it now.
+
+Promises (quota.md 6.3): pure and deterministic; the webhook and the claim controller ask the same function. Where none fits, each
+candidate's shortage is named. What a pool has room for is what its status says: the pool controller alone hands out, so a claim that was
+given a pool may still have to wait there, as one that named it would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from konverge.quantities import Quantity
+from konverge.reconcilers.quota.amounts import show
+from konverge.reconcilers.quota.words import join, not_claimable, queued, shortage
+
+__all__ = ["Choice", "Offer", "choose"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A pool that serves the namespace of a claim, as its status says. `waiting`: what older claims wait for, with orderedQueue."""
+
+    name: str
+    uid: str = ""
+    hard: Mapping[str, Quantity]
+    available: Mapping[str, int]
+    waiting: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The pool that was chosen, None where none fits; then `reasons` says of each candidate, by name, why."""
+
+    offer: Offer | None
+    reasons: tuple[tuple[str, str], ...] = ()
+
+
+def choose(amounts: Mapping[str, int], offers: Iterable[Offer]) -> Choice:
+    """Return the first offer, by name, that has room for these amounts.
+
+    >>> pool = Offer(name="solar", hard={"pods": Quantity.of(7)}, available={"pods": Quantity.of(1).billionths})
+    >>> choose({"pods": Quantity.of(3).billionths}, [pool]).reasons
+    (('solar', 'requested: pods=3, available: pods=1'),)
+    """
+    reasons = []
+    for offer in sorted(offers, key=lambda offer: offer.name):
+        why = _why_not(amounts, offer)
+        if not why:
+            return Choice(offer)
+        reasons.append((offer.name, why))
+    return Choice(None, tuple(reasons))
+
+
+def _why_not(amounts: Mapping[str, int], offer: Offer) -> str:
+    lacking = [resource for resource in sorted(amounts) if resource not in offer.hard]
+    if lacking:
+        return join(not_claimable(resource, offer.name) for resource in lacking)
+    asked = [resource for resource in sorted(amounts) if amounts[resource]]
+
+    def shown(resource: str, amount: int) -> str:
+        return show(resource, amount, offer.hard)
+
+    ahead = [resource for resource in asked if resource in offer.waiting]
+    if ahead:
+        return join(
+            queued(resource, shown(resource, amounts[resource]), shown(resource, offer.waiting[resource]))
+            for resource in ahead
+        )
+    short = [resource for resource in asked if amounts[resource] > offer.available.get(resource, 0)]
+    return join(
+        shortage(resource, shown(resource, amounts[resource]), shown(resource, offer.available.get(resource, 0)))
+        for resource in short
+    )

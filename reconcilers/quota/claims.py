@@ -1,0 +1,107 @@
+"""The reconciler of ResourcePoolClaims that no pool looks after: those whose pool is missing or being deleted, and those without one.
+
+The status of a claim has two writers that take turns: the pool controller writes it while the claim belongs to a pool that exists and is
+not being deleted, this one else (quota.md 6.9). Whose turn it is, `judge` alone says. What Capsule left behind on claims goes here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from konverge.crds.quota_v1beta2 import PoolReference, ResourcePoolClaim
+from konverge.outcome import Done, Outcome, RequeueAfter
+from konverge.reconcilers.quota.assign import Offer, choose
+from konverge.reconcilers.quota.book import Book
+from konverge.reconcilers.quota.hands import announcement, let_go_of_owners
+from konverge.reconcilers.quota.kinds import CLAIM
+from konverge.reconcilers.quota.metrics import QuotaMetrics
+from konverge.reconcilers.quota.notes import Notes
+from konverge.reconcilers.quota.observe import pools_seen
+from konverge.reconcilers.quota.render import claim_condition
+from konverge.reconcilers.quota.seen import ClaimView
+from konverge.reconcilers.quota.verdicts import FOUND, Verdict, failed, unassigned
+from konverge.reconcilers.quota.views import PoolFacts, claim_view
+from konverge.reconcilers.quota.words import Message, pool_not_found
+
+if TYPE_CHECKING:
+    from konverge.runtime import Context
+
+__all__ = ["ResourcePoolClaimReconciler", "is_early", "judge", "serving"]
+
+_PATIENCE: Final = timedelta(seconds=10)
+"""How long a pool that nobody has looked at yet is waited for."""
+
+
+def judge(claim: ClaimView, pools: Mapping[str, PoolFacts]) -> tuple[Verdict, tuple[str, str]] | None:
+    """Return what a claim says, and its pool; None where it is the pool controller's turn to say."""
+    if claim.pool:
+        pool = pools.get(claim.pool)
+        if pool is None:
+            return failed(pool_not_found(claim.pool)), ("", "")
+        return (failed(Message.NOT_AVAILABLE), ("", "")) if pool.deleting else None
+    given = pools.get(claim.assigned[0])
+    if given is not None and given.uid == claim.assigned[1] and not given.deleting:
+        return None
+    if claim.problem:
+        return failed(claim.problem), ("", "")
+    choice = choose(claim.amounts, serving(claim.namespace, pools.values()))
+    if choice.offer is None:
+        return unassigned(claim.namespace, choice.reasons), ("", "")
+    return FOUND, (choice.offer.name, choice.offer.uid)
+
+
+def serving(namespace: str, pools: Iterable[PoolFacts]) -> list[Offer]:
+    """Return what the pools that serve a namespace have to offer."""
+    return [pool.offer for pool in pools if namespace in pool.namespaces and not pool.deleting]
+
+
+def is_early(claim: ClaimView, pools: Mapping[str, PoolFacts], now: datetime) -> bool:
+    """Tell whether a claim should wait for a new pool to say what it offers: what is applied together ends the same each time."""
+    if claim.pool or claim.assigned[0]:
+        return False
+    born = (pool.unseen_since for pool in pools.values() if not pool.deleting and pool.unseen_since is not None)
+    return any(now - moment < _PATIENCE for moment in born)
+
+
+class ResourcePoolClaimReconciler:
+    """Says of claims without a pool what they lack, and gives those a pool that name none."""
+
+    def __init__(self, notes: Notes, metrics: QuotaMetrics) -> None:
+        self._notes = notes
+        self._metrics = metrics
+        self._book: Book[PoolFacts] = Book()
+
+    async def reconcile(self, claim: ResourcePoolClaim, ctx: Context[Any]) -> Outcome:
+        """Judge one claim."""
+        path = (claim.namespace, claim.name)
+        await let_go_of_owners(claim.metadata, ctx)
+        stored = ctx.cache(CLAIM).find(*path)
+        view = None if stored is None or stored.metadata.uid != claim.uid else claim_view(stored)
+        pools = pools_seen(ctx, self._book)
+        if view is not None and is_early(view, pools, ctx.now()):
+            self._notes.waiting[path] = ""
+            ctx.status.leave()
+            return RequeueAfter(1)
+        judged = None if view is None else judge(view, pools)
+        if view is None or judged is None:
+            self._notes.waiting.pop(path, None)
+            ctx.status.leave()
+            return Done()
+        verdict, assigned = judged
+        if verdict is FOUND:
+            self._notes.waiting.pop(path, None)
+        else:
+            self._notes.waiting[path] = view.pool
+        self._say(view, verdict, assigned, ctx)
+        return Done()
+
+    def _say(self, view: ClaimView, verdict: Verdict, assigned: tuple[str, str], ctx: Context[Any]) -> None:
+        name, uid = assigned
+        ctx.status.draft.condition = claim_condition(view, verdict, ctx.now())
+        ctx.status.draft.pool = PoolReference(name=name, uid=uid) if name else None
+        news = announcement(view, verdict)
+        if news is not None:
+            ctx.event(news[0], verdict.message, type_=news[1], action=news[2])
+        self._metrics.of_claim(view, verdict, name)

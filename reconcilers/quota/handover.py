@@ -1,0 +1,72 @@
+"""Whether a Capsule serves ResourcePools in this cluster: two that hand out the same pool would hand it out twice.
+
+Promises: asked before the family begins, and again while the answer is yes; the other families are not concerned (X30). Capsule is known by
+its webhooks for these kinds, and by the lease that its leader renews. `evidence` is pure. Where the question cannot be asked for want of
+a right, the family does not begin, and says which right.
+
+Does not promise: to notice a Capsule that is installed later; the hand-over page says to remove its webhooks first.
+
+Source: Capsule `cmd/controller/main.go` (LeaderElectionID) and `internal/webhook` (paths), quota.md 1.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from konverge.client import Client
+from konverge.clock import from_rfc3339, wall_clock
+from konverge.crds.quota_v1beta2 import GROUP
+from konverge.objects import Object
+from konverge.reconcilers.quota.kinds import LEASE, MUTATING, VALIDATING
+
+__all__ = ["HAND_OVER", "capsule_serves", "evidence"]
+
+HAND_OVER: Final = "docs/guide/quota.md"
+"""The page that says how to take a cluster over."""
+
+_LEASE: Final = "42c733ea.clastix.capsule.io"
+_PATHS: Final = ("/resourcepool/", "/resourcepools/")
+_RESOURCES: Final = frozenset({"*", "*/*", "resourcepools", "resourcepoolclaims"})
+
+
+async def capsule_serves(client: Client) -> str:
+    """Return what shows that a Capsule serves these kinds, and what to do; "" where nothing does."""
+    hooks = [*(await client.list(VALIDATING)).items, *(await client.list(MUTATING)).items]
+    leases = (await client.list(LEASE)).items
+    found = evidence(hooks, leases, wall_clock())
+    if not found:
+        return ""
+    return f"Capsule still serves ResourcePools here ({'; '.join(found)}); hand them over first, as {HAND_OVER} says"
+
+
+def evidence(hooks: Iterable[Object], leases: Iterable[Object], now: datetime) -> list[str]:
+    """Return what shows a Capsule at work: webhook configurations that guard these kinds, a lease that is being renewed."""
+    found = [f"{hook.kind_name or 'webhook configuration'} {hook.name}" for hook in hooks if _guards(hook)]
+    found += [f"lease {lease.metadata.path}" for lease in leases if lease.name == _LEASE and _is_held(lease, now)]
+    return sorted(found)
+
+
+def _guards(configuration: Object) -> bool:
+    return any(_is_capsules(hook) for hook in configuration.get("webhooks", default=()))
+
+
+def _is_capsules(hook: dict[str, object]) -> bool:
+    view = Object(hook)
+    target = str(view.get("clientConfig", "service", "path") or view.get("clientConfig", "url") or "")
+    guarded = any(
+        GROUP in (rule.get("apiGroups") or ()) and _RESOURCES & set(rule.get("resources") or ())
+        for rule in view.get("rules", default=())
+    )
+    return guarded and any(path in f"{target}/" for path in _PATHS)
+
+
+def _is_held(lease: Object, now: datetime) -> bool:
+    renewed, seconds = lease.get("spec", "renewTime"), lease.get("spec", "leaseDurationSeconds", default=15)
+    if not lease.get("spec", "holderIdentity") or not isinstance(renewed, str):
+        return False
+    try:
+        return now < from_rfc3339(renewed) + timedelta(seconds=2 * int(seconds))
+    except ValueError:
+        return True

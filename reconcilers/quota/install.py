@@ -1,0 +1,146 @@
+"""How the family is put into a manager: what it watches, what wakes it, and the rights that this takes.
+
+Two controllers: of pools, which hand out, and of claims that no pool looks after. They share what wakes them (`Notes`), what
+they show (`QuotaMetrics`), and the field manager of the status of claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from konverge.crds.quota_v1beta2 import GROUP, ResourcePool, ResourcePoolClaim
+from konverge.keys import Key
+from konverge.kinds import kind_of
+from konverge.objects import Metadata, Object
+from konverge.reconcilers.quota import words
+from konverge.reconcilers.quota.admission import assigning
+from konverge.reconcilers.quota.claims import ResourcePoolClaimReconciler
+from konverge.reconcilers.quota.handover import capsule_serves
+from konverge.reconcilers.quota.kinds import CLAIM, LEASE, MUTATING, NAMESPACE, POOL, RESOURCE_QUOTA, VALIDATING
+from konverge.reconcilers.quota.metrics import QuotaMetrics
+from konverge.reconcilers.quota.notes import Notes, claim_matters, namespace_matters
+from konverge.reconcilers.quota.pools import ResourcePoolReconciler
+from konverge.reconcilers.quota.settings import Settings
+from konverge.reconcilers.quota.views import refers_to
+from konverge.runtime import Controller, Rule, cluster_role, generation_changed, merged, rules_of
+
+if TYPE_CHECKING:
+    from konverge.runtime import Caches, Manager
+
+__all__ = ["TENANT_ROLE", "controllers", "install", "rules", "tenant_role"]
+
+TENANT_ROLE: Final = "konverge-resourcepoolclaims"
+"""The name of the optional ClusterRole that lets tenants manage claims."""
+
+_LISTED: Final = ("get", "list")
+_GATE_RULES: Final = (
+    Rule(LEASE.group, (str(LEASE.plural),), _LISTED),
+    Rule(MUTATING.group, (str(MUTATING.plural), str(VALIDATING.plural)), _LISTED),
+)
+
+
+class _Wakes:
+    """Map functions: which pools and claims a change concerns."""
+
+    def __init__(self, notes: Notes, metrics: QuotaMetrics) -> None:
+        self._notes = notes
+        self._metrics = metrics
+
+    def pools_of_claim(self, claim: Object, caches: Caches) -> Iterable[Key]:
+        """Map a claim to the pools that it names, or was given to."""
+        if caches(CLAIM).metadata(claim.namespace, claim.name) is None:
+            self._metrics.without_claim(claim.namespace, claim.name)
+            self._notes.waiting.pop((claim.namespace, claim.name), None)
+        return [_pool(name) for name in refers_to(claim)]
+
+    def pools_of_namespace(self, namespace: Metadata, caches: Caches) -> Iterable[Key]:
+        """Map a namespace to the pools that select it, or look after it."""
+        return [_pool(name) for name in self._notes.concerned(namespace.name, dict(namespace.labels or {}), caches)]
+
+    def claims_of_pool(self, pool: Object, caches: Caches) -> Iterable[Key]:
+        """Map a pool to the claims whose turn it is: those that wait for it, or for any; all of its own once it is to go."""
+        waiting = [path for path, name in self._notes.waiting.items() if name in ("", pool.name)]
+        stands = caches(POOL).metadata("", pool.name)
+        if stands is None or stands.deleting:
+            waiting += [
+                (claim.namespace, claim.name) for claim in caches(CLAIM).list() if pool.name in refers_to(claim)
+            ]
+        return [Key("", kind_of(ResourcePoolClaim), namespace, name) for namespace, name in waiting]
+
+
+def _pool(name: str) -> Key:
+    return Key("", kind_of(ResourcePool), "", name)
+
+
+def controllers(
+    settings: Settings | None = None, *, metrics: QuotaMetrics | None = None
+) -> tuple[Controller[ResourcePool], Controller[ResourcePoolClaim]]:
+    """Return the controllers of pools and of claims, described; nothing starts."""
+    chosen = Settings() if settings is None else settings
+    shown = QuotaMetrics() if metrics is None else metrics
+    notes = Notes()
+    wakes = _Wakes(notes, shown)
+    pools = (
+        Controller.of(ResourcePool)
+        .named(words.Controller.POOL)
+        .finalizer(words.FINALIZER)
+        .when(generation_changed)
+        .owns(RESOURCE_QUOTA, when=notes.quota_matters)
+        .watches(CLAIM, to=wakes.pools_of_claim, when=claim_matters)
+        .watches(NAMESPACE, to=wakes.pools_of_namespace, when=namespace_matters, metadata_only=True)
+        .writes_status_of(ResourcePoolClaim, words.STATUS_MANAGER)
+        .needs(Rule(GROUP, (str(CLAIM.plural),), ("patch", "delete")))
+        .with_(concurrency=chosen.pools_at_once, barrier=chosen.barrier, timeout=chosen.timeout)
+    )
+    claims = (
+        Controller.of(ResourcePoolClaim)
+        .named(words.Controller.CLAIM)
+        .when(claim_matters)
+        .watches(POOL, to=wakes.claims_of_pool, when=notes.pool_matters)
+        .writes_status_as(words.STATUS_MANAGER, shared=True)
+        .needs(Rule(GROUP, (str(CLAIM.plural),), ("patch",)))
+        .with_(concurrency=chosen.claims_at_once)
+    )
+    if not chosen.beside_capsule:
+        pools = pools.starts_when(capsule_serves).needs(*_GATE_RULES)
+        claims = claims.starts_when(capsule_serves).needs(*_GATE_RULES)
+    return (
+        pools.reconciled_by(ResourcePoolReconciler(chosen, notes, shown)),
+        claims.reconciled_by(ResourcePoolClaimReconciler(notes, shown)),
+    )
+
+
+def install(manager: Manager, settings: Settings | None = None) -> None:
+    """Add the family's controllers to a manager, its metrics to the manager's, and its webhook where the settings say so.
+
+    >>> from konverge.runtime import Manager
+    >>> manager = Manager("konverge")
+    >>> install(manager)
+    >>> [controller.name for controller in manager.controllers]
+    ['resourcepool', 'resourcepoolclaim']
+    """
+    chosen = Settings() if settings is None else settings
+    for controller in controllers(chosen, metrics=QuotaMetrics.within(manager.metrics)):
+        manager.add(controller)
+    reached = manager.settings.webhooks
+    if chosen.assign_at_admission or (chosen.assign_at_admission is None and (reached.service or reached.url)):
+        manager.add(assigning())
+
+
+def rules(settings: Settings | None = None) -> tuple[Rule, ...]:
+    """Return the RBAC rules that the family needs with these settings."""
+    return merged(rule for controller in controllers(settings) for rule in rules_of(controller))
+
+
+def tenant_role(name: str = TENANT_ROLE) -> dict[str, Any]:
+    """Return the optional ClusterRole that lets tenants manage claims: it joins the roles admin and edit by aggregation.
+
+    >>> tenant_role()["rules"][0]["resources"]
+    ['resourcepoolclaims']
+    """
+    verbs = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+    role = cluster_role(name, [Rule(GROUP, (str(CLAIM.plural),), verbs)])
+    aggregated = ("rbac.authorization.k8s.io/aggregate-to-admin", "rbac.authorization.k8s.io/aggregate-to-edit")
+    role["metadata"]["labels"] = dict.fromkeys(aggregated, "true")
+    return role

@@ -1,0 +1,123 @@
+"""The `capsule_*` metrics: what each pool and each claim says now, shown when somebody scrapes.
+
+Promises: names, labels and help are those of `words`. What a pool or a claim says replaces whatever it said before, so no series stays of
+a namespace that left, a claim that went, or a pool that is gone (X15). Installations that share one `Metrics` share one set. Percentages
+are left out where there is nothing to divide by. `pool_series` and `claim_series` are pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from konverge.metrics import Metrics
+from konverge.quantities import WHOLE
+from konverge.reconcilers.quota import words
+from konverge.reconcilers.quota.allocate import Allocation
+from konverge.reconcilers.quota.holding import summed
+from konverge.reconcilers.quota.seen import ClaimView, PoolView
+from konverge.reconcilers.quota.verdicts import Verdict
+from konverge.reconcilers.quota.words import METRICS, Metric, Type
+from konverge.runtime import Mark
+
+__all__ = ["QuotaMetrics", "claim_series", "pool_series"]
+
+Series: TypeAlias = dict[tuple[Metric, tuple[str, ...]], float]
+"""Values by metric and label values."""
+
+
+def pool_series(pool: PoolView, allocation: Allocation, marks: Iterable[Mark]) -> Series:
+    """Return what is shown of a pool."""
+    name, series = pool.name, Series()
+    for resource, quantity in pool.hard.items():
+        hard, used = quantity.billionths, allocation.used[resource]
+        labels = (name, resource)
+        series[words.POOL_LIMIT, labels] = float(quantity)
+        series[words.POOL_AVAILABLE, labels] = allocation.available[resource] / WHOLE
+        series[words.POOL_USAGE, labels] = used / WHOLE
+        series[words.POOL_RESOURCE, labels] = 1.0
+        if hard:
+            series[words.POOL_USAGE_PERCENTAGE, labels] = used / hard * 100
+    for resource, (available, requesting) in allocation.exhaustions.items():
+        series[words.POOL_EXHAUSTION, (name, resource)] = requesting / WHOLE
+        if 0 < available < requesting:
+            series[words.POOL_EXHAUSTION_PERCENTAGE, (name, resource)] = (requesting - available) / available * 100
+    for namespace, entries in allocation.claims.items():
+        for resource, amount in summed(entries).items():
+            series[words.POOL_NAMESPACE_USAGE, (name, namespace, resource)] = amount / WHOLE
+            total = pool.hard.get(resource)
+            if total is not None and total.billionths:
+                series[words.POOL_NAMESPACE_USAGE_PERCENTAGE, (name, namespace, resource)] = (
+                    amount / total.billionths * 100
+                )
+    for mark in marks:
+        series[words.POOL_CONDITION, (name, mark.type)] = float(bool(mark.status))
+    return series
+
+
+def claim_series(claim: ClaimView, verdict: Verdict, pool: str) -> Series:
+    """Return what is shown of a claim: a series for each type of condition, 1 on the one that it has, whatever its status."""
+    series = Series()
+    for type_ in (Type.ASSIGNED, Type.BOUND):
+        labels = (claim.name, claim.namespace, type_, str(verdict.status), verdict.reason, pool)
+        series[words.CLAIM_CONDITION, labels] = float(type_ == verdict.type)
+    for resource, amount in claim.amounts.items():
+        series[words.CLAIM_RESOURCE, (claim.name, claim.namespace, resource)] = amount / WHOLE
+    return series
+
+
+class QuotaMetrics(Collector):
+    """What is shown now."""
+
+    def __init__(self) -> None:
+        self._pools: dict[str, Series] = {}
+        self._claims: dict[tuple[str, str], tuple[Any, Series]] = {}
+
+    @classmethod
+    def within(cls, metrics: Metrics) -> QuotaMetrics:
+        """Return the one set of a `Metrics`, registered there."""
+        found = metrics.shared.get(cls)
+        if not isinstance(found, cls):
+            found = metrics.shared[cls] = cls()
+            metrics.registry.register(found)
+        return found
+
+    def of_pool(self, pool: str, series: Series | None) -> None:
+        """Show this of a pool, and nothing else; None where it is gone."""
+        if series is None:
+            self._pools.pop(pool, None)
+        else:
+            self._pools[pool] = series
+
+    def of_claim(self, claim: ClaimView, verdict: Verdict, pool: str) -> None:
+        """Show this of a claim, and nothing else."""
+        path = (claim.namespace, claim.name)
+        what = (verdict, pool, claim.version)
+        known = self._claims.get(path)
+        if known is None or known[0] != what:
+            self._claims[path] = (what, claim_series(claim, verdict, pool))
+
+    def without_claim(self, namespace: str, name: str) -> None:
+        """The claim is gone."""
+        self._claims.pop((namespace, name), None)
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        """Return the families without values."""
+        return list(self._families().values())
+
+    def collect(self) -> list[GaugeMetricFamily]:
+        """Return the families with what is shown now."""
+        families = self._families()
+        shown: list[Mapping[tuple[Metric, tuple[str, ...]], float]] = [*self._pools.values()]
+        shown += [series for _, series in self._claims.values()]
+        for series in shown:
+            for (metric, labels), value in series.items():
+                families[metric.name].add_metric(labels, value)
+        return list(families.values())
+
+    @staticmethod
+    def _families() -> dict[str, GaugeMetricFamily]:
+        return {metric.name: GaugeMetricFamily(metric.name, metric.help, labels=metric.labels) for metric in METRICS}

@@ -1,0 +1,120 @@
+"""What the controllers of the family remember between passes, to be woken by what matters and by nothing else.
+
+Promises: hints only. A process that begins knows nothing of this and is right all the same, since it looks at every pool and every claim
+once; nothing is decided by it. Belongs to one installation of the family: two managers share nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from konverge.crds.quota_v1beta2 import LabelSelector
+from konverge.informers import Change
+from konverge.reconcilers.quota.kinds import POOL
+from konverge.reconcilers.quota.selecting import selects
+from konverge.reconcilers.quota.views import selectors_of
+from konverge.reconcilers.quota.words import Annotation, quota_name
+from konverge.runtime import Caches
+
+__all__ = ["Notes", "claim_matters", "namespace_matters"]
+
+
+class Notes:
+    """Which pools give something back where, which look after which namespaces, and which claims wait for a pool."""
+
+    def __init__(self) -> None:
+        self._giving_back: dict[str, frozenset[str]] = {}
+        self._looked_after: dict[str, frozenset[str]] = {}
+        self._selectors: dict[str, tuple[tuple[str, int], tuple[LabelSelector, ...]]] = {}
+        self._wrote: dict[tuple[str, str], str] = {}
+        self.waiting: dict[tuple[str, str], str] = {}
+        """Claims (namespace and name) that the claim controller looks after: the pool that they name, "" for none."""
+
+    # --- pools ---------------------------------------------------------------------------------------------------------------
+
+    def giving_back(self, pool: str, namespaces: Iterable[str]) -> None:
+        """Note where a pool waits for the use to fit."""
+        self._giving_back[quota_name(pool)] = frozenset(namespaces)
+
+    def looks_after(self, pool: str, namespaces: Iterable[str]) -> None:
+        """Note in which namespaces a pool has anything to do."""
+        self._looked_after[pool] = frozenset(namespaces)
+
+    def wrote(self, namespace: str, name: str, version: str) -> None:
+        """Note the version that our own write gave to a ResourceQuota: its echo is no news."""
+        self._wrote[namespace, name] = version
+
+    def forget(self, pool: str) -> None:
+        """The pool is gone."""
+        for path in [path for path in self._wrote if path[1] == quota_name(pool)]:
+            del self._wrote[path]
+        self._giving_back.pop(quota_name(pool), None)
+        self._looked_after.pop(pool, None)
+        self._selectors.pop(pool, None)
+
+    def quota_matters(self, change: Change) -> bool:
+        """Tell whether a change of a ResourceQuota asks for a pass: its use alone does only where something is given back (X29)."""
+        old, new = change.old, change.new
+        if new is None or change.namespace in self._giving_back.get(change.name, ()):
+            return True
+        if self._wrote.get((change.namespace, change.name)) == new.metadata.resource_version:
+            return False
+        if old is None:
+            return True
+        if _bearing(old.metadata) != _bearing(new.metadata):
+            return True
+        return bool(old.data().get("spec") != new.data().get("spec"))
+
+    def pool_matters(self, change: Change) -> bool:
+        """Tell whether a change of a pool is news to a claim that the claim controller looks after."""
+        new = change.new
+        if change.old is None or new is None or new.metadata.deleting:
+            return True
+        return any(pool in ("", change.name) for pool in self.waiting.values())
+
+    def concerned(self, namespace: str, labels: dict[str, str], caches: Caches) -> list[str]:
+        """Return the pools that a change of a namespace concerns: those that select it by these labels, or look after it."""
+        found = []
+        for pool in caches(POOL).all_metadata():
+            looked_after = namespace in self._looked_after.get(pool.name, ())
+            if looked_after or selects(self._selectors_of(pool.name, (pool.uid, pool.generation), caches), labels):
+                found.append(pool.name)
+        return found
+
+    def _selectors_of(self, name: str, version: tuple[str, int], caches: Caches) -> tuple[LabelSelector, ...]:
+        known = self._selectors.get(name)
+        if known is None or known[0] != version:
+            stored = caches(POOL).find("", name)
+            known = self._selectors[name] = (version, () if stored is None else selectors_of(stored))
+        return known[1]
+
+
+def _bearing(metadata: object) -> tuple[object, ...]:
+    return tuple(getattr(metadata, name) for name in ("uid", "labels", "owner_references", "deletion_timestamp"))
+
+
+def namespace_matters(change: Change) -> bool:
+    """Pass a namespace that comes, goes, begins to end, or changes its labels."""
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return True
+    return old.metadata.labels != new.metadata.labels or old.metadata.deleting != new.metadata.deleting
+
+
+def claim_matters(change: Change) -> bool:
+    """Pass what of a claim is not said by the family itself (spec, release annotation, owners, end), and the pool that it was given."""
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return True
+    before, after = old.metadata, new.metadata
+    if (before.uid, before.generation, before.deleting, before.owner_references) != (
+        after.uid,
+        after.generation,
+        after.deleting,
+        after.owner_references,
+    ):
+        return True
+    if before.annotation(Annotation.RELEASE) != after.annotation(Annotation.RELEASE):
+        return True
+    # A claim that names its pool is that pool's, whatever its status says.
+    return bool(old.status().get("pool") != new.status().get("pool") and not (new.data().get("spec") or {}).get("pool"))

@@ -1,0 +1,97 @@
+"""What is known of a pool, or of all pools, when a pass begins: cache reads, gathered into frozen views.
+
+Promises: no decision is taken here and nothing is read but caches. Where one of them is not complete at present, nothing is said at
+all: the pass ends, and neither a ResourceQuota nor a claim is let go for want of having been seen (X04).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from konverge.crds.quota_v1beta2 import ResourcePool
+from konverge.errors import RetryAfter
+from konverge.kinds import Kind
+from konverge.objects import Object
+from konverge.reconcilers.quota.book import Book
+from konverge.reconcilers.quota.kinds import CLAIM, NAMESPACE, POOL, RESOURCE_QUOTA
+from konverge.reconcilers.quota.seen import ClaimView, QuotaView, Seen
+from konverge.reconcilers.quota.selecting import selects
+from konverge.reconcilers.quota.settings import Settings
+from konverge.reconcilers.quota.views import PoolFacts, claim_view, facts_of, ledger_in, pool_view, quota_view
+
+if TYPE_CHECKING:
+    from konverge.runtime import Context, Reader
+
+__all__ = ["PoolBooks", "belongs", "complete", "observe", "pools_seen"]
+
+_SYNC_SECONDS = 5.0
+
+
+class PoolBooks:
+    """The views that the pool controller keeps from pass to pass."""
+
+    def __init__(self) -> None:
+        self.claims: Book[ClaimView] = Book()
+        self.quotas: dict[str, Book[tuple[int, QuotaView]]] = {}
+
+    def forget(self, pool: str) -> None:
+        """The pool is gone."""
+        self.quotas.pop(pool, None)
+
+
+def belongs(claim: ClaimView, pool: str, uid: str) -> bool:
+    """Tell whether a claim is this pool's to look after: it names it, or names none and was given it."""
+    return claim.pool == pool if claim.pool else claim.assigned == (pool, uid)
+
+
+def complete(ctx: Context[Any], kind: Kind[Object]) -> Reader[Object]:
+    """Return the cache of a kind; raises RetryAfter where it is not complete at present."""
+    reader = ctx.cache(kind)
+    if not reader.synced:
+        raise RetryAfter(
+            _SYNC_SECONDS, f"the cache of {kind.group_kind} is not complete at present; nothing is decided without it"
+        )
+    return reader
+
+
+def observe(pool: ResourcePool, ctx: Context[Any], books: PoolBooks, settings: Settings) -> Seen:
+    """Read the caches for a pass of one pool."""
+    selected, ending = set(), set()
+    for metadata in complete(ctx, NAMESPACE).all_metadata():
+        if metadata.deleting:
+            ending.add(metadata.name)
+        elif selects(pool.spec.selectors, metadata.labels or {}):
+            selected.add(metadata.name)
+    claims = complete(ctx, CLAIM)
+    views = books.claims.read(claims, claims.all_metadata(), claim_view)
+    return Seen(
+        pool=pool_view(pool),
+        selected=frozenset(selected),
+        ending=frozenset(ending),
+        claims=tuple(view for view in views.values() if belongs(view, pool.name, pool.uid)),
+        quotas=_quotas(pool, ctx, books),
+        before=ledger_in(pool.status),
+        ceiling=settings.max_claims,
+        room=settings.max_status_bytes,
+    )
+
+
+def _quotas(pool: ResourcePool, ctx: Context[Any], books: PoolBooks) -> dict[str, QuotaView]:
+    """Return the ResourceQuotas that the pool controls, by namespace."""
+    reader = complete(ctx, RESOURCE_QUOTA)
+    book = books.quotas.setdefault(pool.name, Book())
+    found = book.read(
+        reader,
+        reader.metadata_by_index("owner", pool.uid),
+        lambda quota: (pool.generation, quota_view(quota, pool)),
+    )
+    if any(generation != pool.generation for generation, _ in found.values()):
+        books.forget(pool.name)  # whether a quota is intact is judged by the pool's scopes
+        return _quotas(pool, ctx, books)
+    return {namespace: view for (namespace, _), (_, view) in found.items()}
+
+
+def pools_seen(ctx: Context[Any], book: Book[PoolFacts]) -> dict[str, PoolFacts]:
+    """Read what the claim controller knows of all pools, by name."""
+    reader = complete(ctx, POOL)
+    return {facts.name: facts for facts in book.read(reader, reader.all_metadata(), facts_of).values()}

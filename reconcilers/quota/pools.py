@@ -1,0 +1,157 @@
+"""The reconciler of ResourcePools: reads, asks the allocator, writes what is missing.
+
+One pass of `reconcile`: observe; allocate; ResourceQuotas; what claims say; release annotations; the status of the pool, last (`steps` says
+why in this order). One pass of `finalize`: the allocated claims, where the pool says so, then its ResourceQuotas.
+
+Promises: safe to repeat and to kill after any write, since each pass is decided by what is stored; at rest there are no writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolStatus
+from konverge.errors import Conflict
+from konverge.objects import Metadata
+from konverge.outcome import Done, Outcome, RequeueAfter
+from konverge.reconcilers.quota.allocate import Allocation
+from konverge.reconcilers.quota.hands import Hands
+from konverge.reconcilers.quota.kinds import CLAIM, RESOURCE_QUOTA
+from konverge.reconcilers.quota.metrics import QuotaMetrics, pool_series
+from konverge.reconcilers.quota.notes import Notes
+from konverge.reconcilers.quota.observe import PoolBooks, complete, observe
+from konverge.reconcilers.quota.render import pool_marks, pool_status
+from konverge.reconcilers.quota.seen import Seen
+from konverge.reconcilers.quota.settings import Settings
+from konverge.reconcilers.quota.steps import steps_of
+from konverge.reconcilers.quota.views import claim_view, pool_view
+from konverge.reconcilers.quota.words import Label, quota_name
+
+if TYPE_CHECKING:
+    from konverge.runtime import Context, Mark
+
+__all__ = ["ResourcePoolReconciler"]
+
+_SOON = 0.01
+"""Seconds to a pass that goes on where this one ended: the barrier holds it until the caches show what was written."""
+_CHANGED = 1.0
+"""Seconds to a pass after one that met an object which had changed, unless the news of that comes first."""
+_AT_TIMES_EMPTY = ("claims", "exhaustions", "releasing")
+
+
+class ResourcePoolReconciler:
+    """Hands out what a pool has, as one ResourceQuota for each namespace."""
+
+    def __init__(self, settings: Settings, notes: Notes, metrics: QuotaMetrics) -> None:
+        self._settings = settings
+        self._notes = notes
+        self._metrics = metrics
+        self._books = PoolBooks()
+        self._shown: dict[str, frozenset[tuple[str, str]]] = {}
+
+    async def reconcile(self, pool: ResourcePool, ctx: Context[Any]) -> Outcome:
+        """Bring ResourceQuotas, claims and status to what the pool hands out."""
+        seen = observe(pool, ctx, self._books, self._settings)
+        await asyncio.sleep(0)  # other passes have their turn: with thousands of claims each part takes a while
+        hands = Hands(pool, ctx, self._settings.parallel, self._notes)
+        # Noted before the first write, so that no answer to it goes unheard.
+        self._notes.giving_back(pool.name, seen.before.releasing)
+        seen, allocation = await hands.quotas(seen)
+        self._note(pool, seen, allocation)
+        steps = steps_of(seen, allocation)
+        await hands.say(seen, steps.says)
+        await hands.strip(steps.strip)
+        await asyncio.sleep(0)
+        marks = pool_marks(seen.pool, allocation, hands.outcomes.refused)
+        _draft(ctx, pool_status(seen.pool, allocation, tuple(sorted(seen.selected))), marks)
+        self._show(seen, allocation, marks, ctx)
+        if hands.outcomes.error is not None:
+            raise hands.outcomes.error
+        if allocation.pending:
+            return RequeueAfter(_SOON)
+        if hands.outcomes.again:
+            return RequeueAfter(_CHANGED)
+        return RequeueAfter(self._settings.refused_retry) if hands.outcomes.refused else Done()
+
+    def _note(self, pool: ResourcePool, seen: Seen, allocation: Allocation) -> None:
+        self._notes.giving_back(pool.name, {*seen.before.releasing, *allocation.releasing})
+        self._notes.looks_after(pool.name, {*allocation.quotas, *(claim.namespace for claim in seen.claims)})
+
+    def _show(self, seen: Seen, allocation: Allocation, marks: tuple[Mark, ...], ctx: Context[Any]) -> None:
+        pool = seen.pool.name
+        before = self._shown.get(pool, frozenset())
+        self._shown[pool] = frozenset((claim.namespace, claim.name) for claim in seen.claims)
+        for path in before - self._shown[pool]:
+            if ctx.cache(CLAIM).metadata(*path) is None:
+                self._metrics.without_claim(*path)
+        self._metrics.of_pool(pool, pool_series(seen.pool, allocation, marks))
+        for claim in seen.claims:
+            verdict = allocation.verdicts.get(claim.uid)
+            if verdict is not None:
+                self._metrics.of_claim(claim, verdict, pool if verdict.kept else "")
+
+    async def finalize(self, pool: ResourcePool, ctx: Context[Any]) -> Outcome:
+        """Let everything go. What the claims say of it is the claim controller's affair from now on."""
+        places = asyncio.Semaphore(self._settings.parallel)
+        if pool.spec.config.delete_bound_resources:
+            await self._delete_claims(pool, ctx, places)
+        async with asyncio.TaskGroup() as tasks:
+            for metadata in _quotas_of(pool, ctx):
+                if not metadata.deleting:
+                    tasks.create_task(_delete(ctx, metadata, places))
+        self._notes.forget(pool.name)
+        self._books.forget(pool.name)
+        self._shown.pop(pool.name, None)
+        self._metrics.of_pool(pool.name, None)
+        return Done()
+
+    async def _delete_claims(self, pool: ResourcePool, ctx: Context[Any], places: asyncio.Semaphore) -> None:
+        """Delete the allocated claims, by uid; queued ones survive, and so does one of the same name made anew.
+
+        Allocated are those that the pool lists, and those that say so themselves: a pass that was cut off may have come no further.
+        """
+
+        async def delete(namespace: str, name: str, uid: str) -> None:
+            async with places:
+                try:
+                    await ctx.delete(CLAIM, name, namespace, uid=uid)
+                except Conflict:
+                    ctx.log.debug("a claim was made anew and stays", namespace=namespace, name=name)
+
+        bound = {(where, entry.name, entry.uid) for where, entries in pool.status.claims.items() for entry in entries}
+        view, reader = pool_view(pool), complete(ctx, CLAIM)
+        claims = self._books.claims.read(reader, reader.all_metadata(), claim_view).values()
+        bound |= {(claim.namespace, claim.name, claim.uid) for claim in claims if claim.says_bound(view)}
+        async with asyncio.TaskGroup() as tasks:
+            for namespace, name, uid in sorted(bound):
+                tasks.create_task(delete(namespace, name, uid))
+
+
+def _draft(ctx: Context[Any], status: ResourcePoolStatus, marks: tuple[Mark, ...]) -> None:
+    ctx.status.update(status)
+    for name in _AT_TIMES_EMPTY:  # an empty map is left out, as Capsule does
+        if not getattr(status, name):
+            ctx.status.draft.model_fields_set.discard(name)
+    for mark in marks:
+        ctx.status.mark(mark.type, mark.status, mark.reason, mark.message)
+
+
+def _quotas_of(pool: ResourcePool, ctx: Context[Any]) -> list[Metadata]:
+    """Return the ResourceQuotas of a pool, also those that a deletion with orphans has taken from it."""
+    name = quota_name(pool.name)
+    return [
+        metadata
+        for metadata in complete(ctx, RESOURCE_QUOTA).all_metadata()
+        if metadata.name == name
+        and metadata.label(Label.POOL) == pool.name
+        and (metadata.controller is None or metadata.controller.uid == pool.uid)
+    ]
+
+
+async def _delete(ctx: Context[Any], metadata: Metadata, places: asyncio.Semaphore) -> None:
+    async with places:
+        try:
+            await ctx.delete(RESOURCE_QUOTA, metadata.name, metadata.namespace, uid=metadata.uid)
+        except Conflict:
+            ctx.log.debug("a ResourceQuota was made anew and stays", namespace=metadata.namespace)

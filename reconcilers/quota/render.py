@@ -1,0 +1,131 @@
+"""What is written: the ResourceQuota of a namespace, the status of a claim, the status of a pool.
+
+Promises: pure. One function renders the status of a claim for both controllers that write it in turn, so that what one of them wrote and
+no longer holds goes when the other takes over (quota.md 6.9). The time of a claim's condition moves with its type and status, not with
+words. Amounts are written in the format of the pool's hard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from konverge.conditions import Condition, marked, truth, write_conditions
+from konverge.crds.quota_v1beta2 import (
+    Allocation as AllocationStatus,
+)
+from konverge.crds.quota_v1beta2 import (
+    Amounts,
+    ClaimEntry,
+    Exhaustion,
+    ResourcePool,
+    ResourcePoolStatus,
+)
+from konverge.objects import Object
+from konverge.reconcilers.quota.allocate import Allocation
+from konverge.reconcilers.quota.amounts import show
+from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
+from konverge.reconcilers.quota.seen import ClaimView, PoolView
+from konverge.reconcilers.quota.verdicts import Verdict, too_many_claims
+from konverge.reconcilers.quota.views import scopes_of
+from konverge.reconcilers.quota.words import Label, Message, Reason, Type, join, overallocated, quota_name
+from konverge.runtime import Mark
+
+__all__ = ["claim_condition", "claim_status", "pool_marks", "pool_status", "resource_quota"]
+
+
+def resource_quota(pool: ResourcePool, view: PoolView, namespace: str, hard: Mapping[str, int]) -> Object:
+    """Return the ResourceQuota of a namespace."""
+    return RESOURCE_QUOTA.new(
+        quota_name(pool.name),
+        namespace,
+        labels={Label.POOL: pool.name},
+        spec={"hard": _shown(hard, view), **scopes_of(pool)},
+    )
+
+
+def _shown(amounts: Mapping[str, int], pool: PoolView) -> Amounts:
+    hard, defaults = pool.hard, pool.defaults
+    return {
+        resource: show(resource, amounts[resource], hard if resource in hard else defaults)
+        for resource in sorted(amounts)
+    }
+
+
+def claim_condition(claim: ClaimView, verdict: Verdict, now: datetime) -> Condition:
+    """Return the one condition of a claim."""
+    before = claim.condition
+    same = (before,) if before is not None and before.type == verdict.type else ()
+    (condition,) = marked(
+        same, verdict.type, truth(verdict.status), verdict.reason, verdict.message, generation=claim.generation, now=now
+    )
+    return condition
+
+
+def claim_status(claim: ClaimView, verdict: Verdict, assigned: tuple[str, str], now: datetime) -> dict[str, Any]:
+    """Return the whole status of a claim; `assigned` are name and uid of its pool, empty where it belongs to none."""
+    (condition,) = write_conditions([claim_condition(claim, verdict, now)])
+    status: dict[str, Any] = {"observedGeneration": claim.generation, "condition": condition}
+    name, uid = assigned
+    return {**status, "pool": {"name": name, "uid": uid}} if name else status
+
+
+def pool_status(view: PoolView, allocation: Allocation, namespaces: tuple[str, ...]) -> ResourcePoolStatus:
+    """Return the status of a pool, conditions aside."""
+    return ResourcePoolStatus(
+        namespace_count=len(namespaces),
+        claim_count=sum(len(entries) for entries in allocation.claims.values()),
+        namespaces=namespaces,
+        claims={
+            namespace: tuple(
+                # Not validated: there are thousands of them, made of what was read.
+                ClaimEntry.model_construct(name=entry.name, uid=entry.uid, claims=_shown(entry.amounts, view))
+                for entry in entries
+            )
+            for namespace, entries in allocation.claims.items()
+        },
+        allocation=AllocationStatus(
+            hard=_shown({resource: quantity.billionths for resource, quantity in view.hard.items()}, view),
+            used=_shown(allocation.used, view),
+            available=_shown(allocation.available, view),
+        ),
+        exhaustions={
+            resource: Exhaustion(
+                available=show(resource, available, view.hard), requesting=show(resource, requesting, view.hard)
+            )
+            for resource, (available, requesting) in allocation.exhaustions.items()
+        },
+        releasing={namespace: _shown(amounts, view) for namespace, amounts in sorted(allocation.releasing.items())},
+    )
+
+
+def pool_marks(view: PoolView, allocation: Allocation, refused: Mapping[str, str]) -> tuple[Mark, ...]:
+    """Return the conditions of a pool; `refused` is what the API server said to ResourceQuotas, by namespace."""
+    return (_ready(allocation, refused), _exhausted(view, allocation))
+
+
+def _ready(allocation: Allocation, refused: Mapping[str, str]) -> Mark:
+    if refused:
+        return Mark(
+            Type.READY,
+            False,
+            Reason.FAILED,
+            join(f"{namespace}: {refused[namespace]}" for namespace in sorted(refused)),
+        )
+    if allocation.crowded:
+        listed = sum(len(entries) for entries in allocation.claims.values())
+        return Mark(Type.READY, False, Reason.TOO_MANY_CLAIMS, too_many_claims(listed))
+    return Mark(Type.READY, True, Reason.SUCCEEDED, Message.RECONCILED)
+
+
+def _exhausted(view: PoolView, allocation: Allocation) -> Mark:
+    if allocation.over:
+        parts = (
+            overallocated(resource, show(resource, allocation.used[resource], view.hard), str(view.hard[resource]))
+            for resource in sorted(allocation.over)
+        )
+        return Mark(Type.EXHAUSTED, True, Reason.OVERALLOCATED, join(parts))
+    if allocation.exhaustions:
+        return Mark(Type.EXHAUSTED, True, Reason.POOL_EXHAUSTED, Message.EXHAUSTIONS)
+    return Mark(Type.EXHAUSTED, False, Reason.NO_EXHAUSTIONS, Message.NO_EXHAUSTIONS)

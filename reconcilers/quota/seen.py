@@ -1,0 +1,126 @@
+"""What a pass over a pool decides upon: frozen views, independent of how they were read.
+
+Promises: nothing here reads a cache or decides anything. A view holds what the rules look at and no more, so that it can be kept from
+pass to pass for as long as the object's version stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from konverge.conditions import Condition
+from konverge.quantities import Quantity
+from konverge.reconcilers.quota.amounts import Amounts
+from konverge.reconcilers.quota.words import Reason, Type
+
+__all__ = ["ClaimView", "Entry", "Ledger", "PoolView", "QuotaView", "Seen"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolView:
+    """What a ResourcePool asks for. `defaults` are those of the spec; `zero` is defaultsZero."""
+
+    name: str
+    uid: str = ""
+    hard: Mapping[str, Quantity]
+    defaults: Mapping[str, Quantity] = field(default_factory=dict)
+    zero: bool = False
+    ordered: bool = False
+
+    def default(self, resource: str) -> int | None:
+        """Return what a namespace gets of a resource without any claim; None where there is no limit without one."""
+        given = self.defaults.get(resource)
+        if given is not None:
+            return given.billionths
+        return 0 if self.zero and resource in self.hard else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimView:
+    """A ResourcePoolClaim. `problem` says why its amounts can never be allocated, "" where they can."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str = ""
+    created: str = ""
+    generation: int = 1
+    pool: str = ""
+    """spec.pool."""
+    amounts: Mapping[str, int] = field(default_factory=dict)
+    problem: str = ""
+    release: bool = False
+    """Whether the release annotation asks to let it go."""
+    deleting: bool = False
+    assigned: tuple[str, str] = ("", "")
+    """status.pool: name and uid."""
+    condition: Condition | None = None
+
+    @property
+    def priority(self) -> tuple[str, str, str]:
+        """Older first, then by name, then by namespace; timestamps of the API sort as text."""
+        return (self.created, self.name, self.namespace)
+
+    def says_bound(self, pool: PoolView) -> bool:
+        """Tell whether the claim's own status says that it is allocated in this very pool."""
+        said = self.condition
+        return said is not None and said.type == Type.BOUND and said.is_true and self.assigned == (pool.name, pool.uid)
+
+    def steps_aside(self) -> bool:
+        """Tell whether the claim was let go by its annotation, and has not been edited since."""
+        said = self.condition
+        return said is not None and said.reason == Reason.RELEASED and said.observed_generation == self.generation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaView:
+    """The ResourceQuota of a pool in one namespace. `intact`: labels, owner and scopes are as we make them."""
+
+    hard: Mapping[str, int] = field(default_factory=dict)
+    observed: Mapping[str, int] = field(default_factory=dict)
+    """status.hard: what the resourcequota controller and admission go by."""
+    used: Mapping[str, int] = field(default_factory=dict)
+    intact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An allocated claim, as the status of its pool lists it."""
+
+    name: str
+    uid: str
+    amounts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """What the stored status of a pool records: allocated claims, and what namespaces may still use of what they let go."""
+
+    claims: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
+    releasing: Mapping[str, Amounts] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """Everything that an allocation is decided upon.
+
+    `selected` are the namespaces that the pool selects and that live; `ending` all that are being deleted. `claims` are all that name
+    this pool, or that were assigned to it. `refused` are claims, by uid, whose ResourceQuota the API server would not take, and why.
+    """
+
+    pool: PoolView
+    selected: frozenset[str] = frozenset()
+    ending: frozenset[str] = frozenset()
+    claims: tuple[ClaimView, ...] = ()
+    quotas: Mapping[str, QuotaView] = field(default_factory=dict)
+    before: Ledger = field(default_factory=Ledger)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    ceiling: int = 5000
+    room: int = 1_300_000
+    """Bytes that the listed claims may take in the status."""
+
+    def but(self, **changes: Any) -> Seen:
+        """Return the same with some parts replaced."""
+        return Seen(**{name: changes.get(name, getattr(self, name)) for name in self.__slots__})

@@ -1,0 +1,46 @@
+"""Settings of the quota family: every number and switch, with unit, default and reason.
+
+Promises: a `Settings()` with nothing given is safe to run with.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = ["Settings"]
+
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class Settings(BaseModel):
+    """How pools are served.
+
+    >>> Settings(parallel=4).max_claims
+    5000
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    parallel: Annotated[int, Field(ge=1)] = 16
+    """How many writes one pass of a pool makes at once: a pool may have a thousand namespaces, and the API server other clients."""
+    pools_at_once: Annotated[int, Field(ge=1)] = 2
+    """How many pools have a pass at once."""
+    claims_at_once: Annotated[int, Field(ge=1)] = 4
+    """How many claims without a pool are looked at at once."""
+    max_claims: Annotated[int, Field(ge=1)] = 5000
+    """How many claims one pool lists in its status; what is tested. Beyond, Ready=False/TooManyClaims, and what is listed stays."""
+    max_status_bytes: Annotated[int, Field(ge=1024)] = 1_300_000
+    """How many bytes the listed claims of a pool may take: etcd refuses objects above 1.5 MiB, whatever else is in them."""
+    refused_retry: Seconds = 300.0
+    """Seconds after which a ResourceQuota that the API server refused is tried again without any change."""
+    timeout: Seconds = 600.0
+    """Seconds that one pass of a pool may take: the first one makes a ResourceQuota in every namespace."""
+    barrier: Seconds = 600.0
+    """Seconds to wait for the caches to show own writes. Longer than elsewhere: a pass that ran without them could hand out twice."""
+    assign_at_admission: bool | None = None
+    """Serve the webhook that writes spec.pool of claims without one; null: where the manager says how the API server reaches its
+    webhooks (webhooks.service or webhooks.url). Without it the claim controller assigns, in status.pool alone."""
+    beside_capsule: bool = False
+    """Start although a Capsule that serves these kinds was found; for tests of the hand-over."""

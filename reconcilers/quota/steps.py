@@ -1,0 +1,79 @@
+"""What an allocation takes: the writes that are still missing, and none that would change nothing.
+
+Promises: pure. The order in which the writes are made is part of the rules, since the process may die between any two: ResourceQuotas
+first, then what claims say and their annotations, the pool's own status last. A claim says Bound only when its ResourceQuota grants it,
+and the record of what is given back is stored before anything is lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from konverge.reconcilers.quota.allocate import Allocation
+from konverge.reconcilers.quota.amounts import Amounts
+from konverge.reconcilers.quota.seen import ClaimView, Ledger, PoolView, Seen
+from konverge.reconcilers.quota.verdicts import Verdict
+
+__all__ = ["Steps", "assigned_by", "ledger_of", "says", "steps_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """Writes of one pass, in the order in which they are made."""
+
+    applies: Mapping[str, Amounts]
+    removes: tuple[str, ...]
+    says: tuple[tuple[ClaimView, Verdict], ...]
+    strip: tuple[ClaimView, ...]
+    ledger: Ledger
+
+
+def steps_of(seen: Seen, allocation: Allocation) -> Steps:
+    """Return what is still to be written."""
+    applies: dict[str, Amounts] = {}
+    removes = []
+    for namespace, hard in allocation.quotas.items():
+        present = seen.quotas.get(namespace)
+        if hard is None:
+            if present is not None and namespace not in seen.ending:
+                removes.append(namespace)
+        elif present is None or not present.intact or dict(present.hard) != hard:
+            applies[namespace] = hard
+    said = (
+        (claim, allocation.verdicts[claim.uid])
+        for claim in sorted(seen.claims, key=lambda claim: claim.priority)
+        if claim.uid in allocation.verdicts
+    )
+    return Steps(
+        applies=applies,
+        removes=tuple(removes),
+        says=tuple(
+            (claim, verdict) for claim, verdict in said if not says(claim, verdict, assigned_by(verdict, seen.pool))
+        ),
+        strip=allocation.strip,
+        ledger=ledger_of(allocation),
+    )
+
+
+def ledger_of(allocation: Allocation) -> Ledger:
+    """Return what the pool's status records of an allocation."""
+    return Ledger(claims=allocation.claims, releasing=allocation.releasing)
+
+
+def assigned_by(verdict: Verdict, pool: PoolView) -> tuple[str, str]:
+    """Return what a claim's status.pool becomes: name and uid, empty where the claim belongs to no pool."""
+    return (pool.name, pool.uid) if verdict.kept else ("", "")
+
+
+def says(claim: ClaimView, verdict: Verdict, assigned: tuple[str, str]) -> bool:
+    """Tell whether the claim's status says this already, of its present generation."""
+    said = claim.condition
+    return (
+        said is not None
+        and (said.type, said.is_true, said.reason, said.message)
+        == (verdict.type, verdict.status, verdict.reason, verdict.message)
+        and (said.is_true or said.is_false)
+        and said.observed_generation == claim.generation
+        and claim.assigned == assigned
+    )

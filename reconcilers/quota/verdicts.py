@@ -1,0 +1,86 @@
+"""What is said of one claim: the one condition of its status, as the rules conclude it.
+
+Promises: pure; the same verdict gives the same words. Type, reason and texts are those of `words`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from konverge.reconcilers.quota.words import Message, Reason, Type, in_pool, join, no_candidate, released
+
+__all__ = [
+    "BOUND",
+    "FOUND",
+    "Verdict",
+    "exhausted",
+    "failed",
+    "let_go",
+    "queue_exhausted",
+    "refused",
+    "too_many",
+    "unassigned",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A condition: its type, status, reason and message. `kept`: the claim belongs to the pool (status.pool names it)."""
+
+    type: str
+    status: bool
+    reason: str
+    message: str
+    kept: bool = True
+
+    @property
+    def bound(self) -> bool:
+        """Whether the claim is allocated."""
+        return self.type == Type.BOUND and self.status
+
+
+BOUND: Final = Verdict(Type.BOUND, True, Reason.SUCCEEDED, Message.CLAIMED)
+FOUND: Final = Verdict(Type.ASSIGNED, True, Reason.SUCCEEDED, Message.ASSIGNED)
+
+
+def exhausted(parts: Iterable[str]) -> Verdict:
+    """Return the verdict of a claim for which too little is left; each part speaks of one resource."""
+    return Verdict(Type.BOUND, False, Reason.POOL_EXHAUSTED, join(parts))
+
+
+def queue_exhausted(parts: Iterable[str]) -> Verdict:
+    """Return the verdict of a claim that waits for an older one."""
+    return Verdict(Type.BOUND, False, Reason.QUEUE_EXHAUSTED, join(parts))
+
+
+def let_go(pool: str) -> Verdict:
+    """Return the verdict of a claim that was released by its annotation."""
+    return Verdict(Type.BOUND, False, Reason.RELEASED, released(pool))
+
+
+def too_many(ceiling: int) -> Verdict:
+    """Return the verdict of a claim that would fit, but that the status of the pool has no room to list."""
+    return Verdict(Type.BOUND, False, Reason.TOO_MANY_CLAIMS, too_many_claims(ceiling))
+
+
+def too_many_claims(ceiling: int) -> str:
+    """Return the text for a pool that lists as many claims as it can."""
+    return f"the pool lists {ceiling} claims and has no room for more; use another pool, or merge claims of a namespace"
+
+
+def refused(why: str) -> Verdict:
+    """Return the verdict of a claim whose ResourceQuota the API server would not take."""
+    return Verdict(Type.BOUND, False, Reason.FAILED, why)
+
+
+def failed(why: str, *, kept: bool = False) -> Verdict:
+    """Return the verdict of a claim that cannot be assigned."""
+    return Verdict(Type.ASSIGNED, False, Reason.FAILED, why, kept)
+
+
+def unassigned(namespace: str, reasons: Iterable[tuple[str, str]]) -> Verdict:
+    """Return the verdict of a claim without a pool that none can take now; `reasons` are pools and why not, sorted by pool."""
+    parts = [in_pool(pool, why) for pool, why in reasons]
+    return Verdict(Type.ASSIGNED, False, Reason.UNASSIGNED, join(parts) or no_candidate(namespace), kept=False)

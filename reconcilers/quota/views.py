@@ -1,0 +1,193 @@
+"""From stored objects to the views that decisions are made on, tolerant of what a bypassing writer may have left.
+
+Promises: pure; never raises for what is stored. An amount that is no quantity makes a problem of the claim that bears it, and counts as
+nothing elsewhere: a damaged status is as good as one that was never written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from konverge.conditions import Condition
+from konverge.crds.quota_v1beta2 import LabelSelector, ResourcePool, ResourcePoolStatus
+from konverge.objects import Metadata, Object
+from konverge.quantities import Quantity
+from konverge.reconcilers.quota.amounts import Amounts, problem_of
+from konverge.reconcilers.quota.assign import Offer
+from konverge.reconcilers.quota.seen import ClaimView, Entry, Ledger, PoolView, QuotaView
+from konverge.reconcilers.quota.words import Annotation, Label
+
+__all__ = [
+    "PoolFacts",
+    "claim_view",
+    "facts_of",
+    "ledger_in",
+    "pool_references",
+    "pool_view",
+    "quota_view",
+    "refers_to",
+    "scopes_of",
+    "selectors_of",
+]
+
+
+def _amounts(values: Any) -> tuple[Amounts, str]:
+    """Read what can be read, and say of the rest what is wrong."""
+    found: Amounts = {}
+    wrong = []
+    for name, value in sorted((values if isinstance(values, Mapping) else {}).items()):
+        try:
+            found[name] = Quantity.parse(value).billionths
+        except ValueError as error:
+            wrong.append(f"{name}: {error}")
+    return found, "; ".join(wrong)
+
+
+def _quantities(values: Mapping[str, Any]) -> dict[str, Quantity]:
+    found = {}
+    for name, value in values.items():
+        try:
+            found[name] = Quantity.parse(value)
+        except ValueError:
+            continue
+    return found
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def claim_view(claim: Object) -> ClaimView:
+    """Return the view of a claim."""
+    metadata = claim.metadata
+    amounts, unreadable = _amounts(claim.get("spec", "claim"))
+    said = claim.get("status", "condition")
+    return ClaimView(
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        version=metadata.resource_version,
+        created=metadata.creation_timestamp or "",
+        generation=metadata.generation,
+        pool=_text(claim.get("spec", "pool")),
+        amounts=amounts,
+        problem=unreadable or problem_of(amounts),
+        release=metadata.annotation(Annotation.RELEASE).lower() == Annotation.RELEASE_WANTED,
+        deleting=metadata.deleting,
+        assigned=(_text(claim.get("status", "pool", "name")), _text(claim.get("status", "pool", "uid"))),
+        condition=Condition.lenient(said) if isinstance(said, Mapping) and said.get("type") else None,
+    )
+
+
+def refers_to(claim: Object) -> tuple[str, ...]:
+    """Return the names of the pools that a claim has to do with."""
+    names = (_text(claim.get("spec", "pool")), _text(claim.get("status", "pool", "name")))
+    return tuple(sorted({name for name in names if name}))
+
+
+def pool_view(pool: ResourcePool) -> PoolView:
+    """Return the view of a pool."""
+    config = pool.spec.config
+    return PoolView(
+        name=pool.name,
+        uid=pool.uid,
+        hard=_quantities(pool.spec.quota.hard),
+        defaults=_quantities(pool.spec.defaults),
+        zero=config.defaults_zero,
+        ordered=config.ordered_queue,
+    )
+
+
+def ledger_in(status: ResourcePoolStatus) -> Ledger:
+    """Return what the status of a pool records."""
+    claims = {
+        namespace: tuple(Entry(entry.name, entry.uid, _amounts(entry.claims)[0]) for entry in entries)
+        for namespace, entries in status.claims.items()
+    }
+    releasing = {namespace: _amounts(amounts)[0] for namespace, amounts in status.releasing.items()}
+    return Ledger(claims=claims, releasing={namespace: amounts for namespace, amounts in releasing.items() if amounts})
+
+
+def scopes_of(pool: ResourcePool) -> dict[str, Any]:
+    """Return scopes and scopeSelector as the ResourceQuotas of a pool bear them, none where there are none."""
+    quota = pool.spec.quota
+    scopes: dict[str, Any] = {}
+    if quota.scopes:
+        scopes["scopes"] = list(quota.scopes)
+    if quota.scope_selector is not None:
+        scopes["scopeSelector"] = quota.scope_selector.wire()
+    return scopes
+
+
+def quota_view(quota: Object, pool: ResourcePool) -> QuotaView:
+    """Return the view of a ResourceQuota of a pool."""
+    owner = quota.metadata.controller
+    mine = owner is not None and owner.uid == pool.uid and quota.metadata.label(Label.POOL) == pool.name
+    kept = {name: value for name in ("scopes", "scopeSelector") if (value := quota.get("spec", name))}
+    return QuotaView(
+        hard=_amounts(quota.get("spec", "hard"))[0],
+        observed=_amounts(quota.get("status", "hard"))[0],
+        used=_amounts(quota.get("status", "used"))[0],
+        intact=mine and kept == scopes_of(pool),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolFacts:
+    """What the claim controller knows of a pool: what its status offers, and to whom."""
+
+    name: str
+    uid: str
+    deleting: bool
+    offer: Offer
+    namespaces: frozenset[str] = field(default_factory=frozenset)
+    unseen_since: datetime | None = None
+    """When it was created, where its own controller has not looked at it yet."""
+
+
+def facts_of(pool: Object) -> PoolFacts:
+    """Return the facts of a pool; one without a status serves nobody yet."""
+    metadata = pool.metadata
+    waiting = pool.get("status", "exhaustions", default={}) if pool.get("spec", "config", "orderedQueue") else {}
+    namespaces = pool.get("status", "namespaces", default=())
+    return PoolFacts(
+        name=metadata.name,
+        uid=metadata.uid,
+        deleting=metadata.deleting,
+        unseen_since=metadata.created if pool.get("status", "observedGeneration") is None else None,
+        namespaces=frozenset(name for name in namespaces if isinstance(name, str)),
+        offer=Offer(
+            name=metadata.name,
+            uid=metadata.uid,
+            hard=_quantities(pool.get("status", "allocation", "hard", default={})),
+            available=_amounts(pool.get("status", "allocation", "available"))[0],
+            waiting=_amounts(
+                {name: entry.get("requesting") for name, entry in waiting.items() if isinstance(entry, Mapping)}
+            )[0],
+        ),
+    )
+
+
+def selectors_of(pool: Object) -> tuple[LabelSelector, ...]:
+    """Return the selectors of a pool; what is no selector selects nothing."""
+    return tuple(_selectors(pool.get("spec", "selectors", default=())))
+
+
+def _selectors(entries: Iterable[Any]) -> Iterable[LabelSelector]:
+    for entry in entries:
+        try:
+            yield LabelSelector.model_validate(entry)
+        except ValueError:
+            continue
+
+
+def pool_references(metadata: Metadata, group: str) -> tuple[int, ...]:
+    """Return where in the owner references of a claim pools stand: Capsule put them there, ours are none (quota.md 6.7)."""
+    return tuple(
+        index
+        for index, owner in enumerate(metadata.owner_references)
+        if owner.kind == "ResourcePool" and owner.group == group
+    )

@@ -1,0 +1,236 @@
+"""Pools under everything that can happen to them, one write at a time, with a crash between any two.
+
+After each of our writes, the formula of quota.md 6.2: what is held in all is at most the pool's hard, or no more than before the write.
+Where nobody else writes, something plainer holds besides: pods never use more than the pool has. At rest: a further pass writes nothing,
+nobody waits for what is free, and who was allocated stays so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from quota_world import CPU, DryWorld, pool
+
+from konverge.quantities import WHOLE
+from konverge.reconcilers.quota.allocate import allocate
+from konverge.reconcilers.quota.steps import steps_of
+
+MEMORY = "limits.memory"
+NAMES = st.sampled_from(["p", "q", "r"])
+SPACES = st.sampled_from(["a", "a", "b", "b", "c"])
+MUCH = st.sampled_from([5, 3, 6, 1, 0])
+WRITES = st.sampled_from([0, 0, 1, 2, 3, 4])
+
+
+class Pools(RuleBasedStateMachine):
+    """A pool, three namespaces, and nobody who writes but people at claims, pods, and us."""
+
+    foreign = False
+
+    @initialize(ordered=st.booleans(), default=st.integers(0, 2))
+    def begin(self, ordered: bool, default: int) -> None:
+        self.world = DryWorld(
+            pool({CPU: 6, MEMORY: 5}, zero=True, defaults={MEMORY: default} if self.foreign else None, ordered=ordered),
+            "a",
+            "b",
+            "c",
+        )
+        self.here = {"a", "b", "c"}
+        self.clock = 10
+        self.world.claim("a", "first", at=1, cpu=5)
+        self.world.settle()
+
+    # --- what people do ------------------------------------------------------------------------------------------------------
+
+    @rule(where=SPACES, name=NAMES, cpu=MUCH, memory=st.sampled_from([0, 0, 2]), again=st.booleans())
+    def ask(self, where: str, name: str, cpu: int, memory: int, again: bool) -> None:
+        if where not in self.here or where in self.world.ending:
+            return
+        present = self.world.claims.get((where, name))
+        bound = present is not None and present.condition is not None and present.condition.is_true
+        if again and present is not None:
+            del self.world.claims[where, name]
+        elif bound and not self.foreign:
+            return  # the API server would refuse it
+        self.clock += 1
+        self.world.claim(where, name, {CPU: cpu, MEMORY: memory}, at=self.clock // 2)
+
+    @rule(which=st.integers(0, 9), annotated=st.booleans())
+    def give_back(self, which: int, annotated: bool) -> None:
+        """Delete or release one of the claims, allocated ones first."""
+        listed = {entry.uid for entries in self.world.ledger.claims.values() for entry in entries}
+        claims = sorted(self.world.claims.values(), key=lambda claim: (claim.uid not in listed, claim.uid))
+        if not claims:
+            return
+        claim = claims[which % len(claims)]
+        if annotated:
+            self.world.release(claim.namespace, claim.name)
+        else:
+            del self.world.claims[claim.namespace, claim.name]
+
+    @rule(where=SPACES)
+    def start_pods(self, where: str) -> None:
+        """As many as admission lets in, by what it knows at this moment."""
+        quota = self.world.quotas.get(where)
+        if quota is not None and CPU in quota.observed and where not in self.world.ending:
+            room = quota.observed[CPU] - quota.used.get(CPU, 0)
+            if room > 0:
+                self.world.use(where, cpu=room // WHOLE)
+
+    @rule(where=SPACES, cpu=st.integers(1, 6))
+    def end_pods(self, where: str, cpu: int) -> None:
+        self.world.use(where, cpu=-cpu)
+
+    @rule()
+    def all_statuses_follow(self) -> None:
+        for where in self.world.quotas:
+            self.world.observe(where)
+
+    @rule(where=SPACES)
+    def status_follows(self, where: str) -> None:
+        self.world.observe(where)
+
+    # --- namespaces ----------------------------------------------------------------------------------------------------------
+
+    @rule(where=SPACES)
+    def leave(self, where: str) -> None:
+        self.world.selected.discard(where)
+        self.world.pods.pop(where, None)
+
+    @rule(where=SPACES)
+    def come_back(self, where: str) -> None:
+        if where in self.here and where not in self.world.ending and where not in self.world.selected:
+            self.world.selected.add(where)
+            self.world.pods.pop(where, None)
+
+    @rule(where=SPACES)
+    def terminate(self, where: str) -> None:
+        if where in self.here:
+            self.world.selected.discard(where)
+            self.world.ending.add(where)
+
+    @rule(where=SPACES, claims=st.booleans(), quota=st.booleans())
+    def be_gone(self, where: str, claims: bool, quota: bool) -> None:
+        """What is in a terminating namespace goes in any order, the namespace last."""
+        if where not in self.world.ending:
+            return
+        if claims:
+            for key in [key for key in self.world.claims if key[0] == where]:
+                del self.world.claims[key]
+        if quota:
+            self.world.quotas.pop(where, None)
+        if where not in self.world.quotas and not any(key[0] == where for key in self.world.claims):
+            self.world.ending.discard(where)
+            self.world.pods.pop(where, None)
+            self.here.discard(where)
+
+    @rule(where=SPACES)
+    def be_made_anew(self, where: str) -> None:
+        if where not in self.here:
+            self.here.add(where)
+            self.world.selected.add(where)
+
+    # --- others who write ----------------------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.foreign)
+    @rule(where=SPACES, cpu=st.integers(0, 9))
+    def edit_a_quota(self, where: str, cpu: int) -> None:
+        if where in self.world.quotas:
+            self.world.quotas[where].hard[CPU] = cpu * WHOLE
+
+    @precondition(lambda self: self.foreign)
+    @rule(where=SPACES)
+    def delete_a_quota(self, where: str) -> None:
+        self.world.quotas.pop(where, None)
+
+    @precondition(lambda self: self.foreign)
+    @rule(cpu=st.integers(1, 9), memory=st.integers(1, 9), zero=st.booleans())
+    def change_the_pool(self, cpu: int, memory: int, zero: bool) -> None:
+        self.world.pool = pool({CPU: cpu, MEMORY: memory}, zero=zero, ordered=self.world.pool.ordered)
+
+    # --- us ------------------------------------------------------------------------------------------------------------------
+
+    @rule(crash=WRITES, passes=st.integers(1, 4), seed=st.randoms(use_true_random=False))
+    def some_passes(self, crash: int, passes: int, seed: Any) -> None:
+        """Passes one after the other, the last of which may die after some of its writes."""
+        for left in reversed(range(passes)):
+            seen = self.world.see()
+            claims, found = list(seen.claims), allocate(seen)
+            seed.shuffle(claims)
+            assert allocate(seen.but(claims=tuple(claims))) == found
+            made = self._one_pass(0 if left else crash)
+            calm = not (found.pending or found.strip or found.releasing or seen.before.releasing)
+            if calm and not any(step.startswith("remove") for step in made) and (left or not crash):
+                again = allocate(self.world.see())
+                assert again.verdicts == found.verdicts, "a second pass says something else"
+
+    def _one_pass(self, crash: int) -> list[str]:
+        made = []
+        for number, step in enumerate(self.world.steps(), start=1):
+            self._check(step)
+            made.append(step)
+            if number == crash:
+                break
+        return made
+
+    @rule()
+    def rest(self) -> None:
+        kept = self._kept()
+        self.world.settle(check=lambda: self._check("a write on the way to rest"))
+        assert self.world.once() == []
+        allocated = {entry.uid for entries in self.world.ledger.claims.values() for entry in entries}
+        if not self.foreign:
+            assert kept <= allocated, "an allocated claim lost its place"
+        self._nobody_waits_for_nothing()
+
+    def _kept(self) -> set[str]:
+        """Return who is allocated, and has no reason to lose that."""
+        stays = {
+            claim.uid
+            for claim in self.world.claims.values()
+            if claim.namespace in self.world.selected and not claim.release
+        }
+        return {entry.uid for entries in self.world.ledger.claims.values() for entry in entries} & stays
+
+    def _nobody_waits_for_nothing(self) -> None:
+        found = allocate(self.world.see())
+        for claim in self.world.claims.values():
+            verdict = found.verdicts[claim.uid]
+            if verdict.reason == "PoolExhausted":
+                assert any(amount > found.available[resource] for resource, amount in claim.amounts.items())
+            if verdict.reason == "QueueExhausted":
+                assert self.world.pool.ordered
+                assert set(found.exhaustions) & set(claim.amounts)
+
+    def _check(self, step: str) -> None:
+        hard = self.world.hard()
+        for resource, amount in self.world.held().items():
+            limit = max(hard[resource], self.world.before.get(resource, 0))
+            assert amount <= limit, f"after {step}: {resource} {amount / WHOLE:g} of {limit / WHOLE:g}"
+        if not self.foreign:
+            used = sum(
+                pods.get(CPU, 0)
+                for where, pods in self.world.pods.items()
+                if where in self.world.selected | self.world.ending
+            )
+            assert used <= hard[CPU], f"after {step}: pods use {used / WHOLE:g}"
+
+    def teardown(self) -> None:
+        if hasattr(self, "world"):
+            self.rest()
+            assert not steps_of(self.world.see(), allocate(self.world.see())).applies
+
+
+class PoolsAndOthers(Pools):
+    """The same, with others who edit ResourceQuotas and the pool past admission."""
+
+    foreign = True
+
+
+TestPools = Pools.TestCase
+TestPools.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+TestPoolsAndOthers = PoolsAndOthers.TestCase
+TestPoolsAndOthers.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)

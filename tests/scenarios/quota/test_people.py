@@ -1,0 +1,225 @@
+"""Rows of quota.md section 3 about what people write, and about what two controllers make of it together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from quota_lab import CPU, POD, RELEASE, HeldByTheRule, Quotas
+
+from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
+from konverge.errors import Invalid
+from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
+from konverge.testing import Lab
+from konverge.testing.apiserver.fault_rules import Match, Refuse, Rule
+
+QUOTA = "capsule-pool-p"
+
+
+def past_admission(lab: Lab, resource: str, namespace: str, name: str, change: Any) -> None:
+    """Change a stored object as somebody would who gets past the API server's rules."""
+    entry = lab.server.store.get(("capsule.clastix.io", resource), namespace, name)
+    assert entry is not None
+    data = entry.object()
+    change(data)
+    data["metadata"]["generation"] += 1
+    lab.server.store.update(("capsule.clastix.io", resource), entry, data)
+
+
+async def test_x01_a_negative_claim_is_refused_by_the_schema(lab: Lab) -> None:
+    here = await Quotas(lab).start("a")
+    await here.pool()
+    with pytest.raises(Invalid, match="cannot be negative"):
+        await here.claim("a", "c", cpu="-1")
+    await here.spent({CPU: 0})
+
+
+@pytest.mark.lab_on("memory")
+async def test_x02_a_fractional_count_that_got_past_admission_is_marked_alone(lab: Lab) -> None:
+    here = await Quotas(lab).start("a", "b")
+    await here.pool(hard={"pods": 7})
+    await here.claim("a", "bad", {"pods": 8})
+    await here.says("a", "bad", "PoolExhausted")
+    past_admission(
+        lab, "resourcepoolclaims", here.ns("a"), "bad", lambda data: data["spec"]["claim"].update(pods="1500m")
+    )
+    await here.claim("b", "good", {"pods": 3})
+    await here.bound("b", "good")
+    await here.says("a", "bad", "Failed", "pods: must be a whole number")
+    assert (await here.get(ResourcePool, "", "p")).condition("Ready").is_true
+
+
+@pytest.mark.parametrize("name", ["a.b", "c" * 100])
+async def test_x03_a_claim_of_any_name_is_allocated_and_listed(lab: Lab, name: str) -> None:
+    here = await Quotas(lab).start("a")
+    await here.pool()
+    await here.claim("a", name, cpu=1)
+    await here.bound("a", name)
+    pool = await here.spent({CPU: 1})
+    assert [entry.name for entry in pool.status.claims[here.ns("a")]] == [name]
+
+
+@pytest.mark.lab_on("memory")
+async def test_x04_where_namespaces_cannot_be_listed_nothing_is_let_go(lab: Lab) -> None:
+    here = await Quotas(lab).start("a", "b")
+    await here.pool()
+    for where in ("a", "b"):
+        await here.claim(where, "c", cpu=1)
+        await here.grants(where, {CPU: 1})
+    await lab.settled()
+    await lab.stop()
+    versions = [
+        (quota.name, quota.metadata.resource_version) for quota in (await lab.client.list(RESOURCE_QUOTA)).items
+    ]
+    refusal = lab.server.faults.add(Rule(Match(resources=("namespaces",)), Refuse(500)))
+    await lab.start(here.build, name="konverge", settings=here.settings, wait=False)
+    assert not await lab.manager.ready(timeout=20)
+    assert [
+        (quota.name, quota.metadata.resource_version) for quota in (await lab.client.list(RESOURCE_QUOTA)).items
+    ] == versions
+    lab.server.faults.remove(refusal)
+    await lab.manager.wait_ready(timeout=120)
+    await lab.settled()
+    for where in ("a", "b"):
+        await here.bound(where, "c")
+    assert [
+        (quota.name, quota.metadata.resource_version) for quota in (await lab.client.list(RESOURCE_QUOTA)).items
+    ] == versions
+
+
+async def test_x19_the_release_annotation_of_a_waiting_claim_is_taken_off(lab: Lab) -> None:
+    here = await Quotas(lab).start("a")
+    await here.pool()
+    await here.claim("a", "c", cpu=4)
+    await here.claim("a", "waits", cpu=2)
+    await here.says("a", "waits", "PoolExhausted")
+    await here.release("a", "waits")
+    await here.until(ResourcePoolClaim, "a", "waits", lambda claim: RELEASE not in claim.annotations)
+    await here.delete("a", "c")
+    await here.bound("a", "waits")
+
+
+async def test_x20_a_zero_goes_with_the_resource_that_the_pool_drops(lab: Lab) -> None:
+    here = await Quotas(lab).start("a")
+    await here.pool(hard={CPU: 2, "pods": 7}, defaultsZero=True)
+    await here.grants("a", {CPU: 0, "pods": 0})
+    await lab.client.patch(ResourcePool, "p", patch={"spec": {"quota": {"hard": {CPU: None}}}}, style="merge")
+    await here.grants("a", {"pods": 0})
+
+
+@pytest.mark.lab_on("memory")
+async def test_x22_two_controllers_write_one_status_in_turns_and_lose_nothing(lab: Lab) -> None:
+    here = await Quotas(lab).start("a")
+    await here.claim("a", "c", cpu=1)
+    for _ in range(3):
+        await here.says("a", "c", "Failed", "not found")
+        await here.pool()
+        await here.bound("a", "c")
+        await lab.client.delete(ResourcePool, "p")
+    await here.says("a", "c", "Failed", "not found")
+    stored = lab.server.store.get(("capsule.clastix.io", "resourcepoolclaims"), here.ns("a"), "c")
+    assert stored is not None
+    writers = [entry for entry in stored.object()["metadata"]["managedFields"] if entry.get("subresource") == "status"]
+    assert [entry["manager"] for entry in writers] == ["konverge.resourcepoolclaim"]
+    assert stored.object()["status"].keys() == {"condition", "observedGeneration"}
+
+
+@pytest.mark.lab_on("memory")
+async def test_x26_a_key_stays_in_the_quota_until_what_is_used_fits(lab: Lab) -> None:
+    here = await Quotas(lab).start("a")
+    await here.pool(hard={CPU: 4, "pods": 9})
+    await here.claim("a", "c", {CPU: 4, "pods": 5})
+    await here.grants("a", {CPU: 4, "pods": 5})
+    await here.pod("a", "runs", "2")
+    past_admission(lab, "resourcepoolclaims", here.ns("a"), "c", lambda data: data["spec"]["claim"].pop(CPU))
+    await here.grants("a", {CPU: 0, "pods": 5})
+    await here.spent({CPU: 2, "pods": 5})
+    await lab.client.delete(POD, "runs", here.ns("a"))
+    await here.grants("a", {"pods": 5})
+    await here.spent({CPU: 0, "pods": 5})
+
+
+@pytest.mark.lab_on("memory")
+async def test_x27_a_process_that_dies_between_release_and_credit_is_continued_by_the_next(lab: Lab) -> None:
+    here = await Quotas(lab).start("a", "b")
+    await here.pool(defaultsZero=True)
+    await here.claim("a", "c", cpu=4)
+    await here.grants("a", {CPU: 4})
+    await here.pod("a", "runs", "4")
+    await here.delete("a", "c")
+    await here.grants("a", {CPU: 0})
+    lab.crash()
+    await here.claim("b", "waits", cpu=1)
+    await here.says("b", "waits", "PoolExhausted", "available: requests.cpu=0")
+    await lab.client.delete(POD, "runs", here.ns("a"))
+    await here.bound("b", "waits")
+
+
+async def test_a_pod_of_many_namespaces_at_once_never_gets_more_than_the_pool_has(lab: Lab) -> None:
+    names = [f"n{number}" for number in range(8)]
+    here = await Quotas(lab).start(*names)
+    await here.pool(hard={CPU: 5}, defaultsZero=True)
+    for name in names:
+        await here.claim(name, "c", cpu=1)
+    bound = 0
+    for name in names:
+        claim = await here.until(ResourcePoolClaim, name, "c", lambda claim: claim.status.condition is not None)
+        bound += claim.status.condition.status == "True"
+    assert bound == 5
+
+
+async def test_an_allocated_claim_cannot_be_edited_and_may_be_released(lab: Lab) -> None:
+    here = await Quotas(lab).start("a")
+    await here.pool()
+    await here.claim("a", "c", cpu=1)
+    await here.bound("a", "c")
+    with pytest.raises(Invalid, match="release it first"):
+        await here.patch("a", "c", {"spec": {"claim": {CPU: 2}}})
+    await here.patch("a", "c", {"spec": {"claim": {CPU: "1000m"}}})
+    await here.release("a", "c")
+    await here.until(ResourcePoolClaim, "a", "c", lambda claim: RELEASE not in claim.annotations)
+    await here.bound("a", "c")
+
+
+async def test_a_selector_in_which_nothing_is_written_selects_nothing(lab: Lab) -> None:
+    here = await Quotas(lab).start("a")
+    await lab.enter(here.cleared("p"))
+    spec = {"quota": {"hard": {CPU: 1}}, "selectors": [{}]}
+    await lab.client.create(ResourcePool.decode({"metadata": {"name": "p"}, "spec": spec}))
+    await here.claim("a", "c", cpu=1)
+    await here.says("a", "c", "Failed", "resourcepool not available")
+    await lab.settled()
+    assert (await lab.client.list(RESOURCE_QUOTA, here.ns("a"))).items == []
+    assert (await here.get(ResourcePool, "", "p")).status.namespace_count == 0
+
+
+@pytest.mark.lab_on("memory")
+async def test_a_bound_claim_that_was_not_recorded_yet_goes_with_a_pool_that_says_so(lab: Lab) -> None:
+    here = await Quotas(lab).start("a")
+    await here.pool(deleteBoundResources=True)
+    await here.spent({CPU: 0})
+    await lab.settled()
+    match = Match(verbs=("apply",), resources=("resourcepools.capsule.clastix.io",), subresource="status")
+    lost = lab.server.faults.add(Rule(match, Refuse(503)))
+    await here.claim("a", "c", cpu=3)
+    await here.bound("a", "c")
+    assert (await here.get(ResourcePool, "", "p")).status.claims == {}
+    await lab.client.delete(ResourcePool, "p")
+    lab.server.faults.remove(lost)
+    await lab.settled(timeout=60)
+    assert (await lab.client.list(ResourcePoolClaim, here.ns("a"))).items == []
+
+
+@pytest.mark.lab_on("memory")
+async def test_the_predicate_of_the_lab_sees_what_is_held_twice(lab: Lab) -> None:
+    here = await Quotas(lab).start("a", "b")
+    await here.pool(defaultsZero=True)
+    await here.claim("a", "c", cpu=3)
+    await here.grants("a", {CPU: 3})
+    await lab.settled()
+    await lab.stop()
+    rule = HeldByTheRule(lab)
+    rule()
+    await lab.client.patch(RESOURCE_QUOTA, QUOTA, here.ns("b"), patch={"spec": {"hard": {CPU: 2}}}, style="merge")
+    with pytest.raises(AssertionError, match=r"requests.cpu: 5 is held of 4"):
+        rule()

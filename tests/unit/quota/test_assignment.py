@@ -1,0 +1,146 @@
+"""Who looks after a claim, and which pool one without a pool is given: quota.md 2.1, 6.3, 6.9."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import pytest
+
+from konverge.objects import Object
+from konverge.reconcilers.quota.amounts import problem_of, read
+from konverge.reconcilers.quota.assign import choose
+from konverge.reconcilers.quota.claims import is_early, judge
+from konverge.reconcilers.quota.kinds import POOL
+from konverge.reconcilers.quota.observe import belongs
+from konverge.reconcilers.quota.seen import ClaimView
+from konverge.reconcilers.quota.verdicts import FOUND
+from konverge.reconcilers.quota.views import PoolFacts, facts_of
+
+CPU = "requests.cpu"
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def facts(
+    name: str,
+    hard: Any = 4,
+    available: Any = 4,
+    *,
+    namespaces: tuple[str, ...] = ("a",),
+    deleting: bool = False,
+    **more: Any,
+) -> PoolFacts:
+    metadata: dict[str, Any] = {"name": name, "uid": f"{name}-1", "creationTimestamp": "2029-12-31T23:59:55Z"}
+    if deleting:
+        metadata["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+    status = {
+        "observedGeneration": 1,
+        "namespaces": list(namespaces),
+        "allocation": {"hard": {CPU: hard}, "available": {CPU: available}},
+        **more.get("status", {}),
+    }
+    return facts_of(POOL.decode({"metadata": metadata, "spec": more.get("spec", {}), "status": status}))
+
+
+def claim(pool: str = "", cpu: Any = 1, *, assigned: tuple[str, str] = ("", ""), **amounts: Any) -> ClaimView:
+    wanted = read({CPU: cpu, **amounts})
+    return ClaimView(
+        namespace="a", name="c", uid="u", pool=pool, amounts=wanted, problem=problem_of(wanted), assigned=assigned
+    )
+
+
+def said(view: ClaimView, *pools: PoolFacts) -> tuple[str, str, str, str]:
+    """Return type, reason, message and the name of the pool."""
+    found = judge(view, {pool.name: pool for pool in pools})
+    assert found is not None
+    verdict, (name, _) = found
+    return verdict.type, verdict.reason, verdict.message, name
+
+
+def test_a_claim_whose_pool_exists_is_the_pool_controllers() -> None:
+    assert judge(claim("p"), {"p": facts("p")}) is None
+    assert belongs(claim("p"), "p", "p-1")
+    assert not belongs(claim("q", assigned=("p", "p-1")), "p", "p-1"), "it has moved on"
+
+
+def test_a_claim_whose_pool_is_missing_says_so_in_the_words_of_the_api() -> None:
+    assert said(claim("sample")) == ("Assigned", "Failed", 'ResourcePool.capsule.clastix.io "sample" not found', "")
+
+
+def test_a_claim_whose_pool_is_being_deleted_is_not_served() -> None:
+    assert said(claim("p"), facts("p", deleting=True)) == ("Assigned", "Failed", "resourcepool not available", "")
+
+
+def test_a_claim_that_was_given_a_pool_is_that_pools_while_it_is_there() -> None:
+    given = claim(assigned=("p", "p-1"))
+    assert judge(given, {"p": facts("p"), "b": facts("b")}) is None
+    assert belongs(given, "p", "p-1")
+    assert not belongs(given, "p", "p-2"), "another pool of that name"
+    assert said(given, facts("p", deleting=True), facts("b"))[3] == "b"
+    assert said(replace(given, assigned=("p", "older")), facts("p"), facts("b"))[3] == "b"
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_x16_a_claim_without_a_pool_is_always_given_the_same(seed: int) -> None:
+    pools = [facts(name) for name in ("zebra", "ant", "bee")]
+    Random(seed).shuffle(pools)
+    assert said(claim(), *pools) == ("Assigned", "Succeeded", "Assigned to the pool", "ant")
+
+
+def test_a_pool_without_room_or_resource_or_namespace_is_passed_over() -> None:
+    full, foreign, ends = facts("a", available=0), facts("b", namespaces=("other",)), facts("c", deleting=True)
+    fits = facts("z")
+    assert said(claim(), full, foreign, ends, fits)[3] == "z"
+    assert said(claim(pods=1), full, fits)[1:3] == (
+        "Unassigned",
+        "a: resource pods is not available in pool a; z: resource pods is not available in pool z",
+    )
+
+
+def test_where_no_pool_fits_every_shortage_is_named_by_pool() -> None:
+    ordered = facts(
+        "q",
+        status={"exhaustions": {CPU: {"available": "4", "requesting": "9"}}},
+        spec={"config": {"orderedQueue": True}},
+    )
+    assert said(claim(cpu=3), facts("p", available="500m"), ordered) == (
+        "Assigned",
+        "Unassigned",
+        "p: requested: requests.cpu=3, available: requests.cpu=500m; q: requested: requests.cpu=3, queued: requests.cpu=9",
+        "",
+    )
+    assert said(claim())[2] == "no ResourcePool selects namespace a"
+
+
+def test_a_bad_claim_without_a_pool_is_marked_and_given_none() -> None:
+    assert said(claim(cpu=-1), facts("p")) == ("Assigned", "Failed", "requests.cpu: must not be negative", "")
+
+
+def test_a_request_for_nothing_fits_a_pool_that_is_full() -> None:
+    choice = choose(read({CPU: 0}), [facts("p", available=0).offer])
+    assert choice.offer is not None
+    assert FOUND.message == "Assigned to the pool"
+
+
+def test_a_new_pool_is_waited_for_and_a_silent_one_is_not() -> None:
+    fresh = facts_of(
+        POOL.decode({"metadata": {"name": "n", "uid": "n-1", "creationTimestamp": "2029-12-31T23:59:55Z"}, "spec": {}})
+    )
+    pools = {"n": fresh, "p": facts("p")}
+    assert is_early(claim(), pools, NOW)
+    assert not is_early(claim(), pools, NOW + timedelta(seconds=6))
+    assert not is_early(claim("p"), pools, NOW)
+    assert fresh.namespaces == frozenset()
+
+
+def test_a_damaged_status_of_a_pool_offers_nothing() -> None:
+    damaged = Object(
+        {
+            "metadata": {"name": "p"},
+            "status": {"namespaces": [7, "a"], "allocation": {"hard": {CPU: "much"}, "available": [1]}},
+        }
+    )
+    found = facts_of(damaged)
+    assert (found.offer.hard, found.offer.available, found.namespaces) == ({}, {}, frozenset({"a"}))

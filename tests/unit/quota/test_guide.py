@@ -1,0 +1,121 @@
+"""docs/guide/quota.md says what is so: its examples are accepted, its table names everything that there is and nothing else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from quota_lab import Quotas
+
+from konverge.crds import crd
+from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
+from konverge.kinds import kind_of
+from konverge.objects import Object
+from konverge.reconcilers import quota
+from konverge.reconcilers.quota import words
+from konverge.reconcilers.quota.handover import HAND_OVER
+from konverge.reconcilers.quota.kinds import NAMESPACE
+from konverge.testing import Lab
+
+ROOT = Path(__file__).parents[3]
+GUIDE = ROOT / "docs" / "guide" / "quota.md"
+TEXT = GUIDE.read_text()
+EXAMPLES: list[dict[str, Any]] = [
+    document
+    for block in re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+    for document in yaml.safe_load_all(block)
+]
+TABLE = TEXT.partition("## Fields, columns, conditions, metrics")[2].partition("## Departures")[0]
+TYPES = (words.Type.READY, words.Type.EXHAUSTED, words.Type.ASSIGNED, words.Type.BOUND)
+
+
+def named(pattern: str, text: str = TABLE) -> set[str]:
+    """Everything in code quotes that matches a pattern."""
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return {found for found in re.findall(r"`([^`]+)`", prose) if re.fullmatch(pattern, found)}
+
+
+def rows(start: str) -> list[list[str]]:
+    """Lines of the table from one whose first cell begins like this, down to the next with a first cell."""
+    found: list[list[str]] = []
+    for line in TABLE.splitlines():
+        cells = _cells(line)
+        if cells[0].startswith(start) or (found and not cells[0]):
+            found.append(cells)
+        elif found:
+            break
+    return found
+
+
+def test_the_refusal_beside_a_capsule_points_to_this_page() -> None:
+    assert ROOT / HAND_OVER == GUIDE
+    assert "\n## Taking over from Capsule\n" in TEXT
+
+
+def test_the_role_for_tenants_is_the_one_that_the_family_has() -> None:
+    assert [one for one in EXAMPLES if one["kind"] == "ClusterRole"] == [quota.tenant_role()]
+
+
+async def test_the_examples_are_accepted_and_the_claim_is_bound(lab: Lab) -> None:
+    labels = {"capsule.clastix.io/tenant": "solar"}
+    await lab.client.create(NAMESPACE.new("solar-prod", labels=labels))
+    here = await Quotas(lab).start()
+    objects = [Object(one) for one in EXAMPLES if one["kind"] != "ClusterRole"]
+    assert [one.kind_name for one in objects] == ["ResourcePool", "ResourcePoolClaim"]
+    for one in objects:
+        await lab.client.create(kind_of(one).decode(one.to_dict()))
+    await here.spent({"requests.cpu": 2, "requests.memory": "4Gi", "persistentvolumeclaims": 0}, pool="solar")
+    claim = await lab.client.get(ResourcePoolClaim, "database", "solar-prod")
+    assert [(said.type, said.reason, said.message) for said in claim.conditions] == [
+        ("Bound", "Succeeded", "Claimed resources")
+    ]
+
+
+def test_every_metric_stands_in_the_table_with_its_labels_and_no_other() -> None:
+    assert named(r"capsule_\w+") == {metric.name for metric in words.METRICS}
+    for metric in words.METRICS:
+        [line] = [line for line in TABLE.splitlines() if f"`{metric.name}`" in line]
+        labels = {label for label in named(r"[a-z_]+", line) if not label.startswith("capsule_")}
+        assert labels == set(metric.labels), metric.name
+
+
+def test_every_reason_stands_beside_its_condition_and_in_the_words() -> None:
+    reasons = {value for name, value in vars(words.Reason).items() if not name.startswith("_")}
+    told = {type_: {row[1] for row in rows(f"condition `{type_}`")} for type_ in TYPES}
+    assert all(told.values())
+    pairs = {found for cells in told.values() for cell in cells for found in named(r"(True|False)/\w+", cell)}
+    assert {pair.partition("/")[2] for pair in pairs} == reasons
+
+
+@pytest.mark.parametrize("model", [ResourcePool, ResourcePoolClaim])
+def test_the_columns_and_the_parts_of_spec_and_status_are_those_of_the_definition(model: type[Any]) -> None:
+    [version] = crd(model)["spec"]["versions"]
+    columns = [column["name"] for column in version["additionalPrinterColumns"]]
+    assert ", ".join(columns) in {row[1] for row in map(_cells, TABLE.splitlines()) if row[0] == "columns"}
+    schema = version["schema"]["openAPIV3Schema"]["properties"]
+    fields = {f"{part}.{name}" for part in ("spec", "status") for name in schema[part]["properties"]}
+    cells = " ".join(row[1] for row in rows(model.__name__))
+    assert {found.partition(".{")[0] for found in named(r"(spec|status)\..*", cells)} == fields
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else ["", ""]
+
+
+def test_the_numbers_of_the_limits_are_those_of_the_settings() -> None:
+    settings = quota.Settings()
+    limits = TEXT.partition("## Limits")[2].partition("\n## ")[0]
+    assert f"{settings.max_claims:,} claims (`quota.max_claims`)" in limits
+    assert f"{settings.max_status_bytes / 1e6:g} MB" in limits
+    assert named(r"quota\.[a-z_]+", TEXT) <= {f"quota.{name}" for name in quota.Settings.model_fields}
+
+
+def test_every_alert_is_named_and_none_that_there_is_not() -> None:
+    file = ROOT / "deploy" / "alerts" / "quota.yaml"
+    if not file.exists():
+        pytest.skip("deploy/ is not part of the wheel")
+    alerts = {rule["alert"] for group in yaml.safe_load(file.read_text())["groups"] for rule in group["rules"]}
+    assert named(r"Quota\w+", TEXT) == alerts

@@ -1,0 +1,116 @@
+"""What wakes the controllers of the family, and what does not: changes as the caches tell them, without any server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from konverge.errors import Forbidden, Invalid, NotFound, Unreachable
+from konverge.informers import Cached, Change
+from konverge.objects import Metadata
+from konverge.reconcilers.quota.hands import is_ending, is_refusal
+from konverge.reconcilers.quota.notes import Notes, claim_matters, namespace_matters
+
+QUOTA = "capsule-pool-p"
+
+
+def cached(version: str = "1", *, name: str = QUOTA, body: dict[str, Any] | None = None, **metadata: Any) -> Cached:
+    found = Metadata(name=name, namespace="a", uid="u", resource_version=version, **metadata)
+    return Cached(found, msgspec.json.encode(body or {}))
+
+
+def change(old: Cached | None, new: Cached | None, name: str = QUOTA) -> Change:
+    return Change("a", name, old, new)
+
+
+def quota(hard: str = "1", used: str = "0") -> dict[str, Any]:
+    return {"spec": {"hard": {"pods": hard}}, "status": {"hard": {"pods": hard}, "used": {"pods": used}}}
+
+
+def test_x29_the_use_of_a_quota_matters_only_where_something_is_given_back() -> None:
+    notes, use = Notes(), change(cached("1", body=quota()), cached("2", body=quota(used="1")))
+    assert not notes.quota_matters(use)
+    notes.giving_back("p", ["a"])
+    assert notes.quota_matters(use)
+    notes.giving_back("p", [])
+    assert not notes.quota_matters(use)
+    notes.giving_back("other", ["a"])
+    assert not notes.quota_matters(use)
+
+
+def test_a_quota_that_somebody_changed_matters_and_the_echo_of_our_own_write_does_not() -> None:
+    notes = Notes()
+    raised = change(cached("1", body=quota("1")), cached("7", body=quota("9")))
+    assert notes.quota_matters(raised)
+    notes.wrote("a", QUOTA, "7")
+    assert not notes.quota_matters(raised)
+    assert notes.quota_matters(change(cached("7", body=quota("9")), cached("8", body=quota("100"))))
+    assert notes.quota_matters(change(cached("7"), None))
+    assert notes.quota_matters(change(cached("7"), cached("8", labels={"a": "b"})))
+    notes.forget("p")
+    assert notes.quota_matters(raised)
+
+
+def test_a_pool_is_news_to_claims_only_while_one_waits_for_it() -> None:
+    notes, moved = Notes(), change(cached("1", name="p"), cached("2", name="p"), "p")
+    assert not notes.pool_matters(moved)
+    notes.waiting["a", "c"] = "other"
+    assert not notes.pool_matters(moved)
+    notes.waiting["a", "d"] = ""
+    assert notes.pool_matters(moved)
+    notes.waiting = {("a", "d"): "p"}
+    assert notes.pool_matters(moved)
+    notes.waiting = {}
+    assert notes.pool_matters(change(None, cached("1", name="p"), "p"))
+    assert notes.pool_matters(change(cached("1", name="p"), None, "p"))
+    assert notes.pool_matters(
+        change(cached("1", name="p"), cached("2", name="p", deletion_timestamp="2030-01-01T00:00:00Z"), "p")
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "matters"),
+    [
+        ({}, {}, False),
+        ({}, {"generation": 2}, True),
+        ({}, {"annotations": {"projectcapsule.dev/release": "true"}}, True),
+        ({}, {"annotations": {"other": "true"}}, False),
+        ({}, {"deletion_timestamp": "2030-01-01T00:00:00Z"}, True),
+        ({}, {"labels": {"a": "b"}}, False),
+    ],
+)
+def test_of_a_claim_matters_what_others_write(old: dict[str, Any], new: dict[str, Any], matters: bool) -> None:
+    assert claim_matters(change(cached("1", **old), cached("2", **new))) is matters
+
+
+@pytest.mark.parametrize(("named", "matters"), [("p", False), (None, True)])
+def test_the_pool_in_a_status_matters_for_claims_that_name_none(named: str | None, matters: bool) -> None:
+    spec = {"claim": {}} if named is None else {"claim": {}, "pool": named}
+    given = cached("2", body={"spec": spec, "status": {"pool": {"name": "p"}}})
+    assert claim_matters(change(cached("1", body={"spec": spec}), given)) is matters
+    assert not claim_matters(
+        change(given, cached("3", body={"spec": spec, "status": {"pool": {"name": "p"}, "condition": {}}}))
+    )
+
+
+def test_of_a_namespace_matter_its_labels_and_its_end() -> None:
+    assert not namespace_matters(change(cached("1"), cached("2", annotations={"a": "b"})))
+    assert namespace_matters(change(cached("1"), cached("2", labels={"a": "b"})))
+    assert namespace_matters(change(cached("1"), cached("2", deletion_timestamp="2030-01-01T00:00:00Z")))
+    assert namespace_matters(change(None, cached("1")))
+
+
+def test_a_refusal_is_told_from_a_namespace_that_ends_and_from_a_missing_right() -> None:
+    denied = Forbidden(
+        'resourcequotas is forbidden: User "u" cannot create resource "resourcequotas" in API group "" in the namespace "a"'
+    )
+    ending = Forbidden("unable to create new content in namespace a because it is being terminated")
+    refusals = (Invalid("spec.hard: no"), Forbidden("a webhook says no"))
+    assert [is_refusal(error) for error in (*refusals, denied, ending, NotFound("a"), Unreachable("x"))] == [
+        True,
+        True,
+        *[False] * 4,
+    ]
+    assert [is_ending(error) for error in (ending, NotFound("a"), denied)] == [True, True, False]

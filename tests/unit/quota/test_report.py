@@ -1,0 +1,254 @@
+"""What is written and shown: statuses, conditions, events, metrics, the tenants' role. Pure functions, no server."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from prometheus_client import generate_latest
+from quota_world import CPU, DryWorld, pool
+
+from konverge.conditions import Condition
+from konverge.crds.quota_v1beta2 import ResourcePool
+from konverge.metrics import Metrics
+from konverge.objects import Metadata, Object, OwnerReference
+from konverge.quantities import Quantity
+from konverge.reconcilers.quota import install, rules, tenant_role
+from konverge.reconcilers.quota.hands import announcement
+from konverge.reconcilers.quota.kinds import CLAIM, RESOURCE_QUOTA
+from konverge.reconcilers.quota.metrics import QuotaMetrics, claim_series, pool_series
+from konverge.reconcilers.quota.render import claim_condition, claim_status, pool_marks, pool_status, resource_quota
+from konverge.reconcilers.quota.seen import ClaimView
+from konverge.reconcilers.quota.verdicts import BOUND, FOUND, exhausted, let_go
+from konverge.reconcilers.quota.views import claim_view, ledger_in, pool_references, pool_view, quota_view, refers_to
+from konverge.runtime import Manager
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+MEMORY = "requests.memory"
+
+
+def settled() -> DryWorld:
+    """The pool of the requirement's printed metrics."""
+    here = DryWorld(pool({"limits.cpu": 2, MEMORY: "2Gi"}), "solar-prod", "solar-test")
+    here.claim("solar-test", "skip-the-line", {MEMORY: "512Mi"}, at=2)
+    here.claim("solar-prod", "large", {MEMORY: "10Gi"}, at=1)
+    here.settle()
+    return here
+
+
+def stored_pool() -> ResourcePool:
+    spec = {
+        "quota": {"hard": {CPU: 2}, "scopes": ["BestEffort"]},
+        "defaults": {"pods": "1"},
+        "config": {"defaultsZero": True, "orderedQueue": True},
+    }
+    return ResourcePool.decode({"metadata": {"name": "p", "uid": "p-1"}, "spec": spec})
+
+
+# --- statuses ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_status_of_a_pool_is_written_in_the_format_of_its_hard_and_read_back_as_it_was() -> None:
+    here = settled()
+    assert here.last is not None
+    status = pool_status(here.pool, here.last, ("solar-prod", "solar-test"))
+    assert status.wire() == {
+        "namespaceCount": 2,
+        "claimCount": 1,
+        "namespaces": ["solar-prod", "solar-test"],
+        "claims": {"solar-test": [{"name": "skip-the-line", "uid": "u1", "claims": {MEMORY: "512Mi"}}]},
+        "allocation": {
+            "hard": {"limits.cpu": "2", MEMORY: "2Gi"},
+            "used": {"limits.cpu": "0", MEMORY: "512Mi"},
+            "available": {"limits.cpu": "2", MEMORY: "1536Mi"},
+        },
+        "exhaustions": {MEMORY: {"available": "1536Mi", "requesting": "10Gi"}},
+        "releasing": {},
+    }
+    assert ledger_in(status) == here.ledger
+
+
+def test_the_conditions_of_a_pool_say_what_waits_what_is_refused_and_what_is_over() -> None:
+    here = settled()
+    assert here.last is not None
+    said = {mark.type: (mark.status, mark.reason, mark.message) for mark in pool_marks(here.pool, here.last, {})}
+    assert said == {
+        "Ready": (True, "Succeeded", "reconciled"),
+        "Exhausted": (True, "PoolExhausted", "Pool has exhaustions"),
+    }
+    refused, _ = pool_marks(here.pool, here.last, {"b": "no", "a": "never"})
+    assert (refused.status, refused.reason, refused.message) == (False, "Failed", "a: never; b: no")
+    over = replace(here.last, over={MEMORY: 1})
+    assert pool_marks(here.pool, over, {})[1].reason == "Overallocated"
+    crowded = replace(here.last, crowded=True)
+    assert pool_marks(here.pool, crowded, {})[0].reason == "TooManyClaims"
+
+
+def test_the_time_of_a_claims_condition_moves_with_type_and_status_alone() -> None:
+    before = Condition(
+        type="Bound", status="False", reason="PoolExhausted", message="m", last_transition_time="2020-01-01T00:00:00Z"
+    )
+    view = ClaimView(namespace="a", name="c", uid="u", generation=3, condition=before)
+    assert claim_condition(view, exhausted(["other words"]), NOW).last_transition_time == "2020-01-01T00:00:00Z"
+    assert claim_condition(view, BOUND, NOW).last_transition_time == "2030-01-01T00:00:00Z"
+    assert claim_condition(view, FOUND, NOW).last_transition_time == "2030-01-01T00:00:00Z"
+    assert claim_status(view, BOUND, ("p", "p-1"), NOW)["pool"] == {"name": "p", "uid": "p-1"}
+    assert "pool" not in claim_status(view, BOUND, ("", ""), NOW)
+
+
+def test_an_event_is_made_of_a_change_and_never_of_words_alone() -> None:
+    view = ClaimView(namespace="a", name="c", uid="u", generation=3)
+    assert announcement(view, BOUND) == ("Succeeded", "Normal", "Reconciled")
+    assert announcement(view, exhausted(["x"])) == ("PoolExhausted", "Warning", "Reconciled")
+    assert announcement(view, let_go("p")) == ("Disassociated", "Normal", "Disassociating")
+    waits = replace(view, condition=Condition(type="Bound", status="False", reason="PoolExhausted", message="x"))
+    assert announcement(waits, exhausted(["y"])) is None
+
+
+def test_a_resource_quota_bears_the_pools_label_and_scopes() -> None:
+    made = resource_quota(stored_pool(), pool_view(stored_pool()), "web", {CPU: Quantity.of(1).billionths, "pods": 0})
+    assert made.to_dict() == {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "capsule-pool-p", "namespace": "web", "labels": {"projectcapsule.dev/pool": "p"}},
+        "spec": {"hard": {"pods": "0", CPU: "1"}, "scopes": ["BestEffort"]},
+    }
+
+
+# --- views -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_stored_claim_is_read_whatever_is_in_it() -> None:
+    metadata = {"name": "c", "namespace": "a", "annotations": {"projectcapsule.dev/release": "TRUE"}}
+    view = claim_view(
+        CLAIM.decode(
+            {"metadata": metadata, "spec": {"pool": 7, "claim": {CPU: "much", "pods": 1}}, "status": {"condition": 3}}
+        )
+    )
+    assert (view.pool, view.release, view.condition) == ("", True, None)
+    assert view.problem.startswith("requests.cpu: quantities must match the regular expression")
+    assert refers_to(CLAIM.decode({"spec": {"pool": "p"}, "status": {"pool": {"name": "q"}}})) == ("p", "q")
+
+
+def test_a_quota_is_intact_where_owner_label_and_scopes_are_ours() -> None:
+    made = resource_quota(stored_pool(), pool_view(stored_pool()), "web", {CPU: 0}).to_dict()
+    owner = {
+        "apiVersion": "capsule.clastix.io/v1beta2",
+        "kind": "ResourcePool",
+        "name": "p",
+        "uid": "p-1",
+        "controller": True,
+    }
+    made["metadata"]["ownerReferences"] = [owner]
+    assert quota_view(RESOURCE_QUOTA.decode(made), stored_pool()).intact
+    for path, value in (("labels", {}), ("ownerReferences", [{**owner, "uid": "older"}])):
+        assert not quota_view(
+            RESOURCE_QUOTA.decode({**made, "metadata": {**made["metadata"], path: value}}), stored_pool()
+        ).intact
+    assert not quota_view(RESOURCE_QUOTA.decode({**made, "spec": {"hard": {}}}), stored_pool()).intact
+
+
+def test_the_defaults_of_a_pool_are_what_is_written_and_zero_beside() -> None:
+    view = pool_view(stored_pool())
+    assert [view.default(name) for name in (CPU, "pods", "secrets")] == [0, Quantity.of(1).billionths, None]
+    assert view.ordered
+
+
+def test_owner_references_that_capsule_left_are_found_and_others_are_not() -> None:
+    def owner(group: str, kind: str) -> OwnerReference:
+        return OwnerReference(api_version=f"{group}/v1", kind=kind, name="x", uid="u")
+
+    owners = (
+        owner("example.com", "ResourcePool"),
+        owner("capsule.clastix.io", "ResourcePool"),
+        owner("apps", "Deployment"),
+    )
+    assert pool_references(Metadata(owner_references=owners), "capsule.clastix.io") == (1,)
+
+
+# --- metrics -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_metrics_of_the_requirement_are_shown_as_it_prints_them() -> None:
+    here = settled()
+    assert here.last is not None
+    metrics = Metrics()
+    shown = QuotaMetrics.within(metrics)
+    assert QuotaMetrics.within(metrics) is shown
+    shown.of_pool(
+        "sampler", pool_series(replace(here.pool, name="sampler"), here.last, pool_marks(here.pool, here.last, {}))
+    )
+    for claim in here.claims.values():
+        shown.of_claim(claim, here.last.verdicts[claim.uid], "sampler")
+    text = generate_latest(metrics.registry).decode()
+    for line in (
+        'capsule_pool_available{pool="sampler",resource="requests.memory"} 1.610612736e+09',
+        'capsule_pool_limit{pool="sampler",resource="limits.cpu"} 2.0',
+        'capsule_pool_resource{pool="sampler",resource="requests.memory"} 1.0',
+        'capsule_pool_usage{pool="sampler",resource="requests.memory"} 5.36870912e+08',
+        'capsule_pool_usage{pool="sampler",resource="limits.cpu"} 0.0',
+        'capsule_pool_namespace_usage{pool="sampler",resource="requests.memory",target_namespace="solar-test"} 5.36870912e+08',
+        'capsule_pool_exhaustion{pool="sampler",resource="requests.memory"} 1.073741824e+10',
+        'capsule_pool_condition{condition="Exhausted",pool="sampler"} 1.0',
+    ):
+        assert line in text
+    for name, where, reason, status in (
+        ("large", "solar-prod", "PoolExhausted", "False"),
+        ("skip-the-line", "solar-test", "Succeeded", "True"),
+    ):
+        for condition, value in (("Assigned", "0.0"), ("Bound", "1.0")):
+            labels = f'condition="{condition}",name="{name}",pool="sampler",reason="{reason}",status="{status}",target_namespace="{where}"'
+            assert f"capsule_claim_condition{{{labels}}} {value}" in text
+
+
+def test_what_is_gone_is_shown_no_more() -> None:
+    here = settled()
+    assert here.last is not None
+    shown = QuotaMetrics()
+    series = pool_series(here.pool, here.last, ())
+    shown.of_pool("p", series)
+    claim = here.claims["solar-test", "skip-the-line"]
+    shown.of_claim(claim, BOUND, "p")
+    shown.of_pool("p", None)
+    shown.without_claim(claim.namespace, claim.name)
+    assert not [sample for family in shown.collect() for sample in family.samples]
+    assert claim_series(claim, BOUND, "p")
+
+
+def test_a_pool_with_nothing_shows_no_percentage_to_divide_by() -> None:
+    here = DryWorld(pool({CPU: 0}), "a")
+    here.claim("a", "c", cpu=1)
+    here.settle()
+    assert here.last is not None
+    names = {metric.name for metric, _ in pool_series(here.pool, here.last, ())}
+    assert not [name for name in names if name.endswith("percentage")]
+    assert "capsule_pool_exhaustion" in names
+
+
+# --- rights ------------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_rules_name_every_right_and_the_tenants_role_lets_claims_be_managed() -> None:
+    allowed = {(rule.group, resource): set(rule.verbs) for rule in rules() for resource in rule.resources}
+    assert allowed["capsule.clastix.io", "resourcepoolclaims"] >= {"get", "list", "watch", "patch", "delete"}
+    assert allowed["capsule.clastix.io", "resourcepoolclaims/status"] >= {"get", "patch"}
+    assert allowed["", "resourcequotas"] >= {"get", "list", "watch", "create", "patch", "delete"}
+    assert allowed["", "namespaces"] == {"get", "list", "watch"}
+    assert allowed["coordination.k8s.io", "leases"] == {"get", "list"}
+    role = tenant_role("tenants")
+    assert role["metadata"]["name"] == "tenants"
+    assert "create" in role["rules"][0]["verbs"]
+    assert role["rules"][0]["resources"] == ["resourcepoolclaims"]
+
+
+def test_two_managers_that_share_metrics_show_one_set() -> None:
+    metrics = Metrics()
+    for name in ("one", "other"):
+        install(Manager(name, metrics=metrics))
+    names = [family.name for family in metrics.registry.collect() if family.name.startswith("capsule_")]
+    assert len(names) == len(set(names)) > 0
+
+
+def test_a_view_of_a_quota_without_a_status_knows_no_use() -> None:
+    view = quota_view(Object({"metadata": {"name": "q"}, "spec": {"hard": {CPU: 1}}}), stored_pool())
+    assert (view.hard, view.observed, view.used) == ({CPU: Quantity.of(1).billionths}, {}, {})
