@@ -33,6 +33,10 @@ else
 	@$(BIN)/python tests/support/go_programs.py || echo "==> going on without helm and the client-go program: their tests are skipped"
 endif
 
+.PHONY: promtool
+promtool: venv
+	@if ! $(BIN)/python tests/support/promtool.py; then echo "==> going on without promtool: what it would say of alerts and dashboards is not tested"; fi
+
 # --- verbs ---------------------------------------------------------------------------------------------------------------------
 
 .PHONY: demo
@@ -43,7 +47,7 @@ endif
 	@$(BIN)/konverge demo $(if $(CONTROL_PLANE),--control-plane=$(CONTROL_PLANE)) $(ARGS)
 
 .PHONY: test
-test: control-plane ## Run every test, those on a real kube-apiserver too
+test: control-plane promtool ## Run every test, those on a real kube-apiserver too
 	$(BIN)/pytest --lab=quick $(ARGS)
 
 .PHONY: conformance

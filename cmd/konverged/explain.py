@@ -19,7 +19,18 @@ DEFAULT_URL = "http://127.0.0.1:8081"
 _TIMEOUT = 10.0
 
 
-@click.command()
+# Not a docstring, because click wants the character \b before lines that stay as they are.
+_HELP = """Say why and when an object was reconciled, what that wrote, and what it waits for.
+
+KIND is a kind, its plural or its short name. It asks the /debug of a running daemon; for one in a cluster:
+
+\b
+    kubectl -n konverge-system port-forward deployment/konverge 8081 &
+    konverge explain appinst/shop -n web
+"""
+
+
+@click.command(help=_HELP)
 @click.argument("what", metavar="KIND/NAME")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="The object's namespace.")
 @click.option(
@@ -27,14 +38,7 @@ _TIMEOUT = 10.0
 )
 @output_option("text", "json")
 def explain(what: str, namespace: str, url: str, output: str) -> None:
-    r"""Say why and when an object was reconciled, what that wrote, and what it waits for.
-
-    KIND is a kind, its plural or its short name. It asks the /debug of a running daemon; for one in a cluster:
-
-    \b
-        kubectl -n konverge port-forward deploy/konverge 8081 &
-        konverge explain appinst/shop -n web
-    """
+    """Say why and when an object was reconciled, what that wrote, and what it waits for."""
     kind, slash, name = what.partition("/")
     if not (kind and slash and name):
         raise click.UsageError(f"{what}: write kind/name, for instance appinst/shop")

@@ -106,23 +106,27 @@ def _version(ctx: click.Context, _parameter: click.Parameter, asked: bool) -> No
     ctx.exit()
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+# Not a docstring, because click wants the character \b before lines that stay as they are.
+_HELP: Final = """Kubernetes controllers for asyncio Python.
+
+\b
+To see it work, with nothing but this machine:
+    konverge demo
+On a cluster, with your kubeconfig:
+    konverge crds --apply
+    konverge run
+With an operator of your own, build(manager) in backup_operator.py:
+    konverge crds backup_operator:build --apply
+    konverge run backup_operator:build
+
+Exit codes: 0 it worked, 1 it did not, 2 wrong usage.
+"""
+
+
+@click.group(cls=_Group, help=_HELP, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version.")
 def program() -> None:
-    r"""Kubernetes controllers for asyncio Python.
-
-    \b
-    To see it work, with nothing but this machine:
-        konverge demo
-    On a cluster, with your kubeconfig:
-        konverge crds --apply
-        konverge run
-    With an operator of your own, build(manager) in backup_operator.py:
-        konverge crds backup_operator:build --apply
-        konverge run backup_operator:build
-
-    Exit codes: 0 it worked, 1 it did not, 2 wrong usage.
-    """
+    """Kubernetes controllers for asyncio Python."""
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ def judge(claim: ClaimView, pools: Mapping[str, PoolFacts]) -> tuple[Verdict, tu
             return failed(pool_not_found(claim.pool)), ("", "")
         return (failed(Message.NOT_AVAILABLE), ("", "")) if pool.deleting else None
     given = pools.get(claim.assigned[0])
-    if given is not None and given.uid == claim.assigned[1] and not given.deleting:
+    if given is not None and given.uid == claim.assigned[1] and not given.deleting and not claim.asks_anew:
         return None
     if claim.problem:
         return failed(claim.problem), ("", "")
@@ -59,7 +59,7 @@ def serving(namespace: str, pools: Iterable[PoolFacts]) -> list[Offer]:
 
 def is_early(claim: ClaimView, pools: Mapping[str, PoolFacts], now: datetime) -> bool:
     """Tell whether a claim should wait for a new pool to say what it offers: what is applied together ends the same each time."""
-    if claim.pool or claim.assigned[0]:
+    if claim.pool or (claim.assigned[0] and not claim.asks_anew):
         return False
     born = (pool.unseen_since for pool in pools.values() if not pool.deleting and pool.unseen_since is not None)
     return any(now - moment < _PATIENCE for moment in born)

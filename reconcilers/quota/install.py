@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from konverge.crds.quota_v1beta2 import GROUP, ResourcePool, ResourcePoolClaim
+from konverge.errors import UsageError
 from konverge.keys import Key
 from konverge.kinds import kind_of
 from konverge.objects import Metadata, Object
@@ -120,6 +121,11 @@ def install(manager: Manager, settings: Settings | None = None) -> None:
     >>> [controller.name for controller in manager.controllers]
     ['resourcepool', 'resourcepoolclaim']
     """
+    if manager.settings.namespace:
+        raise UsageError(
+            f"the quota family looks after objects of the whole cluster, and this manager sees {manager.settings.namespace!r} alone: "
+            "it would take the claims of all other namespaces for gone; give it a manager without a namespace"
+        )
     chosen = Settings() if settings is None else settings
     for controller in controllers(chosen, metrics=QuotaMetrics.within(manager.metrics)):
         manager.add(controller)

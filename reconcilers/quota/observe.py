@@ -40,8 +40,8 @@ class PoolBooks:
 
 
 def belongs(claim: ClaimView, pool: str, uid: str) -> bool:
-    """Tell whether a claim is this pool's to look after: it names it, or names none and was given it."""
-    return claim.pool == pool if claim.pool else claim.assigned == (pool, uid)
+    """Tell whether a claim is this pool's to look after: it names it, or names none, was given it, and was not edited since."""
+    return claim.pool == pool if claim.pool else claim.assigned == (pool, uid) and not claim.asks_anew
 
 
 def complete(ctx: Context[Any], kind: Kind[Object]) -> Reader[Object]:

@@ -68,6 +68,14 @@ class ClaimView:
         said = self.condition
         return said is not None and said.type == Type.BOUND and said.is_true and self.assigned == (pool.name, pool.uid)
 
+    @property
+    def asks_anew(self) -> bool:
+        """Whether a waiting claim that names no pool was edited since it was given one: its pool was taken out, say."""
+        said = self.condition
+        if self.pool or not self.assigned[0] or said is None or (said.type == Type.BOUND and said.is_true):
+            return False
+        return said.observed_generation != self.generation
+
     def steps_aside(self) -> bool:
         """Tell whether the claim was let go by its annotation, and has not been edited since."""
         said = self.condition

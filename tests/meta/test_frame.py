@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,6 +84,24 @@ def test_the_tests_fetch_a_control_plane_as_they_are_told(tree: Tree, setting: s
     steps = make(tree.root, "--dry-run", "test", *filter(None, [setting]))
     assert present in steps
     assert absent not in steps
+
+
+@pytest.mark.parametrize("setting", ["", "KONVERGE_NO_CONTROL_PLANE=1", "KONVERGE_REQUIRE_CONTROL_PLANE=1"])
+def test_the_tests_fetch_promtool_and_go_on_without_it(tree: Tree, setting: str) -> None:
+    [step] = [
+        line
+        for line in make(tree.root, "--dry-run", "test", *filter(None, [setting])).splitlines()
+        if "promtool" in line
+    ]
+    assert step.startswith("if ! .venv/bin/python tests/support/promtool.py; then echo ")
+
+
+def test_promtool_that_cannot_be_had_is_one_line_and_an_exit_code(tree: Tree, tmp_path: Path) -> None:
+    program = [sys.executable, str(tree.root / "tests" / "support" / "promtool.py")]
+    nowhere = {"PATH": str(tmp_path), "KONVERGE_CACHE": str(tmp_path)}
+    done = subprocess.run(program, env=nowhere, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "no promtool: it comes with Debian's package prometheus, and this is no Debian\n"
 
 
 def test_ci_runs_the_same_verbs_as_people_do(tree: Tree) -> None:

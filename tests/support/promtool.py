@@ -56,7 +56,10 @@ def fetch(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def _ran(command: list[str], folder: str) -> bool:
-    done = subprocess.run(command, cwd=folder, capture_output=True, timeout=_SECONDS, check=False)
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=_SECONDS, check=False)
+    except subprocess.TimeoutExpired:  # a package archive that does not answer
+        return False
     return done.returncode == 0
 
 

@@ -22,7 +22,7 @@ from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.testing import install_crds
 
-__all__ = ["EXAMPLE", "PODS", "QUOTA", "TENANT", "Capsule", "documents", "migration_world", "until"]
+__all__ = ["EXAMPLE", "NAMESPACE", "PODS", "QUOTA", "TENANT", "Capsule", "documents", "migration_world", "pod", "until"]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "quota_migration"
 TENANT = kind("capsule.clastix.io/v1beta2", "Tenant", namespaced=False, plural="tenants")

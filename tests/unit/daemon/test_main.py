@@ -20,12 +20,14 @@ EXAMPLE = str(Path(__file__).parents[3] / "examples" / "backup_operator.py")
 
 @pytest.fixture(autouse=True)
 def _untouched_imports() -> Iterator[None]:
-    """Undo what loading a user's module does to this process."""
+    """Undo what loading a user's module does to this process. Installed packages stay: half of them would be loaded twice."""
     path, modules = list(sys.path), set(sys.modules)
     yield
     sys.path[:] = path
     for name in set(sys.modules) - modules:
-        if not name.startswith("konverge"):
+        file = getattr(sys.modules[name], "__file__", None)
+        installed = file is None or any(Path(file).is_relative_to(root) for root in (sys.prefix, sys.base_prefix))
+        if not installed and not name.startswith("konverge"):
             del sys.modules[name]
 
 
@@ -47,6 +49,25 @@ def test_every_command_has_help(name: str, flag: str) -> None:
     result = konverge(name, flag)
     assert result.exit_code == 0
     assert result.output.startswith("Usage: konverge ")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ((), "    konverge crds backup_operator:build --apply"),
+        (("explain",), "    konverge explain appinst/shop -n web"),
+        (("completion",), "fish:  konverge completion fish > ~/.config/fish/completions/konverge.fish"),
+        (("quota", "migrate"), "    kubectl apply -f solar.yaml"),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
+)
+def test_lines_to_be_copied_stay_as_they_are(words: tuple[str, ...], line: str) -> None:
+    assert f"  {line}" in konverge(*words, "--help").output.splitlines()
+
+
+@pytest.mark.parametrize("name", ["", *(name for name, entry in COMMANDS.items() if not entry.extra)])
+def test_no_help_shows_the_marks_that_are_meant_for_click(name: str) -> None:
+    assert "\\b" not in konverge(*filter(None, [name]), "--help").output
 
 
 def test_the_summaries_are_there_without_loading_a_command() -> None:

@@ -9,15 +9,19 @@ from typing import Any
 
 import pytest
 
+from konverge.conditions import Condition
+from konverge.errors import UsageError
 from konverge.objects import Object
 from konverge.reconcilers.quota.amounts import problem_of, read
 from konverge.reconcilers.quota.assign import choose
 from konverge.reconcilers.quota.claims import is_early, judge
+from konverge.reconcilers.quota.install import install
 from konverge.reconcilers.quota.kinds import POOL
 from konverge.reconcilers.quota.observe import belongs
 from konverge.reconcilers.quota.seen import ClaimView
 from konverge.reconcilers.quota.verdicts import FOUND
 from konverge.reconcilers.quota.views import PoolFacts, facts_of
+from konverge.runtime import Manager, ManagerSettings
 
 CPU = "requests.cpu"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -80,6 +84,29 @@ def test_a_claim_that_was_given_a_pool_is_that_pools_while_it_is_there() -> None
     assert not belongs(given, "p", "p-2"), "another pool of that name"
     assert said(given, facts("p", deleting=True), facts("b"))[3] == "b"
     assert said(replace(given, assigned=("p", "older")), facts("p"), facts("b"))[3] == "b"
+
+
+def test_a_waiting_claim_that_was_edited_since_is_given_a_pool_anew() -> None:
+    """Its pool was taken out of it, say; an allocated one cannot be edited, and one that names its pool is that pool's."""
+    waits = Condition(type="Bound", status="False", reason="PoolExhausted", observed_generation=1)
+    edited = replace(claim(assigned=("p", "p-1")), condition=waits, generation=2)
+    assert not belongs(edited, "p", "p-1")
+    assert said(edited, facts("p", available=0), facts("q"))[3] == "q"
+    assert said(edited, facts("p", available=0))[:2] == ("Assigned", "Unassigned")
+    for unmoved in (
+        replace(edited, generation=1),
+        replace(edited, pool="p"),
+        replace(edited, condition=None),
+        replace(edited, condition=Condition(type="Bound", status="True", reason="Succeeded", observed_generation=1)),
+    ):
+        assert belongs(unmoved, "p", "p-1")
+        assert judge(unmoved, {"p": facts("p"), "q": facts("q")}) is None
+
+
+def test_a_manager_of_one_namespace_is_refused() -> None:
+    """It would take the claims of all other namespaces for gone."""
+    with pytest.raises(UsageError, match="without a namespace"):
+        install(Manager("konverge", settings=ManagerSettings(namespace="web")))
 
 
 @pytest.mark.parametrize("seed", range(50))
