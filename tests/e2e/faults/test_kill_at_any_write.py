@@ -174,7 +174,8 @@ async def test_the_daemon_may_be_killed_at_any_write_of_an_application(moment: M
     assert set(reference.created.values()) == {1}
     assert len(reference.created) == len(SHOP.kinds)
     assert reference.pictures[-1] == {}, "something was left behind"
-    assert len(runs) >= len(reference.writes) >= 8
+    # Statuses that follow each other quickly may be one write or two, as the cluster's pace has it.
+    assert len(runs) >= len(reference.writes) - 2 >= 8
     for run in runs:
         assert run.starts == 2
         assert run.created == reference.created, f"killed {moment} {run.struck}"
