@@ -134,7 +134,7 @@ class Hands:
             for claim in sorted(seen.claims, key=lambda claim: claim.priority)
             if claim.namespace == namespace and claim.uid not in listed and allocation.verdicts[claim.uid].bound
         ]
-        left = dict.fromkeys(new, str(error))
+        left = dict.fromkeys(new, _words(error))
         if not is_refusal(error):
             self.outcomes.unsure.update(new)
             return seen, left
@@ -149,14 +149,14 @@ class Hands:
                 del left[uid]
                 self.outcomes.again = True
                 return seen.but(quotas={**seen.quotas, **written}), left
-            left[uid] = str(failed[namespace])
+            left[uid] = _words(failed[namespace])
         return seen, left
 
     def _note(self, namespace: str, error: KonvergeError) -> None:
         if is_ending(error):
             self.outcomes.again = True  # the news of it is on its way
         elif is_refusal(error):
-            self.outcomes.refused[namespace] = error.message if isinstance(error, ApiError) else str(error)
+            self.outcomes.refused[namespace] = _words(error)
         else:
             self.outcomes.error = error
 
@@ -229,6 +229,11 @@ def is_ending(error: KonvergeError) -> bool:
 def is_refusal(error: KonvergeError) -> bool:
     """Tell whether the API server will not take what was sent: what it cannot take now, or not from us, is another matter."""
     return isinstance(error, _REFUSALS) and not is_ending(error) and missing_rule(error) is None
+
+
+def _words(error: KonvergeError) -> str:
+    """What the API server said, without what was asked of it: the reader knows that."""
+    return error.message if isinstance(error, ApiError) else str(error)
 
 
 def announcement(claim: ClaimView, verdict: Verdict) -> tuple[str, str, str] | None:

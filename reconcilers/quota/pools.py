@@ -65,6 +65,7 @@ class ResourcePoolReconciler:
         await asyncio.sleep(0)
         marks = pool_marks(seen.pool, allocation, hands.outcomes.refused)
         _draft(ctx, pool_status(seen.pool, allocation, tuple(sorted(seen.selected))), marks)
+        await asyncio.sleep(0)
         self._show(seen, allocation, marks, ctx)
         if hands.outcomes.error is not None:
             raise hands.outcomes.error

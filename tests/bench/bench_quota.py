@@ -1,0 +1,395 @@
+"""The quota family at its size: 1,000 namespaces and 5,000 claims in one pool, on the server in memory and in the allocator alone.
+
+Server, controllers and client are one process on a loop whose time is virtual, so figures are CPU time, the server's included where it says
+so; the allocator alone is pure. Writes are counted where they are sent, at the gate of the lab; passes by the controller's own metric.
+Targets are those of reference/quota.md (X18, X29, section 6.8); where it names none, a row has none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import resource
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final, TypeAlias
+
+import structlog
+
+from konverge.client.requests import Request
+from konverge.client.transport import Answer
+from konverge.clock import cpu_time
+from konverge.crds import crd
+from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
+from konverge.keys import Key
+from konverge.kinds import kind, kind_of
+from konverge.objects import Object
+from konverge.reconcilers.quota import Settings, install
+from konverge.reconcilers.quota.allocate import Allocation, allocate
+from konverge.reconcilers.quota.amounts import quantities, read
+from konverge.reconcilers.quota.kinds import NAMESPACE
+from konverge.reconcilers.quota.render import pool_status
+from konverge.reconcilers.quota.seen import ClaimView, PoolView, QuotaView, Seen
+from konverge.reconcilers.quota.steps import ledger_of, steps_of
+from konverge.runtime import ManagerSettings
+from konverge.testing import Lab
+from konverge.testing.apiserver.fault_rules import About
+from konverge.testing.apiserver.requests import Answer as ServerAnswer
+from konverge.testing.apiserver.requests import Call
+from konverge.testing.lab import install_crds
+from konverge.testing.lab.environments import memory_lab
+from konverge.testing.loop import VirtualTimeLoop
+
+Row: TypeAlias = dict[str, Any]
+
+QUICK: Final = bool(os.environ.get("BENCH_QUICK"))
+NAMESPACES: Final = 50 if QUICK else 1000
+CLAIMS: Final = 250 if QUICK else 5000
+PODS: Final = 50 if QUICK else 500
+ROUNDS: Final = 3 if QUICK else 10
+AT_ONCE: Final = 50
+BYTES: Final = 1_500_000
+POD: Final = kind("v1", "Pod", namespaced=True, plural="pods")
+KINDS: Final = ("resourcequotas", "resourcepoolclaims", "resourcepools")
+AMOUNTS: Final = {"limits.cpu": "200m", "limits.memory": "256Mi", "requests.cpu": "100m", "requests.memory": "128Mi"}
+SIZE: Final = f"{NAMESPACES:,} namespaces, {CLAIMS:,} claims of {len(AMOUNTS)} resources in one pool"
+
+
+def run() -> list[Row]:
+    """Measure everything and return one row per figure."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    rows = alone()
+    gc.collect()
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        rows += runner.run(_served())
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        rows += runner.run(_crowded())
+    return rows
+
+
+def row(name: str, value: float, unit: str, how: str, target: str | int | None = None) -> Row:
+    """Make a row; a target is the very value, or a bound such as `<= 50`."""
+    holds: bool | None = None
+    if isinstance(target, str):
+        holds = value <= float(target.split()[1])
+    elif target is not None:
+        holds = value == target
+    return {"bench": "quota", "name": name, "value": value, "unit": unit, "target": target, "holds": holds, "how": how}
+
+
+def place(number: int) -> str:
+    """Return the name of a namespace."""
+    return f"tenant-{number:04}"
+
+
+def hard(claims: int) -> dict[str, str]:
+    """Return what a pool must have for so many claims, and for a few more."""
+    count = claims + 100
+    return {
+        "limits.cpu": f"{200 * count}m",
+        "limits.memory": f"{256 * count}Mi",
+        "requests.cpu": f"{100 * count}m",
+        "requests.memory": f"{128 * count}Mi",
+    }
+
+
+# --- the allocator alone ---------------------------------------------------------------------------------------------------------
+
+
+def alone() -> list[Row]:
+    """Measure the pure part: from scratch, with nothing to do, and where most claims wait."""
+    how = f"pure, {SIZE}; best of {ROUNDS}"
+    empty = _seen(hard(CLAIMS))
+    first = allocate(empty)
+    settled = _after(empty, first)
+    assert allocate(settled).claims == first.claims
+    assert not steps_of(settled, allocate(settled)).applies
+    half = _seen(hard(CLAIMS // 2))
+    ordered = half.but(pool=PoolView(name="p", uid="p-1", hard=half.pool.hard, zero=True, ordered=True))
+
+    def written() -> object:
+        return pool_status(empty.pool, first, tuple(sorted(empty.selected))).wire()
+
+    return [
+        row("allocator: from scratch", _best(lambda: allocate(empty)), "ms", how),
+        row("allocator: settled, nothing to do", _best(lambda: allocate(settled)), "ms", how),
+        row("allocator: half of the claims wait", _best(lambda: allocate(half)), "ms", how),
+        row("allocator: half of the claims wait in order", _best(lambda: allocate(ordered)), "ms", how),
+        row("steps: what is still to be written", _best(lambda: steps_of(settled, first)), "ms", how),
+        row("status of the pool, rendered", _best(written), "ms", how),
+    ]
+
+
+def _seen(amounts: dict[str, str]) -> Seen:
+    claims = tuple(
+        ClaimView(
+            namespace=place(number % NAMESPACES),
+            name=f"claim-{number // NAMESPACES}",
+            uid=f"00000000-0000-4000-8000-{number:012}",
+            created=f"2026-01-01T00:{number // 60 % 60:02}:{number % 60:02}Z",
+            pool="p",
+            amounts=read(AMOUNTS),
+        )
+        for number in range(CLAIMS)
+    )
+    pool = PoolView(name="p", uid="p-1", hard=quantities(amounts), zero=True)
+    return Seen(pool=pool, selected=frozenset(place(number) for number in range(NAMESPACES)), claims=claims)
+
+
+def _after(seen: Seen, done: Allocation) -> Seen:
+    """Return what the next pass sees: everything was written, and the quota controller has followed."""
+    quotas = {
+        namespace: QuotaView(hard=amounts, observed=amounts, used=dict.fromkeys(amounts, 0))
+        for namespace, amounts in done.quotas.items()
+        if amounts is not None
+    }
+    return seen.but(before=ledger_of(done), quotas=quotas)
+
+
+def _best(work: Callable[[], object]) -> float:
+    times = []
+    for _ in range(ROUNDS):
+        began = cpu_time()
+        work()
+        times.append(cpu_time() - began)
+    return min(times) * 1000
+
+
+# --- with the server -------------------------------------------------------------------------------------------------------------
+
+
+class Scale:
+    """Counts what passes: the writes of the family by resource, and their bytes."""
+
+    def __init__(self) -> None:
+        self.count: Counter[str] = Counter()
+        self.bytes: Counter[str] = Counter()
+
+    async def before(self, number: int, request: Request) -> None:
+        """Count a write before it is sent."""
+        del number
+        parts = request.path.split("/")
+        what = next((name for name in KINDS if name in parts), request.path)
+        name = f"{what}/status" if parts[-1] == "status" else what
+        self.count[name] += 1
+        self.bytes[name] += len(request.body or b"")
+
+    async def after(self, number: int, request: Request, answer: Answer) -> None:
+        """Nothing."""
+
+    def event(self, call: Call, about: About, answer: ServerAnswer) -> None:
+        """Count a write of an Event, which passes no gate."""
+        del answer
+        if about.resource == "events" and about.verb in ("create", "update", "patch"):
+            self.count["events"] += 1
+            self.bytes["events"] += len(call.body or b"")
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.count.clear()
+        self.bytes.clear()
+
+
+class World:
+    """A lab with the family, and what is asked of it."""
+
+    def __init__(self, lab: Lab, settings: Settings | None = None) -> None:
+        self.lab = lab
+        self.scale = Scale()
+        lab.gate = self.scale
+        lab.server.on_call.append(self.scale.event)
+        self.settings = settings or Settings()
+
+    async def filled(self, namespaces: int, claims: int) -> None:
+        """Make namespaces and claims before anybody looks at them, then run the family and make the pool."""
+        client = self.lab.client
+        await install_crds(client, [crd(ResourcePool), crd(ResourcePoolClaim)])
+        await _all(client.create(NAMESPACE.new(place(number), labels={"tenant": "t"})) for number in range(namespaces))
+        await _all(self.claim(number % namespaces, f"claim-{number // namespaces}") for number in range(claims))
+        await self.lab.start(
+            lambda manager: install(manager, self.settings),
+            name="konverge",
+            settings=ManagerSettings(namespace=None, strict=True),
+            crds=False,
+        )
+        await self.quiet()
+
+    async def pool(self, claims: int) -> None:
+        spec = {
+            "quota": {"hard": hard(claims)},
+            "selectors": [{"matchLabels": {"tenant": "t"}}],
+            "config": {"defaultsZero": True},
+        }
+        await self.lab.client.create(ResourcePool.decode({"metadata": {"name": "p"}, "spec": spec}))
+
+    async def claim(self, number: int, name: str) -> None:
+        spec = {"pool": "p", "claim": AMOUNTS}
+        data = {"metadata": {"name": name, "namespace": place(number)}, "spec": spec}
+        await self.lab.client.create(ResourcePoolClaim.decode(data))
+
+    async def quiet(self) -> None:
+        await self.lab.settled(quiet=5, timeout=36_000)
+        # What was the very last write is announced, too: events are sent behind the passes.
+        await asyncio.sleep(30)
+        await self.lab.settled(quiet=5, timeout=36_000)
+
+    def passes(self) -> float:
+        found = self.lab.metrics.reconcile_total.collect()
+        samples = [one for family in found for one in family.samples if one.name.endswith("_total")]
+        return sum(one.value for one in samples if one.labels["controller"] == "resourcepool")
+
+    async def during(self, work: Callable[[], Awaitable[object]]) -> tuple[float, float]:
+        """Do something; return the CPU time in milliseconds and the passes that it took until all is quiet."""
+        await self.quiet()
+        self.scale.clear()
+        gc.collect()
+        passes, began = self.passes(), cpu_time()
+        await work()
+        await self.quiet()
+        return (cpu_time() - began) * 1000, self.passes() - passes
+
+
+async def _all(calls: Iterable[Awaitable[object]]) -> None:
+    """Make calls, so many at once."""
+    batch: list[Awaitable[object]] = []
+    for call in calls:
+        batch.append(call)
+        if len(batch) == AT_ONCE:
+            await asyncio.gather(*batch)
+            batch.clear()
+    await asyncio.gather(*batch)
+
+
+async def _served() -> list[Row]:
+    how = f"{SIZE}; server in memory in the same process"
+    async with memory_lab() as lab:
+        world = World(lab)
+        await world.filled(NAMESPACES, CLAIMS - 1)
+        cost, passes = await world.during(lambda: world.pool(CLAIMS))
+        pool = await lab.client.get(ResourcePool, "p")
+        assert pool.status.claim_count == CLAIMS - 1, pool.status.claim_count
+        rows = [
+            row("from scratch: CPU", cost / 1000, "s", f"{how}, whose work counts in full"),
+            row("from scratch: passes", passes, "passes", how),
+            row("from scratch: ResourceQuota writes", world.scale.count["resourcequotas"], "writes", how, NAMESPACES),
+            row(
+                "from scratch: claim status writes",
+                world.scale.count["resourcepoolclaims/status"],
+                "writes",
+                how,
+                CLAIMS - 1,
+            ),
+            row("from scratch: pool status writes", world.scale.count["resourcepools/status"], "writes", how),
+            _stored(world),
+            row("peak memory of the process", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "MiB", how),
+        ]
+        rows += await _one_claim(world, how)
+        rows += await _settled(world, how)
+        return rows
+
+
+def _stored(world: World) -> Row:
+    entry = world.lab.server.store.get(("capsule.clastix.io", "resourcepools"), "", "p")
+    assert entry is not None
+    return row("the pool as it is stored", len(entry.raw), "bytes", f"{SIZE}; JSON with managedFields", f"<= {BYTES}")
+
+
+async def _one_claim(world: World, how: str) -> list[Row]:
+    cost, passes = await world.during(lambda: world.claim(7, "another"))
+    count, size = world.scale.count, world.scale.bytes
+    return [
+        row("one claim: ResourceQuota writes", count["resourcequotas"], "writes", how, 1),
+        row("one claim: claim status writes", count["resourcepoolclaims/status"], "writes", how, 1),
+        row("one claim: pool status writes", count["resourcepools/status"], "writes", how, 1),
+        row("one claim: Events", count["events"], "writes", how, 1),
+        row("one claim: all writes", sum(count.values()), "writes", how, 4),
+        row("one claim: bytes of the pool status write", size["resourcepools/status"], "bytes", how, f"<= {BYTES}"),
+        row("one claim: bytes of all writes", sum(size.values()), "bytes", how),
+        row("one claim: passes", passes, "passes", how),
+        row("one claim: CPU", cost, "ms", f"{how}, whose work counts in full"),
+    ]
+
+
+async def _settled(world: World, how: str) -> list[Row]:
+    runner = world.lab.manager.runner("resourcepool")
+    costs, longest = [], []
+    await world.quiet()
+    world.scale.clear()
+    for _ in range(ROUNDS):
+        gc.collect()
+        passes, began, hold = world.passes(), cpu_time(), 0.0
+        runner.ask(Key("", kind_of(ResourcePool), "", "p"))
+        while world.passes() == passes:  # each turn of the loop is one look; it is as late as others hold the loop
+            at = cpu_time()
+            await asyncio.sleep(0)
+            hold = max(hold, cpu_time() - at)
+        costs.append((cpu_time() - began) * 1000)
+        longest.append(hold * 1000)
+        await world.lab.settled(quiet=1, timeout=3600)
+    writes = sum(world.scale.count.values())
+
+    async def lives() -> None:
+        for first in range(0, PODS, NAMESPACES):
+            numbers = range(first, min(first + NAMESPACES, PODS))
+            await _all(world.lab.client.create(_pod(number)) for number in numbers)
+            await world.lab.settled(quiet=1, timeout=3600)
+            await _all(world.lab.client.delete(POD, "p", place(number % NAMESPACES)) for number in numbers)
+            await world.lab.settled(quiet=1, timeout=3600)
+
+    before = _versions(world)
+    _, passes_of_pods = await world.during(lives)
+    changed = sum(before[key] != version for key, version in _versions(world).items())
+    assert changed == min(PODS, NAMESPACES), changed
+    return [
+        row("a pass with nothing to do: CPU", min(costs), "ms", f"{how}; best of {ROUNDS}"),
+        row("a pass with nothing to do: longest hold of the loop", min(longest), "ms", f"{how}; best of {ROUNDS}"),
+        row("a pass with nothing to do: writes", writes, "writes", f"{how}; {ROUNDS} passes", 0),
+        row(
+            f"{PODS} pods come and go: passes", passes_of_pods, "passes", f"{how}; {2 * PODS} changes of status.used", 0
+        ),
+        row(f"{PODS} pods come and go: writes", sum(world.scale.count.values()), "writes", how, 0),
+    ]
+
+
+def _pod(number: int) -> Object:
+    amounts = {"cpu": "100m", "memory": "128Mi"}
+    resources = {"requests": amounts, "limits": amounts}
+    container = {"name": "c", "image": "registry.example.com/c:1", "resources": resources}
+    return POD.new("p", place(number % NAMESPACES), spec={"containers": [container]})
+
+
+def _versions(world: World) -> dict[str, str]:
+    found = world.lab.server.store.list(("", "resourcequotas"))
+    return {entry.object()["metadata"]["namespace"]: entry.object()["metadata"]["resourceVersion"] for entry in found}
+
+
+# --- beyond the ceiling ----------------------------------------------------------------------------------------------------------
+
+
+async def _crowded() -> list[Row]:
+    """More claims than one pool may list: a condition says so, and nothing is refused by the server."""
+    namespaces, ceiling, claims = 10, CLAIMS // 10, CLAIMS // 10 + 50
+    how = f"{claims} claims, max_claims {ceiling}"
+    async with memory_lab() as lab:
+        world = World(lab, Settings(max_claims=ceiling))
+        await world.filled(namespaces, claims)
+        await world.pool(claims)
+        await world.quiet()
+        pool = await lab.client.get(ResourcePool, "p")
+        ready = pool.condition("Ready")
+        assert (ready.status, ready.reason) == ("False", "TooManyClaims"), ready
+        found = [claim.status.condition for claim in await lab.client.list(ResourcePoolClaim)]
+        told = sum(one is not None and one.reason == "TooManyClaims" for one in found)
+        errors = sum(
+            one.value
+            for family in lab.metrics.reconcile_errors.collect()
+            for one in family.samples
+            if one.name.endswith("_total")
+        )
+        return [
+            row("beyond the ceiling: claims that are listed", pool.status.claim_count, "claims", how, ceiling),
+            row("beyond the ceiling: claims that are told so", told, "claims", how, claims - ceiling),
+            row("beyond the ceiling: passes that failed", errors, "passes", how, 0),
+        ]

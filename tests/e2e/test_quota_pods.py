@@ -1,0 +1,79 @@
+"""Pods under a pool, on a real control plane: they are counted by the real quota admission and the real quota controller."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from quota_lab import CPU
+from quota_plane import History, Plane, open_plane
+
+from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
+from konverge.testing import ControlPlane, Lab
+
+pytestmark = pytest.mark.control_plane
+
+QUOTA = "capsule-pool-p"
+COME_AND_GO = 500
+
+
+@pytest_asyncio.fixture
+async def here(lab: Lab, control_plane: ControlPlane) -> AsyncIterator[Plane]:
+    async with open_plane(lab, control_plane) as plane:
+        yield plane
+
+
+async def test_pods_are_let_in_up_to_what_is_claimed_in_several_namespaces_at_once(here: Plane) -> None:
+    claimed = {"a": 3, "b": 2, "c": 1, "d": 0}
+    async with History(here.lab.client) as history:
+        await here.start(*claimed)
+        await here.pool(hard={CPU: 3, "pods": 7}, defaultsZero=True)
+        for where, pods in claimed.items():
+            await here.claim(where, "c", {CPU: f"{pods * 500}m", "pods": pods})
+            await here.grants(where, {CPU: f"{pods * 500}m", "pods": pods})
+        wanted = [(where, f"p{number}") for number in range(6) for where in claimed]
+        let_in = await asyncio.gather(*(here.start_pod(where, name, {"cpu": "500m"}) for where, name in wanted))
+        for where, pods in claimed.items():
+            assert sum(ok for (place, _), ok in zip(wanted, let_in, strict=True) if place == where) == pods
+        assert await history.check() > 10
+
+
+async def test_a_pod_that_asks_for_too_much_of_one_resource_is_refused_by_the_pools_quota(here: Plane) -> None:
+    await here.start("a")
+    await here.pool(hard={CPU: 3, "pods": 7}, defaultsZero=True)
+    await here.claim("a", "c", {CPU: "1", "pods": 5})
+    await here.grants("a", {CPU: 1, "pods": 5})
+    assert await here.start_pod("a", "large", {"cpu": "1001m"}) is False
+    assert await here.start_pod("a", "small", {"cpu": "1"}) is True
+    assert await here.start_pod("a", "one-more", {"cpu": "1m"}) is False
+
+
+async def test_x29_pods_that_come_and_go_in_a_settled_pool_cause_no_pass(here: Plane) -> None:
+    await here.start("a", "b")
+    await here.pool(hard={CPU: 40, "pods": 201}, defaultsZero=True)
+    for where in ("a", "b"):
+        await here.claim(where, "c", {CPU: 20, "pods": 100})
+        await here.grants(where, {CPU: 20, "pods": 100})
+    await here.lab.settled(quiet=2)
+    before = here.passed()
+
+    async def life(number: int) -> None:
+        where = "ab"[number % 2]
+        assert await here.start_pod(where, f"p{number}", {"cpu": "100m"})
+        await here.end_pod(where, f"p{number}")
+
+    versions = {where: (await here.quota(where)).metadata.resource_version for where in "ab"}
+    for first in range(0, COME_AND_GO, 10):
+        await asyncio.gather(*(life(number) for number in range(first, first + 10)))
+    for where in "ab":
+        await here.until(RESOURCE_QUOTA, where, QUOTA, lambda quota: quota.get("status", "used", "pods") == "0")
+        seen = int((await here.quota(where)).metadata.resource_version)
+        assert seen > int(versions[where]) + COME_AND_GO / 4, "the use of the quota did change"
+    await here.lab.settled(quiet=2)
+    assert here.passed() == before
+    # The quiet is not that of the deaf: what is no mere use is heard.
+    await here.claim("a", "another", {CPU: 0, "pods": 1})
+    await here.grants("a", {CPU: 20, "pods": 101})
+    assert here.passed() != before

@@ -1,0 +1,145 @@
+"""What is let go while pods run, on a real control plane: shrink first, credit later, and never more than there is.
+
+After each story everything that was stored in it is replayed in its order, and the rule of quota.md 6.2 checked after each write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from random import Random
+
+import pytest
+import pytest_asyncio
+from quota_lab import CPU, RELEASE
+from quota_plane import History, Plane, open_plane
+
+from konverge.crds.quota_v1beta2 import ResourcePoolClaim
+from konverge.testing import ControlPlane, Lab
+
+pytestmark = pytest.mark.control_plane
+
+QUOTA = "capsule-pool-p"
+
+
+@pytest_asyncio.fixture
+async def here(lab: Lab, control_plane: ControlPlane) -> AsyncIterator[Plane]:
+    async with open_plane(lab, control_plane) as plane:
+        yield plane
+
+
+@pytest_asyncio.fixture
+async def history(here: Plane) -> AsyncIterator[History]:
+    async with History(here.lab.client) as found:
+        yield found
+
+
+@pytest.mark.parametrize("way", ["delete", "release"])
+async def test_x13_what_is_let_go_is_credited_only_as_far_as_pods_do_not_use_it(
+    here: Plane, history: History, way: str
+) -> None:
+    await here.start("a", "b")
+    await here.pool(defaultsZero=True)
+    await here.claim("a", "c", cpu=4)
+    await here.grants("a", {CPU: 4})
+    assert await here.start_pod("a", "three", {"cpu": "3"})
+    await here.claim("b", "waits", cpu=4)
+    await here.says("b", "waits", "PoolExhausted", "available: requests.cpu=0")
+    await (here.delete if way == "delete" else here.release)("a", "c")
+    await here.grants("a", {CPU: 0})
+    await here.says("b", "waits", "PoolExhausted", "available: requests.cpu=1")
+    assert await here.start_pod("a", "another", {"cpu": "1m"}) is False
+    assert await here.start_pod("b", "early", {"cpu": "1m"}) is False
+    await here.end_pod("a", "three")
+    await here.bound("b", "waits")
+    await here.grants("b", {CPU: 4})
+    pool = await here.spent({CPU: 4})
+    assert pool.status.releasing == {}
+    assert await here.start_pod("b", "four", {"cpu": "4"})
+    assert await history.check() > 10
+
+
+async def test_x25_a_namespace_draws_on_what_its_pods_still_use(here: Plane, history: History) -> None:
+    await here.start("a", "b")
+    await here.pool(defaultsZero=True)
+    await here.claim("a", "c", cpu=3)
+    await here.claim("b", "c", cpu=1)
+    await here.grants("a", {CPU: 3})
+    await here.grants("b", {CPU: 1})
+    assert await here.start_pod("a", "three", {"cpu": "3"})
+    await here.delete("a", "c")
+    await here.grants("a", {CPU: 0})
+    await here.claim("b", "more", cpu=1)
+    await here.says("b", "more", "PoolExhausted", "available: requests.cpu=0")
+    await here.claim("a", "again", cpu=3)
+    await here.bound("a", "again")
+    await here.grants("a", {CPU: 3})
+    assert await history.check() > 10
+
+
+async def test_x26_a_key_that_no_claim_asks_for_any_more_stays_while_pods_use_it(here: Plane, history: History) -> None:
+    await here.start("a")
+    await here.pool(hard={CPU: 4, "pods": 5})
+    await here.claim("a", "c", {CPU: 2, "pods": 2})
+    await here.grants("a", {CPU: 2, "pods": 2})
+    assert await here.start_pod("a", "two", {"cpu": "2"})
+    await here.release("a", "c")
+    await here.says("a", "c", "Released")
+    await here.patch("a", "c", {"spec": {"claim": {CPU: None}}})
+    await here.bound("a", "c")
+    await here.grants("a", {CPU: 0, "pods": 2})
+    assert await here.start_pod("a", "another", {"cpu": "1m"}) is False
+    await here.end_pod("a", "two")
+    await here.grants("a", {"pods": 2})
+    await here.spent({CPU: 0, "pods": 2})
+    assert await history.check() > 10
+
+
+async def test_x23_a_released_claim_makes_room_for_others_and_may_be_edited(here: Plane, history: History) -> None:
+    await here.start("a", "b")
+    await here.pool(defaultsZero=True)
+    await here.claim("a", "c", cpu=3)
+    await here.bound("a", "c")
+    await here.claim("b", "waits", cpu=2)
+    await here.says("b", "waits", "PoolExhausted", "available: requests.cpu=1")
+    await here.release("a", "c")
+    await here.bound("b", "waits")
+    await here.says("a", "c", "PoolExhausted", "requested: requests.cpu=3, available: requests.cpu=2")
+    await here.until(ResourcePoolClaim, "a", "c", lambda claim: RELEASE not in claim.annotations)
+    await here.patch("a", "c", {"spec": {"claim": {CPU: 2}}})
+    await here.bound("a", "c")
+    await here.spent({CPU: 4})
+    assert await history.check() > 10
+
+
+async def test_claims_and_pods_that_come_and_go_at_once_never_have_more_than_the_pool(
+    here: Plane, history: History
+) -> None:
+    names, rounds = ("a", "b", "c", "d"), 8
+    await here.start(*names)
+    await here.pool(hard={CPU: 6}, defaultsZero=True)
+
+    async def tenant(where: str) -> None:
+        chance = Random(where)  # the same story each time
+        for turn in range(rounds):
+            await here.claim(where, f"c{turn}", cpu=chance.randint(1, 4))
+            for number in range(3):
+                await asyncio.sleep(chance.random() / 4)
+                await here.start_pod(where, f"p{turn}-{number}", {"cpu": f"{chance.randint(5, 20) * 100}m"})
+            await (here.delete if chance.random() < 0.5 else here.release)(where, f"c{turn}")
+            await asyncio.sleep(chance.random() / 4)
+            for number in range(chance.randint(1, 3)):
+                await here.end_pod(where, f"p{turn}-{number}")
+
+    await asyncio.gather(*(tenant(where) for where in names))
+    assert await history.check() > 100
+    assert len({event.path for event in history.events if event.kind == "Pod"}) > 10
+    for where in names:
+        for claim in await here.lab.client.list(ResourcePoolClaim, here.ns(where)):
+            await here.delete(where, claim.name)
+        for number in range(rounds * 3):
+            await here.end_pod(where, f"p{number // 3}-{number % 3}")
+        await here.grants(where, {CPU: 0})
+    pool = await here.spent({CPU: 0})
+    assert (pool.status.claim_count, pool.status.releasing, pool.status.claims) == (0, {}, {})
+    await history.check()
