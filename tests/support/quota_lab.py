@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
-from konverge.errors import NotFound
+from konverge.errors import AlreadyExists, Invalid, NotFound
 from konverge.kinds import Kind, kind
 from konverge.objects import Object
 from konverge.quantities import Quantity
@@ -171,6 +171,19 @@ class Quotas:
 
     async def patch(self, where: str, name: str, patch: Mapping[str, Any]) -> None:
         await self.lab.client.patch(ResourcePoolClaim, name, self.ns(where), patch=dict(patch), style="merge")
+
+    async def ask_for(self, where: str, name: str, amounts: Mapping[str, Any], *, pool: str = "p") -> None:
+        """Have a claim ask for this of this pool. One that is allocated by then cannot be edited: its owner makes it anew."""
+        while True:
+            try:
+                return await self.patch(where, name, {"spec": {"pool": pool, "claim": dict(amounts)}})
+            except Invalid:
+                with suppress(NotFound):
+                    await self.delete(where, name)
+            except NotFound:
+                with suppress(AlreadyExists):
+                    await self.claim(where, name, amounts, pool=pool)
+                    return None
 
     async def release(self, where: str, name: str) -> None:
         await self.patch(where, name, {"metadata": {"annotations": {RELEASE: "True"}}})

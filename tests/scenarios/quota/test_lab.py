@@ -5,6 +5,9 @@ After every write, whoever makes it, nothing is held twice (`HeldByTheRule`).
 
 from __future__ import annotations
 
+import asyncio
+from typing import Literal
+
 import pytest
 from quota_lab import CPU, POD, HeldByTheRule, Quotas, without_uids
 
@@ -76,6 +79,42 @@ def test_x27_a_process_that_dies_at_any_write_of_a_release_and_a_move_leaves_not
 
 
 @pytest.mark.scenario
+async def test_a_waiting_claim_is_made_smaller_and_another_moves(lab: Lab) -> None:
+    """Whoever is served first where somebody makes objects anew in between, in the end there is room for both."""
+    here = await guarded(lab).start("a", "b")
+    await here.pool()
+    await here.pool("q", {CPU: 2})
+    await here.claim("a", "c", cpu=3)
+    await here.bound("a", "c")
+    await here.claim("b", "waits", cpu=3)
+    await here.ask_for("b", "waits", {CPU: 1})
+    await here.bound("b", "waits")
+    await here.release("a", "c")
+    await here.ask_for("a", "c", {CPU: 2}, pool="q")
+    await here.bound("a", "c")
+    await here.bound("b", "waits")
+    await here.grants("a", {CPU: 2}, pool="q")
+    await here.grants("a", {})
+    await here.grants("b", {CPU: 1})
+    await here.spent({CPU: 1})
+
+
+@pytest.mark.scenario
+async def test_a_pool_shrinks_to_what_is_claimed_and_grows_again(lab: Lab) -> None:
+    here = await guarded(lab).start("a", "b")
+    await here.pool(hard={CPU: 6})
+    await here.claim("a", "c", cpu=3)
+    await here.bound("a", "c")
+    await lab.client.patch(ResourcePool, "p", patch={"spec": {"quota": {"hard": {CPU: 4}}}}, style="merge")
+    await here.claim("b", "waits", cpu=2)
+    await asyncio.sleep(2)
+    await lab.client.patch(ResourcePool, "p", patch={"spec": {"quota": {"hard": {CPU: 5}}}}, style="merge")
+    await here.bound("a", "c")
+    await here.bound("b", "waits")
+    await here.spent({CPU: 5})
+
+
+@pytest.mark.scenario
 async def test_a_namespace_leaves_and_returns(lab: Lab) -> None:
     here = await guarded(lab).start("a", "b")
     await here.pool()
@@ -94,18 +133,32 @@ async def test_a_namespace_leaves_and_returns(lab: Lab) -> None:
     await here.grants("b", {})
 
 
-@pytest.mark.scenario
-async def test_a_pool_is_deleted_and_made_again(lab: Lab) -> None:
+async def is_deleted_and_made_again(lab: Lab, how: Literal["Background", "Foreground", "Orphan"]) -> None:
     here = await guarded(lab).start("a")
     await here.claim("a", "c", cpu=3)
     await here.says("a", "c", "Failed", "not found")
     await here.pool()
     await here.bound("a", "c")
-    await lab.client.delete(ResourcePool, "p")
+    await lab.client.delete(ResourcePool, "p", propagation=how)
     await here.says("a", "c", "Failed", "not found")
     await here.pool(hard={CPU: 8})
     await here.bound("a", "c")
     await here.grants("a", {CPU: 3})
+
+
+@pytest.mark.scenario
+async def test_a_pool_is_deleted_in_the_background_and_made_again(lab: Lab) -> None:
+    await is_deleted_and_made_again(lab, "Background")
+
+
+@pytest.mark.scenario
+async def test_x24_a_pool_is_deleted_in_the_foreground_and_made_again(lab: Lab) -> None:
+    await is_deleted_and_made_again(lab, "Foreground")
+
+
+@pytest.mark.scenario
+async def test_x24_a_pool_is_deleted_with_orphans_and_made_again(lab: Lab) -> None:
+    await is_deleted_and_made_again(lab, "Orphan")
 
 
 @pytest.mark.scenario
