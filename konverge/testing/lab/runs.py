@@ -252,7 +252,7 @@ def _leaks(lab: Lab, server: ApiServer) -> list[str]:
     for resource in server.store.resources():
         for entry in server.store.list(resource):
             if b'"deletionTimestamp"' in entry.raw:
-                metadata = entry.object()["metadata"]
+                metadata = entry.metadata()
                 if metadata.get("deletionTimestamp"):
                     held = ", ".join(metadata.get("finalizers") or ("nothing",))
                     problems.append(f"{resource[1]} {entry.key} is still being deleted at the end, held by {held}")

@@ -54,7 +54,7 @@ class GarbageCollector:
             if where in self._owners:
                 self._forget(where)
             return
-        metadata = entry.object()["metadata"]
+        metadata = entry.metadata()
         self._link(where, metadata.get("ownerReferences") or ())
         if metadata.get("deletionTimestamp") and FOREGROUND in (metadata.get("finalizers") or ()):
             self._waiting[entry.uid] = where
@@ -86,7 +86,7 @@ class GarbageCollector:
         entry = None if resource is None else self._registry.store.get(*where)
         if resource is None or entry is None:
             return
-        metadata = entry.object()["metadata"]
+        metadata = entry.metadata()
         if metadata.get("deletionTimestamp"):
             finalizers = metadata.get("finalizers") or ()
             if ORPHAN in finalizers:
@@ -109,7 +109,7 @@ class GarbageCollector:
             child_resource = self._registry.find(*child[0])
             if found is None or child_resource is None:
                 continue
-            references = found.object()["metadata"].get("ownerReferences") or ()
+            references = found.metadata().get("ownerReferences") or ()
             blocking = blocking or any(one["uid"] == entry.uid and one.get("blockOwnerDeletion") for one in references)
             self.worker.add(child)
         if not blocking:
@@ -146,7 +146,7 @@ class GarbageCollector:
             return "solid"  # nothing can be known of it
         if found is None:
             return "absent"
-        metadata = found.object()["metadata"]
+        metadata = found.metadata()
         waits = metadata.get("deletionTimestamp") and FOREGROUND in (metadata.get("finalizers") or ())
         return "waiting" if waits else "solid"
 
@@ -154,7 +154,7 @@ class GarbageCollector:
         resource, entry = self._registry.find(*where[0]), self._registry.store.get(*where)
         if resource is None or entry is None:
             return
-        kept = [one for one in entry.object()["metadata"].get("ownerReferences") or () if one["uid"] not in uids]
+        kept = [one for one in entry.metadata().get("ownerReferences") or () if one["uid"] not in uids]
         document = {"metadata": {"uid": entry.uid, "ownerReferences": kept or None}}
         await self._hands.merge(resource, entry.namespace, entry.name, document)
 

@@ -80,7 +80,7 @@ class NamespaceController:
                     await self._hands.delete(resource, name, entry.name, policy="Background", uid=entry.uid)
             for entry in self._registry.store.list(resource.id, name):
                 remaining[resource] += 1
-                finalizers.update(entry.object()["metadata"].get("finalizers") or ())
+                finalizers.update(entry.metadata().get("finalizers") or ())
         return remaining, finalizers
 
     def _tell(self, entry: Entry, data: Data, remaining: Counter[Resource], finalizers: Counter[str]) -> None:

@@ -58,7 +58,7 @@ async def create(registry: Registry, ask: Ask, data: Data, *, track: bool = True
         if there is None:
             break
         if not generated or attempt == _GENERATED_ATTEMPTS - 1:
-            if b'"deletionTimestamp"' in there.raw and there.object()["metadata"].get("deletionTimestamp"):
+            if b'"deletionTimestamp"' in there.raw and there.metadata().get("deletionTimestamp"):
                 raise being_deleted(ask.group, ask.plural, data["metadata"]["name"])
             raise already_exists(ask.group, ask.plural, data["metadata"]["name"])
         data["metadata"]["name"] = data["metadata"]["generateName"] + registry.suffix()

@@ -21,6 +21,13 @@ EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
 
 _DECODE: Final = msgspec.json.Decoder().decode
 _ENCODE: Final = msgspec.json.Encoder().encode
+
+
+class _Head(msgspec.Struct, gc=False):
+    metadata: dict[str, Any]
+
+
+_HEAD: Final[Callable[[bytes], _Head]] = msgspec.json.Decoder(_Head).decode
 _MARK: Final = b'"resourceVersion":"'
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
@@ -51,6 +58,10 @@ class Entry(msgspec.Struct, frozen=True, eq=False, gc=False):
         """Decode the object: fresh plain data."""
         found: dict[str, Any] = _DECODE(self.raw)
         return found
+
+    def metadata(self) -> dict[str, Any]:
+        """Decode the metadata alone: fresh plain data, for what the rest of a large object does not matter to."""
+        return _HEAD(self.raw).metadata
 
     def moved(self, version: int, *, deleted: bool = False) -> Entry:
         """Return the same state with another version written on it."""
