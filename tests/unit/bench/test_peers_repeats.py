@@ -1,0 +1,48 @@
+"""Runs that others disturbed are made again, and what was measured is on disk before the next one begins."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from peers import campaign, plan
+from peers.contestants import BY_NAME
+from peers.plan import Run
+from peers.report import counted, disturbed
+
+RUN = Run(plan.QUICK[0], BY_NAME["konverge"], 0)
+
+
+def measuring(monkeypatch: pytest.MonkeyPatch, *foreign: float) -> list[float]:
+    """Let the runs that follow have had so much foreign CPU; returns what is left of them."""
+    left = list(foreign)
+
+    def measured(run: Run, _programs: Any) -> dict[str, Any]:
+        return {"session": run.session.name, "contestant": run.contestant.name, "run": 1, "foreign": left.pop(0)}
+
+    monkeypatch.setattr(campaign, "_interruptible", measured)
+    return left
+
+
+@pytest.mark.parametrize(
+    ("foreign", "repeats", "made", "noisy"),
+    [
+        ((0.01, 0.9), 3, 1, 0),
+        ((0.2, 0.06, 0.04, 0.9), 3, 3, 0),
+        ((0.2, 0.3, 0.4), 2, 3, 1),
+        ((0.2, 0.9), 0, 1, 1),
+    ],
+    ids=["quiet at once", "quiet in the end", "never quiet", "no repeats"],
+)
+def test_a_disturbed_run_is_made_again_until_it_is_quiet_and_the_last_one_counts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, foreign: tuple[float, ...], repeats: int, made: int, noisy: int
+) -> None:
+    left = measuring(monkeypatch, *foreign)
+    records = campaign._until_quiet(RUN, {}, tmp_path, repeats)
+    assert len(records) == made == len(foreign) - len(left)
+    assert [record["foreign"] for record in counted(records)] == [foreign[made - 1]]
+    assert len(disturbed(records)) == noisy
+    kept = [json.loads(path.read_text()) for path in sorted(tmp_path.glob(f"{RUN.name}.*.json"))]
+    assert kept == records
