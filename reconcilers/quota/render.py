@@ -73,6 +73,15 @@ def claim_status(claim: ClaimView, verdict: Verdict, assigned: tuple[str, str], 
 
 def pool_status(view: PoolView, allocation: Allocation, namespaces: tuple[str, ...]) -> ResourcePoolStatus:
     """Return the status of a pool, conditions aside."""
+    written: dict[tuple[tuple[str, int], ...], Amounts] = {}  # of thousands of claims many want the same
+
+    def shown(amounts: Mapping[str, int]) -> Amounts:
+        wanted = tuple(amounts.items())
+        found = written.get(wanted)
+        if found is None:
+            found = written[wanted] = _shown(amounts, view)
+        return found
+
     return ResourcePoolStatus(
         namespace_count=len(namespaces),
         claim_count=sum(len(entries) for entries in allocation.claims.values()),
@@ -80,7 +89,7 @@ def pool_status(view: PoolView, allocation: Allocation, namespaces: tuple[str, .
         claims={
             namespace: tuple(
                 # Not validated: there are thousands of them, made of what was read.
-                ClaimEntry.model_construct(name=entry.name, uid=entry.uid, claims=_shown(entry.amounts, view))
+                ClaimEntry.model_construct(name=entry.name, uid=entry.uid, claims=shown(entry.amounts))
                 for entry in entries
             )
             for namespace, entries in allocation.claims.items()

@@ -103,8 +103,17 @@ def pool_view(pool: ResourcePool) -> PoolView:
 
 def ledger_in(status: ResourcePoolStatus) -> Ledger:
     """Return what the status of a pool records."""
+    read: dict[tuple[tuple[str, Any], ...], Amounts] = {}  # of thousands of claims many want the same
+
+    def amounts_of(values: Mapping[str, Any]) -> Amounts:
+        written = tuple(values.items())
+        found = read.get(written)
+        if found is None:
+            found = read[written] = _amounts(values)[0]
+        return found
+
     claims = {
-        namespace: tuple(Entry(entry.name, entry.uid, _amounts(entry.claims)[0]) for entry in entries)
+        namespace: tuple(Entry(entry.name, entry.uid, amounts_of(entry.claims)) for entry in entries)
         for namespace, entries in status.claims.items()
     }
     releasing = {namespace: _amounts(amounts)[0] for namespace, amounts in status.releasing.items()}
