@@ -146,16 +146,30 @@ def _namespace_numbers() -> Iterator[int]:
     return count(1)
 
 
+@pytest.fixture(scope="module")
+def _namespaces_left(control_plane: ControlPlane) -> Iterator[set[str]]:
+    left: set[str] = set()
+    yield left
+    control_plane.blocking.api.let_go(left)
+
+
 @pytest.fixture
 def namespace(
-    request: pytest.FixtureRequest, control_plane: ControlPlane, _namespace_numbers: Iterator[int]
+    request: pytest.FixtureRequest,
+    control_plane: ControlPlane,
+    _namespace_numbers: Iterator[int],
+    _namespaces_left: set[str],
 ) -> Iterator[str]:
-    """The name of a fresh namespace; its removal is asked for at the end of the test and not waited for."""
+    """The name of a fresh namespace; its removal is asked for at the end of the test and not waited for.
+
+    At the end of the module, what is left in it loses its finalizers, so that it can go.
+    """
     slug = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower())[:40].strip("-")
     name = f"{slug}-{next(_namespace_numbers)}"
     control_plane.blocking.api.create_namespace(name)
     yield name
     control_plane.blocking.api.delete_namespace(name)
+    _namespaces_left.add(name)
 
 
 def _needs_control_plane(item: pytest.Item) -> bool:

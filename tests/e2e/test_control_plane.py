@@ -230,6 +230,45 @@ async def test_a_deleted_namespace_goes_away_with_its_content(control_plane: Con
     await until(removed, "the namespace controller")
 
 
+THING = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.held.example.com}
+spec:
+  group: held.example.com
+  scope: Namespaced
+  names: {kind: Thing, plural: things}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+"""
+
+
+async def test_what_nobody_finalizes_any_more_is_let_go_and_only_that(control_plane: ControlPlane) -> None:
+    await control_plane.kubectl("apply", "--filename=-", stdin=THING)
+    await control_plane.kubectl("wait", "--for=condition=Established", "crd/things.held.example.com", "--timeout=30s")
+    for namespace in ("ended", "goes-on"):
+        await control_plane.create_namespace(namespace)
+        held = {"name": "held", "namespace": namespace, "finalizers": ["example.com/nobody"]}
+        thing = {"apiVersion": "held.example.com/v1", "kind": "Thing", "metadata": held}
+        await control_plane.kubectl("create", "--filename=-", stdin=json.dumps(thing))
+    api = control_plane.blocking.api
+    await asyncio.to_thread(api.delete_namespace, "ended")
+    await asyncio.to_thread(api.let_go, {"ended"})
+
+    async def removed() -> bool:
+        return await count_of(control_plane, "things", "--namespace=ended") == 0
+
+    await until(removed, "the object that was held")
+    assert await count_of(control_plane, "things", "--namespace=goes-on") == 1
+    await asyncio.to_thread(api.let_go, {"goes-on"})
+    await control_plane.kubectl("delete", "things", "--all", "--namespace=goes-on")
+    await asyncio.to_thread(api.let_go, {"ended", "goes-on"})  # there is nothing to let go
+    await control_plane.kubectl("delete", "crd", "things.held.example.com")
+
+
 # -- restarts, neighbours, ends ---------------------------------------------------------------------------------------
 
 
