@@ -36,7 +36,7 @@ from konverge.words import LogKey
 
 __all__ = ["Operator", "Probes", "Signals", "manager_settings", "operate", "process_metrics", "set_up"]
 
-_READY_SECONDS: Final = 3600.0
+_READY_LOOK: Final = 1.0
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -216,9 +216,9 @@ async def _run(manager: Manager, probes: Probes, stop: asyncio.Event, settled: C
 
 
 async def _settled(manager: Manager, settled: Callable[[], None]) -> None:
-    """Call it once everything is ready; what never is keeps nobody waiting."""
-    while not await manager.ready(timeout=_READY_SECONDS):
-        continue
+    """Call it once everything is ready; what never is keeps nobody waiting, and is asked for at leisure."""
+    while not manager.report():
+        await asyncio.sleep(_READY_LOOK)
     settled()
 
 

@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from konverge import program
-from konverge.daemon.engine import Probes, Signals, informer_checks, manager_settings, process_metrics
+from konverge.daemon.engine import Probes, Signals, _settled, informer_checks, manager_settings, process_metrics
 from konverge.daemon.programs import DaemonSettings, fill, left_out, load_build
 from konverge.daemon.settings import Overrides, Settings
 from konverge.errors import UsageError
@@ -96,6 +96,28 @@ def test_settings_reach_the_manager() -> None:
     found = manager_settings(Settings(namespace="web", drain=3, strict=True, stall=0.5))
     assert (found.namespace, found.drain, found.strict, found.stall_seconds) == ("web", 3, True, 0.5)
     assert manager_settings(Settings()).namespace is None
+
+
+class Coming:
+    """A manager whose report becomes ready at its third look."""
+
+    looks = 0
+
+    def report(self) -> bool:
+        self.looks += 1
+        return self.looks >= 3
+
+
+async def test_a_process_settles_once_everything_is_ready_and_lets_others_run_until_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("konverge.daemon.engine._READY_LOOK", 0)
+    manager, settled = Coming(), list[str]()
+    waiting = asyncio.ensure_future(_settled(manager, lambda: settled.append("settled")))  # type: ignore[arg-type]  # only its report is asked for
+    await asyncio.sleep(0)
+    assert (manager.looks, settled) == (1, [])
+    await waiting
+    assert settled == ["settled"]
 
 
 # --- a user's module ----------------------------------------------------------------------------------------------------------
