@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
 __all__ = [
+    "COUNTED",
     "ONE",
     "PRECISE",
     "THOUSANDTH",
@@ -138,6 +139,20 @@ class Quantity:
         return sign + _decimal(abs(self.billionths), exponential=self.format == "DecimalExponent")
 
 
+COUNTED: Final = frozenset(
+    {
+        "configmaps",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+    }
+)
+"""Objects that a ResourceQuota counts by a name of its own, in whole pieces (kubernetes `pkg/apis/core/helper`)."""
 ZERO: Final = Quantity(0)
 ONE: Final = Quantity.of(1)
 

@@ -9,42 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import TypeAlias
 
-from konverge.quantities import WHOLE, Format, Quantity
+from konverge.quantities import COUNTED, WHOLE, Format, Quantity
 
-__all__ = ["Amounts", "add", "in_pieces", "problem_of", "quantities", "read", "show"]
+__all__ = ["Amounts", "add", "in_pieces", "problem_of", "show"]
 
 Amounts: TypeAlias = dict[str, int]
 """Billionths by resource."""
-
-_PIECES: Final = frozenset(
-    {
-        "configmaps",
-        "persistentvolumeclaims",
-        "pods",
-        "replicationcontrollers",
-        "resourcequotas",
-        "secrets",
-        "services",
-        "services.loadbalancers",
-        "services.nodeports",
-    }
-)
-
-
-def quantities(values: Mapping[str, Any] | None) -> dict[str, Quantity]:
-    """Read a ResourceList; raises ValueError for what is no quantity."""
-    return {name: Quantity.parse(value) for name, value in (values or {}).items()}
-
-
-def read(values: Mapping[str, Any] | None) -> Amounts:
-    """Read a ResourceList; raises ValueError for what is no quantity.
-
-    >>> read({"cpu": "1500m", "pods": 3})
-    {'cpu': 1500000000, 'pods': 3000000000}
-    """
-    return {name: Quantity.parse(value).billionths for name, value in (values or {}).items()}
 
 
 def show(resource: str, amount: int, hard: Mapping[str, Quantity]) -> str:
@@ -75,7 +47,7 @@ def in_pieces(resource: str) -> bool:
     [True, True, False, False]
     """
     named = "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
-    return resource in _PIECES or named
+    return resource in COUNTED or named
 
 
 def problem_of(claim: Mapping[str, int]) -> str:

@@ -97,7 +97,6 @@ class Message:
     CLAIMED: Final = "Claimed resources"
     NOT_AVAILABLE: Final = "resourcepool not available"
     """The pool is being deleted, or does not select the namespace of the claim."""
-    NO_REFERENCE: Final = "no pool reference was defined"
     RECONCILED: Final = "reconciled"
     EXHAUSTIONS: Final = "Pool has exhaustions"
     # ours

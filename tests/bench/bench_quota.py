@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 
 import structlog
 
+from konverge import quantities
 from konverge.client.requests import Request
 from konverge.client.transport import Answer
 from konverge.clock import cpu_time
@@ -28,7 +29,6 @@ from konverge.kinds import kind, kind_of
 from konverge.objects import Object
 from konverge.reconcilers.quota import Settings, install
 from konverge.reconcilers.quota.allocate import Allocation, allocate
-from konverge.reconcilers.quota.amounts import quantities, read
 from konverge.reconcilers.quota.kinds import NAMESPACE
 from konverge.reconcilers.quota.render import pool_status
 from konverge.reconcilers.quota.seen import ClaimView, PoolView, QuotaView, Seen
@@ -130,11 +130,11 @@ def _seen(amounts: dict[str, str]) -> Seen:
             uid=f"00000000-0000-4000-8000-{number:012}",
             created=f"2026-01-01T00:{number // 60 % 60:02}:{number % 60:02}Z",
             pool="p",
-            amounts=read(AMOUNTS),
+            amounts={name: amount.billionths for name, amount in quantities.read(AMOUNTS).items()},
         )
         for number in range(CLAIMS)
     )
-    pool = PoolView(name="p", uid="p-1", hard=quantities(amounts), zero=True)
+    pool = PoolView(name="p", uid="p-1", hard=quantities.read(amounts), zero=True)
     return Seen(pool=pool, selected=frozenset(place(number) for number in range(NAMESPACES)), claims=claims)
 
 

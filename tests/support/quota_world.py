@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from quota_amounts import read
+
 from konverge.conditions import Condition, truth
 from konverge.quantities import WHOLE, Quantity
+from konverge.quantities import read as quantities
 from konverge.reconcilers.quota.allocate import Allocation, allocate
-from konverge.reconcilers.quota.amounts import Amounts, problem_of, quantities, read
+from konverge.reconcilers.quota.amounts import Amounts, problem_of
 from konverge.reconcilers.quota.seen import ClaimView, Ledger, PoolView, QuotaView, Seen
 from konverge.reconcilers.quota.steps import assigned_by, steps_of
 from konverge.reconcilers.quota.verdicts import Verdict

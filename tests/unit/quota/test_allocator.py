@@ -6,11 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from quota_amounts import read
 from quota_world import CPU, DryWorld, Rq, pool
 
 from konverge.quantities import Quantity
+from konverge.quantities import read as quantities
 from konverge.reconcilers.quota.allocate import allocate
-from konverge.reconcilers.quota.amounts import problem_of, quantities, read, show
+from konverge.reconcilers.quota.amounts import problem_of, show
 
 P = {"limits.cpu": 2, "limits.memory": "2Gi", "requests.cpu": 2, "requests.memory": "2Gi"}
 BOUND = "Bound Succeeded: Claimed resources"

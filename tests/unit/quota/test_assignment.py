@@ -8,11 +8,12 @@ from random import Random
 from typing import Any
 
 import pytest
+from quota_amounts import read
 
 from konverge.conditions import Condition
 from konverge.errors import UsageError
 from konverge.objects import Object
-from konverge.reconcilers.quota.amounts import problem_of, read
+from konverge.reconcilers.quota.amounts import problem_of
 from konverge.reconcilers.quota.assign import choose
 from konverge.reconcilers.quota.claims import is_early, judge
 from konverge.reconcilers.quota.install import install

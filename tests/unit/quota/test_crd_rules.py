@@ -12,6 +12,7 @@ import pytest
 from conformance_targets import memory_target
 from hypothesis import example, given
 from hypothesis import strategies as st
+from quota_amounts import read
 from quota_crd_cases import BOUND, CREATED, UPDATED, Answer, World
 
 from konverge.client import Client
@@ -20,7 +21,7 @@ from konverge.crds.quota_v1beta2 import ResourcePoolClaim
 from konverge.daemon.crds import apply_all
 from konverge.kinds import kind
 from konverge.quantities import Quantity
-from konverge.reconcilers.quota.amounts import problem_of, read
+from konverge.reconcilers.quota.amounts import problem_of
 from konverge.testing import ApiServer
 from konverge.testing.apiserver.cel import validate_rules
 from konverge.testing.apiserver.nodes import Node

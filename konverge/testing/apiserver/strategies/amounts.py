@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from konverge.quantities import Quantity
+from konverge.quantities import COUNTED, Quantity
 from konverge.testing.apiserver.schemas import names
 from konverge.testing.apiserver.strategies.kit import NOT_NEGATIVE, Errors, forbidden, invalid, required, text_errors
 
@@ -22,24 +22,11 @@ __all__ = [
 ]
 
 _COMPUTE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
-_OBJECTS: Final = frozenset(
-    {
-        "configmaps",
-        "persistentvolumeclaims",
-        "pods",
-        "replicationcontrollers",
-        "resourcequotas",
-        "secrets",
-        "services",
-        "services.loadbalancers",
-        "services.nodeports",
-    }
-)
 _REQUESTED: Final = frozenset(
     {f"{verb}.{name}" for verb in ("requests", "limits") for name in _COMPUTE} | {"requests.storage"}
 )
-_STANDARD: Final = _COMPUTE | _OBJECTS | _REQUESTED | {"storage"}
-_QUOTA: Final = _COMPUTE | _OBJECTS | _REQUESTED
+_STANDARD: Final = _COMPUTE | COUNTED | _REQUESTED | {"storage"}
+_QUOTA: Final = _COMPUTE | COUNTED | _REQUESTED
 _HUGE: Final = "hugepages-"
 
 NameCheck = Callable[[str, str], Errors]
@@ -89,7 +76,7 @@ def amount_errors(name: str, value: str, path: str) -> Errors:
     """Check the quantity of a resource."""
     quantity = Quantity.parse(value)
     errors = [invalid(path, value, NOT_NEGATIVE)] if quantity.billionths < 0 else []
-    if (name in _OBJECTS or _extended(name)) and quantity.billionths % 10**9:
+    if (name in COUNTED or _extended(name)) and quantity.billionths % 10**9:
         errors.append(invalid(path, quantity_json(value), "must be an integer"))
     return errors
 

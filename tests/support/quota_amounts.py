@@ -1,0 +1,16 @@
+"""Amounts as tests write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from konverge import quantities
+from konverge.reconcilers.quota.amounts import Amounts
+
+__all__ = ["read"]
+
+
+def read(values: Mapping[str, Any] | None) -> Amounts:
+    """Read a ResourceList as billionths; raises ValueError for what is no quantity."""
+    return {name: quantity.billionths for name, quantity in quantities.read(values).items()}
