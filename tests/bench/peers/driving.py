@@ -150,10 +150,9 @@ class _Driver:
         if session.storm:
             parts["storm"] = await self._counted(lambda: phases.storm(made, peer, items, session), ours=session.count)
         for turn, rate in enumerate(session.rates, start=1):
-            revision, changes = 1_000_000 * turn, int(rate * session.load_seconds)
+            revision = 1_000_000 * turn
             parts[f"open_{turn}"] = await self._counted(
                 lambda rate=rate, revision=revision: phases.open_loop(made, peer, items, session, rate, revision),  # type: ignore[misc]  # mypy infers no lambda with defaults
-                ours=changes,
             )
             parts[f"open_{turn}"]["rate"] = rate
         if session.owners:
@@ -167,11 +166,11 @@ class _Driver:
             parts["restart"] = await self._counted(lambda: phases.restarted(peer, self.run.session), before)
 
     async def _counted(self, part: Callable[[], Awaitable[Figures]], before: Any = None, *, ours: int = 0) -> Figures:
-        """Carry out a part, and add what the server counted meanwhile, without the harness' own writes."""
+        """Carry out a part, and add what the server counted meanwhile, without the harness' own writes (`ours`, or the part's "changes")."""
         before = await self.made.counted() if before is None else before
         figures = await part()
         after = await self.made.counted()
-        figures["writes"] = scrape.writes(before, after) - ours
+        figures["writes"] = scrape.writes(before, after) - figures.get("changes", ours)
         figures["reads"] = scrape.reads(before, after)
         figures["errors"] = scrape.errors(before, after)
         return figures

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["CRD", "GROUP", "ITEMS", "NAMESPACE", "VERSION", "WARM", "item", "item_name", "rights", "status_intent"]
+__all__ = [
+    "CRD",
+    "GROUP",
+    "ITEMS",
+    "NAMESPACE",
+    "VERSION",
+    "WARM",
+    "in_step",
+    "item",
+    "item_name",
+    "rights",
+    "status_intent",
+]
 
 GROUP, VERSION = "bench.konverge.dev", "v1"
 ITEMS = f"/apis/{GROUP}/{VERSION}/namespaces/{{}}/items"
@@ -123,3 +135,13 @@ def status_intent(name: str, generation: int) -> dict[str, Any]:
         "metadata": {"name": name},
         "status": {"observedGeneration": generation, "conditions": [condition]},
     }
+
+
+def in_step(found: dict[str, Any]) -> bool:
+    """Whether a contestant has nothing left to do for an item."""
+    generation, status = found["metadata"]["generation"], found.get("status", {})
+    reached = [
+        status.get("observedGeneration"),
+        *(each.get("observedGeneration") for each in status.get("conditions", ())),
+    ]
+    return len(reached) > 1 and set(reached) == {generation}

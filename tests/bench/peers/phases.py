@@ -6,15 +6,17 @@ A figure that does not exist for a contestant is None; latencies are in millisec
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+import contextlib
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, TypeAlias
 
 from aiohttp import ClientResponseError
 from peers.cluster import MERGE, Cluster, gathered
 from peers.machine import busy_seconds, cpu_seconds
-from peers.objects import ITEMS, NAMESPACE, item, item_name
+from peers.objects import ITEMS, NAMESPACE, in_step, item, item_name
 from peers.observer import Items, Maps
+from peers.pacing import at_rate
 from peers.plan import Session
 from peers.running import Running
 from peers.statistics_of import percentile
@@ -115,20 +117,22 @@ async def open_loop(
         items.mark(name, answer["metadata"]["generation"], monotonic())
 
     total = int(rate * session.load_seconds)
-    late, lasted = await _at_rate(change, total, rate)
+    paced = await at_rate(change, total, rate)
     backlog = items.open_marks
     cpu = peer.cpu() - used
     stats = await peer.stats()
     await _drained(lambda: items.open_marks)
+    await _at_rest(cluster, session)
     return {
         **_latencies(items.latencies),
-        "changes": total,
-        "achieved": total / lasted,
-        "late_ms": late * 1000,
+        "changes": paced.begun,
+        "achieved": paced.achieved,
+        "late_ms": paced.late * 1000,
+        "cut": paced.cut,
         "backlog": backlog,
         "lost": items.open_marks,
         "refused": refused,
-        "keeps_up": backlog <= rate and items.open_marks == 0 and not refused,
+        "keeps_up": backlog <= rate and items.open_marks == 0 and not refused and not paced.cut,
         "cpu": cpu,
         "stall_ms": stats.stall_ms,
         "work_ms": stats.work_ms,
@@ -173,21 +177,9 @@ async def repairs(cluster: Cluster, peer: Running, maps: Maps, session: Session)
             await cluster.send("DELETE", f"{MAPS}/{name}")
         maps.mark(name, version, monotonic())
 
-    await _at_rate(harm, session.repairs, session.repair_rate)
+    await at_rate(harm, session.repairs, session.repair_rate)
     await _drained(lambda: maps.open_marks)
     return {**_latencies(maps.latencies), "repairs": session.repairs, "lost": maps.open_marks, "cpu": peer.cpu() - used}
-
-
-async def _at_rate(act: Callable[[int], Awaitable[None]], total: int, rate: float) -> tuple[float, float]:
-    """Start `total` calls at a fixed rate without waiting for their ends; how late the last was, and how long all took."""
-    loop = asyncio.get_running_loop()
-    began, tasks = loop.time(), []
-    for number in range(total):
-        await asyncio.sleep(began + number / rate - loop.time())
-        tasks.append(asyncio.ensure_future(act(number)))
-    late = max(0.0, loop.time() - began - (total - 1) / rate)
-    await asyncio.gather(*tasks)
-    return late, loop.time() - began
 
 
 async def _drained(left: Callable[[], int], seconds: float = 30.0) -> None:
@@ -196,6 +188,17 @@ async def _drained(left: Callable[[], int], seconds: float = 30.0) -> None:
     deadline = loop.time() + seconds
     while left() and loop.time() < deadline:
         await asyncio.sleep(0.02)
+
+
+async def _at_rest(cluster: Cluster, session: Session) -> None:
+    """Wait until every object is in step, those too whose change was given up on: the next part begins with a converged world.
+
+    A contestant that does not get there shows it in what the next part counts.
+    """
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(session.patience):
+            while not all(map(in_step, (await cluster.send("GET", PATH))["items"])):
+                await asyncio.sleep(1)
 
 
 def _latencies(seconds: list[float]) -> Figures:

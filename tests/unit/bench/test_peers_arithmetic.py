@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from peers import machine, plan, scrape
 from peers.contestants import CONTESTANTS
+from peers.objects import in_step, item, status_intent
 from peers.statistics_of import Spread, foreign_share, percentile, rotated, shown, spread
 
 STAT = (
@@ -118,3 +119,22 @@ def test_everything_that_is_to_be_compared_takes_part() -> None:
         "bare-loop",
         "bare-writer",
     } == {each.name for each in CONTESTANTS}
+
+
+@pytest.mark.parametrize(
+    ("generation", "status", "expected"),
+    [
+        (1, {}, False),
+        (1, status_intent("item", 1)["status"], True),
+        (2, status_intent("item", 1)["status"], False),
+        (2, status_intent("item", 1)["status"] | {"observedGeneration": 2}, False),
+        (1, {"observedGeneration": 1}, False),
+    ],
+    ids=["no status", "in step", "behind", "the condition is behind", "no condition"],
+)
+def test_an_item_is_in_step_once_status_and_condition_have_its_generation(
+    generation: int, status: dict[str, object], expected: bool
+) -> None:
+    found = item(1, "bench")
+    found["metadata"]["generation"] = generation
+    assert in_step(found | {"status": status}) is expected

@@ -1,0 +1,55 @@
+"""Load at a fixed rate, which is never slowed down by its answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+__all__ = ["UNANSWERED_SECONDS", "Paced", "at_rate"]
+
+UNANSWERED_SECONDS = 10.0
+"""After how many seconds' worth of calls without an answer the load ends: the server itself does not take it then, whoever watches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paced:
+    """How it went: calls begun, how late the last of them was, how long all took (seconds), and whether it was cut short."""
+
+    begun: int
+    late: float
+    lasted: float
+    cut: bool
+
+    @property
+    def achieved(self) -> float:
+        """Calls a second, as they were answered."""
+        return self.begun / self.lasted
+
+
+async def at_rate(act: Callable[[int], Awaitable[None]], total: int, rate: float) -> Paced:
+    """Begin `total` calls at a fixed rate without waiting for their ends, and then wait for these.
+
+    Ends early, and cancels what has no answer, once `UNANSWERED_SECONDS` of the rate are unanswered. Raises what a call raised.
+    """
+    loop = asyncio.get_running_loop()
+    began, late, cut = loop.time(), 0.0, False
+    tasks: list[asyncio.Future[None]] = []
+    waiting: set[asyncio.Future[None]] = set()
+    for number in range(total):
+        await asyncio.sleep(began + number / rate - loop.time())
+        if cut := len(waiting) >= rate * UNANSWERED_SECONDS:
+            break
+        late = max(0.0, loop.time() - began - number / rate)
+        task: asyncio.Future[None] = asyncio.ensure_future(act(number))
+        waiting.add(task)
+        task.add_done_callback(waiting.discard)
+        tasks.append(task)
+    if cut:
+        for task in waiting:
+            task.cancel()
+    ended = await asyncio.gather(*tasks, return_exceptions=cut)
+    for outcome in ended:
+        if isinstance(outcome, Exception):
+            raise outcome
+    return Paced(len(tasks), late, loop.time() - began, cut)
