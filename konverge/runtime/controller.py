@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import lru_cache
 from random import Random
 from typing import Any
 
@@ -491,6 +492,7 @@ class ControllerRunner:
         )
 
 
+@lru_cache(maxsize=1024)  # the same few, for nearly all passes
 def _word(reason: str) -> str:
     """The first words of a reason, without names: a label value of bounded variety."""
     return next((word for word in _WORDS if reason.startswith(word)), "other")

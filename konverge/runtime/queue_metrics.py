@@ -8,6 +8,7 @@ greatest is shown.
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 
 from konverge.metrics import Metrics
 
@@ -97,9 +98,14 @@ class PrometheusQueue:
     def worked(self, seconds: float) -> None:
         """Observe how long a pass took."""
         self._works.observe(seconds)
-        if self._begun:
+        begun = self._begun
+        if begun:
+            # In the order of time, since each was appended as it began; the queue read its clock a moment before this one did.
             began = self._now() - seconds
-            self._begun.remove(min(self._begun, key=lambda begun: abs(begun - began)))
+            after = bisect_left(begun, began)
+            if after == len(begun) or (after and began - begun[after - 1] < begun[after] - began):
+                after -= 1
+            del begun[after]
 
     def retried(self) -> None:
         """Count a delayed add."""

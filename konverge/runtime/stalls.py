@@ -5,9 +5,10 @@
       no answer for `threshold`:
         the stack of the loop's thread, the running pass  ->  one warning, one count
 
-Promises: a pass that keeps the loop for more than the threshold (and a quarter of it, the time between two pings) is named with
-controller, key and the stack of that moment, also where a task that it started is what blocks. While no pass runs the loop is pinged once
-a second, for the histogram of its lag. Leaving ends the thread. On a loop whose time is virtual there is no thread: a jump is no lag.
+Promises: a pass that keeps the loop for more than the threshold (and half of it, twice the time between two looks) is named with
+controller, key and the stack of that moment, also where a task that it started is what blocks. Where passes begin the loop turns, and
+is not asked at each look. While no pass runs the loop is pinged once a second, for the histogram of its lag. Leaving ends the thread. On
+a loop whose time is virtual there is no thread: a jump is no lag.
 
 Does not promise: code that holds the interpreter's lock for its whole stall (a C extension) stops this thread too; such a stall appears in
 the histogram alone. A loop that does not run its callbacks through `asyncio.Handle` (uvloop) has its stalls attributed by task only.
@@ -40,7 +41,8 @@ IDLE_PING: Final = 1.0
 LOG_EVERY: Final = 10.0
 """Seconds between two warnings about one controller; all its stalls are counted."""
 _FRAMES: Final = 20
-_PINGS: Final = 4
+_LOOKS: Final = 4
+"""Looks within the threshold. One of so many is a ping; so is each before which no pass has begun since the look before it."""
 
 _LIBRARIES = (f"{Path(asyncio.__file__).parent}/", f"{Path(__file__).parent}/")
 _HANDLE: CodeType = asyncio.Handle._run.__code__  # the frame below which a callback's own frames begin
@@ -83,6 +85,7 @@ class StallWatch:
         self._calls = metrics.blocking_calls
         self._log = structlog.get_logger("konverge.runtime")
         self._passes: dict[asyncio.Task[Any], Pass] = {}
+        self._begun = 0
         self._logged: dict[str, float] = {}
         self._loop_thread = 0
         self._thread: threading.Thread | None = None
@@ -123,10 +126,14 @@ class StallWatch:
     # --- the thread ---------------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        pause = self._threshold / _PINGS
+        pause = self._threshold / _LOOKS
         while self._ping():
             # The pause comes before the look at the passes: many short ones must not make as many pings.
-            self._stopping.wait(pause)
+            for _ in range(_LOOKS):
+                begun = self._begun
+                self._stopping.wait(pause)
+                if begun == self._begun or self._stopping.is_set():
+                    break
             if not self._passes:
                 self._busy.clear()
                 if not self._passes:  # one that began before the clearing did not wake this thread
@@ -197,6 +204,7 @@ class _Noted:
         passes = self._watch._passes
         self._before = passes.get(self._task)
         passes[self._task] = self._noted
+        self._watch._begun += 1
         # Tasks that the pass starts inherit the context.
         self._token = _PASS.set(self._noted)
         if not self._watch._busy.is_set():

@@ -252,6 +252,31 @@ def test_many_short_passes_do_not_make_as_many_pings(metrics: Metrics) -> None:
     assert pings(metrics) <= 2
 
 
+def test_a_loop_that_begins_passes_is_not_pinged_at_each_look(
+    metrics: Metrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    async def program() -> None:
+        with StallWatch(asyncio.get_running_loop(), metrics, threshold=0.02) as watch:
+            ended, until = threading.Event(), watch._stopping.wait
+
+            def after_a_pass(_: float) -> None:
+                nonlocal looks
+                begun, looks = watch._begun, looks + 1
+                while watch._begun == begun and not (ended.is_set() or until(0.001)):
+                    pass
+
+            monkeypatch.setattr(watch._stopping, "wait", after_a_pass)
+            while looks < 41:
+                with watch.note(current(), "backup", "a"):
+                    await asyncio.sleep(0)
+            ended.set()
+
+    run(program())
+    assert 1 <= pings(metrics) <= 12
+
+
 # --- stacks -------------------------------------------------------------------------------------------------------------------
 
 
