@@ -21,13 +21,14 @@ from peers import building, machine, plan, report, targets
 from peers.contestants import BY_NAME, CONTESTANTS, Contestant
 from peers.driving import perform
 from peers.plan import Run, Session
-from peers.publish import publish
+from peers.publish import publish, published
 
 from konverge.clock import wall_clock
 
 __all__ = ["Options", "campaign", "options"]
 
 ROOT = Path(__file__).resolve().parents[3]
+PAGE = ROOT / "docs" / "guide" / "benchmark.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class Options:
     repeats: int
     into: Path
     publish: bool
+    published: bool
     quick: bool
 
 
@@ -53,6 +55,9 @@ def options(environ: Mapping[str, str]) -> Options:
     parser.add_argument("--repeats", type=int, default=0 if quick else 3, help="how often a disturbed run is repeated")
     parser.add_argument("--into", type=Path, help="go on with a campaign: the folder that it was kept in")
     parser.add_argument("--publish", action="store_true", help="put tables and plots into docs/guide/benchmark.md")
+    parser.add_argument(
+        "--published", action="store_true", help="count the runs that the page has already, and make only the others"
+    )
     told = parser.parse_args(shlex.split(environ.get("PEERS", "")))
     for names, table in ((told.sessions, known), (told.contestants, BY_NAME)):
         if unknown := [name for name in names.split(",") if name not in table]:
@@ -65,6 +70,7 @@ def options(environ: Mapping[str, str]) -> Options:
         repeats=told.repeats,
         into=told.into or ROOT / "build" / "peers" / stamp,
         publish=told.publish,
+        published=told.published,
         quick=quick,
     )
 
@@ -76,16 +82,19 @@ def campaign(chosen: Options) -> list[dict[str, Any]]:
     raw = chosen.into / "raw"
     raw.mkdir(parents=True, exist_ok=True)
     about = chosen.into / "about.json"
+    now = _about()
     if not about.exists():
-        about.write_text(json.dumps(_about(), indent=1))
+        about.write_text(json.dumps(now, indent=1))
+    earlier = published(PAGE) if chosen.published else {}
     records: list[dict[str, Any]] = []
     fresh = 0
     try:
         for run in plan.runs(chosen.sessions, able):
             # One run may have several files: the attempts that were disturbed, and the one that counts.
             kept = [json.loads(path.read_text()) for path in sorted(raw.glob(f"{run.name}.*.json"))]
+            kept = kept or earlier.get((run.session.name, run.contestant.name, run.number + 1), [])
             if not kept:
-                kept, fresh = _until_quiet(run, programs, raw, chosen.repeats), fresh + 1
+                kept, fresh = _until_quiet(run, programs, raw, chosen.repeats, of=now), fresh + 1
             records += kept
     except KeyboardInterrupt:
         say(f"interrupted; go on with PEERS='--into {chosen.into}'")
@@ -96,11 +105,13 @@ def say(words: str) -> None:
     print(words, flush=True)
 
 
-def _until_quiet(run: Run, programs: Mapping[str, Path], raw: Path, repeats: int) -> list[dict[str, Any]]:
-    """Carry a run out, again while others used the machine; the last attempt counts."""
+def _until_quiet(
+    run: Run, programs: Mapping[str, Path], raw: Path, repeats: int, *, of: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Carry a run out, again while others used the machine; the last attempt counts. `of` says when and of which commit it is."""
     attempts: list[dict[str, Any]] = []
     for attempt in range(repeats + 1):
-        record = _interruptible(run, programs)
+        record = _interruptible(run, programs) | {name: of[name] for name in ("date", "commit")}
         attempts.append(record)
         say(f"{run.name}: {_line(record)}")
         if record.get("foreign", 0.0) <= report.QUIET:
@@ -148,10 +159,20 @@ def _about() -> dict[str, Any]:
 
 
 def _sections(records: Sequence[dict[str, Any]], chosen: Options) -> Iterator[str]:
+    if (verdicts := targets.verdicts(records, "")) and not chosen.quick:
+        yield f"### Targets\n\n{targets.table(verdicts)}"
+    for session in chosen.sessions:
+        if short := report.summary(records, session):
+            yield f"### {session.title}\n\n{short}"
     for session in chosen.sessions:
         if table := report.session_table(records, session):
-            yield f"### {session.title}\n\n{table}"
+            yield f"### All figures: {session.title}\n\n{table}"
     yield f"### Versions and settings\n\n{report.settings_table(records)}"
+
+
+def _made(records: Sequence[dict[str, Any]]) -> list[str]:
+    """When and of which commits the runs are: most often one, more where a campaign went on after a change."""
+    return list(dict.fromkeys(f"{record['date']}, commit {record['commit']}" for record in report.counted(records)))
 
 
 def _told(records: list[dict[str, Any]], chosen: Options, about: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -161,7 +182,7 @@ def _told(records: list[dict[str, Any]], chosen: Options, about: Mapping[str, An
     noisy = len(report.disturbed(records))
     facts = [
         "Quick: small numbers, one run, whatever else the machine did. They show that everything works, not how fast." if chosen.quick else "",
-        f"{about['date']}, commit {about['commit']}; {about['cpu']}, {about['cpus']} cores, {about['memory_gib']} GiB, Linux {about['kernel']}, "
+        f"{'; '.join(_made(records))}. {about['cpu']}, {about['cpus']} cores, {about['memory_gib']} GiB, Linux {about['kernel']}, "
         f"governor {about['governor']}; servers on the same cores. " + ", ".join(f"{key} {value}" for key, value in server.items()) + ".",
         (f"Runs that count with more than {report.QUIET:.0%} of foreign CPU: {noisy} of {len(report.counted(records))}. "
         f"Watches that the server ended for being slow (each follower then goes on where it stood): {ended}."),
@@ -174,7 +195,9 @@ def _told(records: list[dict[str, Any]], chosen: Options, about: Mapping[str, An
         (chosen.into / name).write_text(svg)
     say(f"raw samples, report and plots are in {chosen.into}")
     if chosen.publish:
-        publish(ROOT / "docs" / "guide" / "benchmark.md", text, plots)
-    how = f"{'QUICK, ' if chosen.quick else ''}{about['cpus']} cores shared with the servers, {about['date']}, commit {about['commit']}"
+        publish(PAGE, text, plots, report.counted(records))
+    how = (
+        f"{'QUICK, ' if chosen.quick else ''}{about['cpus']} cores shared with the servers, {'; '.join(_made(records))}"
+    )
     rows = [row for session in chosen.sessions for row in report.rows(records, session, how)]
     return rows if chosen.quick else rows + targets.verdicts(records, how)

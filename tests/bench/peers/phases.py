@@ -92,7 +92,13 @@ async def storm(cluster: Cluster, peer: Running, items: Items, session: Session)
     await gathered((change(number) for number in range(session.count)), STORMING)
     sent = monotonic()
     await peer.alive_during(items.all_done(session.patience), session.patience)
-    return {"seconds": max(items.seen.values()) - began, "sent": sent - began, "cpu": peer.cpu() - used}
+    cpu = peer.cpu() - used
+    return {
+        "seconds": max(items.seen.values()) - began,
+        "sent": sent - began,
+        "cpu": cpu,
+        "cpu_ms_per_object": cpu / session.count * 1000,
+    }
 
 
 async def open_loop(

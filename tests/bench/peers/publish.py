@@ -1,12 +1,20 @@
-"""Putting a report into a document: between two marks, with its plots in a folder named like the document."""
+"""Putting a report into a document: between two marks, with its plots and runs in a folder named like the document.
+
+A run stands there with all its figures; the single latencies, which are many, stay in the folder that it was measured into.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-__all__ = ["BEGIN", "END", "publish", "replaced"]
+__all__ = ["BEGIN", "END", "publish", "published", "replaced"]
+
+RUNS = "runs.jsonl"
+SAMPLES = "samples_ms"
 
 BEGIN, END = "<!-- figures -->", "<!-- end figures -->"
 
@@ -19,13 +27,35 @@ def replaced(document: str, text: str) -> str:
     return pattern.sub(lambda _: f"{BEGIN}\n\n{text.strip()}\n\n{END}", document, count=1)
 
 
-def publish(document: Path, text: str, plots: Mapping[str, str]) -> None:
-    """Write the report into the document, and its plots, in place of those of an earlier report."""
+def publish(document: Path, text: str, plots: Mapping[str, str], records: Sequence[Mapping[str, Any]]) -> None:
+    """Write the report into the document, its plots and its runs, in place of those of an earlier report."""
     folder = document.with_suffix("")
     folder.mkdir(exist_ok=True)
     for old in folder.glob("*.svg"):
         old.unlink()
     for name, svg in plots.items():
         (folder / name).write_text(svg)
+    (folder / RUNS).write_text("".join(json.dumps(_figures(record)) + "\n" for record in records))
     pictures = "\n".join(f"![{name.removesuffix('.svg')}]({folder.name}/{name})" for name in plots)
-    document.write_text(replaced(document.read_text(), f"{text.strip()}\n\n### Plots\n\n{pictures}"))
+    runs = f"Every run, a line each: [{RUNS}]({folder.name}/{RUNS})."
+    document.write_text(replaced(document.read_text(), f"{text.strip()}\n\n{runs}\n\n### Plots\n\n{pictures}"))
+
+
+def published(document: Path) -> dict[tuple[str, str, int], list[dict[str, Any]]]:
+    """The runs that stand beside the document by session, contestant and number; none where none do."""
+    path = document.with_suffix("") / RUNS
+    lines = path.read_text().splitlines() if path.exists() else []
+    records = [json.loads(line) for line in lines]
+    return {(record["session"], record["contestant"], record["run"]): [record] for record in records}
+
+
+def _figures(record: Mapping[str, Any]) -> dict[str, Any]:
+    phases = {
+        part: {name: _short(value) for name, value in figures.items() if name != SAMPLES}
+        for part, figures in record.get("phases", {}).items()
+    }
+    return {**record, "phases": phases}
+
+
+def _short(value: Any) -> Any:
+    return round(value, 4) if isinstance(value, float) else value

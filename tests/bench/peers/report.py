@@ -11,10 +11,10 @@ from typing import Any
 
 from peers.contestants import BY_NAME, CONTESTANTS, LIMITS
 from peers.plan import Session
-from peers.statistics_of import Spread, spread
+from peers.statistics_of import Spread, shown, spread
 from peers.svg import Bar, bars
 
-__all__ = ["COLUMNS", "Column", "counted", "disturbed", "plots", "rows", "session_table", "settings_table"]
+__all__ = ["COLUMNS", "Column", "counted", "disturbed", "plots", "rows", "session_table", "settings_table", "summary"]
 
 Record = Mapping[str, Any]
 QUIET = 0.05
@@ -46,6 +46,7 @@ COLUMNS = (
     Column("idle", "cpu_percent", "idle: CPU", "% of a core"),
     Column("storm", "seconds", "storm: all converged again", "s", plot="Storm: from the first change until all are converged again"),
     Column("storm", "cpu", "storm: CPU", "s"),
+    Column("storm", "cpu_ms_per_object", "storm: CPU per object", "ms", plot="Storm: CPU per object, without start-up"),
     Column("storm", "writes", "storm: writes", "writes"),
     Column("storm", "errors", "storm: errors answered", "answers"),
     *(
@@ -72,6 +73,20 @@ COLUMNS = (
     Column("repairs", "errors", "repair: errors answered", "answers"),
 )  # fmt: skip
 """All figures that are shown, in the order of the tables."""
+
+
+_SUMMARY = (
+    ("cold", "seconds", "cold start, s"),
+    ("cold", "rate", "objects/s"),
+    ("cold", "cpu_ms_per_object", "CPU/object, cold, ms"),
+    ("storm", "cpu_ms_per_object", "CPU/object, storm, ms"),
+    ("cold", "peak_mib", "peak memory, MiB"),
+    ("idle", "memory_mib", "idle memory, MiB"),
+    ("open_1", "p99_ms", "p99 at {rate}/s, ms"),
+    ("repairs", "p99_ms", "repair p99, ms"),
+    ("repairs", "writes_per_repair", "writes/repair"),
+)
+"""What a reader asks first: part, figure, head of the column."""
 
 
 def counted(records: Iterable[Record]) -> list[Record]:
@@ -114,10 +129,12 @@ def titled(column: Column, session: Session) -> Column:
 
 def columns_of(records: Mapping[str, Sequence[Record]], session: Session) -> list[Column]:
     """The columns for which anybody has a figure."""
-    every = [record for each in records.values() for record in each]
-    return [
-        titled(column, session) for column in COLUMNS if any(value_of(record, column) is not None for record in every)
-    ]
+    return [titled(column, session) for column in COLUMNS if column_is_known(records, column)]
+
+
+def column_is_known(records: Mapping[str, Sequence[Record]], column: Column) -> bool:
+    """Whether anybody has a figure for it."""
+    return any(value_of(record, column) is not None for each in records.values() for record in each)
 
 
 def session_table(records: Iterable[Record], session: Session) -> str:
@@ -134,14 +151,32 @@ def session_table(records: Iterable[Record], session: Session) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
-def cell(records: Sequence[Record], column: Column) -> str:
+def summary(records: Iterable[Record], session: Session) -> str:
+    """The figures that a reader asks for first, as a table in Markdown: a line per contestant, medians."""
+    mine = of_session(records, session.name)
+    shown_ones = [
+        (titled(column, session), head.format(rate=f"{session.rates[0]:g}" if session.rates else ""))
+        for part, figure, head in _SUMMARY
+        for column in COLUMNS
+        if (column.part, column.figure) == (part, figure) and column_is_known(mine, column)
+    ]
+    if not shown_ones:
+        return ""
+    lines = [["", *(head for _, head in shown_ones)], ["---"] + ["---:"] * len(shown_ones)]
+    for name, found in mine.items():
+        lines.append([BY_NAME[name].label, *(cell(found, column, ranges=False) for column, _ in shown_ones)])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def cell(records: Sequence[Record], column: Column, *, ranges: bool = True) -> str:
     """Median and range; says where a contestant failed or did not keep up."""
     found = spread(value_of(record, column) for record in records)
     if found is None:
         return "failed" if all("failed" in record for record in records) else "-"
     failed = sum("failed" in record for record in records)
     behind = column.part.startswith("open") and column.figure == "p99_ms" and not keeps_up(records, column.part)
-    return f"{found}{', does not keep up' if behind else ''}{f', {failed} failed' if failed else ''}"
+    text = str(found) if ranges else shown(found.median)
+    return f"{text}{', does not keep up' if behind else ''}{f', {failed} failed' if failed else ''}"
 
 
 def keeps_up(records: Iterable[Record], part: str) -> bool:

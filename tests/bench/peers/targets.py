@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from peers.report import COLUMNS, Column, Record, of_session, value_of
-from peers.statistics_of import spread
+from peers.statistics_of import shown, spread
 
-__all__ = ["TARGETS", "Target", "verdicts"]
+__all__ = ["TARGETS", "Target", "table", "verdicts"]
 
 OURS = "konverge"
 
@@ -41,9 +41,12 @@ TARGETS = (
         )
     ),
     Target("base", "storm", "seconds", 1.05, "bare-loop"),
-    Target("base", "cold", "cpu_ms_per_object", 0.7, "cr-unstructured"),
-    Target("base", "cold", "cpu_ms_per_object", 1.2, "bare-loop"),
-    Target("base", "cold", "cpu_ms_per_object", 0.12, "kopf-change"),
+    # The cold start of few objects is in good part the start of the interpreter; the others show what an object costs.
+    *(
+        Target(session, part, "cpu_ms_per_object", bound, against)
+        for session, part in (("base", "cold"), ("base", "storm"), ("large", "cold"))
+        for bound, against in ((0.7, "cr-unstructured"), (1.2, "bare-loop"), (0.12, "kopf-change"))
+    ),
     Target("large", "cold", "peak_mib", 0.4, "cr-unstructured"),
     Target("base", "open_1", "p99_ms", 1.25, "cr-unstructured"),
     Target("base", "open_1", "stall_ms", 50.0),
@@ -56,6 +59,17 @@ TARGETS = (
 def verdicts(records: Sequence[Record], how: str) -> list[dict[str, Any]]:
     """One row per target for which both sides were measured."""
     return [row for target in TARGETS if (row := verdict(records, target, how))]
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """The verdicts as a table in Markdown."""
+    lines = ["| What we ask of konverge | measured | target | |", "| --- | ---: | ---: | --- |"]
+    for row in rows:
+        what = row["name"].removeprefix("target, ")
+        lines.append(
+            f"| {what} | {shown(row['value'])} {row['unit']} | {row['target']} | {'reached' if row['holds'] else 'missed'} |"
+        )
+    return "\n".join(lines) + "\n"
 
 
 def verdict(records: Sequence[Record], target: Target, how: str) -> dict[str, Any] | None:

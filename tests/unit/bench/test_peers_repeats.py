@@ -40,9 +40,10 @@ def test_a_disturbed_run_is_made_again_until_it_is_quiet_and_the_last_one_counts
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, foreign: tuple[float, ...], repeats: int, made: int, noisy: int
 ) -> None:
     left = measuring(monkeypatch, *foreign)
-    records = campaign._until_quiet(RUN, {}, tmp_path, repeats)
+    records = campaign._until_quiet(RUN, {}, tmp_path, repeats, of={"date": "2030-01-01", "commit": "abc", "cpu": "x"})
     assert len(records) == made == len(foreign) - len(left)
     assert [record["foreign"] for record in counted(records)] == [foreign[made - 1]]
     assert len(disturbed(records)) == noisy
+    assert {(record["date"], record["commit"]) for record in records} == {("2030-01-01", "abc")}
     kept = [json.loads(path.read_text()) for path in sorted(tmp_path.glob(f"{RUN.name}.*.json"))]
     assert kept == records

@@ -75,6 +75,28 @@ def test_targets_are_judged_against_the_others_medians(runner: Runner) -> None:
     assert not any("large" in name for name in found)
 
 
+def test_a_summary_has_a_line_for_each_contestant_and_what_nobody_has_is_left_out() -> None:
+    behind = {"p50_ms": 900.0, "p99_ms": 4000.0, "keeps_up": False, "errors": 0}
+    failed = {"session": "base", "contestant": "kube-rs", "run": 1, "failed": "Died: ended with code 1", "phases": {}}
+    head, _, *lines = report.summary(
+        [slower(4.0), slower(6.0, run=2), record("konverge", 3, open_1=behind), failed], BASE
+    ).splitlines()
+    assert head == "|  | cold start, s | objects/s | CPU/object, cold, ms | p99 at 100/s, ms |"
+    assert lines == [
+        "| konverge | 4 | 600 | 1 | 4,000, does not keep up |",
+        "| kube-rs | failed | failed | failed | failed |",
+    ]
+    assert report.summary([], BASE) == ""
+
+
+def test_targets_are_shown_with_what_was_reached_and_what_was_missed() -> None:
+    records = [record("konverge"), record("bare-loop"), record("cr-unstructured")]
+    records[2]["phases"]["cold"]["cpu_ms_per_object"] = 2.0
+    lines = targets.table(targets.verdicts(records, "quiet machine")).splitlines()
+    assert "| base: cold start: CPU per object against cr-unstructured | 0.5 x | <= 0.7 | reached |" in lines
+    assert not [line for line in lines if "missed" in line]
+
+
 def test_settings_are_told_once_for_each_contestant() -> None:
     table = report.settings_table([record("konverge"), record("konverge", 2), record("kube-rs")])
     assert table.count("| konverge |") == 1
@@ -91,12 +113,25 @@ def test_a_plot_is_well_formed_and_shows_what_is_missing() -> None:
 def test_a_report_is_put_between_the_marks_of_a_document(tmp_path: Path) -> None:
     document = tmp_path / "benchmark.md"
     document.write_text(f"# How\n\n{publish.BEGIN}\n\nold\n\n{publish.END}\n\nend\n")
-    publish.publish(document, "new", {"plot.svg": "<svg/>"})
+    publish.publish(document, "new", {"plot.svg": "<svg/>"}, [])
     assert (tmp_path / "benchmark" / "plot.svg").read_text() == "<svg/>"
     text = document.read_text()
     assert "old" not in text
     assert "![plot](benchmark/plot.svg)" in text
     assert text.endswith("\n\nend\n")
+
+
+def test_published_runs_are_found_again_with_all_their_figures_but_the_single_latencies(tmp_path: Path) -> None:
+    document = tmp_path / "benchmark.md"
+    document.write_text(f"{publish.BEGIN}{publish.END}")
+    assert publish.published(document) == {}
+    open_loop = {"p50_ms": 1.0, "p99_ms": 2.123456, "keeps_up": True, "errors": 0}
+    records = [record("konverge", open_1={**open_loop, "samples_ms": [1.0, 2.0]}), record("kube-rs", 2)]
+    publish.publish(document, "new", {}, records)
+    found = publish.published(document)
+    assert found.keys() == {("base", "konverge", 1), ("base", "kube-rs", 2)}
+    assert found["base", "konverge", 1] == [record("konverge", open_1={**open_loop, "p99_ms": 2.1235})]
+    assert "[runs.jsonl](benchmark/runs.jsonl)" in document.read_text()
 
 
 def test_a_document_without_marks_is_left_alone() -> None:
