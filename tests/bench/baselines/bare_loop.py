@@ -28,6 +28,7 @@ class Loop:
     def __init__(self, told: Told) -> None:
         self.told, self.session, self.errors = told, told.session(), 0
         self.version = ""
+        self.synced = asyncio.Event()
         self.cache: dict[str, bytes] = {}
         self.queue: asyncio.Queue[str] = asyncio.Queue()
         self.dirty: set[str] = set()
@@ -52,9 +53,13 @@ class Loop:
             self.version = ""
             return
         item = ITEM.decode(event.object)
-        self.version = item.metadata.resource_version
+        begins = "k8s.io/initial-events-end" in item.metadata.annotations
+        # The events of the initial state come in the order of names: their versions are nothing to go on from.
+        if self.version or begins:
+            self.version = item.metadata.resource_version
         if event.type == "BOOKMARK":
-            if "k8s.io/initial-events-end" in item.metadata.annotations:
+            if begins and not self.synced.is_set():
+                self.synced.set()
                 ready({"workers": self.told.workers, "cache": "raw bytes", "limiter": "none"}, "aiohttp", "msgspec")
         elif event.type == "DELETED":
             self.cache.pop(item.metadata.name, None)
@@ -63,6 +68,7 @@ class Loop:
             self.add(item.metadata.name)
 
     async def work(self) -> None:
+        await self.synced.wait()
         while True:
             name = await self.queue.get()
             self.dirty.discard(name)

@@ -41,6 +41,7 @@ class Options:
     into: Path
     publish: bool
     published: bool
+    measure: bool
     quick: bool
 
 
@@ -58,6 +59,7 @@ def options(environ: Mapping[str, str]) -> Options:
     parser.add_argument(
         "--published", action="store_true", help="count the runs that the page has already, and make only the others"
     )
+    parser.add_argument("--report", action="store_true", help="make no run: tables and plots of those that are there")
     told = parser.parse_args(shlex.split(environ.get("PEERS", "")))
     for names, table in ((told.sessions, known), (told.contestants, BY_NAME)):
         if unknown := [name for name in names.split(",") if name not in table]:
@@ -71,14 +73,18 @@ def options(environ: Mapping[str, str]) -> Options:
         into=told.into or ROOT / "build" / "peers" / stamp,
         publish=told.publish,
         published=told.published,
+        measure=not told.report,
         quick=quick,
     )
 
 
 def campaign(chosen: Options) -> list[dict[str, Any]]:
     """Run everything that is not there yet; returns the rows, none where nothing had to be run."""
-    programs = building.programs({each.made for each in chosen.contestants}, os.environ, say)
-    able = tuple(each for each in chosen.contestants if each.made == "python" or each.made in programs)
+    needed = {each.made for each in chosen.contestants} if chosen.measure else set()
+    programs = building.programs(needed, os.environ, say)
+    able = tuple(
+        each for each in chosen.contestants if not chosen.measure or each.made == "python" or each.made in programs
+    )
     raw = chosen.into / "raw"
     raw.mkdir(parents=True, exist_ok=True)
     about = chosen.into / "about.json"
@@ -93,12 +99,16 @@ def campaign(chosen: Options) -> list[dict[str, Any]]:
             # One run may have several files: the attempts that were disturbed, and the one that counts.
             kept = [json.loads(path.read_text()) for path in sorted(raw.glob(f"{run.name}.*.json"))]
             kept = kept or earlier.get((run.session.name, run.contestant.name, run.number + 1), [])
-            if not kept:
+            if not kept and chosen.measure:
                 kept, fresh = _until_quiet(run, programs, raw, chosen.repeats, of=now), fresh + 1
             records += kept
     except KeyboardInterrupt:
         say(f"interrupted; go on with PEERS='--into {chosen.into}'")
-    return _told(records, chosen, json.loads(about.read_text())) if records and (fresh or chosen.publish) else []
+    return (
+        _told(records, chosen, json.loads(about.read_text()))
+        if records and (fresh or chosen.publish or not chosen.measure)
+        else []
+    )
 
 
 def say(words: str) -> None:

@@ -104,9 +104,14 @@ class _Waiting:
         return True
 
     def noted(self, type_: str, metadata: _Metadata) -> bool:
-        """Remember where the stream stands; tells whether the event is about an object."""
-        self.version = metadata.resource_version
-        if "k8s.io/initial-events-end" in metadata.annotations:
+        """Remember where the stream stands; tells whether the event is about an object.
+
+        The events of the initial state come in the order of names: their versions are nothing to go on from.
+        """
+        ends = "k8s.io/initial-events-end" in metadata.annotations
+        if self.version or ends:
+            self.version = metadata.resource_version
+        if ends:
             self.begun.set()
         return type_ != "BOOKMARK"
 

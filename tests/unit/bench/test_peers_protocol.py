@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import pytest
-from baselines.peer import Item, Metadata, Spec, Status, due
+from baselines.bare_loop import Loop
+from baselines.peer import Item, Metadata, Spec, Status, Told, due
 from peers import observer
 from peers.protocol import Ready, Stats, environment, parse
 
@@ -67,6 +71,11 @@ def event(generation: int, observed: int, *, condition: int | None = None, type_
     return json.dumps({"type": type_, "object": {"metadata": metadata, "status": status}}).encode()
 
 
+def initial_end(version: str) -> bytes:
+    metadata = {"resourceVersion": version, "annotations": {"k8s.io/initial-events-end": "true"}}
+    return json.dumps({"type": "BOOKMARK", "object": {"metadata": metadata}}).encode()
+
+
 def test_an_item_is_in_step_when_status_and_condition_have_the_generation() -> None:
     items = observer.Items()
     items.wait_for({"one": 2})
@@ -96,16 +105,31 @@ def test_a_status_that_came_before_the_answer_has_no_latency() -> None:
 
 def test_the_end_of_the_initial_state_is_no_object() -> None:
     items = observer.Items()
-    metadata = {"resourceVersion": "12", "annotations": {"k8s.io/initial-events-end": "true"}}
-    items.take(json.dumps({"type": "BOOKMARK", "object": {"metadata": metadata}}).encode())
+    items.take(initial_end("12"))
     assert items.begun.is_set()
     assert items.version == "12"
     assert items.observed == {}
 
 
+@pytest.mark.parametrize(
+    "of",
+    [observer.Items, lambda: Loop(mock.create_autospec(Told, instance=True, workers=10))],
+    ids=["observer", "bare loop"],
+)
+def test_a_stream_that_breaks_off_in_the_initial_state_begins_anew(of: Callable[[], Any]) -> None:
+    """It comes in the order of names, so that going on from a version would leave out objects for ever."""
+    follower = of()
+    follower.take(event(1, 1, type_="ADDED"))
+    assert follower.version == ""
+    follower.take(initial_end("12"))
+    assert follower.version == "12"
+    follower.take(event(1, 1))
+    assert follower.version == "7"
+
+
 def test_an_error_in_the_stream_makes_the_observer_begin_anew() -> None:
     items = observer.Items()
-    items.take(event(1, 1))
+    items.take(initial_end("12"))
     items.take(b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","code":410}}')
     assert items.version == ""
 

@@ -47,3 +47,26 @@ def test_a_disturbed_run_is_made_again_until_it_is_quiet_and_the_last_one_counts
     assert {(record["date"], record["commit"]) for record in records} == {("2030-01-01", "abc")}
     kept = [json.loads(path.read_text()) for path in sorted(tmp_path.glob(f"{RUN.name}.*.json"))]
     assert kept == records
+
+
+def test_what_is_there_can_be_told_of_without_a_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    left = measuring(monkeypatch, 0.0)
+    (tmp_path / "raw").mkdir()
+    kept = {
+        "session": "base",
+        "contestant": "konverge",
+        "run": 1,
+        "foreign": 0.0,
+        "date": "2030-01-01",
+        "commit": "abc",
+    }
+    cold = {"seconds": 4.0, "synced": 0.5, "rate": 600.0, "cpu_ms_per_object": 1.0, "errors": 0}
+    whole = kept | {"phases": {"cold": cold}, "versions": {}, "settings": {}}
+    (tmp_path / "raw" / "base-konverge-1.1.json").write_text(json.dumps(whole))
+    chosen = campaign.options(
+        {"PEERS": f"--sessions base --contestants konverge,bare-loop --runs 2 --report --into {tmp_path}"}
+    )
+    rows = campaign.campaign(chosen)
+    assert left == [0.0]
+    assert "base, konverge: cold start: all converged" in {row["name"] for row in rows}
+    assert "2030-01-01, commit abc" in (tmp_path / "report.md").read_text()
