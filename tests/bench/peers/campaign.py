@@ -180,9 +180,14 @@ def _sections(records: Sequence[dict[str, Any]], chosen: Options) -> Iterator[st
     yield f"### Versions and settings\n\n{report.settings_table(records)}"
 
 
-def _made(records: Sequence[dict[str, Any]]) -> list[str]:
+def _made(records: Sequence[dict[str, Any]]) -> str:
     """When and of which commits the runs are: most often one, more where a campaign went on after a change."""
-    return list(dict.fromkeys(f"{record['date']}, commit {record['commit']}" for record in report.counted(records)))
+    days: dict[str, list[str]] = {}
+    for record in report.counted(records):
+        commits = days.setdefault(record["date"], [])
+        if record["commit"] not in commits:
+            commits.append(record["commit"])
+    return "; ".join(f"{day}, commit{'s' * (len(commits) > 1)} {', '.join(commits)}" for day, commits in days.items())
 
 
 def _told(records: list[dict[str, Any]], chosen: Options, about: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -192,7 +197,7 @@ def _told(records: list[dict[str, Any]], chosen: Options, about: Mapping[str, An
     noisy = len(report.disturbed(records))
     facts = [
         "Quick: small numbers, one run, whatever else the machine did. They show that everything works, not how fast." if chosen.quick else "",
-        f"{'; '.join(_made(records))}. {about['cpu']}, {about['cpus']} cores, {about['memory_gib']} GiB, Linux {about['kernel']}, "
+        f"{_made(records)}. {about['cpu']}, {about['cpus']} cores, {about['memory_gib']} GiB, Linux {about['kernel']}, "
         f"governor {about['governor']}; servers on the same cores. " + ", ".join(f"{key} {value}" for key, value in server.items()) + ".",
         (f"Runs that count with more than {report.QUIET:.0%} of foreign CPU: {noisy} of {len(report.counted(records))}. "
         f"Watches that the server ended for being slow (each follower then goes on where it stood): {ended}."),
@@ -206,8 +211,6 @@ def _told(records: list[dict[str, Any]], chosen: Options, about: Mapping[str, An
     say(f"raw samples, report and plots are in {chosen.into}")
     if chosen.publish:
         publish(PAGE, text, plots, report.counted(records))
-    how = (
-        f"{'QUICK, ' if chosen.quick else ''}{about['cpus']} cores shared with the servers, {'; '.join(_made(records))}"
-    )
+    how = f"{'QUICK, ' if chosen.quick else ''}{about['cpus']} cores shared with the servers, {_made(records)}"
     rows = [row for session in chosen.sessions for row in report.rows(records, session, how)]
     return rows if chosen.quick else rows + targets.verdicts(records, how)
