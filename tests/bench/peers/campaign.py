@@ -103,12 +103,19 @@ def campaign(chosen: Options) -> list[dict[str, Any]]:
                 kept, fresh = _until_quiet(run, programs, raw, chosen.repeats, of=now), fresh + 1
             records += kept
     except KeyboardInterrupt:
-        say(f"interrupted; go on with PEERS='--into {chosen.into}'")
+        say(f"interrupted; go on with PEERS='{'--published ' if chosen.published else ''}--into {chosen.into}'")
+    # What the page has stays on it, also where this campaign was interrupted, or has other sessions.
+    known = {_place(record) for record in records}
+    records += [record for place, found in earlier.items() if place not in known for record in found]
     return (
         _told(records, chosen, json.loads(about.read_text()))
         if records and (fresh or chosen.publish or not chosen.measure)
         else []
     )
+
+
+def _place(record: Mapping[str, Any]) -> tuple[str, str, int]:
+    return record["session"], record["contestant"], record["run"]
 
 
 def say(words: str) -> None:
@@ -168,13 +175,18 @@ def _about() -> dict[str, Any]:
     )
 
 
+def _shown(chosen: Options) -> Sequence[Session]:
+    """All sessions: those without a run have no table."""
+    return plan.QUICK if chosen.quick else plan.SESSIONS
+
+
 def _sections(records: Sequence[dict[str, Any]], chosen: Options) -> Iterator[str]:
     if (verdicts := targets.verdicts(records, "")) and not chosen.quick:
         yield f"### Targets\n\n{targets.table(verdicts)}"
-    for session in chosen.sessions:
+    for session in _shown(chosen):
         if short := report.summary(records, session):
             yield f"### {session.title}\n\n{short}"
-    for session in chosen.sessions:
+    for session in _shown(chosen):
         if table := report.session_table(records, session):
             yield f"### All figures: {session.title}\n\n{table}"
     yield f"### Versions and settings\n\n{report.settings_table(records)}"
@@ -205,12 +217,12 @@ def _told(records: list[dict[str, Any]], chosen: Options, about: Mapping[str, An
     text = "\n\n".join([*filter(None, facts), *_sections(records, chosen)])
     (chosen.into / "report.md").write_text(text)
     say(f"\n{text}")
-    plots = {name: svg for session in chosen.sessions for name, svg in report.plots(records, session).items()}
+    plots = {name: svg for session in _shown(chosen) for name, svg in report.plots(records, session).items()}
     for name, svg in plots.items():
         (chosen.into / name).write_text(svg)
     say(f"raw samples, report and plots are in {chosen.into}")
     if chosen.publish:
         publish(PAGE, text, plots, report.counted(records))
     how = f"{'QUICK, ' if chosen.quick else ''}{about['cpus']} cores shared with the servers, {_made(records)}"
-    rows = [row for session in chosen.sessions for row in report.rows(records, session, how)]
+    rows = [row for session in _shown(chosen) for row in report.rows(records, session, how)]
     return rows if chosen.quick else rows + targets.verdicts(records, how)

@@ -174,15 +174,21 @@ def cell(records: Sequence[Record], column: Column, *, ranges: bool = True) -> s
     if found is None:
         return "failed" if all("failed" in record for record in records) else "-"
     failed = sum("failed" in record for record in records)
-    behind = column.part.startswith("open") and column.figure == "p99_ms" and not keeps_up(records, column.part)
+    behind = behind_in(records, column.part) if column.figure == "p99_ms" else ""
     text = str(found) if ranges else shown(found.median)
-    return f"{text}{', does not keep up' if behind else ''}{f', {failed} failed' if failed else ''}"
+    return f"{text}{f', {behind}' if behind else ''}{f', {failed} failed' if failed else ''}"
 
 
-def keeps_up(records: Iterable[Record], part: str) -> bool:
-    """Whether an open loop kept up in most runs."""
-    said = [bool(record["phases"][part]["keeps_up"]) for record in records if part in record.get("phases", {})]
-    return sum(said) * 2 > len(said)
+def behind_in(records: Iterable[Record], part: str) -> str:
+    """What is to be said of an open loop in words: nothing where most runs kept up, and who did not where they did not.
+
+    A load that was ended because the server left it unanswered says nothing of the contestant.
+    """
+    found = [record["phases"][part] for record in records if part in record.get("phases", {})]
+    if not part.startswith("open") or sum(bool(each["keeps_up"]) for each in found) * 2 > len(found):
+        return ""
+    cut = sum(bool(each.get("cut")) for each in found)
+    return "the server does not take the load" if cut * 2 > len(found) else "does not keep up"
 
 
 def rows(records: Sequence[Record], session: Session, how: str) -> list[dict[str, Any]]:
@@ -224,11 +230,9 @@ def plots(records: Sequence[Record], session: Session) -> dict[str, str]:
 
 def bar(name: str, records: Sequence[Record], column: Column) -> Bar:
     look = "l" if name in LIMITS else "o" if name.startswith("konverge") else "b"
-    behind = column.part.startswith("open") and not keeps_up(records, column.part)
+    behind = behind_in(records, column.part)
     value = spread(value_of(record, column) for record in records)
-    note = (
-        "does not keep up" if behind else "failed" if value is None and any("failed" in one for one in records) else ""
-    )
+    note = behind or ("failed" if value is None and any("failed" in one for one in records) else "")
     return Bar(BY_NAME[name].label, value, look, note)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from peers import campaign, plan
+from peers import campaign, plan, publish
 from peers.contestants import BY_NAME
 from peers.plan import Run
 from peers.report import counted, disturbed
@@ -49,20 +49,16 @@ def test_a_disturbed_run_is_made_again_until_it_is_quiet_and_the_last_one_counts
     assert kept == records
 
 
+def whole(session: str) -> dict[str, Any]:
+    cold = {"seconds": 4.0, "synced": 0.5, "rate": 600.0, "cpu_ms_per_object": 1.0, "errors": 0, "peak_mib": 40.0}
+    made = {"session": session, "contestant": "konverge", "run": 1, "foreign": 0.0, "date": "2030-01-01"}
+    return {**made, "commit": "abc", "phases": {"cold": cold}, "versions": {}, "settings": {}}
+
+
 def test_what_is_there_can_be_told_of_without_a_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     left = measuring(monkeypatch, 0.0)
     (tmp_path / "raw").mkdir()
-    kept = {
-        "session": "base",
-        "contestant": "konverge",
-        "run": 1,
-        "foreign": 0.0,
-        "date": "2030-01-01",
-        "commit": "abc",
-    }
-    cold = {"seconds": 4.0, "synced": 0.5, "rate": 600.0, "cpu_ms_per_object": 1.0, "errors": 0}
-    whole = kept | {"phases": {"cold": cold}, "versions": {}, "settings": {}}
-    (tmp_path / "raw" / "base-konverge-1.1.json").write_text(json.dumps(whole))
+    (tmp_path / "raw" / "base-konverge-1.1.json").write_text(json.dumps(whole("base")))
     chosen = campaign.options(
         {"PEERS": f"--sessions base --contestants konverge,bare-loop --runs 2 --report --into {tmp_path}"}
     )
@@ -70,3 +66,23 @@ def test_what_is_there_can_be_told_of_without_a_run(monkeypatch: pytest.MonkeyPa
     assert left == [0.0]
     assert "base, konverge: cold start: all converged" in {row["name"] for row in rows}
     assert "2030-01-01, commit abc" in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_what_the_page_has_stays_on_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, interrupted: bool) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"{publish.BEGIN}{publish.END}")
+    publish.publish(page, "", {}, [whole("large"), whole("base")])
+    monkeypatch.setattr(campaign, "PAGE", page)
+
+    def measured(_run: Run, _programs: Any) -> dict[str, Any]:
+        if interrupted:
+            raise KeyboardInterrupt
+        return whole("owners")
+
+    monkeypatch.setattr(campaign, "_interruptible", measured)
+    told = f"--sessions owners --contestants konverge --runs 1 --published --publish --into {tmp_path}"
+    campaign.campaign(campaign.options({"PEERS": told}))
+    found = {session for session, _, _ in publish.published(page)}
+    assert found == {"large", "base"} | (set() if interrupted else {"owners"})
+    assert "20,000 objects, 10 at once" in page.read_text()

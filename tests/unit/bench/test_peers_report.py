@@ -57,6 +57,15 @@ def test_not_to_keep_up_is_a_result() -> None:
     assert "does not keep up" in plot
 
 
+def test_a_load_that_the_server_did_not_take_is_nobody_elses_result() -> None:
+    cut = {"p50_ms": 900.0, "p99_ms": 4000.0, "keeps_up": False, "errors": 0, "cut": True}
+    records = [record("konverge", open_2=cut), record("konverge", 2, open_2=cut)]
+    assert "| open loop at 300/s: p99, ms | 4,000, the server does not take the load |" in report.session_table(
+        records, BASE
+    )
+    assert "the server does not take the load" in report.plots(records, BASE)["base-open-2-p99-ms.svg"]
+
+
 def test_rows_are_of_the_form_that_the_runner_keeps(runner: Runner) -> None:
     rows = report.rows([record("konverge"), record("bare-loop")], BASE, "quiet machine")
     assert runner.check(rows)
