@@ -13,6 +13,7 @@ from typing import Any
 
 import aiohttp
 from peers import phases, scrape
+from peers.bystander import Bystander
 from peers.cluster import Cluster, cluster
 from peers.objects import item_name
 from peers.observer import Items, Maps, observing
@@ -49,16 +50,20 @@ async def _port(made: Cluster, session: Session) -> AsyncIterator[tuple[int, lis
     if not session.delay_ms:
         yield made.plane.port, []
         return
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "peers.delay", str(made.plane.port), str(session.delay_ms)),
-        cwd=BENCH,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
+    async with _beside("peers.delay", str(made.plane.port), str(session.delay_ms)) as process:
+        assert process.stdout is not None
         yield int(await process.stdout.readline()), [process.pid]
+
+
+@contextlib.asynccontextmanager
+async def _beside(*module: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A program of the harness that runs beside; it ends when its standard input does."""
+    pipe = asyncio.subprocess.PIPE
+    command = (sys.executable, "-m", *module)
+    process = await asyncio.create_subprocess_exec(*command, cwd=BENCH, stdin=pipe, stdout=pipe)
+    assert process.stdin is not None
+    try:
+        yield process
     finally:
         process.stdin.close()
         await process.wait()
@@ -74,6 +79,7 @@ class _Driver:
         self.proxies = proxies
         self.items, self.maps = Items(), Maps()
         self.peer: Running | None = None
+        self.bystander: Bystander | None = None
         self.account: tuple[Path, Path] | None = None
 
     async def drive(self, record: dict[str, Any]) -> None:
@@ -84,6 +90,8 @@ class _Driver:
             await stack.enter_async_context(observing(self.made.session, phases.PATH, self.items))
             if session.owners:
                 await stack.enter_async_context(observing(self.made.session, phases.MAPS, self.maps))
+            if session.rates:
+                self.bystander = Bystander(await stack.enter_async_context(_beside("peers.bystander")))
             foreign = Foreign(self._pids)
             parts: dict[str, Figures] = {}
             record["phases"] = parts
@@ -100,7 +108,8 @@ class _Driver:
 
     def _pids(self) -> list[int]:
         peer = self.peer.pids if self.peer is not None else []
-        return [os.getpid(), *self.made.pids, *self.proxies, *peer]
+        beside = [self.bystander.process.pid] if self.bystander is not None else []
+        return [os.getpid(), *self.made.pids, *self.proxies, *beside, *peer]
 
     @contextlib.asynccontextmanager
     async def _life(self) -> AsyncIterator[Running]:
@@ -144,15 +153,18 @@ class _Driver:
 
     async def _loads(self, peer: Running, parts: dict[str, Figures]) -> None:
         """What comes after the first convergence."""
-        session, made, items = self.run.session, self.made, self.items
+        session, made, items, bystander = self.run.session, self.made, self.items, self.bystander
         if session.idle_seconds:
             parts["idle"] = await self._counted(lambda: phases.idle(peer, session))
         if session.storm:
             parts["storm"] = await self._counted(lambda: phases.storm(made, peer, items, session), ours=session.count)
         for turn, rate in enumerate(session.rates, start=1):
+            assert bystander is not None
             revision = 1_000_000 * turn
             parts[f"open_{turn}"] = await self._counted(
-                lambda rate=rate, revision=revision: phases.open_loop(made, peer, items, session, rate, revision),  # type: ignore[misc]  # mypy infers no lambda with defaults
+                lambda rate=rate, revision=revision: phases.open_loop(
+                    made, peer, items, session, bystander, rate, revision
+                ),  # type: ignore[misc]  # mypy infers no lambda with defaults
             )
             parts[f"open_{turn}"]["rate"] = rate
         if session.owners:

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, TypeAlias
 
 from aiohttp import ClientResponseError
+from peers.bystander import Bystander
 from peers.cluster import MERGE, Cluster, gathered
 from peers.machine import busy_seconds, cpu_seconds
 from peers.objects import ITEMS, NAMESPACE, in_step, item, item_name
@@ -102,11 +103,12 @@ async def storm(cluster: Cluster, peer: Running, items: Items, session: Session)
 
 
 async def open_loop(
-    cluster: Cluster, peer: Running, items: Items, session: Session, rate: float, revision: int
+    cluster: Cluster, peer: Running, items: Items, session: Session, bystander: Bystander, rate: float, revision: int
 ) -> Figures:
     """Change objects at a fixed rate, whatever becomes of them; the latency of each change as an outside observer sees it."""
     items.latencies.clear()
     peer.begin_stalls()
+    bystander.begin()
     used, refused = peer.cpu(), 0
 
     async def change(number: int) -> None:
@@ -126,7 +128,7 @@ async def open_loop(
     paced = await at_rate(change, total, rate)
     backlog = items.open_marks
     cpu = peer.cpu() - used
-    stats = await peer.stats()
+    stats, bystander_ms = await peer.stats(), await bystander.longest()
     await _drained(lambda: items.open_marks)
     await _at_rest(cluster, session)
     return {
@@ -142,6 +144,7 @@ async def open_loop(
         "cpu": cpu,
         "stall_ms": stats.stall_ms,
         "work_ms": stats.work_ms,
+        "bystander_ms": bystander_ms,
     }
 
 

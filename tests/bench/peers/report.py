@@ -57,6 +57,7 @@ COLUMNS = (
             Column(part, "p99_ms", "open loop at {rate}/s: p99", "ms", plot="Open loop at {rate} changes/s: p99 from the answer to the status"),
             Column(part, "cpu", "open loop at {rate}/s: CPU", "s"),
             Column(part, "stall_ms", "open loop at {rate}/s: longest stall of the loop", "ms"),
+            Column(part, "bystander_ms", "open loop at {rate}/s: longest stall of a process that does nothing", "ms"),
             Column(part, "work_ms", "open loop at {rate}/s: longest work in one turn", "ms"),
             Column(part, "backlog", "open loop at {rate}/s: left at the end", "changes"),
             Column(part, "errors", "open loop at {rate}/s: errors answered", "answers"),
