@@ -7,6 +7,7 @@ is, the API server says (`konverge.client`, discovery); a kind that declares the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 from konverge.errors import UsageError
@@ -47,12 +48,14 @@ class Kind(Generic[R_co]):
     True
     """
 
-    __slots__ = ("_decode", "_hash", "api_version", "group", "kind", "namespaced", "plural", "version")
+    __slots__ = ("_decode", "_hash", "api_version", "group", "group_kind", "kind", "namespaced", "plural", "version")
 
     api_version: str
     group: str
     version: str
     kind: str
+    group_kind: str
+    """`CronJob.batch`, or `Secret` for the core group: how people and the API server's messages write it."""
     namespaced: bool | None
     plural: str | None
 
@@ -74,6 +77,7 @@ class Kind(Generic[R_co]):
         self.group = group
         self.version = version
         self.kind = kind
+        self.group_kind = f"{kind}.{group}" if group else kind
         self.namespaced = namespaced
         self.plural = plural
         self._decode = decode
@@ -110,11 +114,6 @@ class Kind(Generic[R_co]):
         if annotations:
             metadata["annotations"] = dict(annotations)
         return self.decode({"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata, **fields})
-
-    @property
-    def group_kind(self) -> str:
-        """`CronJob.batch`, or `Secret` for the core group: how people and the API server's messages write it."""
-        return f"{self.kind}.{self.group}" if self.group else self.kind
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Kind) and self.api_version == other.api_version and self.kind == other.kind
@@ -159,6 +158,12 @@ def kind(
     return Kind(api_version, name, decode, namespaced=namespaced, plural=plural)
 
 
+@lru_cache(maxsize=1024)
+def _plain(api_version: str, name: str) -> Kind[Object]:
+    """The kind of an object without a model: asked of each child in each pass, and there are few."""
+    return kind(api_version, name)
+
+
 def kind_of(what: Kind[R] | type[R] | R) -> Kind[R]:
     """Return the kind of a kind, of a class made by `@resource`, or of an object.
 
@@ -167,7 +172,7 @@ def kind_of(what: Kind[R] | type[R] | R) -> Kind[R]:
     if isinstance(what, Kind):
         return what
     if isinstance(what, Object):
-        found: Kind[Any] = kind(what.api_version, what.kind_name)
+        found: Kind[Any] = _plain(what.api_version, what.kind_name)
         return found
     declared = getattr(what, "kind_of_resource", None)
     if declared is None:

@@ -99,7 +99,9 @@ class Discovery:
 
     async def resource(self, kind: Kind[Any]) -> ResourceInfo:
         """Return how a kind is served; raises NotServed."""
-        known = self._known.setdefault(kind.api_version, _Known())
+        known = self._known.get(kind.api_version)
+        if known is None:
+            known = self._known[kind.api_version] = _Known()
         if not self._fresh(known, kind):
             failures = known.failures
             async with known.lock:

@@ -128,7 +128,7 @@ class Context(Generic[R_co]):
             _, stored, _ = await self._children.own(object_, on_conflict, adopt=adopt)
             return _decode_like(object_, stored)
 
-        return self._effects.make(f"ctx.own({_what(object_)})", start)
+        return self._effects.make(lambda: f"ctx.own({_what(object_)})", start)
 
     def children(self, children: Iterable[Child | Resource]) -> Effect[Applied]:
         """Make these the whole set of owned children: apply them in order, then delete owned children outside the set.
@@ -152,7 +152,7 @@ class Context(Generic[R_co]):
             stored = await self._children.send(key, intent, cached, TAKE if force else HOLD)
             return _decode_like(object_, stored)
 
-        return self._effects.make(f"ctx.apply({_what(object_)})", start)
+        return self._effects.make(lambda: f"ctx.apply({_what(object_)})", start)
 
     def patch(self, what: Kind[R] | type[R], name: str, namespace: str = "", *, patch: Mapping[str, Any]) -> Effect[R]:
         """Merge-patch an object: for requests to other controllers (annotations, un-suspending). It is no part of any intent."""

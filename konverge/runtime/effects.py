@@ -20,12 +20,17 @@ T = TypeVar("T")
 class Effect(Generic[T_co]):
     """One effect; `await` it once."""
 
-    __slots__ = ("_start", "awaited", "what")
+    __slots__ = ("_start", "_what", "awaited")
 
-    def __init__(self, what: str, start: Callable[[], Coroutine[Any, Any, T_co]]) -> None:
-        self.what = what
+    def __init__(self, what: str | Callable[[], str], start: Callable[[], Coroutine[Any, Any, T_co]]) -> None:
+        self._what = what
         self.awaited = False
         self._start = start
+
+    @property
+    def what(self) -> str:
+        """What it asks for, in words: nobody reads them but of one that was forgotten."""
+        return self._what if isinstance(self._what, str) else self._what()
 
     def __await__(self) -> Generator[Any, Any, T_co]:
         self.awaited = True
@@ -41,8 +46,8 @@ class Effects:
     def __init__(self) -> None:
         self._made: list[Effect[Any]] = []
 
-    def make(self, what: str, start: Callable[[], Coroutine[Any, Any, T]]) -> Effect[T]:
-        """Make an effect that the end of the pass will ask for."""
+    def make(self, what: str | Callable[[], str], start: Callable[[], Coroutine[Any, Any, T]]) -> Effect[T]:
+        """Make an effect that the end of the pass will ask for; `what` may be a function, for words that cost something to make."""
         effect = Effect(what, start)
         self._made.append(effect)
         return effect

@@ -48,16 +48,17 @@ def controller_reference(kind: Kind[Any], owner: Metadata) -> dict[str, Any]:
 
 def check_scope(kind: Kind[Any], owner: Metadata, child: Key, *, child_namespaced: bool) -> None:
     """Raise OwnershipError for an owner that the garbage collector would not honour."""
-    way_out = (
-        "tie them with konverge.runtime.back_reference(owner) in the child's labels and annotations, watch the child with "
-        f"to=by_back_reference({kind.kind}), and clean up in finalize"
+    if not owner.namespace or (child_namespaced and child.namespace == owner.namespace):
+        return
+    problem = (
+        f"{kind.kind} {owner.path} cannot own {child} in another namespace"
+        if child_namespaced
+        else f"{kind.kind} {owner.path} is namespaced and cannot own the cluster-scoped {child}"
     )
-    if owner.namespace and not child_namespaced:
-        raise OwnershipError(
-            f"{kind.kind} {owner.path} is namespaced and cannot own the cluster-scoped {child}; {way_out}"
-        )
-    if owner.namespace and child.namespace != owner.namespace:
-        raise OwnershipError(f"{kind.kind} {owner.path} cannot own {child} in another namespace; {way_out}")
+    raise OwnershipError(
+        f"{problem}; tie them with konverge.runtime.back_reference(owner) in the child's labels and annotations, watch the child "
+        f"with to=by_back_reference({kind.kind}), and clean up in finalize"
+    )
 
 
 def refuse_foreign(owner: Metadata, owner_kind: Kind[Any], child: Key, existing: Metadata, *, adopt: bool) -> None:
@@ -97,7 +98,10 @@ class Claims:
         """Note that a controller applies a child."""
         target, holder = _object_of(child), (controller, owner)
         before = self._children.get(target)
-        if before is not None and before != holder:
+        if before == holder:
+            self._children.move_to_end(target)
+            return
+        if before is not None:
             self._drop(before, target)
         self._children[target] = holder
         self._children.move_to_end(target)

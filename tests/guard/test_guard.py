@@ -12,7 +12,14 @@ from guard import BASELINE, VERSION, count, flat, grown
 
 pytestmark = pytest.mark.timeout(300)
 
-RUNS = {"first": (), "second": (), "bytes": ("--bytes",), "planted": ("--planted",)}
+RUNS = {
+    "first": (),
+    "second": (),
+    "bytes": ("--bytes",),
+    "planted": ("--planted",),
+    "children": ("--children",),
+    "children again": ("--children",),
+}
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +38,15 @@ def known() -> dict[str, int]:
 
 
 def test_nothing_grew_by_over_a_tenth(counted: dict[str, Future[dict[str, Any]]], known: dict[str, int]) -> None:
-    found = grown(known, flat(counted["first"].result(), counted["bytes"].result()))
+    found = grown(known, flat(*(counted[name].result() for name in ("first", "bytes", "children"))))
     assert not found, "\n".join(["where this is worth it, `make guard` takes the new figures; what grew:", *found])
 
 
 def test_two_counts_of_the_same_code_agree_within_a_hundredth(counted: dict[str, Future[dict[str, Any]]]) -> None:
-    first, second = (flat(counted[name].result()) for name in ("first", "second"))
+    first, second = (
+        flat(*(counted[name].result() for name in names))
+        for names in (("first", "children"), ("second", "children again"))
+    )
     assert first.keys() == second.keys()
     assert {
         name: (number, second[name]) for name, number in first.items() if abs(second[name] - number) > number / 100

@@ -42,10 +42,13 @@ def count(*arguments: str) -> dict[str, Any]:
 
 
 def flat(*counted: Mapping[str, Any]) -> dict[str, int]:
-    """Return figures by name: `requests`, `bytes`, `calls`, and `calls in FILE`."""
+    """Return figures by name: `requests`, `bytes`, `calls`, `calls in FILE`, `calls for children`."""
     figures: dict[str, int] = {}
     for one in counted:
-        figures["requests"] = sum(one["requests"].values())
+        if "requests" in one:
+            figures["requests"] = sum(one["requests"].values())
+        if "children" in one:
+            figures["calls for children"] = one["children"]
         if "bytes" in one:
             figures["bytes"] = one["bytes"]
         for name, number in one.get("calls", {}).items():
@@ -73,11 +76,11 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="take what is counted as the new figures")
     options = parser.parse_args()
     with ThreadPoolExecutor() as pool:
-        figures = flat(*pool.map(lambda arguments: count(*arguments), [(), ("--bytes",)]))
+        figures = flat(*pool.map(lambda arguments: count(*arguments), [(), ("--bytes",), ("--children",)]))
     known: dict[str, dict[str, int]] = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
     before = known.get(VERSION, {})
-    for name in ("requests", "calls", "bytes"):
-        print(f"{name:10} {figures[name]:>12,}   before: {before.get(name, 0):,}")
+    for name in ("requests", "calls", "bytes", "calls for children"):
+        print(f"{name:20} {figures[name]:>12,}   before: {before.get(name, 0):,}")
     if options.write:
         BASELINE.write_text(json.dumps({**known, VERSION: dict(sorted(figures.items()))}, indent=1) + "\n")
         return 0

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
 
 from konverge.errors import ApplyConflict, FieldConflict
-from konverge.fields import Owner
+from konverge.fields import Owner, unchanged
 from konverge.informers import Cached
 from konverge.keys import Key
 from konverge.kinds import kind
@@ -103,7 +104,54 @@ async def test_a_value_that_the_server_normalises_does_not_loop() -> None:
     await apply(made, None, intent)
     _, sent = await apply(made, stored(live, owned), intent)
     assert not sent
-    _, sent = await apply(made, stored({**live, "spec": {"cpu": "2"}}, owned), intent)
+    _, sent = await apply(made, stored({**live, "spec": {"cpu": "2"}}, owned, version="2"), intent)
+    assert sent
+
+
+async def test_a_child_that_stands_is_compared_once_for_each_of_its_versions() -> None:
+    made = applier(Server())
+    compared = mock.Mock(wraps=unchanged)
+    with mock.patch("konverge.runtime.applier.unchanged", compared):
+        for version, times in (("1", 1), ("1", 1), ("2", 2), ("2", 2), ("1", 3)):
+            found, sent = await apply(made, stored({"data": {"k": "v"}}, OWNED, version=version))
+            assert (sent, compared.call_count, found.get("data", "k")) == (False, times, "v")
+        made.forget(KEY)
+        assert made.remembered == 0
+
+
+async def test_what_was_found_to_stand_is_private_to_each_who_asks() -> None:
+    made, live = applier(Server()), stored({"data": {"k": "v"}}, OWNED)
+    for _ in range(3):
+        found, _ = await apply(made, live)
+        found.data["data"]["k"] = "spoiled"
+        assert live.data()["data"] == {"k": "v"}
+
+
+@pytest.mark.parametrize(
+    ("data", "cached"),
+    [
+        pytest.param({"k": True}, stored({"data": {"k": 1}}, OWNED), id="a value that only Python takes for equal"),
+        pytest.param({"k": 1.5}, stored({"data": {"k": 1}}, OWNED), id="another value"),
+        pytest.param({"k": 1, "l": 1}, stored({"data": {"k": 1}}, OWNED), id="one more field"),
+        pytest.param({"k": 1}, stored({"data": {"k": 1}}, {}, version="2"), id="a version of which we own nothing"),
+        pytest.param({"k": 1}, stored({"data": {"k": 2}}, OWNED, version="2"), id="a version with another value"),
+    ],
+)
+async def test_having_stood_once_says_nothing_of_another_intent_or_version(data: Any, cached: Cached) -> None:
+    server = Server(answer({"data": {"k": 1}}, OWNED))
+    made = applier(server)
+    _, sent = await apply(made, stored({"data": {"k": 1}}, OWNED), {**INTENT, "data": {"k": 1}})
+    assert not sent
+    _, sent = await apply(made, cached, {**INTENT, "data": data})
+    assert sent
+
+
+async def test_a_successor_of_the_same_name_is_looked_at_anew() -> None:
+    server = Server(answer({"data": {"k": "v"}}, OWNED))
+    made, before = applier(server), stored({"data": {"k": "v"}}, OWNED)
+    await apply(made, before)
+    successor = Cached(msgspec.structs.replace(before.metadata, uid="another"), before.body, owned=None)
+    _, sent = await apply(made, successor)
     assert sent
 
 
