@@ -81,7 +81,10 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
     @property
     def controller(self) -> OwnerReference | None:
         """The owner that controls this object, if one does."""
-        return next((owner for owner in self.owner_references if owner.controller), None)
+        for owner in self.owner_references:
+            if owner.controller:
+                return owner
+        return None
 
 
 class FullMetadata(Metadata, frozen=True, rename="camel", gc=False):

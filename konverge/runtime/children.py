@@ -44,6 +44,9 @@ class Children:
         self._alive = alive
         self._delete = delete
         self._applied: set[Key] = set()
+        # Asked once in a pass, and not for each child.
+        self._namespaced: dict[Kind[Any], bool] = {}
+        self._reference = controller_reference(kit.kind, owner)
         self.key = key
         self.actor: Hashable = (kit.controller, key)
 
@@ -58,18 +61,20 @@ class Children:
         """Return key, intent and scope of an object that is to be applied."""
         kind = kind_of(object_)
         intent = object_.to_dict()
-        info = await self._kit.client.resource(kind)
+        namespaced = self._namespaced.get(kind)
+        if namespaced is None:
+            namespaced = self._namespaced[kind] = (await self._kit.client.resource(kind)).namespaced
         metadata = intent.setdefault("metadata", {})
         if not metadata.get("name"):
             raise UsageError(f"a {kind.kind} without a name cannot be applied; give it a name derived from its owner's")
-        if info.namespaced:
+        if namespaced:
             metadata.setdefault("namespace", self.key.namespace)
             if not metadata["namespace"]:
                 raise UsageError(f"{kind.kind} {metadata['name']} is namespaced and has no namespace; give it one")
         else:
             metadata.pop("namespace", None)
         intent.pop("status", None)
-        return Key("", kind, metadata.get("namespace", ""), metadata["name"]), intent, info.namespaced
+        return Key("", kind, metadata.get("namespace", ""), metadata["name"]), intent, namespaced
 
     async def own(self, object_: Resource, on_conflict: OnConflict, *, adopt: bool) -> tuple[Key, Object, bool]:
         """Make one owned child be as given; returns its key, it as it is stored, and whether anything was sent."""
@@ -82,7 +87,7 @@ class Children:
         check_scope(kit.kind, owner, key, child_namespaced=namespaced)
         metadata = intent["metadata"]
         references = [entry for entry in metadata.get("ownerReferences", ()) if entry.get("uid") != owner.uid]
-        metadata["ownerReferences"] = [controller_reference(kit.kind, owner), *references]
+        metadata["ownerReferences"] = [self._reference, *references]
         cached = self.cached(key)
         if cached is None and self._would_see(key):
             made = await self._made(key, intent)

@@ -509,6 +509,14 @@ _PASSES: Final = (
         ("budget",),
     ),
     Mutant(
+        "apply-skipped-at-another-version",
+        "a child that was found to stand is taken to stand at every later version",
+        RUNTIME + "applier.py",
+        '    where = "\\0".join((cached.uid, cached.version, *owner)).encode()\n',
+        '    where = "\\0".join((cached.uid, *owner)).encode()\n',
+        ("backup",),
+    ),
+    Mutant(
         "apply-ignores-missing-owner",
         "a field that nobody reverted counts as unchanged where we do not own it any more",
         "konverge/fields.py",
@@ -567,8 +575,8 @@ _OWNERS: Final = (
         "owner-in-another-namespace",
         "a child in another namespace gets an owner that the garbage collector does not honour",
         RUNTIME + "owners.py",
-        "    if owner.namespace and child.namespace != owner.namespace:\n",
-        "    if owner.namespace and not child.namespace:\n",
+        "    if not owner.namespace or (child_namespaced and child.namespace == owner.namespace):\n",
+        "    if not owner.namespace or (child_namespaced and child.namespace):\n",
         ("strangers",),
     ),
     Mutant(
