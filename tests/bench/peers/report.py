@@ -69,6 +69,7 @@ COLUMNS = (
     Column("repairs", "p50_ms", "repair: p50", "ms"),
     Column("repairs", "p99_ms", "repair: p99", "ms", plot="Repair of a child: p99 from the answer to its restoration"),
     Column("repairs", "writes_per_repair", "repair: writes", "writes/repair"),
+    Column("repairs", "cpu", "repair: CPU of all", "s", plot="Repair: CPU of all repairs"),
     Column("repairs", "reads", "repair: objects read", "reads"),
     Column("repairs", "lost", "repair: not restored", "children"),
     Column("repairs", "errors", "repair: errors answered", "answers"),
@@ -85,6 +86,7 @@ _SUMMARY = (
     ("idle", "memory_mib", "idle memory, MiB"),
     ("open_1", "p99_ms", "p99 at {rate}/s, ms"),
     ("repairs", "p99_ms", "repair p99, ms"),
+    ("repairs", "cpu", "repair CPU, s"),
     ("repairs", "writes_per_repair", "writes/repair"),
 )
 """What a reader asks first: part, figure, head of the column."""
