@@ -36,7 +36,7 @@ class WriteState(Enum):
     UNKNOWN = "unknown"
 
 
-class Write(msgspec.Struct, frozen=True):
+class Write(msgspec.Struct, frozen=True, gc=False):
     """One write. `version` and `uid` are "" where they are not known; `number` tells writes apart, later ones are larger."""
 
     kind: Kind[Any]

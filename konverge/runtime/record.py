@@ -51,7 +51,7 @@ class PassLog:
         return self._bound
 
 
-class PassRecord(msgspec.Struct, frozen=True, kw_only=True):
+class PassRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One pass: when, why, how long, how it ended, what it wrote. No object content."""
 
     key: Key
