@@ -2,8 +2,8 @@
 
 Run as a program it prints one JSON object, the `Counts` of one run. `--bytes` counts bytes (tracing makes calls many times slower, so the
 two are counted apart), `--planted` decodes each object twice, `--children` counts a pass over a thousand children that stand as they
-should. The API server is the one in memory and time is virtual, so the figures of two
-runs differ by little more than what the order of sets makes of them; the server's own calls and bytes are left out.
+should. The API server is the one in memory and time is virtual, so the figures of two runs differ by little more than what the order of
+sets makes of them; the server's own calls and bytes are left out.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Holder(kv.CustomResource[HolderSpec, kv.Status]):
 
 
 class HolderReconciler:
-    """Owns its children in each pass; the applies of the second one, which need not send anything, are counted."""
+    """Owns its children in each pass; the applies of the last one, which need not send anything, are counted."""
 
     def __init__(self, counting: AbstractContextManager[object]) -> None:
         self.passed: asyncio.Queue[int] = asyncio.Queue()
@@ -128,7 +128,7 @@ class HolderReconciler:
 
 
 async def children(counting: AbstractContextManager[object]) -> None:
-    """Look over children that stand as they should, once uncounted, once counted."""
+    """Make children, look over them once uncounted, when they stand as they should, and once counted."""
     async with (
         ApiServer(random=Random(1), rbac=False) as server,  # uids, no secrets
         Client(server.config(), name="somebody", random=Random(2)) as client,  # no secrets

@@ -1,4 +1,4 @@
-"""What is kept of every key is not looked through by the garbage collector: a full collection holds the loop for as long as it takes."""
+"""Records of passes and writes, kept for every key, are not looked through by the garbage collector: a full collection holds the loop."""
 
 from __future__ import annotations
 
