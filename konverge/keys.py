@@ -8,15 +8,20 @@ Does not promise: versions of different resources must never be compared; nothin
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from konverge.kinds import Kind
 
 __all__ = ["Key", "compare_versions", "reached"]
 
 
-class Key(NamedTuple):
+class Key(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """One object: cluster ("" is the manager's own), kind, namespace ("" where cluster-scoped), name.
+
+    Immutable and hashable; two keys are equal where all four are. Nothing is promised of their order. A manager keeps many and looks
+    them up often, so the garbage collector does not track them, and each computes its hash once.
 
     >>> from konverge.kinds import kind
     >>> str(Key("", kind("batch/v1", "CronJob"), "web", "nightly"))

@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -59,19 +59,25 @@ class LedgerStatistics:
     writers: int
 
 
-_Object: TypeAlias = tuple[str, str, str]
+class _Object(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
+    """What a write is about. Looked up several times for each write."""
+
+    group_kind: str
+    namespace: str
+    name: str
 
 
-class _Entry:
-    """The writes of one actor to one object that the cache has not shown yet."""
+class _Entry(msgspec.Struct, eq=False, gc=False):
+    """The writes of one actor to one object that the cache has not shown yet.
 
-    __slots__ = ("forgotten", "open", "settled", "unknown")
+    Stays until the actor's next pass, so for each key that was ever written: like all that is kept here it is untracked, and so are
+    dicts of it. None of it can be part of a cycle.
+    """
 
-    def __init__(self) -> None:
-        self.open: dict[int, Write] = {}
-        self.forgotten = 0
-        self.unknown: Write | None = None
-        self.settled: Write | None = None
+    open: dict[int, Write] = {}
+    forgotten: int = 0
+    unknown: Write | None = None
+    settled: Write | None = None
 
     def current(self) -> Write | None:
         """The write that decides whether a cache is up to date."""
@@ -153,7 +159,7 @@ class Ticket:
 
 
 def _object_of(kind: Kind[Any], namespace: str, name: str) -> _Object:
-    return (kind.group_kind, namespace, name)
+    return _Object(kind.group_kind, namespace, name)
 
 
 class Ledger:
@@ -173,7 +179,8 @@ class Ledger:
         self._max_writers = max_writers
         self._entries: dict[Hashable, dict[_Object, _Entry]] = {}
         self._writers: OrderedDict[_Object, Hashable] = OrderedDict()
-        self._written: dict[Hashable, set[_Object]] = {}
+        # Ordered sets: a dict of what is not tracked is not tracked either.
+        self._written: dict[Hashable, dict[_Object, None]] = {}
         self._number = 0
 
     def begin(self, actor: Hashable, kind: Kind[Any], namespace: str, name: str) -> Ticket:
@@ -270,7 +277,7 @@ class Ledger:
             return
         self._unset_writer(target, None)
         self._writers[target] = actor
-        self._written.setdefault(actor, set()).add(target)
+        self._written.setdefault(actor, {})[target] = None
         while len(self._writers) > self._max_writers:
             oldest, writer = self._writers.popitem(last=False)
             self._forget_written(writer, oldest)
@@ -294,6 +301,6 @@ class Ledger:
     def _forget_written(self, actor: Hashable, target: _Object) -> None:
         written = self._written.get(actor)
         if written is not None:
-            written.discard(target)
+            written.pop(target, None)
             if not written:
                 del self._written[actor]

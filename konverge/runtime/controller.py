@@ -270,7 +270,8 @@ class ControllerRunner:
 
     def _own_key(self, key: Key) -> Key:
         """Return the key with this controller's own kind: an equal one may decode to something else than the reconciler's model."""
-        return key._replace(kind=self.spec.kind)
+        own = self.spec.kind
+        return key if key.kind is own else Key(key.cluster, own, key.namespace, key.name)
 
     def ask(self, key: Key, reason: str = Why.ASKED) -> None:
         """Ask for a pass of a key from outside (a test, `/debug`)."""

@@ -75,20 +75,18 @@ class PassRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class History:
-    """The last pass of up to `keys` keys and the last `recent` passes of all; the oldest go first."""
+    """The last passes of up to `keys` keys and the last `recent` passes of all; the oldest go first."""
 
     def __init__(self, *, keys: int = 2000, recent: int = 50) -> None:
         self._limit = keys
-        self._by_key: OrderedDict[Key, deque[PassRecord]] = OrderedDict()
+        self._by_key: OrderedDict[Key, tuple[PassRecord, ...]] = OrderedDict()
         self._recent: deque[PassRecord] = deque(maxlen=recent)
 
     def add(self, record: PassRecord) -> None:
         """Note one pass."""
         self._recent.append(record)
-        passes = self._by_key.get(record.key)
-        if passes is None:
-            passes = self._by_key[record.key] = deque(maxlen=_KEPT)
-        passes.append(record)
+        # A tuple: the garbage collector leaves one of untracked records alone, and would look through a deque of each key.
+        self._by_key[record.key] = (*self._by_key.get(record.key, ())[1 - _KEPT :], record)
         self._by_key.move_to_end(record.key)
         if len(self._by_key) > self._limit:
             self._by_key.popitem(last=False)
@@ -99,7 +97,7 @@ class History:
 
     def of(self, key: Key) -> tuple[PassRecord, ...]:
         """Return the last passes of a key, oldest first."""
-        return tuple(self._by_key.get(key, ()))
+        return self._by_key.get(key, ())
 
     def recent(self) -> tuple[PassRecord, ...]:
         """Return the last passes of all keys, oldest first."""

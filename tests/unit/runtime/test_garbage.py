@@ -1,28 +1,65 @@
-"""Records of passes and writes, kept for every key, are not looked through by the garbage collector: a full collection holds the loop."""
+"""What is kept of every key is not looked through by the garbage collector: a full collection holds the loop.
+
+What CPython tracks is an implementation's matter: tuples are let go of once a collection has seen that nothing in them is tracked,
+and dicts are not tracked as long as nothing in them is, the latter up to Python 3.13.
+"""
 
 from __future__ import annotations
 
 import gc
+import sys
 from datetime import UTC, datetime
 
-from konverge.client.ledger import Write, WriteState
+import pytest
+
+from konverge.client.ledger import Ledger, Write, WriteState
 from konverge.keys import Key
 from konverge.kinds import kind
-from konverge.runtime.record import PassRecord
+from konverge.runtime.record import History, PassRecord
 
 SECRET = kind("v1", "Secret")
+NUMBER = 500
+EARLIEST = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def test_neither_the_last_passes_nor_the_writes_of_a_key_are_tracked() -> None:
-    key = Key("", SECRET, "web", "target")
-    record = PassRecord(
+def passed(key: Key, number: int) -> PassRecord:
+    return PassRecord(
         key=key,
-        reconcile_id="1",
-        started=datetime(2026, 1, 1, tzinfo=UTC),
+        reconcile_id=str(number),
+        started=EARLIEST,
         duration=0.1,
         reasons=("generation",),
         outcome="Done",
         writes=("status",),
     )
+
+
+def test_neither_keys_nor_passes_nor_writes_are_tracked() -> None:
+    key = Key("", SECRET, "web", "target")
     write = Write(SECRET, "web", "target", WriteState.DONE, "7", "u", 1)
-    assert not any(map(gc.is_tracked, (record, write, {1: write})))
+    assert not any(map(gc.is_tracked, (key, passed(key, 1), write)))
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="Python 3.14 tracks every dict")
+def test_keys_that_were_written_and_passed_add_nothing_that_a_collection_looks_through() -> None:
+    ledger, history = Ledger(), History()
+    gc.collect()
+    before = len(gc.get_objects())
+    for number in range(NUMBER):
+        key = Key("", SECRET, "web", f"target-{number}")
+        actor = ("controller", key)
+        ledger.begin(actor, SECRET, "web", key.name).settle(str(number), f"uid-{number}")
+        for again in range(7):
+            history.add(passed(key, again))
+    gc.collect()
+    added = len(gc.get_objects()) - before
+    assert added < NUMBER / 10, f"{added} objects more are tracked after {NUMBER} keys"
+    assert len(ledger.pending(("controller", Key("", SECRET, "web", "target-0")))) == 1
+
+
+def test_a_history_keeps_the_last_five_passes_of_a_key_oldest_first() -> None:
+    history = History()
+    key = Key("", SECRET, "web", "target")
+    for number in range(7):
+        history.add(passed(key, number))
+    assert [record.reconcile_id for record in history.of(key)] == ["2", "3", "4", "5", "6"]
