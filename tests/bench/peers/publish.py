@@ -37,7 +37,7 @@ def publish(document: Path, text: str, plots: Mapping[str, str], records: Sequen
         (folder / name).write_text(svg)
     (folder / RUNS).write_text("".join(json.dumps(_figures(record)) + "\n" for record in records))
     pictures = "\n".join(f"![{name.removesuffix('.svg')}]({folder.name}/{name})" for name in plots)
-    runs = f"Every run, a line each: [{RUNS}]({folder.name}/{RUNS})."
+    runs = f"Every run that counts, a line each: [{RUNS}]({folder.name}/{RUNS})."
     document.write_text(replaced(document.read_text(), f"{text.strip()}\n\n{runs}\n\n### Plots\n\n{pictures}"))
 
 
