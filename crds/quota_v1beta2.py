@@ -274,7 +274,7 @@ class ResourcePoolClaimSpec(Model):
     """What is wanted."""
 
     pool: Annotated[str, Field(max_length=253)] | None = None
-    """The pool; left out, the first by name that serves the namespace and has room is taken."""
+    """The pool; left out, the first by name that serves the namespace and has room is taken, and the claim waits for it in a queue."""
     claim: _Asked
     """How much of which resources. It cannot be changed while the claim is allocated."""
 
@@ -290,6 +290,9 @@ class ResourcePoolClaimStatus(Status):
     """What is."""
 
     pool: PoolReference | None = None
+    """The pool that it belongs to; of a claim that names none, once it is allocated."""
+    queue: PoolReference | None = None
+    """The pool in whose queue a claim waits that names none."""
     condition: Condition | None = None
     """Assigned or Bound: how far the claim has come, or why it waits."""
     conditions: Annotated[tuple[Condition, ...], NotServed()] = ()

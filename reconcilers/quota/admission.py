@@ -67,12 +67,12 @@ class _Assigner:
             return Allow()
         facts = {one.name: one for one in self._book.read(pools, pools.all_metadata(), facts_of).values()}
         # What a writer says in the status is not stored, so it is not believed.
-        asked = replace(asked, namespace=request.namespace, assigned=("", ""), condition=None)
+        asked = replace(asked, namespace=request.namespace, assigned=("", ""), queue=("", ""), condition=None)
         if is_early(asked, facts, wall_clock()):
             return Allow()
         judged = judge(asked, facts)
         if judged is not None and judged[0] is FOUND:
-            spec["pool"] = judged[1][0]
+            spec["pool"] = judged[1].name
         return Allow()
 
 

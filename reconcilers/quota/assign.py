@@ -1,13 +1,14 @@
 """Which pool a claim without one is given: the lowest-named that serves its namespace, has every resource, and room for it now.
 
-Promises (quota.md 6.3): pure and deterministic; the webhook and the claim controller ask the same function. Where none fits, each
-candidate's shortage is named. What a pool has room for is what its status says: the pool controller alone hands out, so a claim that was
-given a pool may still have to wait there, as one that named it would.
+Promises (quota.md 6.3): pure and deterministic; the webhook and the claim controller ask the same function. Where none has room, the
+claim waits in the queue of one: of the only one that has every resource, else of the lowest-named whose hard is large enough. Where no
+pool could ever take it, each candidate's shortage is named. What a pool has room for is what its status says: the pool controller alone
+hands out, so a claim that was given a pool may still have to wait there, as one that named it would.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from konverge.quantities import Quantity
@@ -30,26 +31,42 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The pool that was chosen, None where none fits; then `reasons` says of each candidate, by name, why."""
+    """The pool that has room, else the one to queue at, else neither; then `reasons` says of each candidate, by name, why."""
 
     offer: Offer | None
+    queue: Offer | None = None
     reasons: tuple[tuple[str, str], ...] = ()
 
 
 def choose(amounts: Mapping[str, int], offers: Iterable[Offer]) -> Choice:
-    """Return the first offer, by name, that has room for these amounts.
+    """Return the first offer, by name, that has room for these amounts, and else the one to queue at.
 
     >>> pool = Offer(name="solar", hard={"pods": Quantity.of(7)}, available={"pods": Quantity.of(1).billionths})
-    >>> choose({"pods": Quantity.of(3).billionths}, [pool]).reasons
-    (('solar', 'requested: pods=3, available: pods=1'),)
+    >>> waits = choose({"pods": Quantity.of(3).billionths}, [pool])
+    >>> waits.offer is None, waits.queue is pool, waits.reasons
+    (True, True, (('solar', 'requested: pods=3, available: pods=1'),))
     """
     reasons = []
-    for offer in sorted(offers, key=lambda offer: offer.name):
+    candidates = sorted(offers, key=lambda offer: offer.name)
+    for offer in candidates:
         why = _why_not(amounts, offer)
         if not why:
             return Choice(offer)
         reasons.append((offer.name, why))
-    return Choice(None, tuple(reasons))
+    return Choice(None, _queue(amounts, candidates), tuple(reasons))
+
+
+def _queue(amounts: Mapping[str, int], candidates: Sequence[Offer]) -> Offer | None:
+    """Return the offer to queue at. An only one is waited for even if it is too small: its hard can be raised."""
+    matching = [offer for offer in candidates if all(resource in offer.hard for resource in amounts)]
+    if len(matching) == 1:
+        return matching[0]
+    large = (
+        offer
+        for offer in matching
+        if all(amount <= offer.hard[resource].billionths for resource, amount in amounts.items())
+    )
+    return next(large, None)
 
 
 def _why_not(amounts: Mapping[str, int], offer: Offer) -> str:

@@ -20,8 +20,8 @@ from konverge.reconcilers.quota.metrics import QuotaMetrics
 from konverge.reconcilers.quota.notes import Notes
 from konverge.reconcilers.quota.observe import pools_seen
 from konverge.reconcilers.quota.render import claim_condition
-from konverge.reconcilers.quota.seen import ClaimView
-from konverge.reconcilers.quota.verdicts import FOUND, Verdict, failed, unassigned
+from konverge.reconcilers.quota.seen import NOWHERE, ClaimView, Place
+from konverge.reconcilers.quota.verdicts import FOUND, QUEUED, Verdict, failed, unassigned
 from konverge.reconcilers.quota.views import PoolFacts, claim_view
 from konverge.reconcilers.quota.words import Message, pool_not_found
 
@@ -34,22 +34,26 @@ _PATIENCE: Final = timedelta(seconds=10)
 """How long a pool that nobody has looked at yet is waited for."""
 
 
-def judge(claim: ClaimView, pools: Mapping[str, PoolFacts]) -> tuple[Verdict, tuple[str, str]] | None:
-    """Return what a claim says, and its pool; None where it is the pool controller's turn to say."""
+def judge(claim: ClaimView, pools: Mapping[str, PoolFacts]) -> tuple[Verdict, Place] | None:
+    """Return what a claim says, and where it is put; None where it is the pool controller's turn to say."""
     if claim.pool:
         pool = pools.get(claim.pool)
         if pool is None:
-            return failed(pool_not_found(claim.pool)), ("", "")
-        return (failed(Message.NOT_AVAILABLE), ("", "")) if pool.deleting else None
+            return failed(pool_not_found(claim.pool)), NOWHERE
+        return (failed(Message.NOT_AVAILABLE), NOWHERE) if pool.deleting else None
     given = pools.get(claim.assigned[0])
     if given is not None and given.uid == claim.assigned[1] and not given.deleting and not claim.asks_anew:
         return None
     if claim.problem:
-        return failed(claim.problem), ("", "")
+        return failed(claim.problem), NOWHERE
     choice = choose(claim.amounts, serving(claim.namespace, pools.values()))
-    if choice.offer is None:
-        return unassigned(claim.namespace, choice.reasons), ("", "")
-    return FOUND, (choice.offer.name, choice.offer.uid)
+    target = choice.offer or choice.queue
+    if target is None:
+        return unassigned(claim.namespace, choice.reasons), NOWHERE
+    place = Place(queue=(target.name, target.uid))
+    if place == claim.place:
+        return None
+    return FOUND if choice.offer is not None else QUEUED, place
 
 
 def serving(namespace: str, pools: Iterable[PoolFacts]) -> list[Offer]:
@@ -66,7 +70,7 @@ def is_early(claim: ClaimView, pools: Mapping[str, PoolFacts], now: datetime) ->
 
 
 class ResourcePoolClaimReconciler:
-    """Says of claims without a pool what they lack, and gives those a pool that name none."""
+    """Says of claims without a pool what they lack, and gives those a pool, or a place in the queue of one, that name none."""
 
     def __init__(self, notes: Notes, metrics: QuotaMetrics) -> None:
         self._notes = notes
@@ -85,23 +89,27 @@ class ResourcePoolClaimReconciler:
             ctx.status.leave()
             return RequeueAfter(1)
         judged = None if view is None else judge(view, pools)
-        if view is None or judged is None:
+        if view is None or (judged is None and (view.pool or view.assigned[0])):
             self._notes.waiting.pop(path, None)
             ctx.status.leave()
             return Done()
-        verdict, assigned = judged
-        if verdict is FOUND:
-            self._notes.waiting.pop(path, None)
-        else:
-            self._notes.waiting[path] = view.pool
-        self._say(view, verdict, assigned, ctx)
+        self._notes.waiting[path] = view.pool
+        if judged is None:  # it stands in the queue of one pool, and is to be told of another one with room
+            ctx.status.leave()
+            return Done()
+        self._say(view, *judged, ctx)
         return Done()
 
-    def _say(self, view: ClaimView, verdict: Verdict, assigned: tuple[str, str], ctx: Context[Any]) -> None:
-        name, uid = assigned
+    def _say(self, view: ClaimView, verdict: Verdict, place: Place, ctx: Context[Any]) -> None:
         ctx.status.draft.condition = claim_condition(view, verdict, ctx.now())
-        ctx.status.draft.pool = PoolReference(name=name, uid=uid) if name else None
+        ctx.status.draft.pool = _reference(place.pool)
+        ctx.status.draft.queue = _reference(place.queue)
         news = announcement(view, verdict)
         if news is not None:
             ctx.event(news[0], verdict.message, type_=news[1], action=news[2])
-        self._metrics.of_claim(view, verdict, name)
+        self._metrics.of_claim(view, verdict, place.name)
+
+
+def _reference(pool: tuple[str, str]) -> PoolReference | None:
+    name, uid = pool
+    return PoolReference(name=name, uid=uid) if name else None

@@ -24,7 +24,7 @@ from konverge.reconcilers.quota.kinds import CLAIM, RESOURCE_QUOTA
 from konverge.reconcilers.quota.notes import Notes
 from konverge.reconcilers.quota.render import claim_status, resource_quota
 from konverge.reconcilers.quota.seen import ClaimView, QuotaView, Seen
-from konverge.reconcilers.quota.steps import assigned_by, steps_of
+from konverge.reconcilers.quota.steps import place_by, steps_of
 from konverge.reconcilers.quota.verdicts import Verdict
 from konverge.reconcilers.quota.views import pool_references
 from konverge.reconcilers.quota.words import Action, Annotation, Event, Reason, quota_name
@@ -181,13 +181,13 @@ class Hands:
             claim, verdict = item
             if claim.uid in self.outcomes.unsure:
                 return
-            assigned = assigned_by(verdict, seen.pool)
+            place = place_by(claim, verdict, seen.pool)
             try:
                 sent = await self._ctx.write_status(
                     CLAIM,
                     claim.name,
                     claim.namespace,
-                    status=claim_status(claim, verdict, assigned, self._ctx.now()),
+                    status=claim_status(claim, verdict, place, self._ctx.now()),
                     uid=claim.uid,
                     resource_version=claim.version,
                 )

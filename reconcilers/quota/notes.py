@@ -102,7 +102,7 @@ def namespace_matters(change: Change) -> bool:
 
 
 def claim_matters(change: Change) -> bool:
-    """Pass what of a claim is not said by the family itself (spec, release annotation, owners, end), and the pool that it was given."""
+    """Pass what of a claim is not said by the family itself (spec, release annotation, owners, end), and where it was put."""
     old, new = change.old, change.new
     if old is None or new is None:
         return True
@@ -117,4 +117,5 @@ def claim_matters(change: Change) -> bool:
     if before.annotation(Annotation.RELEASE) != after.annotation(Annotation.RELEASE):
         return True
     # A claim that names its pool is that pool's, whatever its status says.
-    return bool(old.status().get("pool") != new.status().get("pool") and not (new.data().get("spec") or {}).get("pool"))
+    moved = any(old.status().get(place) != new.status().get(place) for place in ("pool", "queue"))
+    return moved and not (new.data().get("spec") or {}).get("pool")

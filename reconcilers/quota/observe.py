@@ -40,8 +40,14 @@ class PoolBooks:
 
 
 def belongs(claim: ClaimView, pool: str, uid: str) -> bool:
-    """Tell whether a claim is this pool's to look after: it names it, or names none, was given it, and was not edited since."""
-    return claim.pool == pool if claim.pool else claim.assigned == (pool, uid) and not claim.asks_anew
+    """Tell whether a claim is this pool's to look after: it names it, or names none and stands in its queue, or was given it and
+    was not edited since.
+    """
+    if claim.pool:
+        return claim.pool == pool
+    if claim.assigned[0]:
+        return claim.assigned == (pool, uid) and not claim.asks_anew
+    return claim.queue == (pool, uid)
 
 
 def complete(ctx: Context[Any], kind: Kind[Object]) -> Reader[Object]:

@@ -24,7 +24,7 @@ from konverge.reconcilers.quota.observe import PoolBooks, complete, observe
 from konverge.reconcilers.quota.render import pool_marks, pool_status
 from konverge.reconcilers.quota.seen import Seen
 from konverge.reconcilers.quota.settings import Settings
-from konverge.reconcilers.quota.steps import steps_of
+from konverge.reconcilers.quota.steps import place_by, steps_of
 from konverge.reconcilers.quota.views import claim_view, pool_view
 from konverge.reconcilers.quota.words import Label, quota_name
 
@@ -90,7 +90,7 @@ class ResourcePoolReconciler:
         for claim in seen.claims:
             verdict = allocation.verdicts.get(claim.uid)
             if verdict is not None:
-                self._metrics.of_claim(claim, verdict, pool if verdict.kept else "")
+                self._metrics.of_claim(claim, verdict, place_by(claim, verdict, seen.pool).name)
 
     async def finalize(self, pool: ResourcePool, ctx: Context[Any]) -> Outcome:
         """Let everything go. What the claims say of it is the claim controller's affair from now on."""

@@ -26,7 +26,7 @@ from konverge.objects import Object
 from konverge.reconcilers.quota.allocate import Allocation
 from konverge.reconcilers.quota.amounts import show
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
-from konverge.reconcilers.quota.seen import ClaimView, PoolView
+from konverge.reconcilers.quota.seen import ClaimView, Place, PoolView
 from konverge.reconcilers.quota.verdicts import Verdict, too_many_claims
 from konverge.reconcilers.quota.views import scopes_of
 from konverge.reconcilers.quota.words import Label, Message, Reason, Type, join, overallocated, quota_name
@@ -63,12 +63,14 @@ def claim_condition(claim: ClaimView, verdict: Verdict, now: datetime) -> Condit
     return condition
 
 
-def claim_status(claim: ClaimView, verdict: Verdict, assigned: tuple[str, str], now: datetime) -> dict[str, Any]:
-    """Return the whole status of a claim; `assigned` are name and uid of its pool, empty where it belongs to none."""
+def claim_status(claim: ClaimView, verdict: Verdict, place: Place, now: datetime) -> dict[str, Any]:
+    """Return the whole status of a claim, which stands in this place."""
     (condition,) = write_conditions([claim_condition(claim, verdict, now)])
     status: dict[str, Any] = {"observedGeneration": claim.generation, "condition": condition}
-    name, uid = assigned
-    return {**status, "pool": {"name": name, "uid": uid}} if name else status
+    for field, (name, uid) in (("pool", place.pool), ("queue", place.queue)):
+        if name:
+            status[field] = {"name": name, "uid": uid}
+    return status
 
 
 def pool_status(view: PoolView, allocation: Allocation, namespaces: tuple[str, ...]) -> ResourcePoolStatus:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from konverge.conditions import Condition
 from konverge.quantities import Quantity
 from konverge.reconcilers.quota.amounts import Amounts
 from konverge.reconcilers.quota.words import Reason, Type
 
-__all__ = ["ClaimView", "Entry", "Ledger", "PoolView", "QuotaView", "Seen"]
+__all__ = ["NOWHERE", "ClaimView", "Entry", "Ledger", "Place", "PoolView", "QuotaView", "Seen"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,24 @@ class PoolView:
         return 0 if self.zero and resource in self.hard else None
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a claim stands: with the pool that it belongs to, or, while it names none, in the queue of one. Each is name and uid."""
+
+    pool: tuple[str, str] = ("", "")
+    """status.pool."""
+    queue: tuple[str, str] = ("", "")
+    """status.queue."""
+
+    @property
+    def name(self) -> str:
+        """The name of the pool that looks after the claim, "" where none does."""
+        return self.pool[0] or self.queue[0]
+
+
+NOWHERE: Final = Place()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimView:
     """A ResourcePoolClaim. `problem` says why its amounts can never be allocated, "" where they can."""
@@ -56,12 +74,19 @@ class ClaimView:
     deleting: bool = False
     assigned: tuple[str, str] = ("", "")
     """status.pool: name and uid."""
+    queue: tuple[str, str] = ("", "")
+    """status.queue: name and uid."""
     condition: Condition | None = None
 
     @property
     def priority(self) -> tuple[str, str, str]:
         """Older first, then by name, then by namespace; timestamps of the API sort as text."""
         return (self.created, self.name, self.namespace)
+
+    @property
+    def place(self) -> Place:
+        """Where the claim's own status says that it stands."""
+        return Place(self.assigned, self.queue)
 
     def says_bound(self, pool: PoolView) -> bool:
         """Tell whether the claim's own status says that it is allocated in this very pool."""

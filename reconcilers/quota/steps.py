@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from konverge.reconcilers.quota.allocate import Allocation
 from konverge.reconcilers.quota.amounts import Amounts
-from konverge.reconcilers.quota.seen import ClaimView, Ledger, PoolView, Seen
+from konverge.reconcilers.quota.seen import NOWHERE, ClaimView, Ledger, Place, PoolView, Seen
 from konverge.reconcilers.quota.verdicts import Verdict
+from konverge.reconcilers.quota.words import Reason
 
-__all__ = ["Steps", "assigned_by", "ledger_of", "says", "steps_of"]
+__all__ = ["Steps", "ledger_of", "place_by", "says", "steps_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ def steps_of(seen: Seen, allocation: Allocation) -> Steps:
         applies=applies,
         removes=tuple(removes),
         says=tuple(
-            (claim, verdict) for claim, verdict in said if not says(claim, verdict, assigned_by(verdict, seen.pool))
+            (claim, verdict) for claim, verdict in said if not says(claim, verdict, place_by(claim, verdict, seen.pool))
         ),
         strip=allocation.strip,
         ledger=ledger_of(allocation),
@@ -61,12 +62,16 @@ def ledger_of(allocation: Allocation) -> Ledger:
     return Ledger(claims=allocation.claims, releasing=allocation.releasing)
 
 
-def assigned_by(verdict: Verdict, pool: PoolView) -> tuple[str, str]:
-    """Return what a claim's status.pool becomes: name and uid, empty where the claim belongs to no pool."""
-    return (pool.name, pool.uid) if verdict.kept else ("", "")
+def place_by(claim: ClaimView, verdict: Verdict, pool: PoolView) -> Place:
+    """Return where a verdict of a pool leaves a claim: one that names no pool stands in the queue until it is allocated."""
+    if not verdict.kept:
+        return NOWHERE
+    this = (pool.name, pool.uid)
+    waits = not claim.pool and not verdict.bound and verdict.reason != Reason.RELEASED
+    return Place(queue=this) if waits else Place(this)
 
 
-def says(claim: ClaimView, verdict: Verdict, assigned: tuple[str, str]) -> bool:
+def says(claim: ClaimView, verdict: Verdict, place: Place) -> bool:
     """Tell whether the claim's status says this already, of its present generation."""
     said = claim.condition
     return (
@@ -75,5 +80,5 @@ def says(claim: ClaimView, verdict: Verdict, assigned: tuple[str, str]) -> bool:
         == (verdict.type, verdict.status, verdict.reason, verdict.message)
         and (said.is_true or said.is_false)
         and said.observed_generation == claim.generation
-        and claim.assigned == assigned
+        and claim.place == place
     )

@@ -14,6 +14,7 @@ from konverge.reconcilers.quota.words import Message, Reason, Type, in_pool, joi
 __all__ = [
     "BOUND",
     "FOUND",
+    "QUEUED",
     "Verdict",
     "exhausted",
     "failed",
@@ -27,7 +28,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A condition: its type, status, reason and message. `kept`: the claim belongs to the pool (status.pool names it)."""
+    """A condition: its type, status, reason and message. `kept`: the pool looks after the claim."""
 
     type: str
     status: bool
@@ -43,6 +44,8 @@ class Verdict:
 
 BOUND: Final = Verdict(Type.BOUND, True, Reason.SUCCEEDED, Message.CLAIMED)
 FOUND: Final = Verdict(Type.ASSIGNED, True, Reason.SUCCEEDED, Message.ASSIGNED)
+QUEUED: Final = Verdict(Type.ASSIGNED, True, Reason.SUCCEEDED, Message.QUEUED)
+"""Of a claim without a pool: one that has room for it, one in whose queue it waits. What comes of it the pool says."""
 
 
 def exhausted(parts: Iterable[str]) -> Verdict:
@@ -81,6 +84,6 @@ def failed(why: str, *, kept: bool = False) -> Verdict:
 
 
 def unassigned(namespace: str, reasons: Iterable[tuple[str, str]]) -> Verdict:
-    """Return the verdict of a claim without a pool that none can take now; `reasons` are pools and why not, sorted by pool."""
+    """Return the verdict of a claim without a pool that no pool could ever take; `reasons` are pools and why not, sorted by pool."""
     parts = [in_pool(pool, why) for pool, why in reasons]
     return Verdict(Type.ASSIGNED, False, Reason.UNASSIGNED, join(parts) or no_candidate(namespace), kept=False)

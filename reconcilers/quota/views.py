@@ -78,13 +78,17 @@ def claim_view(claim: Object) -> ClaimView:
         release=metadata.annotation(Annotation.RELEASE).lower() == Annotation.RELEASE_WANTED,
         deleting=metadata.deleting,
         assigned=(_text(claim.get("status", "pool", "name")), _text(claim.get("status", "pool", "uid"))),
+        queue=(_text(claim.get("status", "queue", "name")), _text(claim.get("status", "queue", "uid"))),
         condition=Condition.lenient(said) if isinstance(said, Mapping) and said.get("type") else None,
     )
 
 
+_POOLS = (("spec", "pool"), ("status", "pool", "name"), ("status", "queue", "name"))
+
+
 def refers_to(claim: Object) -> tuple[str, ...]:
     """Return the names of the pools that a claim has to do with."""
-    names = (_text(claim.get("spec", "pool")), _text(claim.get("status", "pool", "name")))
+    names = (_text(claim.get(*path)) for path in _POOLS)
     return tuple(sorted({name for name in names if name}))
 
 

@@ -82,7 +82,7 @@ class Reason:
     """Exhausted=False."""
     # ours
     UNASSIGNED: Final = "Unassigned"
-    """Assigned=False: the claim names no pool, and none that serves its namespace has room for it."""
+    """Assigned=False: the claim names no pool, and none that serves its namespace could ever have room for it."""
     RELEASED: Final = "Released"
     """Bound=False: let go by its annotation; what it held goes to others first, then it is queued again."""
     OVERALLOCATED: Final = "Overallocated"
@@ -101,6 +101,7 @@ class Message:
     EXHAUSTIONS: Final = "Pool has exhaustions"
     # ours
     ASSIGNED: Final = "Assigned to the pool"
+    QUEUED: Final = "Queued at the pool"
     NO_EXHAUSTIONS: Final = "Pool has no exhaustions"
 
 

@@ -19,7 +19,7 @@ from konverge.quantities import read as quantities
 from konverge.reconcilers.quota.allocate import Allocation, allocate
 from konverge.reconcilers.quota.amounts import Amounts, problem_of
 from konverge.reconcilers.quota.seen import ClaimView, Ledger, PoolView, QuotaView, Seen
-from konverge.reconcilers.quota.steps import assigned_by, steps_of
+from konverge.reconcilers.quota.steps import place_by, steps_of
 from konverge.reconcilers.quota.verdicts import Verdict
 
 __all__ = ["DryWorld", "Rq", "pool"]
@@ -154,9 +154,11 @@ class DryWorld:
             yield "record"
 
     def _say(self, claim: ClaimView, verdict: Verdict) -> None:
+        place = place_by(claim, verdict, self.pool)
         self.claims[claim.namespace, claim.name] = replace(
             self.claims[claim.namespace, claim.name],
-            assigned=assigned_by(verdict, self.pool),
+            assigned=place.pool,
+            queue=place.queue,
             condition=Condition(
                 type=verdict.type,
                 status=truth(verdict.status),

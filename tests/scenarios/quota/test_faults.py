@@ -65,7 +65,7 @@ async def test_x15_no_series_is_left_of_what_is_gone(lab: Lab) -> None:
     await here.pool()
     await here.claim("a", "c", cpu=1)
     await here.claim("b", "d", cpu=1)
-    await here.claim("b", "lost", pool=None, cpu=99)
+    await here.claim("b", "lost", pool=None, pods=99)
     await here.says("b", "lost", "Unassigned")
     await here.bound("a", "c")
     await here.bound("b", "d")

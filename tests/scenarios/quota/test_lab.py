@@ -167,7 +167,26 @@ async def test_a_claim_without_a_pool_finds_one(lab: Lab) -> None:
     await here.claim("a", "c", pool=None, cpu=3)
     await here.says("a", "c", "Unassigned")
     await here.pool(hard={CPU: 2})
-    await here.says("a", "c", "Unassigned", "available: requests.cpu=2")
+    await here.says("a", "c", "PoolExhausted", "available: requests.cpu=2")
     await lab.client.patch(ResourcePool, "p", patch={"spec": {"quota": {"hard": {CPU: 5}}}}, style="merge")
     await here.bound("a", "c")
     await here.spent({CPU: 3})
+
+
+@pytest.mark.scenario
+async def test_a_claim_without_a_pool_waits_in_one_queue_and_binds_in_the_pool_that_has_room_first(lab: Lab) -> None:
+    here = await guarded(lab).start("a", "b")
+    lab.always.append(HeldByTheRule(lab, "q"))
+    await here.pool("p", {CPU: 4}, orderedQueue=True)
+    await here.pool("q", {CPU: 4})
+    await here.claim("a", "first", pool="p", cpu=4)
+    await here.claim("b", "second", pool="q", cpu=3)
+    await here.bound("a", "first")
+    await here.bound("b", "second")
+    await here.claim("b", "waits", pool=None, cpu=2)
+    await here.says("b", "waits", "PoolExhausted", "available: requests.cpu=0")
+    await here.delete("b", "second")
+    claim = await here.bound("b", "waits")
+    assert claim.status.pool is not None
+    assert (claim.status.pool.name, claim.status.queue) == ("q", None)
+    await here.spent({CPU: 2}, pool="q")

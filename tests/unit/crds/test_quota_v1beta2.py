@@ -98,7 +98,11 @@ def test_the_fields_of_a_claim_are_those_of_the_original_with_one_condition() ->
     assert fields(properties["spec"]) == {".pool", ".claim"}
     assert properties["spec"]["required"] == ["claim"]
     status = {path for path in fields(properties["status"]) if not path.startswith(".condition.")}
-    assert status == {".observedGeneration", ".pool", ".pool.name", ".pool.uid", ".condition"}
+    assert status == {
+        ".observedGeneration",
+        *(f".{place}{part}" for place in ("pool", "queue") for part in ("", ".name", ".uid")),
+        ".condition",
+    }
 
 
 def test_every_switch_of_a_pool_is_off_by_default() -> None:

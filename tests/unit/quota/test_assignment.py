@@ -60,8 +60,9 @@ def said(view: ClaimView, *pools: PoolFacts) -> tuple[str, str, str, str]:
     """Return type, reason, message and the name of the pool."""
     found = judge(view, {pool.name: pool for pool in pools})
     assert found is not None
-    verdict, (name, _) = found
-    return verdict.type, verdict.reason, verdict.message, name
+    verdict, place = found
+    assert place.pool == ("", ""), "status.pool is the pool controller's to write"
+    return verdict.type, verdict.reason, verdict.message, place.name
 
 
 def test_a_claim_whose_pool_exists_is_the_pool_controllers() -> None:
@@ -93,7 +94,7 @@ def test_a_waiting_claim_that_was_edited_since_is_given_a_pool_anew() -> None:
     edited = replace(claim(assigned=("p", "p-1")), condition=waits, generation=2)
     assert not belongs(edited, "p", "p-1")
     assert said(edited, facts("p", available=0), facts("q"))[3] == "q"
-    assert said(edited, facts("p", available=0))[:2] == ("Assigned", "Unassigned")
+    assert said(edited, facts("p", available=0))[2:] == ("Queued at the pool", "p")
     for unmoved in (
         replace(edited, generation=1),
         replace(edited, pool="p"),
@@ -127,16 +128,46 @@ def test_a_pool_without_room_or_resource_or_namespace_is_passed_over() -> None:
     )
 
 
-def test_where_no_pool_fits_every_shortage_is_named_by_pool() -> None:
+@pytest.mark.parametrize(
+    ("asked", "pools", "queue"),
+    [
+        pytest.param(3, [("p", 4, 0)], "p", id="the only pool"),
+        pytest.param(9, [("p", 4, 0)], "p", id="the only pool, although its hard is smaller"),
+        pytest.param(3, [("b", 4, 0), ("a", 4, 1), ("c", 9, 2)], "a", id="the lowest-named of those large enough"),
+        pytest.param(3, [("a", 2, 2), ("b", 4, 0), ("c", 9, 2)], "b", id="not one whose hard can never satisfy it"),
+        pytest.param(3, [("a", 4, 0), ("b", 4, 3)], "b", id="not a queue at all where another pool has room"),
+        pytest.param(9, [("a", 4, 0), ("b", 4, 3)], "", id="none that could ever satisfy it"),
+        pytest.param(3, [], "", id="none that serves its namespace"),
+    ],
+)
+def test_a_claim_without_a_pool_queues_at_the_pool_that_it_would_bind_to(
+    asked: int, pools: list[tuple[str, int, int]], queue: str
+) -> None:
+    found = judge(claim(cpu=asked), {name: facts(name, hard, available) for name, hard, available in pools})
+    assert found is not None
+    assert found[1].name == queue
+    assert (found[0].reason == "Unassigned") == (not queue)
+
+
+def test_a_claim_in_a_queue_is_that_pools_until_another_has_room() -> None:
+    waits = replace(claim(cpu=3), queue=("p", "p-1"))
+    assert belongs(waits, "p", "p-1")
+    assert not belongs(waits, "p", "p-2"), "another pool of that name"
+    assert judge(waits, {"p": facts("p", available=0), "q": facts("q", available=1)}) is None
+    assert said(waits, facts("p", available=0), facts("q", available=3))[2:] == ("Assigned to the pool", "q")
+    assert said(waits, facts("p", deleting=True), facts("q", available=1))[2:] == ("Queued at the pool", "q")
+
+
+def test_where_no_pool_could_ever_fit_every_shortage_is_named_by_pool() -> None:
     ordered = facts(
         "q",
         status={"exhaustions": {CPU: {"available": "4", "requesting": "9"}}},
         spec={"config": {"orderedQueue": True}},
     )
-    assert said(claim(cpu=3), facts("p", available="500m"), ordered) == (
+    assert said(claim(cpu=5), facts("p", available="500m"), ordered) == (
         "Assigned",
         "Unassigned",
-        "p: requested: requests.cpu=3, available: requests.cpu=500m; q: requested: requests.cpu=3, queued: requests.cpu=9",
+        "p: requested: requests.cpu=5, available: requests.cpu=500m; q: requested: requests.cpu=5, queued: requests.cpu=9",
         "",
     )
     assert said(claim())[2] == "no ResourcePool selects namespace a"

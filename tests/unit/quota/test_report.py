@@ -18,8 +18,8 @@ from konverge.reconcilers.quota.hands import announcement
 from konverge.reconcilers.quota.kinds import CLAIM, RESOURCE_QUOTA
 from konverge.reconcilers.quota.metrics import QuotaMetrics, claim_series, pool_series
 from konverge.reconcilers.quota.render import claim_condition, claim_status, pool_marks, pool_status, resource_quota
-from konverge.reconcilers.quota.seen import ClaimView
-from konverge.reconcilers.quota.verdicts import BOUND, FOUND, exhausted, let_go
+from konverge.reconcilers.quota.seen import NOWHERE, ClaimView, Place
+from konverge.reconcilers.quota.verdicts import BOUND, FOUND, QUEUED, exhausted, let_go
 from konverge.reconcilers.quota.views import claim_view, ledger_in, pool_references, pool_view, quota_view, refers_to
 from konverge.runtime import Manager
 
@@ -92,8 +92,9 @@ def test_the_time_of_a_claims_condition_moves_with_type_and_status_alone() -> No
     assert claim_condition(view, exhausted(["other words"]), NOW).last_transition_time == "2020-01-01T00:00:00Z"
     assert claim_condition(view, BOUND, NOW).last_transition_time == "2030-01-01T00:00:00Z"
     assert claim_condition(view, FOUND, NOW).last_transition_time == "2030-01-01T00:00:00Z"
-    assert claim_status(view, BOUND, ("p", "p-1"), NOW)["pool"] == {"name": "p", "uid": "p-1"}
-    assert "pool" not in claim_status(view, BOUND, ("", ""), NOW)
+    assert claim_status(view, BOUND, Place(("p", "p-1")), NOW)["pool"] == {"name": "p", "uid": "p-1"}
+    assert "pool" not in claim_status(view, BOUND, NOWHERE, NOW)
+    assert claim_status(view, QUEUED, Place(queue=("p", "p-1")), NOW)["queue"] == {"name": "p", "uid": "p-1"}
 
 
 def test_an_event_is_made_of_a_change_and_never_of_words_alone() -> None:
