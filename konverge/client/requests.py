@@ -30,7 +30,9 @@ Style = Literal["merge", "json", "strategic"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
 JSON: Final = "application/json"
-APPLY: Final = "application/apply-patch+yaml"  # JSON is valid YAML, and cheaper to write
+APPLY: Final = (
+    "application/apply-patch+yaml"  # JSON is YAML but for what `yaml_of` writes in another way, and cheaper to write
+)
 MERGE: Final = "application/merge-patch+json"
 PATCHES: Final[Mapping[str, str]] = {
     "merge": MERGE,
@@ -41,7 +43,12 @@ PATCHES: Final[Mapping[str, str]] = {
 METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
-_ENCODE = msgspec.json.Encoder().encode
+_JSON_OF = msgspec.json.Encoder().encode
+_ODD_IN_YAML = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbb\xbf|\xef\xbf[\xbe\xbf]")
+"""DEL, C1, U+2028, U+2029, U+FEFF, U+FFFE and U+FFFF, in UTF-8."""
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"(:?)')
+_LONGEST_KEY = 1000
+"""In bytes: the colon of a key must come within 1,024 characters, unless the key is marked with a question mark."""
 _UNRESERVED = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*").fullmatch
 """Nearly every name: nothing in it needs escaping, and it is no step of a path."""
 
@@ -127,6 +134,50 @@ def _writing(manager: str, dry_run: bool, *, force: bool = False) -> tuple[tuple
     return _params(fieldManager=manager, force=force, dryRun="All" if dry_run else "")
 
 
+def _json(body: Any, what: str) -> bytes:
+    try:
+        return _JSON_OF(body)
+    except UnicodeEncodeError as error:
+        raise _half(what) from error
+
+
+def _half(what: str) -> UsageError:
+    return UsageError(
+        f"{what}: a text in it holds half of a surrogate pair (U+D800 to U+DFFF), which JSON cannot carry; "
+        "decode what it came from with errors='replace'"
+    )
+
+
+def yaml_of(body: Any, what: str = "") -> bytes:
+    r"""Encode as JSON, such that a YAML parser reads from it what a JSON parser does.
+
+    YAML 1.1 folds U+0085, U+2028 and U+2029 as line ends into spaces and refuses all other control characters and long keys (go-yaml v2
+    `readerc.go` and `yaml_simple_key_is_valid`; the API server reads applies with it). Surrogate pairs of escapes are refused too, so
+    characters beyond U+FFFF stay as they are. Nearly every body is sent after two looks at its bytes.
+
+    >>> yaml_of({"a": "b\u2028c"})
+    b'{"a":"b\\u2028c"}'
+    """
+    try:
+        text = _JSON_OF(body)
+    except UnicodeEncodeError as error:
+        raise _half(what) from error
+    if not text.isascii() or b"\x7f" in text:
+        text = _ODD_IN_YAML.sub(_escaped, text)
+    if len(text) > _LONGEST_KEY and max(map(len, text.split(b'":'))) > _LONGEST_KEY:
+        text = _STRINGS.sub(_marked, text)
+    return text
+
+
+def _escaped(found: re.Match[bytes]) -> bytes:
+    return b"\\u%04x" % ord(found.group().decode())
+
+
+def _marked(found: re.Match[bytes]) -> bytes:
+    text = found.group()
+    return b"? " + text if found[1] and len(text) > _LONGEST_KEY else text
+
+
 def _answers_itself(path_free: Mapping[str, Any]) -> bool:
     """Whether an intent carries a version: sent twice, its second sending would conflict with its first."""
     metadata = path_free.get("metadata")
@@ -196,14 +247,15 @@ def create(info: ResourceInfo, body: Mapping[str, Any], *, manager: str, dry_run
         raise UsageError(f"{info.kind} {name!r} lives in a namespace, and none was given")
     if not name and not metadata.get("generateName"):
         raise UsageError(f"a new {info.kind} needs a name or a generateName")
+    what = describe("create", info, namespace, name or f"{metadata['generateName']}*")
     return Request(
         method="POST",
         path=collection_path(info, namespace or None),
         params=_writing(manager, dry_run),
-        body=_ENCODE(body),
+        body=_json(body, what),
         content_type=JSON,
         repeatable=dry_run,
-        what=describe("create", info, namespace, name or f"{metadata['generateName']}*"),
+        what=what,
     )
 
 
@@ -211,14 +263,15 @@ def replace(info: ResourceInfo, body: Mapping[str, Any], *, manager: str, subres
     """Replace an object or one of its subresources."""
     metadata = body.get("metadata") or {}
     namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+    what = describe("replace", info, namespace, name, subresource)
     return Request(
         method="PUT",
         path=object_path(info, namespace, name, subresource),
         params=_writing(manager, dry_run),
-        body=_ENCODE(body),
+        body=_json(body, what),
         content_type=JSON,
         repeatable=dry_run,
-        what=describe("replace", info, namespace, name, subresource),
+        what=what,
     )
 
 
@@ -238,14 +291,15 @@ def patch(
         raise UsageError(f"patch style {style!r}: it is one of {', '.join(PATCHES)}")
     if (style == "json") is isinstance(change, Mapping):
         raise UsageError("a JSON patch is a list of operations; merge and strategic patches are mappings")
+    what = describe("patch", info, namespace, name, subresource)
     return Request(
         method="PATCH",
         path=object_path(info, namespace, name, subresource),
         params=_writing(manager, dry_run),
-        body=_ENCODE(change),
+        body=_json(change, what),
         content_type=PATCHES[style],
         repeatable=dry_run,
-        what=describe("patch", info, namespace, name, subresource),
+        what=what,
     )
 
 
@@ -273,14 +327,15 @@ def apply(
     """
     intent = body if clean else apply_body(info, body)
     namespace, name = str(intent["metadata"].get("namespace") or ""), str(intent["metadata"].get("name") or "")
+    what = describe("apply", info, namespace, name, subresource)
     return Request(
         method="PATCH",
         path=object_path(info, namespace, name, subresource),
         params=_writing(manager, dry_run, force=force),
-        body=_ENCODE(intent),
+        body=yaml_of(intent, what),
         content_type=APPLY,
         repeatable=dry_run or _answers_itself(intent),
-        what=describe("apply", info, namespace, name, subresource),
+        what=what,
     )
 
 
@@ -304,7 +359,7 @@ def delete(
     return Request(
         method="DELETE",
         path=object_path(info, namespace, name),
-        body=_ENCODE(options),
+        body=_JSON_OF(options),
         content_type=JSON,
         repeatable=dry_run or (bool(uid) and not resource_version),
         what=describe("delete", info, namespace, name),
@@ -325,11 +380,13 @@ def raw(
     if not path.startswith("/"):
         raise UsageError(f"a path of the API begins with a slash, got {path!r}")
     reads = method in {"GET", "HEAD"}
+    if isinstance(body, Mapping):
+        body = (yaml_of if "yaml" in content_type else _json)(body, f"{method} {path}")
     return Request(
         method=method,
         path=path,
         params=tuple((params or {}).items()),
-        body=_ENCODE(body) if isinstance(body, Mapping) else body,
+        body=body,
         content_type=content_type if body is not None else "",
         accept=accept,
         repeatable=reads if repeatable is None else repeatable,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from every_character import Page, differences
 
 from konverge.client import (
     Client,
@@ -22,6 +23,7 @@ from konverge.client import (
     status_error,
 )
 from konverge.clock import rfc3339, wall_clock
+from konverge.crds import crd
 from konverge.errors import (
     AlreadyExists,
     ApplyConflict,
@@ -36,7 +38,7 @@ from konverge.errors import (
     Unauthorized,
 )
 from konverge.kinds import kind
-from konverge.testing import ControlPlane
+from konverge.testing import ControlPlane, install_crds
 
 pytestmark = pytest.mark.control_plane
 
@@ -126,6 +128,11 @@ async def test_a_replacement_of_an_old_version_conflicts(client: Client, namespa
         await client.replace(changed, actor=ACTOR)
     assert not isinstance(caught.value, ApplyConflict)
     assert client.ledger.pending(ACTOR) == ()
+
+
+async def test_every_code_point_in_keys_and_values_is_stored_as_it_was_applied(client: Client, namespace: str) -> None:
+    await install_crds(client, [crd(Page)])
+    assert await differences(client, namespace) == []
 
 
 async def test_the_three_styles_of_patch(client: Client, namespace: str) -> None:

@@ -134,6 +134,24 @@ def test_an_apply_drops_nulls_and_managed_fields_and_names_the_kind() -> None:
     assert intent["metadata"]["managedFields"] == []
 
 
+@pytest.mark.parametrize("text", ["half \ud800", {"\udfff": "half"}], ids=["value", "key"])
+def test_half_of_a_surrogate_pair_is_refused_before_sending_with_what_to_do(text: Any) -> None:
+    body = {"metadata": {"name": "a", "namespace": "web"}, "data": {"x": text}}
+    with pytest.raises(UsageError, match=r"^apply pods web/a: .* surrogate pair .*errors='replace'"):
+        requests.apply(PODS, body, manager="me", force=False, subresource="", dry_run=False)
+
+
+def test_an_apply_without_odd_characters_is_sent_byte_for_byte_as_json() -> None:
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "a", "namespace": "web"},
+        "text": 'é\U0001f600"\\ ' * 300,
+    }
+    sent = requests.apply(PODS, body, manager="me", force=False, subresource="", dry_run=False).body
+    assert sent == json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+
+
 def test_an_apply_says_who_and_whether_by_force() -> None:
     meta = {"metadata": {"name": "a", "namespace": "web"}}
     assert apply(meta).params == (("fieldManager", "m"),)

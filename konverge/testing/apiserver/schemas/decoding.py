@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from konverge.testing.apiserver.schemas.jsontext import duplicates, syntax_error
+from konverge.testing.apiserver.schemas.jsontext import differs_as_yaml, duplicates, syntax_error
 from konverge.testing.apiserver.statuses import StatusError, bad_request
 
 __all__ = ["Decoded", "decode", "strict_words"]
@@ -84,7 +84,7 @@ def _read(body: bytes, content_type: str, strict: bool) -> tuple[Any, list[str]]
 
 
 def _read_yaml(body: bytes, strict: bool) -> tuple[Any, list[str]]:
-    if body[:1] == b"{":  # JSON is YAML, and most clients send it
+    if body[:1] == b"{" and not differs_as_yaml(body):  # most clients send JSON
         try:
             data = _decode_json(body)
         except msgspec.DecodeError:

@@ -1,4 +1,4 @@
-"""What Go's JSON scanner says of a text that is not JSON, and which fields a text gives twice.
+"""What Go's JSON scanner says of a text that is not JSON, which fields a text gives twice, and which JSON is not YAML.
 
 Promises: pure; run only when a faster decoder has refused, or when duplicates are asked for. Source: Go `encoding/json/scanner.go`,
 sigs.k8s.io/json (strict errors: in the order of the text, each once, at most 100).
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-__all__ = ["duplicates", "syntax_error"]
+__all__ = ["differs_as_yaml", "duplicates", "syntax_error"]
 
 _ENCODE: Final = msgspec.json.Encoder().encode
 _LIMIT: Final = 100
@@ -170,6 +170,29 @@ class _Scanner:
     def digits(self) -> None:
         while "0" <= self.text[self.at : self.at + 1] <= "9":
             self.at += 1
+
+
+_ODD_IN_YAML: Final = re.compile(
+    rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbb\xbf|\xef\xbf[\xbe\xbf]|\\u[dD][89a-fA-F]"
+)
+"""DEL, C1, U+2028, U+2029, U+FEFF, U+FFFE and U+FFFF as they are, and surrogates in escapes."""
+_LONGEST_KEY: Final = 1000
+"""go-yaml looks 1,024 characters ahead for the colon (`yaml_simple_key_is_valid`); bytes are no fewer."""
+
+
+def differs_as_yaml(body: bytes) -> bool:
+    r"""Whether a text that may be JSON has to be read as YAML, since YAML refuses it or understands something else.
+
+    YAML folds U+0085, U+2028 and U+2029 as line ends, allows neither other control characters nor surrogates in escapes (go-yaml v2
+    `readerc.go`, `scannerc.go`), and no keys above 1,024 characters.
+
+    >>> differs_as_yaml('{"a": "b\u2028c"}'.encode()), differs_as_yaml(b'{"a": "b"}')
+    (True, False)
+    """
+    suspect = not body.isascii() or b"\x7f" in body or b"\\u" in body
+    if suspect and _ODD_IN_YAML.search(body):
+        return True
+    return len(body) > _LONGEST_KEY and max(map(len, body.split(b'":'))) > _LONGEST_KEY
 
 
 class _Twice(Exception):

@@ -73,6 +73,8 @@ def _one(body: bytes) -> bool:
 
 
 def _words(error: yaml.YAMLError) -> str:
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"yaml: {error.reason}"
     if not isinstance(error, yaml.MarkedYAMLError):
         return f"yaml: {error}"
     scanner = isinstance(error, yaml.scanner.ScannerError)

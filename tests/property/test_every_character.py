@@ -1,0 +1,20 @@
+"""What is applied is what is stored, whatever characters it holds; its counterpart on kube-apiserver is in tests/e2e/test_client.py."""
+
+from __future__ import annotations
+
+from random import Random
+
+from every_character import Page, differences
+
+from konverge.client import Client
+from konverge.crds import crd
+from konverge.testing import ApiServer, install_crds
+
+
+async def test_every_code_point_in_keys_and_values_is_stored_as_it_was_applied() -> None:
+    async with (
+        ApiServer(random=Random(1)) as server,
+        Client(server.config(), name="tester", random=Random(2)) as client,
+    ):
+        await install_crds(client, [crd(Page)])
+        assert await differences(client, "default") == []
