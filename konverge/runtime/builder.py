@@ -24,10 +24,11 @@ from konverge.runtime.rules import Rule
 
 if TYPE_CHECKING:
     from konverge.client import Client
+    from konverge.informers import Cached
     from konverge.runtime.caches import Caches
     from konverge.runtime.context import Context
 
-__all__ = ["Controller", "Finalizes", "Gate", "Mapper", "Numbers", "Reconciles", "Watched"]
+__all__ = ["Controller", "Finalizes", "Gate", "Indexed", "Mapper", "Numbers", "Reconciles", "Watched"]
 
 R = TypeVar("R", bound=Resource)
 W = TypeVar("W", bound=Resource)
@@ -69,6 +70,19 @@ class Watched:
     optional: bool = False
     predicate: Predicate | None = None
     labels: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """One index over the cache of a declared kind; as an index function it is equal to another one of the same declaration."""
+
+    kind: Kind[Any]
+    name: str
+    values: Callable[[Any], Iterable[str]]
+
+    def __call__(self, cached: Cached) -> Iterable[str]:
+        """Give the values of one cached object."""
+        return self.values(cached.metadata if cached.metadata_only else cached.decode(self.kind))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +132,7 @@ class Controller(Generic[R]):
     reconciler: Reconciles[R] | None = None
     owned: tuple[Watched, ...] = ()
     watched: tuple[Watched, ...] = ()
+    indexed: tuple[Indexed, ...] = ()
     finalizer_name: str = ""
     invalid: tuple[str, str] | None = None
     conditions: tuple[str, ...] | None = None
@@ -202,6 +217,20 @@ class Controller(Generic[R]):
                 f"controller {self.name!r} declares {kind.group_kind} twice; one .owns or .watches is enough"
             )
         return kind
+
+    def indexes(self, what: Kind[Any] | type[Any], name: str, *, by: Callable[[Any], Iterable[str]]) -> Controller[R]:
+        """File the cached objects of a declared kind under the values that `by` returns for each (`IndexField`).
+
+        `ctx.cache(what).by_index(name, value)` finds them without a scan. `by` is called once per event, with an object of `what`, or with
+        a `Metadata` if only metadata is cached. A thin view (`kind(...)`) also serves objects that do not fit the model; an index by the
+        model leaves them out. Controllers share caches, so the name is unique among the indexes of that kind in a manager.
+        """
+        found = kind_of(what)
+        if found != self.kind and not any(other.kind == found for other in (*self.owned, *self.watched)):
+            raise UsageError(
+                f"controller {self.name!r} indexes {found.group_kind}, which it does not watch: declare it with .owns or .watches first"
+            )
+        return replace(self, indexed=(*self.indexed, Indexed(found, name, by)))
 
     def named(self, name: str) -> Controller[R]:
         """Give the controller a name of its own: it stands in metrics, logs and debug, and is unique in a manager."""

@@ -69,6 +69,8 @@ class Feeds:
         for one in spec.watched:
             selection = Selection(one.kind, where, labels=one.labels, metadata_only=one.metadata_only)
             self._feed(one.kind, one, selection, partial(watched, one))
+        for index in spec.indexed:
+            self.informers[index.kind].add_index(index.name, index)
 
     def _feed(
         self, kind: Kind[Any], watch: Watched | None, selection: Selection, handler: Callable[[Change], None]

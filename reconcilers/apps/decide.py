@@ -32,7 +32,7 @@ from konverge.reconcilers.apps.verdict import Facts, Say, Verdict
 from konverge.reconcilers.apps.words import Annotation, Blocked, Degraded, Flux, Ready, Reconciling, Type
 from konverge.runtime import HOLD, Child, Delete, Held
 
-__all__ = ["Go", "Judgement", "Landed", "begin", "facts", "judge", "refused", "requests"]
+__all__ = ["Go", "Judgement", "Landed", "begin", "facts", "judge", "refused", "requests", "yielding"]
 
 _SOONEST: Final = timedelta(seconds=1)
 """Times on the wire are whole seconds: a recheck sooner than that would come too early."""
@@ -47,6 +47,8 @@ class Go:
 
     children: tuple[Child, ...]
     wanted: Wanted
+    release: str
+    """The name of the Helm release."""
 
 
 def begin(seen: Seen, settings: Settings, now: datetime) -> Plan | Go:
@@ -79,6 +81,7 @@ def _go(seen: Seen, children: Children) -> Go:
     return Go(
         tuple(Child(child, HOLD, adopt) for child in (children.source, children.release)),
         wanted(seen.instance, children, token),
+        children.release.get("spec", "releaseName"),
     )
 
 
@@ -114,6 +117,13 @@ def _placeholder(seen: Seen, now: datetime) -> Plan:
     )
     draft = ApplicationInstanceStatus(helm_release_ref=None)
     return plan_for(seen.instance, says, now, draft=draft, deletes=deletes)
+
+
+def yielding(seen: Seen, release: str, keeper: str, now: datetime, retry: timedelta) -> Plan:
+    """Return the plan of an instance whose Helm release another one keeps."""
+    says = blocked(Blocked.POLICY_DENIED, messages.release_taken(release, keeper))
+    draft = ApplicationInstanceStatus(helm_release_ref=None)
+    return plan_for(seen.instance, says, now, draft=draft, outcome=RequeueAfter(retry))
 
 
 def refused(seen: Seen, error: KonvergeError, now: datetime, retry: timedelta) -> Plan:

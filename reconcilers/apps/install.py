@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.keys import Key
-from konverge.kinds import Kind, kind, kind_of
+from konverge.kinds import Kind, kind_of
 from konverge.objects import Metadata, Object
+from konverge.reconcilers.apps.contention import BY_HELM_RELEASE, VIEW, frees_a_release, helm_release_of, rivals_of
 from konverge.reconcilers.apps.kinds import (
     CONFIG_MAP,
     HELM_CHART,
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["controller", "install", "rules"]
 
-_VIEW: Final[Kind[Object]] = kind("apps.vworkspace.io/v1alpha1", "ApplicationInstance")
-"""The same kind as thin views: a map function looks at one field of many objects, some of which may not fit the model."""
-
 _HELMS_OWN: Final = "sh.helm.release.v1."
 """Helm keeps each revision of each release in a Secret of such a name: the most frequent ones, and never values of ours."""
 
@@ -57,7 +55,7 @@ def users_of(referent: Kind[Object]) -> Callable[[Metadata, Caches], Iterable[Ke
             return []
         return [
             _key(instance.namespace, instance.name)
-            for instance in caches(_VIEW).list(changed.namespace)
+            for instance in caches(VIEW).list(changed.namespace)
             if instance.get("spec", "values", field, "name") == changed.name
         ]
 
@@ -89,6 +87,8 @@ def controller(settings: Settings | None = None) -> Controller[ApplicationInstan
         .watches(HELM_CHART, to=release_of_chart, optional=True)
         .watches(SECRET, to=users_of(SECRET), metadata_only=True)
         .watches(CONFIG_MAP, to=users_of(CONFIG_MAP), metadata_only=True)
+        .watches(VIEW, to=rivals_of, when=frees_a_release)
+        .indexes(VIEW, BY_HELM_RELEASE, by=helm_release_of)
     )
     if chosen.require_managed_by:
         described = described.selecting(f"{Label.MANAGED_BY}={Label.CONTROL_PLANE}")

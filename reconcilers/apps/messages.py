@@ -20,10 +20,12 @@ __all__ = [
     "dying_release",
     "failed",
     "forsaken",
+    "let_go",
     "foreign",
     "missing_values",
     "overdue",
     "remediated",
+    "release_taken",
     "rolling_out",
     "sources_overdue",
     "suspended",
@@ -95,6 +97,21 @@ def foreign(what: str, controller: str) -> str:
     owner = f"is controlled by {controller}" if controller else "has no controller"
     return f"{what} exists and {owner}, so it is not touched; delete or rename one of them" + (
         "" if controller else f", or annotate the instance with {ADOPT}=true to take it over"
+    )
+
+
+def release_taken(release: str, keeper: str) -> str:
+    """Another instance has the Helm release of this name."""
+    return (
+        f"the Helm release {release} of this namespace belongs to ApplicationInstance {keeper}, so nothing is applied for this one; "
+        f"create it anew with another spec.release.name, or delete {keeper}"
+    )
+
+
+def let_go(name: str, keeper: str) -> str:
+    """A HelmRelease is deleted without an uninstall, for the workload is another instance's."""
+    return (
+        f"HelmRelease {name} is deleted without an uninstall: its Helm release belongs to ApplicationInstance {keeper}"
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
@@ -18,9 +19,10 @@ from konverge.errors import BadRequest, Conflict, Invalid, NotFound, NotOurs, No
 from konverge.kinds import Kind, kind_of
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
-from konverge.reconcilers.apps.decide import Go, Landed, begin, facts, judge, refused, requests
+from konverge.reconcilers.apps.contention import keeper_other_than
+from konverge.reconcilers.apps.decide import Go, Landed, begin, facts, judge, refused, requests, yielding
 from konverge.reconcilers.apps.kinds import HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
-from konverge.reconcilers.apps.observe import Seen, look_for_key, observe
+from konverge.reconcilers.apps.observe import Seen, look_for_key, observe, ours
 from konverge.reconcilers.apps.plans import plan_for
 from konverge.reconcilers.apps.settings import Settings
 from konverge.reconcilers.apps.uninstall import Left, next_step
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["ApplicationInstanceReconciler"]
 
 _TRIES = 3
+_SOON = timedelta(seconds=1)
 
 
 class ApplicationInstanceReconciler:
@@ -49,6 +52,9 @@ class ApplicationInstanceReconciler:
         start = begin(seen, self.settings, ctx.now())
         if not isinstance(start, Go):
             return await ctx.carry_out(start)
+        keeper = await self.keeper(instance, start.release, ctx)
+        if keeper:
+            return await self._yield_to(keeper, seen, start.release, ctx)
         seen = await self._with_key(seen, start, ctx)
         try:
             applied = await ctx.children(start.children)
@@ -64,6 +70,20 @@ class ApplicationInstanceReconciler:
         if judgement.note:
             await _annotate(landed.release, judgement.note, ctx)
         return await ctx.carry_out(judgement.plan)
+
+    async def keeper(self, instance: ApplicationInstance, release: str, ctx: Context[Any]) -> str:
+        """Return the name of another instance that keeps this Helm release; "" if there is none."""
+        return await keeper_other_than(instance.metadata, release, ctx)
+
+    async def _yield_to(self, keeper: str, seen: Seen, release: str, ctx: Context[Any]) -> Outcome:
+        """Apply nothing, and give up the HelmRelease if there is one: the other instance has the workload."""
+        mine = seen.own_release
+        if mine is not None and not mine.metadata.deleting:
+            try:
+                await _let_go(mine, ctx)
+            except (Conflict, NotFound):
+                return RequeueAfter(_SOON)  # the release changed meanwhile: look again
+        return await ctx.carry_out(yielding(seen, release, keeper, ctx.now(), self.settings.refused_retry))
 
     async def _with_key(self, seen: Seen, start: Go, ctx: Context[Any]) -> Seen:
         """Look for the key of the values, unless this very state of them was rolled out before."""
@@ -85,7 +105,9 @@ class ApplicationInstanceReconciler:
 
     async def _uninstall(self, instance: ApplicationInstance, ctx: Context[Any]) -> Outcome:
         step = next_step(await _left(instance, ctx), ctx.now(), self.settings.uninstall_patience)
-        resumed = None if step.resume is None else await _resume(step.resume, ctx)
+        if step.let_go is not None:
+            await _let_go(step.let_go, ctx)
+        resumed = None if step.resume is None else await _suspend(step.resume, ctx, suspend=False)
         for child in step.delete:
             expected = child if resumed is None or child.kind_name != HELM_RELEASE.kind else resumed
             guard = expected.metadata.resource_version if child.kind_name == HELM_RELEASE.kind else ""
@@ -120,11 +142,23 @@ async def _annotate(release: Object | None, annotations: Mapping[str, str], ctx:
         return release
 
 
-async def _resume(release: Object, ctx: Context[Any]) -> Object:
-    """Un-suspend exactly this version of the release; what comes back is what the delete refers to."""
+async def _suspend(release: Object, ctx: Context[Any], *, suspend: bool) -> Object:
+    """Suspend or resume exactly this version of the release; what comes back is what the delete refers to."""
     seen = release.metadata
-    patch = {"metadata": {"uid": seen.uid, "resourceVersion": seen.resource_version}, "spec": {"suspend": False}}
+    patch = {"metadata": {"uid": seen.uid, "resourceVersion": seen.resource_version}, "spec": {"suspend": suspend}}
     return await ctx.patch(HELM_RELEASE, release.name, release.namespace, patch=patch)
+
+
+async def _let_go(release: Object, ctx: Context[Any]) -> None:
+    """Delete exactly this release without an uninstall: helm-controller only drops its finalizer from one that is suspended."""
+    stored = await _suspend(release, ctx, suspend=True)
+    await ctx.delete(
+        HELM_RELEASE,
+        release.name,
+        release.namespace,
+        uid=stored.metadata.uid,
+        resource_version=stored.metadata.resource_version,
+    )
 
 
 async def _left(instance: ApplicationInstance, ctx: Context[Any]) -> Left:
@@ -138,6 +172,12 @@ async def _left(instance: ApplicationInstance, ctx: Context[Any]) -> Left:
 
     release = await find(HELM_RELEASE)
     sources = [await find(kind) for kind in (HELM_REPOSITORY, OCI_REPOSITORY)]
+    keeper = ""
+    if release is not None and ours(instance.metadata, release):
+        keeper = await keeper_other_than(instance.metadata, release.get("spec", "releaseName", default=""), ctx)
     return Left(
-        owner=instance.metadata, release=release, sources=tuple(source for source in sources if source is not None)
+        owner=instance.metadata,
+        release=release,
+        sources=tuple(source for source in sources if source is not None),
+        keeper=keeper,
     )

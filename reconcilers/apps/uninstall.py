@@ -43,6 +43,8 @@ class Left:
     owner: Metadata
     release: Object | None = None
     sources: tuple[Object, ...] = ()
+    keeper: str = ""
+    """Another instance that keeps the Helm release of this one's HelmRelease, if there is one."""
 
     def owned(self, child: Object | None) -> Object | None:
         """Return the child where the instance controls it."""
@@ -51,9 +53,13 @@ class Left:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What to do now: resume this release, delete these objects, say this; `done` when nothing is left."""
+    """What to do now: resume this release, delete these objects, say this; `done` when nothing is left.
+
+    `let_go` is a release to delete without an uninstall.
+    """
 
     resume: Object | None = None
+    let_go: Object | None = None
     delete: tuple[Object, ...] = ()
     says: Report | None = None
     wait: timedelta = timedelta(0)
@@ -114,6 +120,12 @@ def _uninstalling(release: Object, now: datetime, patience: timedelta) -> Step:
     )
 
 
+def _letting_go(release: Object, keeper: str, now: datetime, patience: timedelta) -> Step:
+    """The workload is another instance's: the HelmRelease goes, and Flux uninstalls nothing."""
+    message = messages.let_go(release.name, keeper)
+    return Step(let_go=release, says=_says(Deleting.UNINSTALLING, message), wait=_rest((release,), now, patience))
+
+
 def _clearing(sources: tuple[Object, ...], now: datetime, patience: timedelta) -> Step:
     names = tuple(f"{source.kind_name} {source.name}" for source in sources)
     late = [source for source in sources if _overdue(source, now, patience) is not None]
@@ -132,6 +144,8 @@ def _clearing(sources: tuple[Object, ...], now: datetime, patience: timedelta) -
 def next_step(left: Left, now: datetime, patience: timedelta) -> Step:
     """Return what to do next. Suspended or not, deleted by hand or not: it depends on what is there alone."""
     release = left.owned(left.release)
+    if release is not None and left.keeper and not release.metadata.deleting:
+        return _letting_go(release, left.keeper, now, patience)
     if release is not None:
         return _uninstalling(release, now, patience)
     sources = tuple(source for source in left.sources if ours(left.owner, source))

@@ -14,6 +14,7 @@ from konverge.errors import Conflict, NotFound
 from konverge.keys import Key
 from konverge.kinds import Kind, kind_of
 from konverge.objects import Metadata, Object
+from konverge.reconcilers.apps.contention import BY_HELM_RELEASE, helm_release_of
 from konverge.runtime import Applied, Child, Held, Plan
 
 
@@ -29,6 +30,14 @@ class FakeReader:
         found = self.find(namespace, name)
         return None if found is None else found.metadata
 
+    def by_index(self, index: str, value: str) -> list[Object]:
+        assert (self._kind, index) == ("ApplicationInstance", BY_HELM_RELEASE)
+        found = [Object(one.to_dict()) for (kind, _), one in self._world.objects.items() if kind == self._kind]
+        return [one for one in found if value in helm_release_of(one)]
+
+    def metadata_by_index(self, index: str, value: str) -> list[Metadata]:
+        return [one.metadata for one in self.by_index(index, value)]
+
 
 class FakeLive:
     def __init__(self, world: FakeContext, kind: str) -> None:
@@ -40,12 +49,18 @@ class FakeLive:
             raise error
         return FakeReader(self._world, self._kind).find(namespace, name)
 
+    async def list(self, namespace: str) -> list[Object]:
+        self._world.calls.append(f"list {self._kind}")
+        return [Object(one.to_dict()) for (kind, _), one in self._world.stored.items() if kind == self._kind]
+
 
 class FakeContext:
     """Keeps objects in a dict and writes down what it was asked for; versions and preconditions are real."""
 
     def __init__(self, *objects: Object, unserved: tuple[str, ...] = ()) -> None:
         self.objects = {(made.kind_name, made.name): made for made in objects}
+        self.stored = self.objects
+        """What a live list returns; the caches' objects unless a test says otherwise."""
         self.unserved = unserved
         self.calls: list[str] = []
         self.patches: list[dict[str, Any]] = []

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from apps_lab import QUICK, SECRET_VALUES
 
+from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.kinds import kind
 from konverge.reconcilers import apps
@@ -71,6 +73,52 @@ async def test_an_instance_is_made_upgraded_and_deleted(lab: Lab) -> None:
     await lab.delete(ApplicationInstance, "shop")
     await lab.until_gone(ApplicationInstance, "shop")
     await lab.until_gone(RELEASE, "shop")
+
+
+def never_two_of_one_release(lab: Lab) -> None:
+    """At no moment do two HelmReleases stand that Flux would install under one Helm release."""
+
+    def check() -> None:
+        stored = [entry.object() for entry in lab.server.store.list(("helm.toolkit.fluxcd.io", "helmreleases"))]
+        standing = [one["metadata"]["name"] for one in stored if "deletionTimestamp" not in one["metadata"]]
+        assert len(standing) <= 1, f"{' and '.join(standing)} are HelmReleases of one Helm release"
+
+    lab.always.append(check)
+
+
+def taken_by(keeper: str) -> Any:
+    def test(found: ApplicationInstance) -> bool:
+        blocked = found.find_condition("Blocked")
+        return (
+            blocked is not None
+            and (blocked.status, blocked.reason) == ("True", "PolicyDenied")
+            and f"belongs to ApplicationInstance {keeper}," in blocked.message
+        )
+
+    test.__qualname__ = f"Blocked by {keeper}"
+    return test
+
+
+def named(lab: Lab, name: str) -> ApplicationInstance:
+    spec = SPEC | {"release": {"name": "shop", "namespace": lab.namespace}}
+    return ApplicationInstance.decode({"metadata": {"name": name}, "spec": spec})
+
+
+@pytest.mark.scenario
+async def test_the_younger_of_two_instances_with_one_release_name_waits_for_the_end_of_the_elder(lab: Lab) -> None:
+    lab.masks.append(forget_history)
+    never_two_of_one_release(lab)
+    await install_crds(lab.client, [*flux_crds(), crd(ApplicationInstance)])
+    await lab.create(named(lab, "z-elder"))
+    await asyncio.sleep(2)  # of virtual time: creationTimestamp counts whole seconds
+    await lab.create(named(lab, "a-younger"))
+    await lab.enter(HelmController(lab.config, namespace=lab.namespace, random=lab.chance()))
+    await lab.start(lambda manager: apps.install(manager, QUICK), wait=False)  # plans crash it while it starts
+    await lab.until(ApplicationInstance, "z-elder", says("Ready", "True"))
+    await lab.until(ApplicationInstance, "a-younger", taken_by("z-elder"))
+    await lab.delete(ApplicationInstance, "z-elder")
+    await lab.until_gone(ApplicationInstance, "z-elder")
+    await lab.until(ApplicationInstance, "a-younger", says("Ready", "True"))
 
 
 @pytest.mark.scenario

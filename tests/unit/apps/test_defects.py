@@ -45,8 +45,18 @@ def test_apps_9_3_an_oci_chart_goes_through_chart_ref_and_keeps_its_scheme(make:
 def test_apps_9_7_changes_of_everything_downstream_ask_for_a_pass() -> None:
     described = controller()
     watched = {watch.kind.kind for watch in (*described.owned, *described.watched)}
-    assert watched == {"HelmRelease", "HelmRepository", "OCIRepository", "HelmChart", "Secret", "ConfigMap"}
-    assert all(watch.predicate is None for watch in (*described.owned, *described.watched))
+    assert watched == {
+        "HelmRelease",
+        "HelmRepository",
+        "OCIRepository",
+        "HelmChart",
+        "Secret",
+        "ConfigMap",
+        "ApplicationInstance",
+    }
+    assert [watch.kind.kind for watch in (*described.owned, *described.watched) if watch.predicate] == [
+        "ApplicationInstance"
+    ]
 
 
 async def test_apps_9_7_the_finalizer_is_held_until_the_uninstall_has_ended(make: Any, context: Any) -> None:

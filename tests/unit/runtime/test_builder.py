@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from konverge.errors import UsageError
+from konverge.informers import Cached
 from konverge.keys import Key
 from konverge.kinds import kind
 from konverge.objects import Metadata, Object
@@ -135,3 +136,19 @@ def test_rules_of_equal_verbs_share_one_entry_of_the_role() -> None:
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]},
     ]
     assert cluster_role("r", [], namespace="web")["kind"] == "Role"
+
+
+def test_an_index_is_declared_over_a_kind_that_is_watched_and_is_equal_to_another_of_the_same_declaration() -> None:
+    def by_schedule(backup: Object) -> Iterable[str]:
+        return (str(backup.get("spec", "schedule")),)
+
+    described = whole().indexes(BACKUP, "schedule", by=by_schedule)
+    cached = Cached(Metadata(name="a", namespace="web"), b'{"metadata":{"name":"a"},"spec":{"schedule":"nightly"}}')
+    assert [list(index(cached)) for index in described.indexed] == [["nightly"]]
+    assert described.indexed == whole().indexes(BACKUP, "schedule", by=by_schedule).indexed
+    only_metadata = whole().indexes(SECRET, "name", by=lambda found: (type(found).__name__,)).indexed[0]
+    assert list(only_metadata(Cached(Metadata(name="a"), b""))) == ["Metadata"]
+    with pytest.raises(
+        UsageError, match=r"indexes ConfigMap, which it does not watch: declare it with \.owns or \.watches"
+    ):
+        whole().indexes(kind("v1", "ConfigMap"), "name", by=lambda found: (found.name,))

@@ -1,0 +1,153 @@
+"""One Helm release belongs to one ApplicationInstance: which one keeps it if several name it.
+
+Helm knows a release by its name and namespace alone. Two HelmReleases of one release name upgrade each other's workload for ever, both
+Ready, and deleting one uninstalls the other's. So at most one instance is applied; the others are Blocked/PolicyDenied before anything
+is sent, and are enqueued when the instance that keeps the release goes away.
+
+The order, best first: an instance that owns a HelmRelease of that release; one that was applied before (`status.helmReleaseRef`); then
+the older `creationTimestamp`, then the name. An older instance that appears later (a gate opened, a placeholder became managed) therefore
+does not take a running release from a younger one.
+
+Guarantees: a function of what is stored, so every replica and every restart concludes the same. An instance without a HelmRelease that
+has rivals asks the API server before its first apply, because the cache may not show a rival's HelmRelease yet. If two instances own a
+HelmRelease all the same (made by a version without this rule), the HelmRelease of the one that yields is suspended and then deleted:
+helm-controller drops a suspended HelmRelease without uninstalling, so the workload stays with the other instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.informers import Change
+from konverge.keys import Key
+from konverge.kinds import Kind, kind, kind_of
+from konverge.objects import Metadata, Object
+from konverge.reconcilers.apps.kinds import HELM_RELEASE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from konverge.runtime import Caches, Context
+
+__all__ = [
+    "BY_HELM_RELEASE",
+    "VIEW",
+    "Contender",
+    "Standing",
+    "frees_a_release",
+    "helm_release_of",
+    "keeper",
+    "keeper_other_than",
+    "rivals_of",
+]
+
+VIEW: Final[Kind[Object]] = kind("apps.vworkspace.io/v1alpha1", "ApplicationInstance")
+"""ApplicationInstance as a thin view: a rival may not fit the model."""
+
+BY_HELM_RELEASE: Final = "helm-release"
+"""The index of managed instances by the Helm release that they name."""
+
+
+class Standing(IntEnum):
+    """How strong the claim of an instance on a Helm release is, strongest first."""
+
+    OWNS = 0
+    APPLIED = 1
+    ASKS = 2
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Contender:
+    """One instance that names the Helm release; the least of them keeps it."""
+
+    standing: Standing
+    created: str
+    name: str
+    uid: str
+
+
+def helm_release_of(instance: Object) -> tuple[str, ...]:
+    """Return `namespace/name` of the Helm release that a managed instance names: the values of the index.
+
+    >>> helm_release_of(VIEW.new("shop", "web", spec={"release": {"name": "shop", "namespace": "web"}}))
+    ('web/shop',)
+    """
+    name = instance.get("spec", "release", "name")
+    if not isinstance(name, str) or instance.get("spec", "mode") == "placeholder":
+        return ()
+    return (f"{instance.namespace}/{name}",)
+
+
+def frees_a_release(change: Change) -> bool:
+    """Pass changes after which an instance no longer names the Helm release that it named."""
+    old, new = change.old, change.new
+    if old is None or (new is not None and new.metadata.generation == old.metadata.generation):
+        return False
+    return new is None or helm_release_of(old.decode(VIEW)) != helm_release_of(new.decode(VIEW))
+
+
+def rivals_of(instance: Object, caches: Caches) -> Iterable[Key]:
+    """Map an instance to the others that name its Helm release: one of them may go on when it is gone."""
+    return [
+        Key("", kind_of(ApplicationInstance), other.namespace, other.name)
+        for release in helm_release_of(instance)
+        for other in caches(VIEW).metadata_by_index(BY_HELM_RELEASE, release)
+        if other.uid != instance.metadata.uid
+    ]
+
+
+def keeper(contenders: Iterable[Contender]) -> Contender:
+    """Return the contender that keeps the release.
+
+    >>> old, young = Contender(Standing.ASKS, "2030", "b", "1"), Contender(Standing.OWNS, "2031", "a", "2")
+    >>> keeper([old, young]).name
+    'a'
+    """
+    return min(contenders)
+
+
+def _owns(found: Object | None, instance: Metadata, release: str) -> bool:
+    controller = None if found is None else found.metadata.controller
+    return (
+        found is not None
+        and controller is not None
+        and controller.uid == instance.uid
+        and found.get("spec", "releaseName") == release
+    )
+
+
+def _contender(instance: Object, found: Object | None, release: str) -> Contender:
+    metadata = instance.metadata
+    if _owns(found, metadata, release):
+        standing = Standing.OWNS
+    else:
+        standing = Standing.APPLIED if instance.get("status", "helmReleaseRef") else Standing.ASKS
+    return Contender(standing, metadata.creation_timestamp or "", metadata.name, metadata.uid)
+
+
+async def keeper_other_than(instance: Metadata, release: str, ctx: Context[Any]) -> str:
+    """Return the name of the other instance that keeps this Helm release; "" if this one does, or is alone."""
+    instances, releases = ctx.cache(VIEW), ctx.cache(HELM_RELEASE)
+    index = f"{instance.namespace}/{release}"
+    if all(found.uid == instance.uid for found in instances.metadata_by_index(BY_HELM_RELEASE, index)):
+        return ""
+    views = [view for view in instances.by_index(BY_HELM_RELEASE, index) if view.metadata.uid != instance.uid]
+    myself = instances.find(instance.namespace, instance.name)
+    if myself is not None and myself.metadata.uid == instance.uid:
+        views.append(myself)
+
+    def judge(find: Callable[[str, str], Object | None]) -> tuple[Contender, list[Contender]]:
+        found = [_contender(view, find(instance.namespace, view.name), release) for view in views]
+        return keeper(found), [one for one in found if one.standing is Standing.OWNS]
+
+    first, owners = judge(releases.find)
+    mine = any(one.uid == instance.uid for one in owners)
+    if (first.uid == instance.uid) == mine and len(owners) <= 1:
+        return "" if mine else first.name
+    stored = {one.name: one for one in await ctx.live(HELM_RELEASE).list(instance.namespace)}
+    first, _ = judge(lambda _, name: stored.get(name))
+    return "" if first.uid == instance.uid else first.name

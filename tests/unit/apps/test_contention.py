@@ -1,0 +1,226 @@
+"""One Helm release, several instances: who keeps it, what the others say, and what happens to a HelmRelease that has to yield."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from konverge.clock import rfc3339
+from konverge.informers import Cached, Change
+from konverge.objects import Metadata, Object
+from konverge.outcome import Done, RequeueAfter
+from konverge.reconcilers.apps import ApplicationInstanceReconciler, Settings
+from konverge.reconcilers.apps.contention import (
+    VIEW,
+    Contender,
+    Standing,
+    frees_a_release,
+    helm_release_of,
+    keeper,
+    rivals_of,
+)
+
+RECONCILER = ApplicationInstanceReconciler(Settings())
+
+
+def rival(make: Any, name: str = "other", *, ago: float = 0, applied: bool = False, **spec: Any) -> Object:
+    """Another instance with the release name `shop`, created `ago` seconds before the time of the tests."""
+    data = make.instance(name=name, spec=spec).to_dict()
+    data["metadata"] |= {"uid": f"{name}-uid", "creationTimestamp": rfc3339(make.now - timedelta(seconds=ago))}
+    if applied:
+        data["status"] = {"helmReleaseRef": {"name": name, "namespace": "team"}}
+    return Object(data)
+
+
+def this(make: Any, *, ago: float = 0, applied: bool = False) -> Object:
+    return rival(make, "shop", ago=ago, applied=applied)
+
+
+def owned_by(make: Any, name: str) -> Object:
+    owner = {
+        "apiVersion": "apps.vworkspace.io/v1alpha1",
+        "kind": "ApplicationInstance",
+        "name": name,
+        "uid": f"{name}-uid",
+        "controller": True,
+    }
+    data = make.release(owner=owner, spec={"releaseName": "shop"}).to_dict()
+    data["metadata"] |= {"name": name, "uid": f"{name}-release-uid"}
+    return Object(data)
+
+
+# --- the order -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param((Standing.ASKS, "2030-01-01", "z"), (Standing.ASKS, "2030-01-02", "a"), id="the elder"),
+        pytest.param((Standing.ASKS, "2030-01-01", "a"), (Standing.ASKS, "2030-01-01", "b"), id="of one age: the first name"),
+        pytest.param((Standing.OWNS, "2030-01-02", "b"), (Standing.ASKS, "2030-01-01", "a"), id="an owner, though younger"),
+        pytest.param((Standing.OWNS, "2030-01-02", "b"), (Standing.APPLIED, "2030-01-01", "a"), id="an owner before one that was"),
+        pytest.param((Standing.APPLIED, "2030-01-02", "b"), (Standing.ASKS, "2030-01-01", "a"), id="one that was applied"),
+        pytest.param((Standing.OWNS, "2030-01-01", "b"), (Standing.OWNS, "2030-01-02", "a"), id="of two owners the elder"),
+    ],
+)  # fmt: skip
+def test_one_instance_keeps_the_release_whatever_the_order_of_the_list(first: Any, second: Any) -> None:
+    made = ((*first, "1"), (*second, "2"), (Standing.ASKS, "2040", "y", "3"))
+    contenders = [Contender(*one) for one in made]
+    assert {keeper(order).uid for order in itertools.permutations(contenders)} == {"1"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "values"),
+    [
+        ({"release": {"name": "shop"}}, ("web/shop",)),
+        ({"mode": "managed", "release": {"name": "shop"}}, ("web/shop",)),
+        ({"mode": "placeholder", "release": {"name": "shop"}}, ()),
+        ({}, ()),
+        ({"release": "mangled"}, ()),
+        ({"release": {"name": 7}}, ()),
+    ],
+    ids=str,
+)
+def test_a_managed_instance_is_indexed_by_the_release_that_it_names(spec: Any, values: Any) -> None:
+    assert helm_release_of(VIEW.new("a", "web", spec=spec)) == values
+
+
+# --- reconcile -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "rivals",
+    [
+        pytest.param(lambda make: [rival(make, ago=60)], id="an elder that asks"),
+        pytest.param(lambda make: [rival(make, ago=-60), owned_by(make, "other")], id="a younger that owns the HelmRelease"),
+        pytest.param(lambda make: [rival(make, ago=-60, applied=True)], id="a younger that was applied"),
+        pytest.param(lambda make: [rival(make, ago=60, chart=None)], id="an elder that is invalid"),
+    ],
+)  # fmt: skip
+async def test_an_instance_whose_release_is_anothers_is_blocked_before_anything_is_applied(
+    make: Any, context: Any, rivals: Any
+) -> None:
+    ctx = context(this(make), *rivals(make))
+    outcome = await RECONCILER.reconcile(make.instance(), ctx)
+    assert outcome == RequeueAfter(Settings().refused_retry)
+    assert ctx.calls == ["carry out"]
+    assert ctx.says()["Blocked"] == "True/PolicyDenied"
+    assert ctx.says()["Ready"] == "False/PolicyDenied"
+    assert "the Helm release shop of this namespace belongs to ApplicationInstance other" in ctx.message("Blocked")
+
+
+@pytest.mark.parametrize(
+    "rivals",
+    [
+        pytest.param(lambda make: [rival(make, ago=-60)], id="a younger one"),
+        pytest.param(lambda make: [rival(make, ago=60, release={"name": "other"})], id="another release name"),
+        pytest.param(lambda make: [rival(make, ago=60, mode="placeholder", chart=None, values=None)], id="a placeholder"),
+    ],
+)  # fmt: skip
+async def test_an_instance_that_keeps_its_release_is_applied(make: Any, context: Any, rivals: Any) -> None:
+    ctx = context(this(make), *rivals(make))
+    await RECONCILER.reconcile(make.instance(), ctx)
+    assert "apply HelmRepository/shop, HelmRelease/shop" in ctx.calls
+
+
+async def test_before_its_first_apply_the_elder_asks_the_server_whether_a_rival_was_quicker(
+    make: Any, context: Any
+) -> None:
+    ctx = context(this(make, ago=60), rival(make))
+    ctx.stored = {**ctx.objects, ("HelmRelease", "other"): owned_by(make, "other")}  # what the cache does not show yet
+    await RECONCILER.reconcile(make.instance(), ctx)
+    assert ctx.calls == ["list HelmRelease", "carry out"]
+    assert ctx.says()["Blocked"] == "True/PolicyDenied"
+
+
+async def test_at_rest_the_owner_asks_nothing_of_the_server(make: Any, context: Any) -> None:
+    ctx = context(this(make, ago=60), rival(make), owned_by(make, "shop"))
+    await RECONCILER.reconcile(make.instance(), ctx)
+    assert "list HelmRelease" not in ctx.calls
+
+
+async def test_of_two_owners_the_younger_gives_up_its_helm_release_without_an_uninstall(
+    make: Any, context: Any
+) -> None:
+    ctx = context(this(make), rival(make, ago=60), owned_by(make, "shop"), owned_by(make, "other"))
+    await RECONCILER.reconcile(make.instance(), ctx)
+    assert ctx.calls == ["list HelmRelease", "patch HelmRelease/shop", "delete HelmRelease/shop at 8", "carry out"]
+    assert ctx.objects["HelmRelease", "shop"].spec["suspend"] is True
+    assert not ctx.objects["HelmRelease", "other"].metadata.deleting
+    assert ctx.plan.draft.helm_release_ref is None
+    assert ctx.says()["Blocked"] == "True/PolicyDenied"
+
+
+async def test_a_helm_release_that_changes_meanwhile_is_looked_at_again(make: Any, context: Any) -> None:
+    ctx = context(this(make), rival(make, ago=60), owned_by(make, "shop"), owned_by(make, "other"))
+    ctx.before_write = lambda what: ctx.touch("HelmRelease", "shop", suspend=False) if what == "delete" else None
+    assert await RECONCILER.reconcile(make.instance(), ctx) == RequeueAfter(1)
+    assert not ctx.objects["HelmRelease", "shop"].metadata.deleting
+
+
+# --- finalize --------------------------------------------------------------------------------------------------------------------
+
+
+async def test_deleting_the_younger_of_two_owners_uninstalls_nothing(make: Any, context: Any) -> None:
+    ctx = context(this(make), rival(make, ago=60), owned_by(make, "shop"), owned_by(make, "other"))
+    await RECONCILER.finalize(make.instance(), ctx)
+    assert [call for call in ctx.calls if call.startswith(("patch", "delete"))] == [
+        "patch HelmRelease/shop",
+        "delete HelmRelease/shop at 8",
+    ]
+    assert ctx.objects["HelmRelease", "shop"].spec["suspend"] is True
+    assert "without an uninstall" in ctx.message("Deleting")
+
+
+async def test_deleting_a_blocked_instance_touches_nothing(make: Any, context: Any) -> None:
+    ctx = context(this(make), rival(make, ago=60), owned_by(make, "other"))
+    assert await RECONCILER.finalize(make.instance(), ctx) == Done()
+    assert not [call for call in ctx.calls if call.startswith(("patch", "delete"))]
+
+
+async def test_deleting_the_keeper_uninstalls_as_ever(make: Any, context: Any) -> None:
+    ctx = context(this(make, ago=60), rival(make), owned_by(make, "shop"))
+    await RECONCILER.finalize(make.instance(), ctx)
+    assert [call for call in ctx.calls if call.startswith(("patch", "delete"))] == ["delete HelmRelease/shop at 7"]
+
+
+# --- who is enqueued -------------------------------------------------------------------------------------------------------------
+
+
+class Caches:
+    """The index over instances that the map function reads."""
+
+    def __init__(self, *instances: Object) -> None:
+        self._instances = instances
+
+    def __call__(self, what: Any) -> Caches:
+        return self
+
+    def metadata_by_index(self, index: str, value: str) -> Iterable[Metadata]:
+        return [one.metadata for one in self._instances if value in helm_release_of(one)]
+
+
+def test_the_end_of_an_instance_enqueues_those_that_name_its_release(make: Any) -> None:
+    caches: Any = Caches(this(make), rival(make), rival(make, "elsewhere", release={"name": "another"}))
+    assert [key.path for key in rivals_of(rival(make, "gone"), caches)] == ["team/shop", "team/other"]
+    assert [key.path for key in rivals_of(this(make), caches)] == ["team/other"]
+
+
+def cached(instance: Object, generation: int = 1) -> Cached:
+    data = instance.to_dict()
+    data["metadata"]["generation"] = generation
+    return Cached(msgspec.convert(data["metadata"], Metadata), msgspec.json.encode(data))
+
+
+def test_only_what_frees_a_release_enqueues_its_rivals(make: Any) -> None:
+    before, bumped = cached(this(make)), cached(this(make), 2)
+    other = cached(rival(make, "shop", mode="placeholder", chart=None, values=None), 2)
+    assert [
+        frees_a_release(Change("team", "shop", old, new))
+        for old, new in [(before, None), (before, other), (before, bumped), (before, before), (None, before)]
+    ] == [True, True, False, False, False]
