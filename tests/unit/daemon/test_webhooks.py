@@ -83,7 +83,7 @@ def test_settings_say_where_as_flags_do() -> None:
         ((f"{EXAMPLE}:build", "--service", "hooks"), 2, "write namespace/name"),
         ((f"{EXAMPLE}:build", *SERVICE, "--url", "https://x"), 2, "give one of them"),
         ((f"{EXAMPLE}:build", *SERVICE, "--ca", "no-such-file"), 2, "No such file"),
-        ((EXAMPLE.replace("admission", "operator") + ":build", *SERVICE), 1, "has no webhooks"),
+        ((EXAMPLE.replace("backup_admission", "backup_operator") + ":build", *SERVICE), 1, "has no webhooks"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(words: tuple[str, ...], code: int, said: str) -> None:
