@@ -32,6 +32,8 @@ __all__ = [
     "MAX_AMOUNT",
     "MAX_POOL_NAME",
     "MAX_RESOURCES",
+    "MAX_USED",
+    "MOST",
     "Allocation",
     "Amount",
     "Amounts",
@@ -56,14 +58,24 @@ GROUP = "capsule.clastix.io"
 
 MAX_RESOURCES = 256
 """The most resources that one map of amounts may name: it bounds what the rules below can cost the API server."""
+MAX_USED = 2 * MAX_RESOURCES
+"""The most resources that the status of a pool says the use of."""
 MAX_AMOUNT = 64
 """The longest text of an amount, for the same reason."""
+MOST = 10**24
+"""The largest amount: what any number of claims sums up to still fits the longest text, so no claim makes a status unwritable."""
 MAX_POOL_NAME = 63
 """The longest name of a pool: it is the value of a label on each of its ResourceQuotas."""
 
 _QUANTITY = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTP]i)|[numkMGTPE]|Ei|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 
 _NOT_NEGATIVE = Cel("!string(self).startsWith('-')", "an amount cannot be negative; write 0 or more")
+
+# By the value, whatever the exponent; what is no quantity is told so by its pattern.
+_NOT_TOO_MUCH = Cel(
+    "!isQuantity(string(self)) || quantity(string(self)).asApproximateFloat() <= 1e24",
+    "an amount is at most 1e24; write less",
+)
 
 _COUNTED = (
     *("pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps"),
@@ -97,7 +109,7 @@ Amounts: TypeAlias = dict[str, Amount]
 """Resources and their amounts, as a controller reports them."""
 
 _Asked: TypeAlias = Annotated[
-    dict[str, Annotated[Amount, _NOT_NEGATIVE]], Field(max_length=MAX_RESOURCES), _WHOLE_COUNTS
+    dict[str, Annotated[Amount, _NOT_NEGATIVE, _NOT_TOO_MUCH]], Field(max_length=MAX_RESOURCES), _WHOLE_COUNTS
 ]
 """Resources and amounts that a person writes."""
 
@@ -203,7 +215,7 @@ class Allocation(Model):
 
     hard: Amounts = Field(default_factory=dict)
     """What there is."""
-    used: Annotated[Amounts, Field(max_length=2 * MAX_RESOURCES)] = Field(default_factory=dict)
+    used: Annotated[Amounts, Field(max_length=MAX_USED)] = Field(default_factory=dict)
     """What is held by claims, or by namespaces that still use what they released."""
     available: Amounts = Field(default_factory=dict)
     """What can be claimed."""

@@ -33,8 +33,9 @@ from konverge.reconcilers.quota.words import Message, join, not_claimable, queue
 __all__ = ["Allocation", "allocate"]
 
 _ENTRY_BYTES = 36
-_AMOUNT_BYTES = 15
-"""What an entry takes beside its name and uid, and an amount beside the name of its resource, as JSON (`{"name":"","uid":"", ...`)."""
+_AMOUNT_BYTES = 6
+_NAMESPACE_BYTES = 8
+"""What an entry takes beside its name and uid, an amount beside resource and digits, a namespace beside its name, as JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +199,7 @@ class _Pass:
                 shortage(resource, self._show(resource, claim.amounts[resource]), self._show(resource, available))
                 for resource, available in short.items()
             )
-        if self.count >= self.seen.ceiling or self._room() < _size(claim):
+        if self.count >= self.seen.ceiling or self._room() < self._size(claim):
             self.crowded = True
             return too_many(self.count)
         self._accept(claim)
@@ -235,14 +236,27 @@ class _Pass:
         self.listed.setdefault(claim.namespace, []).append(entry)
         self.count += 1
         if self._bytes >= 0:
-            self._bytes += _size(entry)
+            self._bytes += self._size(entry)
         self.verdicts[claim.uid] = BOUND
 
     def _room(self) -> int:
-        """Return how many bytes are left for further claims; counted once somebody asks."""
+        """Return how many bytes are left for further claims, beside all else that grows; counted once somebody asks."""
         if self._bytes < 0:
-            self._bytes = sum(_size(entry) for entries in self.listed.values() for entry in entries)
+            self._bytes = sum(self._size(entry) for entries in self.listed.values() for entry in entries)
+            self._bytes += sum(len(namespace) + _NAMESPACE_BYTES for namespace in self.seen.selected)
+            for namespace, hold in self.hold.items():
+                claimed = self.claimed[namespace]
+                self._bytes += self._bytes_of({r: held for r, held in hold.held.items() if held > claimed.get(r, 0)})
         return self.seen.room - self._bytes
+
+    def _size(self, claim: ClaimView | Entry) -> int:
+        """Return how many bytes a claim takes in the status of its pool."""
+        return _ENTRY_BYTES + len(claim.name) + len(claim.uid) + self._bytes_of(claim.amounts)
+
+    def _bytes_of(self, amounts: Mapping[str, int]) -> int:
+        return sum(
+            _AMOUNT_BYTES + len(resource) + len(self._show(resource, amount)) for resource, amount in amounts.items()
+        )
 
     # --- what comes of it ----------------------------------------------------------------------------------------------------
 
@@ -290,14 +304,3 @@ class _Pass:
 
 def _tracked(seen: Seen) -> Iterable[str]:
     return {*seen.selected, *seen.before.claims, *seen.before.releasing, *seen.quotas}
-
-
-def _size(claim: ClaimView | Entry) -> int:
-    """How many bytes a claim takes in the status of its pool."""
-    return (
-        _ENTRY_BYTES
-        + len(claim.name)
-        + len(claim.uid)
-        + sum(map(len, claim.amounts))
-        + _AMOUNT_BYTES * len(claim.amounts)
-    )

@@ -2,7 +2,8 @@
 
 Promises: exact; two spellings of one amount are one amount (`1000m` is `1`). `show` prints in the format of the pool's hard for that
 resource, whatever was added in which order (quota.md 6.4). `problem_of` says why a claim can never be part of a ResourceQuota: amounts
-below zero, and fractions of what is counted in pieces (kubernetes `pkg/apis/core/validation`, `pkg/apis/core/v1/helper`).
+below zero, fractions of what is counted in pieces (kubernetes `pkg/apis/core/validation`, `pkg/apis/core/v1/helper`), and amounts that
+no status could show. What was stored before that rule is `bounded` when it is read, so no text of it is longer than the API takes.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
+from konverge.crds.quota_v1beta2 import MAX_RESOURCES, MOST
 from konverge.quantities import COUNTED, WHOLE, Format, Quantity
 
-__all__ = ["Amounts", "add", "in_pieces", "problem_of", "show"]
+__all__ = ["Amounts", "add", "bounded", "in_pieces", "problem_of", "show"]
 
 Amounts: TypeAlias = dict[str, int]
 """Billionths by resource."""
+_LARGEST = MOST * WHOLE
+_BEYOND = 2 * _LARGEST
+_MOST_BINARY = (2**63 - 1) * WHOLE
 
 
 def show(resource: str, amount: int, hard: Mapping[str, Quantity]) -> str:
@@ -31,7 +36,19 @@ def show(resource: str, amount: int, hard: Mapping[str, Quantity]) -> str:
 
 @lru_cache(maxsize=4096)
 def _written(amount: int, format_: Format) -> str:
-    return str(Quantity(amount, format_))
+    # A binary text above 2^63 - 1 reads as 2^63 - 1, on the API server too.
+    return str(Quantity(amount, "DecimalSI" if amount > _MOST_BINARY else format_))
+
+
+def bounded(quantity: Quantity) -> Quantity:
+    """Return a quantity that a status can show: what is beyond the largest amount is as good as twice the largest.
+
+    >>> str(bounded(Quantity.parse("1e400"))), str(bounded(Quantity.parse("2Gi")))
+    ('2e24', '2Gi')
+    """
+    if abs(quantity.billionths) <= _BEYOND:
+        return quantity
+    return Quantity(_BEYOND if quantity.billionths > 0 else -_BEYOND, quantity.format)
 
 
 def add(into: Amounts, more: Mapping[str, int]) -> None:
@@ -60,9 +77,13 @@ def problem_of(claim: Mapping[str, int]) -> str:
 
 
 def _problems(claim: Mapping[str, int]) -> Iterable[str]:
+    if len(claim) > MAX_RESOURCES:
+        yield f"{len(claim)} resources: must be at most {MAX_RESOURCES}"
     for resource in sorted(claim):
         amount = claim[resource]
         if amount < 0:
             yield f"{resource}: must not be negative"
+        elif amount > _LARGEST:
+            yield f"{resource}: must be at most 1e24"
         elif in_pieces(resource) and amount % WHOLE:
             yield f"{resource}: must be a whole number"

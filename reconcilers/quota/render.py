@@ -13,14 +13,15 @@ from typing import Any
 
 from konverge.conditions import Condition, marked, truth, write_conditions
 from konverge.crds.quota_v1beta2 import (
-    Allocation as AllocationStatus,
-)
-from konverge.crds.quota_v1beta2 import (
+    MAX_USED,
     Amounts,
     ClaimEntry,
     Exhaustion,
     ResourcePool,
     ResourcePoolStatus,
+)
+from konverge.crds.quota_v1beta2 import (
+    Allocation as AllocationStatus,
 )
 from konverge.objects import Object
 from konverge.reconcilers.quota.allocate import Allocation
@@ -29,7 +30,7 @@ from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
 from konverge.reconcilers.quota.seen import ClaimView, Place, PoolView
 from konverge.reconcilers.quota.verdicts import Verdict, too_many_claims
 from konverge.reconcilers.quota.views import scopes_of
-from konverge.reconcilers.quota.words import Label, Message, Reason, Type, join, overallocated, quota_name
+from konverge.reconcilers.quota.words import Label, Message, Reason, Type, fit, join, overallocated, quota_name
 from konverge.runtime import Mark
 
 __all__ = ["claim_condition", "claim_status", "pool_marks", "pool_status", "resource_quota"]
@@ -50,6 +51,15 @@ def _shown(amounts: Mapping[str, int], pool: PoolView) -> Amounts:
     return {
         resource: show(resource, amounts[resource], hard if resource in hard else defaults)
         for resource in sorted(amounts)
+    }
+
+
+def _most(used: Mapping[str, int], pool: PoolView) -> Mapping[str, int]:
+    """Return as many amounts as the status has room for: those of the pool's hard are among them."""
+    if len(used) <= MAX_USED:
+        return used
+    return {
+        resource: used[resource] for resource in sorted(used, key=lambda name: (name not in pool.hard, name))[:MAX_USED]
     }
 
 
@@ -98,7 +108,7 @@ def pool_status(view: PoolView, allocation: Allocation, namespaces: tuple[str, .
         },
         allocation=AllocationStatus(
             hard=_shown({resource: quantity.billionths for resource, quantity in view.hard.items()}, view),
-            used=_shown(allocation.used, view),
+            used=_shown(_most(allocation.used, view), view),
             available=_shown(allocation.available, view),
         ),
         exhaustions={
@@ -122,7 +132,7 @@ def _ready(allocation: Allocation, refused: Mapping[str, str]) -> Mark:
             Type.READY,
             False,
             Reason.FAILED,
-            join(f"{namespace}: {refused[namespace]}" for namespace in sorted(refused)),
+            fit(join(f"{namespace}: {refused[namespace]}" for namespace in sorted(refused))),
         )
     if allocation.crowded:
         listed = sum(len(entries) for entries in allocation.claims.values())
@@ -136,7 +146,7 @@ def _exhausted(view: PoolView, allocation: Allocation) -> Mark:
             overallocated(resource, show(resource, allocation.used[resource], view.hard), str(view.hard[resource]))
             for resource in sorted(allocation.over)
         )
-        return Mark(Type.EXHAUSTED, True, Reason.OVERALLOCATED, join(parts))
+        return Mark(Type.EXHAUSTED, True, Reason.OVERALLOCATED, fit(join(parts)))
     if allocation.exhaustions:
         return Mark(Type.EXHAUSTED, True, Reason.POOL_EXHAUSTED, Message.EXHAUSTIONS)
     return Mark(Type.EXHAUSTED, False, Reason.NO_EXHAUSTIONS, Message.NO_EXHAUSTIONS)

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from konverge.reconcilers.quota.words import Message, Reason, Type, in_pool, join, no_candidate, released
+from konverge.conditions import MAX_MESSAGE
+from konverge.reconcilers.quota.words import Message, Reason, Type, fit, in_pool, join, no_candidate, released
 
 __all__ = [
     "BOUND",
@@ -28,13 +29,17 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A condition: its type, status, reason and message. `kept`: the pool looks after the claim."""
+    """A condition: its type, status, reason and message, which is cut to what the API takes. `kept`: the pool looks after the claim."""
 
     type: str
     status: bool
     reason: str
     message: str
     kept: bool = True
+
+    def __post_init__(self) -> None:
+        if len(self.message) > MAX_MESSAGE:
+            object.__setattr__(self, "message", fit(self.message))
 
     @property
     def bound(self) -> bool:

@@ -15,7 +15,7 @@ from konverge.conditions import Condition
 from konverge.crds.quota_v1beta2 import LabelSelector, ResourcePool, ResourcePoolStatus
 from konverge.objects import Metadata, Object
 from konverge.quantities import Quantity
-from konverge.reconcilers.quota.amounts import Amounts, problem_of
+from konverge.reconcilers.quota.amounts import Amounts, bounded, problem_of
 from konverge.reconcilers.quota.assign import Offer
 from konverge.reconcilers.quota.seen import ClaimView, Entry, Ledger, PoolView, QuotaView
 from konverge.reconcilers.quota.words import Annotation, Label
@@ -40,7 +40,7 @@ def _amounts(values: Any) -> tuple[Amounts, str]:
     wrong = []
     for name, value in sorted((values if isinstance(values, Mapping) else {}).items()):
         try:
-            found[name] = Quantity.parse(value).billionths
+            found[name] = bounded(Quantity.parse(value)).billionths
         except ValueError as error:
             wrong.append(f"{name}: {error}")
     return found, "; ".join(wrong)
@@ -50,7 +50,7 @@ def _quantities(values: Mapping[str, Any]) -> dict[str, Quantity]:
     found = {}
     for name, value in values.items():
         try:
-            found[name] = Quantity.parse(value)
+            found[name] = bounded(Quantity.parse(value))
         except ValueError:
             continue
     return found

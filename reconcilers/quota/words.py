@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from konverge.conditions import cut_condition
+
 __all__ = [
     "METRICS",
     "Action",
@@ -29,6 +31,7 @@ __all__ = [
     "MetricLabel",
     "Reason",
     "Type",
+    "fit",
     "in_pool",
     "join",
     "no_candidate",
@@ -306,6 +309,15 @@ def join(parts: Iterable[str]) -> str:
     'a; b'
     """
     return "; ".join(parts)
+
+
+def fit(message: str) -> str:
+    """Return a message cut to what the API takes in a condition: one that is longer would keep the whole status from being written.
+
+    >>> fit("reconciled"), len(fit("a" * 100_000))
+    ('reconciled', 32768)
+    """
+    return cut_condition("Cut", message)[1]
 
 
 def in_pool(pool: str, why: str) -> str:

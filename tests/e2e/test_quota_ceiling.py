@@ -15,7 +15,7 @@ from konverge.testing import ControlPlane, Lab
 pytestmark = pytest.mark.control_plane
 
 CLAIMS = 400
-RESOURCES = [f"requests.{'-'.join(['quota'] * 10)}.{'-'.join(['claim'] * 10)}.example.com/r{n:02}" for n in range(20)]
+RESOURCES = [f"requests.{'-'.join(['quota'] * 10)}.{'-'.join(['claim'] * 10)}.example.com/r{n:02}" for n in range(25)]
 """Names as long as this make claims of 3.5 KiB, so that a few hundred of them are more than an object of etcd can be."""
 ETCD_LIMIT = 1_572_864
 

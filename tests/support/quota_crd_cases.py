@@ -50,6 +50,7 @@ BOUND = {"type": "Bound", "status": "True", "reason": "Succeeded", "message": "C
 TIMED = {"lastTransitionTime": "2030-01-01T00:00:00Z"}
 
 NEGATIVE = "an amount cannot be negative; write 0 or more"
+TOO_MUCH = "an amount is at most 1e24; write less"
 WHOLE = "needs whole numbers; write 1 or 2, not 1500m"
 LOWERED = "quota.hard cannot be lowered below what is claimed, nor lose a resource that is"
 SCOPES = "scopes cannot be changed"
@@ -109,6 +110,10 @@ CREATED: dict[str, tuple[dict[str, Any], str]] = {
     "x02: a claim of one and a half pods": (claim({"pods": "1500m"}), WHOLE),
     "x03: a claim with a dot in its name": (claim(TWO, name="a.b"), ""),
     "x03: a claim with a name of 100 characters": (claim(TWO, name=LONG), ""),
+    "the largest claim": (claim({"requests.memory": "1e24", "requests.cpu": "999999999999999999999999.999999999", "pods": 10**18}), ""),
+    **{f"a claim of {amount}, which no status could show": (claim({"requests.memory": amount}), TOO_MUCH) for amount in ("1e25", "1e100", "1e309", "1e400", "9" * 64, "2000000E")},
+    "a pool of more than any status could show": (pool({"requests.memory": "1e100"}), TOO_MUCH),
+    "a default of more than any status could show": (pool(defaults={"requests.memory": "1e100"}), TOO_MUCH),
     "half a core": (claim({"requests.cpu": "500m", "cpu": "0.5", "requests.example.com/gpu": "0.5"}), ""),
     "more pods than a double counts": (claim({"pods": "12345678901234567890"}), ""),
     **{f"a claim of half of {name}": (claim({name: "0.5"}), WHOLE) for name in (

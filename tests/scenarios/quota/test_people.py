@@ -223,3 +223,38 @@ async def test_the_predicate_of_the_lab_sees_what_is_held_twice(lab: Lab) -> Non
     await lab.client.patch(RESOURCE_QUOTA, QUOTA, here.ns("b"), patch={"spec": {"hard": {CPU: 2}}}, style="merge")
     with pytest.raises(AssertionError, match=r"requests.cpu: 5 is held of 4"):
         rule()
+
+
+@pytest.mark.lab_on("memory")
+@pytest.mark.parametrize("amount", ["1e100", "9" * 64, "1e400"])
+async def test_an_amount_that_got_past_admission_and_no_status_can_show_freezes_no_pool(lab: Lab, amount: str) -> None:
+    here = await Quotas(lab).start("a", "b")
+    await here.pool()
+    await here.claim("a", "huge", cpu=9)
+    await here.says("a", "huge", "PoolExhausted")
+    past_admission(
+        lab, "resourcepoolclaims", here.ns("a"), "huge", lambda data: data["spec"]["claim"].update({CPU: amount})
+    )
+    await here.claim("b", "c", cpu=3)
+    await here.bound("b", "c")
+    await here.says("a", "huge", "Failed", "requests.cpu: must be at most 1e24")
+    await here.spent({CPU: 3})
+    with pytest.raises(Invalid, match="cannot be lowered below what is claimed"):
+        await lab.client.patch(ResourcePool, "p", patch={"spec": {"quota": {"hard": {CPU: 2}}}}, style="merge")
+    await here.release("b", "c")
+    await here.claim("b", "d", cpu=4)
+    await here.bound("b", "d")
+    await here.spent({CPU: 4})
+
+
+async def test_two_hundred_unknown_resources_of_250_characters_leave_no_claim_blank(lab: Lab) -> None:
+    here = await Quotas(lab).start("a")
+    await here.pool()
+    unknown = {f"{number:03}{'k' * 247}": 1 for number in range(200)}
+    await here.claim("a", "c", unknown)
+    await here.claim("a", "none", unknown, pool=None)
+    for name, reason in (("c", "Failed"), ("none", "Unassigned")):
+        claim = await here.says("a", name, reason, "resource 000kkk")
+        assert claim.status.condition is not None
+        assert len(claim.status.condition.message) == 32768
+    await lab.settled()

@@ -12,6 +12,7 @@ from datetime import timedelta
 from fractions import Fraction
 from functools import cmp_to_key
 from itertools import pairwise
+from math import inf
 from typing import Any, Final
 
 from konverge.testing.apiserver.cel import formats, network, patterns, quantities, templates, urls, versions
@@ -76,6 +77,13 @@ def _quantity(text: str) -> dict[str, str]:
 
 def _worth(value: Value) -> Fraction:
     return quantities.worth(_of(value, _QUANTITY))
+
+
+def _approximate(amount: Fraction) -> float:
+    try:
+        return float(amount)
+    except OverflowError:  # Go multiplies by a power of ten, which is infinite from 10^309 on
+        return inf if amount > 0 else -inf
 
 
 def _amount(value: Value) -> Fraction:
@@ -261,7 +269,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = {
     "isGreaterThan": lambda value, other: _compare(value, other) > 0,
     "isLessThan": lambda value, other: _compare(value, other) < 0,
     "compareTo": _compare,
-    "asApproximateFloat": lambda value: float(_worth(value)),
+    "asApproximateFloat": lambda value: _approximate(_worth(value)),
     "asInteger": _as_integer,
     "isInteger": _is_integer,
     "add": lambda value, other: _sum_of(value, other, 1),

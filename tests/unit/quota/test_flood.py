@@ -1,0 +1,177 @@
+"""What the longest admitted input makes of every status of the family: the API takes it, whatever was stored before its rules."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from quota_world import DryWorld, Rq
+
+from konverge.conditions import MAX_MESSAGE, marked, truth, write_conditions
+from konverge.crds import crd
+from konverge.crds.quota_v1beta2 import MAX_AMOUNT, MAX_RESOURCES, ResourcePool, ResourcePoolClaim
+from konverge.objects import Object
+from konverge.reconcilers.quota.assign import Offer, choose
+from konverge.reconcilers.quota.metrics import claim_series, pool_series
+from konverge.reconcilers.quota.render import claim_status, pool_marks, pool_status
+from konverge.reconcilers.quota.seen import NOWHERE, ClaimView, Entry, Ledger
+from konverge.reconcilers.quota.steps import place_by, says
+from konverge.reconcilers.quota.verdicts import Verdict, exhausted, failed, refused, unassigned
+from konverge.reconcilers.quota.views import claim_view, pool_view, quota_view
+from konverge.testing.apiserver.nodes import Node
+from konverge.testing.apiserver.schemas.validating import value_errors
+
+ETCD = 1_572_864
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+RESOURCES = [f"requests.example.com/{number:03}{'r' * 40}" for number in range(MAX_RESOURCES)]
+LONGEST = "999999999999999999999999." + "9" * (MAX_AMOUNT - 25)
+HUGE = ["1e100", "9" * MAX_AMOUNT, "1e309", "1e999", "-1e400", "1e2000", "." + "0" * 62 + "1"]
+
+
+def longest_name(name: str, most: int) -> str:
+    return name + "x" * (most - len(name))
+
+
+def pool_of(hard: Mapping[str, Any], defaults: Mapping[str, Any] | None = None, **config: bool) -> ResourcePool:
+    spec = {"quota": {"hard": dict(hard)}, "defaults": dict(defaults or {}), "config": config}
+    return ResourcePool.decode({"metadata": {"name": "p" * 63, "uid": "p-1"}, "spec": spec})
+
+
+def claim_of(name: str, namespace: str, amounts: Mapping[str, Any], uid: str) -> ClaimView:
+    metadata = {"name": name, "namespace": namespace, "uid": uid, "generation": 1}
+    return claim_view(Object({"metadata": metadata, "spec": {"pool": "p" * 63, "claim": dict(amounts)}}))
+
+
+def problems(kind: Any, status: Mapping[str, Any]) -> list[str]:
+    """Return what the API server would say to this status."""
+    schema = crd(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+    return [str(error) for error in value_errors(Node(schema), dict(status))]
+
+
+def check(world: DryWorld) -> dict[str, Any]:
+    """Run a pass, and check what it would write into every status and every metric; returns the status of the pool."""
+    seen = world.see()
+    world.once()
+    allocation = world.last
+    assert allocation is not None
+    marks = pool_marks(seen.pool, allocation, dict.fromkeys(seen.selected, "x" * MAX_MESSAGE))
+    status: dict[str, Any] = pool_status(seen.pool, allocation, tuple(sorted(seen.selected))).wire()
+    status["conditions"] = write_conditions(
+        marked((), mark.type, truth(mark.status), mark.reason, mark.message, generation=1, now=NOW)[0] for mark in marks
+    )
+    assert problems(ResourcePool, status) == []
+    assert len(json.dumps(status, separators=(",", ":"))) < ETCD
+    assert pool_series(seen.pool, allocation, marks)
+    for claim in seen.claims:
+        verdict = allocation.verdicts[claim.uid]
+        assert problems(ResourcePoolClaim, claim_status(claim, verdict, place_by(claim, verdict, seen.pool), NOW)) == []
+        assert claim_series(claim, verdict, seen.pool.name)
+    return status
+
+
+def world_of(pool: ResourcePool, *namespaces: str, claims: list[ClaimView]) -> DryWorld:
+    world = DryWorld(pool_view(pool), *namespaces)
+    world.claims = {(claim.namespace, claim.name): claim for claim in claims}
+    return world
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("amount", [LONGEST, "1e24", *HUGE])
+def test_no_amount_that_a_claim_names_keeps_the_status_of_its_pool_from_being_written(
+    amount: str, ordered: bool
+) -> None:
+    pool = pool_of({"requests.memory": "4Gi", "limits.memory": "1E", "pods": 3}, orderedQueue=ordered)
+    names = ("requests.memory", "limits.memory", "pods")
+    claims = [claim_of(f"c{number}", "a", dict.fromkeys(names, amount), f"u{number}") for number in range(20)]
+    good = claim_of("a-good", "b", {"requests.memory": "1Gi"}, "g")  # the first in its queue
+    world = world_of(pool, "a", "b", claims=[*claims, good])
+    status = check(world)
+    assert status["allocation"]["used"]["requests.memory"] == "1Gi"
+    assert world.said("b", "a-good") == "Bound Succeeded: Claimed resources"
+
+
+def test_a_claim_that_no_status_could_show_is_refused_alone_and_says_so() -> None:
+    claims = [
+        claim_of("huge", "a", {"requests.memory": "1e400"}, "1"),
+        claim_of("c", "b", {"requests.memory": "3Gi"}, "2"),
+    ]
+    world = world_of(pool_of({"requests.memory": "4Gi"}), "a", "b", claims=claims)
+    status = check(world)
+    assert world.said("a", "huge") == "Assigned Failed: requests.memory: must be at most 1e24"
+    assert world.said("b", "c") == "Bound Succeeded: Claimed resources"
+    assert status["exhaustions"] == {}
+
+
+def test_the_longest_resources_amounts_and_names_fill_a_pool_and_give_back_within_what_etcd_takes() -> None:
+    pool = pool_of(dict.fromkeys(RESOURCES, "1e24"), dict.fromkeys(RESOURCES, "1e24"), defaultsZero=True)
+    amounts = dict.fromkeys(RESOURCES, "1" * 20 + "." + "1" * (MAX_AMOUNT - 21))
+    spaces = [longest_name(f"n{number}-", 63) for number in range(60)]
+    claims = [
+        claim_of(longest_name(f"c{number}", 253), space, amounts, f"{number:036}")
+        for number, space in enumerate(spaces)
+    ]
+    world = world_of(pool, *spaces, claims=claims)
+    world.held = dict  # type: ignore[method-assign]  # the rule that it checks is another test's, and its sums are slow here
+    status = check(world)
+    assert 40 < status["claimCount"] < 60
+    assert [mark for mark in status["conditions"] if mark["type"] == "Ready"]
+    for path, claim in world.claims.items():
+        world.claims[path] = replace(claim, release=True)
+    world.once()
+    assert len(check(world)["releasing"]) > 40
+
+
+def test_what_strangers_wrote_into_a_resource_quota_does_not_keep_the_status_from_being_written() -> None:
+    world = world_of(
+        pool_of({"requests.memory": "4Gi"}), "a", claims=[claim_of("c", "a", {"requests.memory": "1Gi"}, "1")]
+    )
+    check(world)
+    quota = Object({"metadata": {"name": "q"}, "spec": {"hard": {"requests.memory": "1e300"}}})
+    view = quota_view(quota, pool_of({}))
+    world.quotas["a"] = Rq(dict(view.hard), dict(view.hard), {"requests.memory": view.hard["requests.memory"]})
+    for _ in range(3):
+        status = check(world)
+    assert status["releasing"]["a"]["requests.memory"] == "2000000E"
+
+
+def test_a_pool_says_the_use_of_as_many_resources_as_its_status_has_room_for() -> None:
+    world = world_of(pool_of({"pods": 9}), "a", claims=[])
+    kept = [
+        claim_of(f"c{number}", "a", {f"count/r{number}-{n}": 1 for n in range(200)}, f"u{number}")
+        for number in range(5)
+    ]
+    world.claims = {(claim.namespace, claim.name): claim for claim in kept}
+    world.ledger = Ledger(claims={"a": tuple(Entry(claim.name, claim.uid, claim.amounts) for claim in kept)})
+    used = check(world)["allocation"]["used"]
+    assert (len(used), used["pods"]) == (512, "0")
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        failed("x" * 50_000),
+        refused("x" * 50_000),
+        exhausted(["x" * 30_000, "y" * 30_000]),
+        unassigned("web", [(f"pool-{number}", "x" * 250) for number in range(500)]),
+    ],
+)
+def test_no_message_is_longer_than_a_condition_may_be_and_the_same_claim_is_not_written_again(verdict: Verdict) -> None:
+    claim = claim_of("c", "a", {}, "1")
+    status = claim_status(claim, verdict, NOWHERE, NOW)
+    assert problems(ResourcePoolClaim, status) == []
+    assert len(status["condition"]["message"]) == MAX_MESSAGE
+    stored = Object({"metadata": {"name": "c", "namespace": "a", "generation": 1}, "status": status})
+    assert says(claim_view(stored), verdict, NOWHERE)
+
+
+def test_two_hundred_unknown_resources_of_250_characters_are_named_as_far_as_there_is_room() -> None:
+    claim = claim_of("c", "a", {f"{number:03}{'k' * 247}": 1 for number in range(200)}, "1")
+    world = world_of(pool_of({"pods": 9}), "a", claims=[claim])
+    check(world)
+    assert world.said("a", "c").startswith("Assigned Failed: resource 000kkk")
+    choice = choose(claim.amounts, [Offer(name="solar", hard={}, available={})])
+    assert problems(ResourcePoolClaim, claim_status(claim, unassigned("a", choice.reasons), NOWHERE, NOW)) == []
