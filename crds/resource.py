@@ -26,6 +26,7 @@ from konverge.conditions import Condition, find_condition
 from konverge.crds.aside import keep, kept
 from konverge.crds.declaration import Column, Declaration, Scale, Scope, plural_of
 from konverge.crds.decoding import misfit, misfits, name_of
+from konverge.crds.defaults import Defaults, defaults_in
 from konverge.crds.markers import Cel
 from konverge.crds.metadata import MetadataField, read_metadata, write_metadata
 from konverge.crds.root import root_schema, status_model, without_plain_nulls
@@ -35,7 +36,7 @@ from konverge.kinds import Kind
 from konverge.model import Model
 from konverge.objects import Metadata
 
-__all__ = ["CustomResource", "declaration_of", "resource", "schema_of"]
+__all__ = ["CustomResource", "declaration_of", "resource", "schema_of", "status_defaults"]
 
 _DECLARATION = "__konverge_declaration__"
 _KIND = "__konverge_kind__"
@@ -355,6 +356,11 @@ def schema_of(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:
         known = root_schema(cls, declaration_of(cls), described=True)
         setattr(cls, _SCHEMA, known)
     return known
+
+
+def status_defaults(cls: type[CustomResource[Any, Any]]) -> Defaults | None:
+    """Return the defaults that the API server fills into a status, those of conditions aside; None if there are none."""
+    return defaults_in(_shape_of(cls)["properties"]["status"], without=("conditions",))
 
 
 def _shape_of(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:

@@ -169,13 +169,15 @@ def marked(
     """Return the conditions with one of them set; `generation` is that of the object that was reconciled."""
     before = find_condition(conditions, type_)
     moved = before is None or before.status != status or before.last_transition_time is None
-    after = Condition(
-        type=type_,
-        status=status,
-        reason=reason,
-        message=message,
-        last_transition_time=rfc3339(now) if moved or before is None else before.last_transition_time,
-        observed_generation=generation,
+    after = Condition.model_validate(
+        {
+            "type": type_,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "last_transition_time": rfc3339(now) if moved or before is None else before.last_transition_time,
+            "observed_generation": generation,
+        }
     )
     if before is None:
         return (*conditions, after)

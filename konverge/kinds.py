@@ -6,6 +6,7 @@ is, the API server says (`konverge.client`, discovery); a kind that declares the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar, overload
@@ -14,6 +15,21 @@ from konverge.errors import UsageError
 from konverge.objects import Metadata, Object
 
 __all__ = ["Kind", "Resource", "kind", "kind_of"]
+
+
+_VERSION = re.compile(r"^[a-z]([-a-z0-9]*[a-z0-9])?$")
+_KIND = re.compile(r"^(?!v[0-9]+((alpha|beta)[0-9]+)?$)[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?$")
+_API_VERSION = re.compile(r"^([a-z0-9.-]+/)?v[0-9]+((alpha|beta)[0-9]+)?$")
+
+
+def _problem(api_version: str, kind: str) -> str:
+    """Say what is wrong with two arguments that name no kind, and what to write instead."""
+    given = f"kind({api_version!r}, {kind!r})"
+    if _API_VERSION.match(kind) and "/" not in api_version:
+        return f'{given}: the API version comes first; write kind("{kind}", "{api_version}")'
+    if not kind or not _KIND.match(kind):
+        return f"{given}: write the kind as its objects do, one word in CamelCase, for instance ConfigMap"
+    return f"{given}: write the API version as group/version, or v1 for the core group"
 
 
 class Resource(Protocol):
@@ -69,10 +85,8 @@ class Kind(Generic[R_co]):
         plural: str | None = None,
     ) -> None:
         group, slash, version = api_version.rpartition("/")
-        if not version or not kind or (slash and not group) or "/" in group:
-            raise UsageError(
-                f"kind({api_version!r}, {kind!r}): write the API version as group/version, or v1 for the core group"
-            )
+        if not _VERSION.match(version) or (slash and not group) or "/" in group or not _KIND.match(kind):
+            raise UsageError(_problem(api_version, kind))
         self.api_version = api_version
         self.group = group
         self.version = version

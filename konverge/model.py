@@ -1,19 +1,25 @@
 """The base of pydantic models that stand for parts of API objects.
 
 Promises: what was set is what is written, and nothing else, whether it was set by the constructor, by assignment or by changing a
-nested model, list or dict that came from a default. Errors of validation do not show the values that they refuse.
+nested model, list or dict that came from a default. Errors of validation do not show the values that they refuse. A misspelt argument
+of a constructor is an error, while an unknown field of a stored object is ignored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import Any
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AliasChoices, AliasPath, BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
+
+from konverge.errors import UsageError
 
 __all__ = ["Model"]
 
+_ARGUMENTS = "__konverge_arguments__"
+"""Where a model keeps the names that its constructor takes."""
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 """Types whose values cannot be changed in place and hold no models: most fields are of these."""
 _CHANGEABLE = (BaseModel, list, dict)
@@ -42,10 +48,45 @@ class Model(BaseModel):
         extra="ignore",
     )
 
+    if not TYPE_CHECKING:  # type checkers make the signature from the fields
+
+        def __init__(self, /, **data: Any) -> None:
+            """Make one from its fields, in either spelling; raises UsageError for a name that is not a field."""
+            known = type(self).__dict__.get(_ARGUMENTS)
+            if known is None or not data.keys() <= known:
+                _check_arguments(type(self), data)
+            super().__init__(**data)
+
+        # Without this mark of pydantic's, reading would go through the constructor.
+        __init__.__pydantic_base_init__ = True
+
     def wire(self, *, without: Collection[str] = ()) -> dict[str, Any]:
         """Return the fields that were set, in the API's spelling and types; `without` names fields to leave out, as in Python."""
         _note_changed_defaults(self, without)
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude=set(without) or None)
+
+
+def _check_arguments(model: type[BaseModel], given: Collection[str]) -> None:
+    """Raise UsageError for an argument that the constructor of a model does not take."""
+    # A model with a constructor of its own is also made by it when it is read. Of an incomplete one the aliases are not known yet.
+    own = not getattr(model.__init__, "__pydantic_base_init__", False)
+    if own or not model.__pydantic_complete__ or model.model_config.get("extra") == "allow":
+        return
+    known = set(model.model_fields)
+    for field in model.model_fields.values():
+        alias = field.validation_alias
+        several = alias.choices if isinstance(alias, AliasChoices) else [alias]
+        known.update(str(one.path[0] if isinstance(one, AliasPath) else one) for one in several if one is not None)
+    setattr(model, _ARGUMENTS, frozenset(known))
+    if unknown := set(given) - known:
+        raise UsageError(_misspelt(model, unknown))
+
+
+def _misspelt(model: type[BaseModel], unknown: Collection[str]) -> str:
+    name = min(unknown)
+    near = get_close_matches(name, model.model_fields, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"its fields: {', '.join(model.model_fields) or 'none'}"
+    return f"{model.__name__} has no field {name!r}; {hint}"
 
 
 def _note_changed_defaults(model: BaseModel, without: Collection[str] = ()) -> None:

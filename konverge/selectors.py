@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from konverge.errors import UsageError
+
 __all__ = ["FieldSelector", "LabelSelector", "Requirement"]
 
 Operator = Literal["exists", "absent", "in", "notin"]
@@ -19,6 +21,8 @@ Operator = Literal["exists", "absent", "in", "notin"]
 _SET = re.compile(r"^(?P<key>[^\s!=,()]+)\s+(?P<op>in|notin)\s*\((?P<values>[^()]*)\)$")
 _EQUALITY = re.compile(r"^(?P<key>[^\s!=,()]+)\s*(?P<op>==|=|!=)\s*(?P<value>[^\s!=,()]*)$")
 _EXISTENCE = re.compile(r"^(?P<not>!?)\s*(?P<key>[^\s!=,()]+)$")
+_NAME = re.compile(r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
+_PREFIX = re.compile(r"^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +56,27 @@ def _split(text: str) -> list[str]:
             current = ""
         else:
             current += character
-    return [part.strip() for part in (*parts, current) if part.strip()]
+    return [part.strip() for part in (*parts, current)]
 
 
 def _requirement(clause: str) -> Requirement:
-    if found := _SET.match(clause):
+    found = _read(clause)
+    prefix, slash, name = found.key.rpartition("/")
+    if not _NAME.match(name) or (slash and not _PREFIX.match(prefix)):
+        raise ValueError(
+            f"{clause!r}: {found.key!r} is not a label key; write a name of up to 63 letters, digits, '-', '_' and '.', "
+            "with a domain and a slash before it if there is one (example.com/tier)"
+        )
+    wrong = sorted(value for value in found.values if value and not _NAME.match(value))
+    if wrong:
+        raise ValueError(
+            f"{clause!r}: {wrong[0]!r} is not a label value; write up to 63 letters, digits, '-', '_' and '.'"
+        )
+    return found
+
+
+def _read(clause: str) -> Requirement:
+    if (found := _SET.match(clause)) and found["values"].strip():
         values = frozenset(value.strip() for value in found["values"].split(","))
         return Requirement(found["key"], "in" if found["op"] == "in" else "notin", values)
     if found := _EQUALITY.match(clause):
@@ -64,7 +84,7 @@ def _requirement(clause: str) -> Requirement:
     if found := _EXISTENCE.match(clause):
         return Requirement(found["key"], "absent" if found["not"] else "exists")
     raise ValueError(
-        f"{clause!r} is no clause of a label selector; write key=value, key!=value, key in (a,b), key or !key"
+        f"{clause!r} is not a clause of a label selector; write key=value, key!=value, key in (a,b), key or !key"
     )
 
 
@@ -82,7 +102,15 @@ class LabelSelector:
     @classmethod
     def parse(cls, text: str) -> LabelSelector:
         """Parse a selector; raises ValueError that quotes the clause it could not read."""
-        return cls(text, tuple(_requirement(clause) for clause in _split(text)))
+        return cls(text, tuple(_requirement(clause) for clause in _split(text)) if text.strip() else ())
+
+    @classmethod
+    def given(cls, text: str, where: str) -> LabelSelector:
+        """Parse a selector that a program gives; raises UsageError that names the place, `where`, and what to write."""
+        try:
+            return cls.parse(text)
+        except ValueError as error:
+            raise UsageError(f"{where}: {error}") from error
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Tell whether all clauses hold for these labels."""

@@ -33,6 +33,7 @@ from konverge.errors import Expired, NotFound, NotServed
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.metrics import Metrics
 from konverge.objects import Metadata, Object
+from konverge.selectors import LabelSelector
 
 __all__ = ["Client"]
 
@@ -106,9 +107,10 @@ class Client:
         """Return all objects of a kind, of one namespace or (None) of all, page by page behind the scenes.
 
         Pages belong together: all show one version. Where the server forgets that version half way (410), the list is asked again
-        as a whole.
+        as a whole. Raises UsageError for a malformed label selector.
         """
         found = kind_of(kind)
+        LabelSelector.given(labels, f"list of {found.kind}")
         info = await self._info(found)
         query = ListQuery(namespace=namespace, labels=labels, fields=fields, limit=self.settings.page_size)
         try:

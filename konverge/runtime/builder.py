@@ -21,6 +21,7 @@ from konverge.objects import Metadata
 from konverge.outcome import Outcome
 from konverge.runtime.predicates import Predicate
 from konverge.runtime.rules import Rule
+from konverge.selectors import LabelSelector
 
 if TYPE_CHECKING:
     from konverge.client import Client
@@ -208,6 +209,7 @@ class Controller(Generic[R]):
         `to` is asked for the object before and after a change, so that both the old and the new reference are served. With
         `metadata_only` only metadata is cached and `to` gets a `Metadata`; Secrets and ConfigMaps belong there.
         """
+        LabelSelector.given(labels, f"controller {self.name!r}: .watches")
         watch = Watched(self._another(kind_of(what)), to, metadata_only, optional, when, labels)
         return replace(self, watched=(*self.watched, watch))
 
@@ -242,7 +244,7 @@ class Controller(Generic[R]):
         """Hold every object by this finalizer until `finalize` returned Done; it is added before any pass of `reconcile`."""
         if not _FINALIZER.match(name):
             raise UsageError(f"finalizer {name!r}: write domain/name, for instance example.com/backup")
-        return replace(self, finalizer_name=name)
+        return replace(self, finalizer_name=name)._ending_by_both()
 
     def invalid_as(self, type_: str, reason: str) -> Controller[R]:
         """Say how an object that no longer decodes is marked: condition `type_` becomes True, Ready False, both with `reason`."""
@@ -254,6 +256,7 @@ class Controller(Generic[R]):
 
     def selecting(self, labels: str) -> Controller[R]:
         """Watch only primary objects that match this label selector; others do not exist for this controller."""
+        LabelSelector.given(labels, f"controller {self.name!r}: .selecting")
         return replace(self, labels=labels)
 
     def needs(self, *rules: Rule) -> Controller[R]:
@@ -279,20 +282,47 @@ class Controller(Generic[R]):
         """Begin only once nothing keeps it from that: the gate is asked at the start, and again while it names an obstacle."""
         return replace(self, gate=gate)
 
-    def with_(self, **numbers: Any) -> Controller[R]:
-        """Set numbers by name (`Numbers`): `.with_(concurrency=4, timeout=30)`. Raises UsageError for a name that is none."""
-        try:
-            return replace(self, numbers=replace(self.numbers, **numbers))
-        except TypeError as error:
-            known = ", ".join(Numbers.__dataclass_fields__)
-            raise UsageError(f"with_({', '.join(numbers)}): the numbers of a controller are {known}") from error
+    def with_(
+        self,
+        *,
+        concurrency: int | None = None,
+        timeout: float | None = None,
+        barrier: float | None = None,
+        min_interval: float | None = None,
+        debounce: float | None = None,
+        resync: float | None = None,
+        base_delay: float | None = None,
+        max_delay: float | None = None,
+    ) -> Controller[R]:
+        """Set numbers by name: `.with_(concurrency=4, timeout=30)`. `Numbers` says what each means; the others stay as they are."""
+        given = {
+            "concurrency": concurrency,
+            "timeout": timeout,
+            "barrier": barrier,
+            "min_interval": min_interval,
+            "debounce": debounce,
+            "resync": resync,
+            "base_delay": base_delay,
+            "max_delay": max_delay,
+        }
+        changed: dict[str, Any] = {name: number for name, number in given.items() if number is not None}
+        return replace(self, numbers=replace(self.numbers, **changed))
 
     def reconciled_by(self, reconciler: Reconciles[R]) -> Controller[R]:
         """Name the reconciler; the end of the sentence."""
         if not callable(getattr(reconciler, "reconcile", None)) or inspect.isclass(reconciler):
             raise UsageError(f"{reconciler!r} is no reconciler: give an object with a method reconcile(object, ctx)")
-        if self.finalizer_name and not isinstance(reconciler, Finalizes):
+        if not self.finalizer_name and isinstance(reconciler, Finalizes):
+            raise UsageError(
+                f"controller {self.name!r} would never call finalize of its reconciler, since nothing holds its objects: "
+                'declare a finalizer, .finalizer("example.com/backup"), before .reconciled_by(...), or remove the method'
+            )
+        return replace(self, reconciler=reconciler)._ending_by_both()
+
+    def _ending_by_both(self) -> Controller[R]:
+        """Return this sentence; raises UsageError if it declares a finalizer that its reconciler has no method for."""
+        if self.finalizer_name and self.reconciler is not None and not isinstance(self.reconciler, Finalizes):
             raise UsageError(
                 f"controller {self.name!r} declares the finalizer {self.finalizer_name}, but its reconciler has no finalize(object, ctx)"
             )
-        return replace(self, reconciler=reconciler)
+        return self

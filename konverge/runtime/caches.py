@@ -78,8 +78,11 @@ class Reader(Generic[R_co]):
         return None if cached is None else cached.metadata
 
     def list(self, namespace: str | None = None, *, labels: str = "") -> list[R_co]:
-        """Return copies of the objects of a namespace (None: of all) that match a label selector, in no promised order."""
-        selector = LabelSelector.parse(labels) if labels else None
+        """Return copies of the objects of a namespace (None: of all) that match a label selector, in no promised order.
+
+        Raises UsageError for a malformed selector.
+        """
+        selector = LabelSelector.given(labels, f"the cache of {self._kind.kind}") if labels else None
         return [self._decoded(cached) for cached in self._informer.store.list(namespace, selector)]
 
     def keys(self, namespace: str | None = None) -> builtins.list[Key]:

@@ -19,6 +19,9 @@ from pydantic import ValidationError
 
 from konverge.client import Write
 from konverge.conditions import find_condition
+from konverge.crds import CustomResource
+from konverge.crds.defaults import filled
+from konverge.crds.resource import status_defaults
 from konverge.crds.status import Status, readable
 from konverge.errors import (
     ConditionError,
@@ -87,6 +90,7 @@ class PassRunner:
         self._echo = echo
         self._owner = Owner(kit.manager, "Apply", "status")
         self._limit = spec.numbers.timeout
+        self._defaults = None if spec.conditions is None else status_defaults(_model_of(spec))
         # Asked once and not in each pass.
         self._verbs: dict[Step, tuple[str, Any, bool]] = {}
 
@@ -288,6 +292,9 @@ class PassRunner:
         status = without_nulls(editor.intent(failed=failed))
         if not status and self._owner not in (cached.owned or {}):
             return
+        said = status if self._defaults is None else filled(status, self._defaults)  # as the server will store it
+        if not editor.split:
+            status = said
         # The version is what keeps a successor of the same name from being given this status: a uid alone is not looked at
         # by the status endpoint of custom resources (kube-apiserver 1.36, tried).
         metadata = {"name": key.name, "uid": cached.metadata.uid, "resourceVersion": self._version_of(key, cached)}
@@ -305,7 +312,7 @@ class PassRunner:
         ctx.trace.writes.append("status")
         # What was still at the version that this pass saw cannot hold anything else that is new.
         locked = metadata["resourceVersion"] == cached.version
-        if nothing_else(editor.previous, answer.status or {}, status) and (locked or _differ_in_status(cached, answer)):
+        if nothing_else(editor.previous, answer.status or {}, said) and (locked or _differ_in_status(cached, answer)):
             self._echo(key, answer.metadata.resource_version)
         for change in transitions(editor.before, editor.conditions):
             after = change.after
@@ -374,6 +381,11 @@ class PassRunner:
                 raise  # the stored object breaks its schema by now, or is under deletion
             # A test of the patch did not hold: the object changed meanwhile, and the event of that change is on its way.
             raise RetryAfter(1, f"{key} changed while its finalizers were patched: {error.message}") from error
+
+
+def _model_of(spec: Controller[Any]) -> type[CustomResource[Any, Any]]:
+    assert spec.model is not None, "only a class declares conditions"
+    return spec.model
 
 
 def _drafted(model: type[Status], stored: Mapping[str, Any]) -> Status:

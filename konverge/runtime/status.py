@@ -173,6 +173,11 @@ class StatusEditor(Generic[St_co]):
             setattr(self._draft, name, getattr(status, name))
 
     @property
+    def split(self) -> bool:
+        """Whether this controller is one of several writers of the status."""
+        return self._ours is not None
+
+    @property
     def conditions(self) -> tuple[Condition, ...]:
         """The conditions as they stand now, marks of this pass included."""
         return self._conditions

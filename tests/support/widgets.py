@@ -35,14 +35,16 @@ class By:
 
     def __init__(self, reconcile: Reconcile, finalize: Reconcile | None = None) -> None:
         self._reconcile = reconcile
-        self._finalize = finalize
+        if finalize is not None:
+            ending = finalize
+
+            async def called(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
+                return await ending(object_, ctx)
+
+            self.finalize = called  # only then: a method that nothing would call is refused
 
     async def reconcile(self, object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
         return await self._reconcile(object_, ctx)
-
-    async def finalize(self, object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
-        assert self._finalize is not None
-        return await self._finalize(object_, ctx)
 
 
 def widget(name: str = "one", **spec: Any) -> Widget:

@@ -93,7 +93,7 @@ def _entry(webhook: Webhook[Any], place: Place, namespace: str | None, bundle: b
         entry["reinvocationPolicy"] = "IfNeeded"
     if webhook.objects:
         entry["objectSelector"] = _selector(webhook.objects)
-    where = f"{webhook.namespaces},{_NAMESPACE_NAME}={namespace}" if namespace else webhook.namespaces
+    where = ",".join(filter(str.strip, (webhook.namespaces, f"{_NAMESPACE_NAME}={namespace}" if namespace else "")))
     if where:
         entry["namespaceSelector"] = _selector(where)
     if webhook.conditions:

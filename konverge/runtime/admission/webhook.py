@@ -131,10 +131,7 @@ class Webhook(Generic[R]):
     def selecting(self, objects: str = "", *, namespaces: str = "") -> Webhook[R]:
         """Ask only where the object's labels match a selector, before or after the write, and those of its namespace another one."""
         for text in (objects, namespaces):
-            try:
-                LabelSelector.parse(text)
-            except ValueError as error:
-                raise UsageError(f"{self.path}: {error}") from error
+            LabelSelector.given(text, self.path)
         return replace(self, objects=objects, namespaces=namespaces)
 
     def only_if(self, name: str, expression: str) -> Webhook[R]:

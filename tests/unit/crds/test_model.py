@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
-from pydantic import Field, ValidationError
+from typing import Any
 
+import pytest
+from pydantic import AliasChoices, Field, ValidationError
+
+from konverge.crds import CustomResource, PartialModel, Status, resource
+from konverge.errors import UsageError
 from konverge.model import Model
+
+
+def untyped(value: Any) -> Any:
+    """What the type checker would refuse, as an untyped caller could pass it."""
+    return value
 
 
 class Inner(Model):
@@ -71,3 +80,68 @@ def test_a_refusal_does_not_show_the_value() -> None:
     with pytest.raises(ValidationError) as caught:
         Outer.model_validate({"inner": {"count": "hunter2"}})
     assert "hunter2" not in str(caught.value)
+
+
+class Schedule(Model):
+    keep_copies: int = 7
+    later: Later | None = None
+
+
+class Later(Model):
+    at: str = ""
+
+
+class Renamed(Model):
+    other: int = Field(default=0, validation_alias=AliasChoices("another", "others"))
+
+
+class View(PartialModel):
+    suspend: bool = False
+
+
+class Made(Model):
+    """A model with a constructor of its own."""
+
+    size: int = 0
+
+    def __init__(self, **data: Any) -> None:
+        super().__init__(**data)
+
+
+@resource("example.com/v1")
+class Kept(CustomResource[Schedule, Status]):
+    """One resource."""
+
+
+@pytest.mark.parametrize(
+    ("mistake", "words"),
+    [
+        (
+            lambda: Schedule(**untyped({"keep_copy": 1})),
+            "Schedule has no field 'keep_copy'; did you mean 'keep_copies'",
+        ),
+        (lambda: Schedule(**untyped({"zzz": 1})), "its fields: keep_copies, later"),
+        (lambda: Later(**untyped({"when": ""})), "Later has no field 'when'"),
+        (lambda: Status(**untyped({"condition": ()})), "did you mean 'conditions'"),
+        (lambda: Kept(**untyped({"specs": {}})), "did you mean 'spec'"),
+    ],
+)
+def test_a_constructor_refuses_a_name_that_is_not_a_field(mistake: Any, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        mistake()
+
+
+def test_a_constructor_takes_both_spellings_and_every_alias() -> None:
+    assert Schedule(**untyped({"keepCopies": 3})).keep_copies == Schedule(keep_copies=3).keep_copies == 3
+    assert Renamed(**untyped({"others": 3})).other == Renamed(**untyped({"another": 3})).other == 3
+
+
+def test_a_partial_model_takes_fields_that_it_does_not_name() -> None:
+    assert View(**untyped({"parallelism": 2})).wire() == {"parallelism": 2}
+
+
+def test_a_stored_object_with_unknown_fields_is_read_as_before() -> None:
+    stored = {"apiVersion": "example.com/v1", "kind": "Kept", "metadata": {"name": "a", "what": 1}}
+    read = Kept.decode({**stored, "extra": 1, "spec": {"keepCopies": 3, "newer": 1, "later": {"at": "x", "newer": 1}}})
+    assert read.spec.wire() == {"keepCopies": 3, "later": {"at": "x"}}
+    assert Made.model_validate({"size": 3, "newer": 1}).size == 3

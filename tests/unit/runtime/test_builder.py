@@ -66,18 +66,34 @@ def test_the_name_is_the_kind_until_it_is_given() -> None:
         (lambda: Controller.of(BACKUP).named("Nightly Copies"), "lower case"),
         (lambda: Controller.of(BACKUP).finalizer("backup"), "domain/name"),
         (lambda: Controller.of(BACKUP).owns(CRON_JOB).owns(CRON_JOB), "twice"),
-        (lambda: Controller.of(BACKUP).with_(concurency=3), "numbers of a controller are concurrency"),
         (lambda: Controller.of(BACKUP).reconciled_by(untyped(Reconciler)), "is no reconciler"),
         (lambda: Controller.of(BACKUP).reconciled_by(untyped(object())), "is no reconciler"),
         (lambda: Controller.of(BACKUP).finalizer("example.com/b").reconciled_by(Reconciler()), "has no finalize"),
+        (lambda: Controller.of(BACKUP).reconciled_by(Reconciler()).finalizer("example.com/b"), "has no finalize"),
+        (lambda: Controller.of(BACKUP).reconciled_by(Finalizing()), r"declare a finalizer, .finalizer\("),
         (lambda: Controller.of(untyped(Metadata)), "declares no kind"),
         (lambda: kind("batch/v1/x", "Job"), "group/version"),
+        (lambda: kind("ConfigMap", "v1"), r'write kind\("v1", "ConfigMap"\)'),
+        (lambda: kind("configmap", "v1"), r'write kind\("v1", "configmap"\)'),
+        (lambda: kind("CronJob", "batch/v1"), r'write kind\("batch/v1", "CronJob"\)'),
+        (lambda: kind("batch/V1", "CronJob"), "group/version"),
+        (lambda: kind("v1", "Config Map"), "CamelCase"),
+        (lambda: Controller.of(BACKUP).selecting("tier in"), "write key=value"),
+        (
+            lambda: Controller.of(BACKUP).watches(SECRET, to=nobody, metadata_only=True, labels="a=b=c"),
+            "write key=value",
+        ),
         (lambda: Manager("x").add(Controller.of(BACKUP)), "no reconciler"),
     ],
 )
 async def test_a_mistake_in_the_sentence_says_how_to_mend_it(mistake: Any, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         mistake()
+
+
+def test_a_misspelt_number_is_refused_by_its_name() -> None:
+    with pytest.raises(TypeError, match="concurency"):
+        untyped(Controller.of(BACKUP)).with_(concurency=3)
 
 
 async def test_two_controllers_of_one_name_are_an_error() -> None:

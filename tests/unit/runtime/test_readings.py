@@ -83,7 +83,10 @@ def bare(reconciler: Any) -> kv.Controller[kv.Object]:
 CASES: list[tuple[Callable[[], kv.Controller[Any]], str]] = [
     (lambda: bare(ReadsGlobal()), r"Secret, which it does not watch: add .watches\(SECRET, to="),
     (lambda: bare(ReadsInHelper()), r"Pod, which it does not watch: add .watches\(Kinds.pod, to="),
-    (lambda: bare(ReadsInFinalize()).finalizer("example.com/x"), r".watches\(SECRET"),
+    (
+        lambda: kv.Controller.of(CONFIG_MAP).finalizer("example.com/x").reconciled_by(ReadsInFinalize()),
+        r".watches\(SECRET",
+    ),
     (lambda: bare(ReadsInherited()), r".watches\(SECRET"),
     (lambda: bare(ReadsGlobal()).watches(POD, to=reads_pods, metadata_only=True), r".watches\(SECRET"),
     (lambda: bare(ReadsWhatCannotBeFollowed()).watches(SECRET, to=reads_pods, metadata_only=True), r".watches\(POD"),

@@ -101,7 +101,7 @@ def test_two_controllers_of_one_kind_do_not_share_a_finalizer() -> None:
 @pytest.mark.parametrize(
     "number", [{"concurrency": 0}, {"timeout": 0}, {"base_delay": 0}, {"max_delay": 0.001}, {"debounce": -1}]
 )
-def test_a_number_that_no_controller_could_work_by_is_an_error_in_the_sentence(number: dict[str, float]) -> None:
+def test_a_number_that_no_controller_could_work_by_is_an_error_in_the_sentence(number: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         config_maps().with_(**number)
 

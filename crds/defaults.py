@@ -1,0 +1,52 @@
+"""Defaults of a structural schema, filled in here as the API server fills them in.
+
+Promises: pure. A status that is sent with its defaults is stored as it was sent, so that the answer holds nothing that its writer did
+not say. Source: apiextensions-apiserver `pkg/apiserver/schema/defaulting/algorithm.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+__all__ = ["Defaults", "defaults_in", "filled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """The defaults inside one schema: those of its fields, and what stands below fields, items or values that have some."""
+
+    fields: Mapping[str, bytes]
+    below: Mapping[str, Defaults]
+    every: Defaults | None = None
+
+
+def defaults_in(schema: Mapping[str, Any], *, without: tuple[str, ...] = ()) -> Defaults | None:
+    """Return the defaults of a schema, `without` those of some of its fields; None if it has none."""
+    parts = {name: part for name, part in schema.get("properties", {}).items() if name not in without}
+    fields = {name: msgspec.json.encode(part["default"]) for name, part in parts.items() if "default" in part}
+    below = {name: found for name, part in parts.items() if (found := defaults_in(part)) is not None}
+    of_each = schema.get("items") or schema.get("additionalProperties")
+    every = defaults_in(of_each) if isinstance(of_each, Mapping) else None
+    return Defaults(fields, below, every) if fields or below or every is not None else None
+
+
+def filled(value: Any, defaults: Defaults) -> Any:
+    """Return a value with its defaults; what it does not change is shared with the one that was given."""
+    if isinstance(value, list):
+        return value if defaults.every is None else [filled(item, defaults.every) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if defaults.every is not None:
+        return {name: filled(member, defaults.every) for name, member in value.items()}
+    found = dict(value)
+    for name, default in defaults.fields.items():
+        if name not in found:
+            found[name] = msgspec.json.decode(default)
+    for name, inside in defaults.below.items():
+        if name in found:
+            found[name] = filled(found[name], inside)
+    return found
