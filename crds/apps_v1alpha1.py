@@ -25,6 +25,7 @@ from konverge.model import Model
 __all__ = [
     "ADOPT",
     "GROUP",
+    "MAX_NAME",
     "AppRef",
     "ApplicationInstance",
     "ApplicationInstanceSpec",
@@ -44,6 +45,9 @@ __all__ = [
 GROUP = "apps.vworkspace.io"
 ADOPT = "apps.vworkspace.io/adopt"
 """An annotation: with the value "true" an existing HelmRelease or source of the instance's name is taken over."""
+
+MAX_NAME = 63
+"""How long the name of a managed instance may be: helm-controller labels the HelmChart, and everything that the chart makes, with it."""
 
 SourceType = Literal["oci", "helm"]
 
@@ -101,7 +105,10 @@ class Chart(Model):
 
 
 class Release(Model):
-    """The Helm release. It cannot be renamed or moved, because Helm would uninstall it and install another."""
+    """The Helm release. It cannot be renamed or moved, because Helm would uninstall it and install another.
+
+    A placeholder may name one too; nothing is installed for it.
+    """
 
     name: Annotated[
         str, Field(min_length=1, max_length=53, pattern=_SUBDOMAIN), Immutable("the release cannot be renamed")
@@ -168,8 +175,8 @@ class Integrations(Model):
     "mode managed needs chart, release and values",
 )
 @Cel(
-    "self.mode != 'placeholder' || !(has(self.chart) || has(self.release) || has(self.values))",
-    "mode placeholder takes no chart, release or values: nothing is installed",
+    "self.mode != 'placeholder' || !(has(self.chart) || has(self.values))",
+    "mode placeholder takes no chart or values: nothing is installed",
 )
 class ApplicationInstanceSpec(Model):
     """What is wanted."""
@@ -219,11 +226,21 @@ class ApplicationInstanceStatus(Status):
     """Where the application can be reached."""
 
 
+_MAY_OWN_A_RELEASE = "has(oldSelf.status) && has(oldSelf.status.helmReleaseRef)"
+_BARE = "!has(oldSelf.spec.chart) && !has(oldSelf.spec.release)"
+_BLOCKED = (
+    "has(oldSelf.status) && has(oldSelf.status.conditions) "
+    "&& oldSelf.status.conditions.exists(c, c.type == 'Blocked' && c.status == 'True')"
+)
 _STAYS_MANAGED = Cel(
-    "self.spec.mode == oldSelf.spec.mode || self.spec.mode == 'managed' || (has(oldSelf.status) "
-    "&& !has(oldSelf.status.helmReleaseRef) && has(oldSelf.status.conditions) "
-    "&& oldSelf.status.conditions.exists(c, c.type == 'Blocked' && c.status == 'True'))",
+    f"self.spec.mode == oldSelf.spec.mode || self.spec.mode == 'managed' || (!({_MAY_OWN_A_RELEASE}) && (({_BARE}) || ({_BLOCKED})))",
     "an instance that owns or may own a release cannot become a placeholder; delete it and create a placeholder",
+)
+_SHORT_NAME = Cel(
+    f"self.spec.mode == 'placeholder' || self.metadata.name.size() <= {MAX_NAME} "
+    "|| (oldSelf.hasValue() && oldSelf.value().spec.mode != 'placeholder')",
+    f"the name of a managed instance has at most {MAX_NAME} characters, because Flux writes it into labels; choose a shorter one",
+    optional_old_self=True,
 )
 
 
@@ -236,7 +253,7 @@ _STAYS_MANAGED = Cel(
         Column("Chart", ".spec.chart.name"),
         Column("Version", ".spec.chart.version"),
     ),
-    rules=(_STAYS_MANAGED,),
+    rules=(_STAYS_MANAGED, _SHORT_NAME),
 )
 class ApplicationInstance(CustomResource[ApplicationInstanceSpec, ApplicationInstanceStatus]):
     """An application that is installed from a Helm chart by Flux, or a placeholder for one."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.crds.apps_v1alpha1 import MAX_NAME, ApplicationInstance
 from konverge.objects import Object
 from konverge.reconcilers.apps.secrets import nulls, secrets
 from konverge.reconcilers.apps.settings import Settings
@@ -57,13 +57,23 @@ Check: TypeAlias = Callable[[Subject], Iterator[str]]
 
 
 def needs_its_parts(subject: Subject) -> Iterator[str]:
-    """A managed instance needs chart, release and values; a placeholder has none."""
+    """A managed instance needs chart, release and values; a placeholder has neither chart nor values."""
     spec = subject.instance.spec
     for name, part in (("chart", spec.chart), ("release", spec.release), ("values", spec.values)):
         if subject.managed and part is None:
             yield f"spec.{name} is missing; mode managed needs it"
-        if not subject.managed and part is not None:
+        if not subject.managed and part is not None and name != "release":
             yield f"spec.{name} is not allowed with mode placeholder; remove it, or set mode managed"
+
+
+def name_fits_labels(subject: Subject) -> Iterator[str]:
+    """helm-controller writes the name into labels of the HelmChart and of everything that the chart makes."""
+    name = subject.instance.name
+    if subject.managed and len(name) > MAX_NAME:
+        yield (
+            f"metadata.name has {len(name)} characters; Flux writes it into labels, which take {MAX_NAME}: "
+            "delete the instance and create it with a shorter name"
+        )
 
 
 def keeps_its_release(subject: Subject) -> Iterator[str]:
@@ -193,6 +203,7 @@ CHECKS: Final[tuple[tuple[str, tuple[Check, ...]], ...]] = (
         Blocked.VALIDATION_FAILED,
         (
             needs_its_parts,
+            name_fits_labels,
             keeps_its_release,
             url_fits_the_source,
             release_stays_at_home,

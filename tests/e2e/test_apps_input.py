@@ -13,6 +13,7 @@ import pytest_asyncio
 from konverge.client import Client, ClientConfig
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.errors import Invalid
 from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.reconcilers.apps import Settings, install, rules
@@ -208,6 +209,29 @@ async def test_a_mangled_status_of_the_release_is_no_crash(older: Lab, status: d
     assert report.last_error == ""
     found = await older.get(RAW, "shop")
     assert found.condition("Ready").status in ("True", "False")
+
+
+async def test_what_an_older_crd_let_in_is_told_and_can_still_be_mended_and_deleted(older: Lab) -> None:
+    long = "a" * 64
+    bare = {"appRef": {"catalogId": "shop"}, "mode": "managed"}
+    await older.create(RAW.new(long, spec=spec(older.namespace)))
+    await older.create(RAW.new("bare", spec=bare))
+    blocked = await older.until(RAW, long, said("Blocked", "True", "ValidationFailed"))
+    assert (
+        "metadata.name has 64 characters; Flux writes it into labels, which take 63"
+        in blocked.condition("Ready").message
+    )
+    assert await older.find(HELM_RELEASE, long) is None
+    await older.until(RAW, "bare", said("Blocked", "True", "ValidationFailed"))
+    await install_crds(older.client, [crd(ApplicationInstance)])
+    with pytest.raises(Invalid, match="has at most 63 characters, because Flux writes it into labels"):
+        await older.create(RAW.new("b" * 64, spec=spec(older.namespace)))
+    await older.patch(RAW, "bare", {"spec": {"mode": "placeholder"}})
+    await older.until(RAW, "bare", said("Ready", "True", "Placeholder"))
+    await older.patch(RAW, long, {"spec": {"chart": {"version": "1.1.0"}}})
+    await older.until(RAW, long, said("Blocked", "True", "ValidationFailed"))
+    await older.delete(RAW, long)
+    await older.until_gone(RAW, long)
 
 
 async def test_policies_deny_and_say_what_is_allowed(lab: Lab) -> None:

@@ -201,11 +201,12 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "values from a Secret": merged(MANAGED, {"values": {"source": "secretRef", "inline": None, "secretRef": REF}}),
     "values from a ConfigMap": merged(MANAGED, {"values": {"source": "configMapRef", "inline": None, "configMapRef": REF}}),
     "a placeholder": PLACEHOLDER,
+    "a placeholder that names a release": merged(PLACEHOLDER, {"release": MANAGED["release"]}),
     "a placeholder with integrations": merged(PLACEHOLDER, {"integrations": {"ingress": {"enabled": True, "host": "shop.example.com"}}}),
 }  # fmt: skip
 
 NEEDS_ALL = "mode managed needs chart, release and values"
-TAKES_NONE = "mode placeholder takes no chart, release or values"
+TAKES_NONE = "mode placeholder takes no chart or values"
 ONE_SOURCE = "write exactly the field that source names"
 EXACT = "spec.chart.version in body should match"
 URL = "spec.chart.url in body should match"
@@ -218,7 +219,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "managed without values": (merged(MANAGED, {"values": None}), NEEDS_ALL),
     "managed with nothing at all": ({"appRef": {"catalogId": "shop"}}, NEEDS_ALL),
     "a placeholder with a chart": (merged(PLACEHOLDER, {"chart": MANAGED["chart"]}), TAKES_NONE),
-    "a placeholder with a release": (merged(PLACEHOLDER, {"release": MANAGED["release"]}), TAKES_NONE),
     "a placeholder with values": (merged(PLACEHOLDER, {"values": MANAGED["values"]}), TAKES_NONE),
     "no source of values": (merged(MANAGED, {"values": {"source": None}}), "spec.values.source: Required value"),
     "two sources": (merged(MANAGED, {"values": {"secretRef": REF}}), ONE_SOURCE),

@@ -90,6 +90,34 @@ def test_what_patterns_hold_does_not_decode_even_under_an_older_crd(
     assert "hunter2" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("length", "spec", "refused"),
+    [
+        (63, {}, False),
+        (64, {}, True),
+        (253, {"chart": {"sourceType": "oci", "url": "oci://registry.example.com/charts"}}, True),
+        (253, {"mode": "placeholder", "chart": None, "release": None, "values": None}, False),
+    ],
+)
+def test_a_name_that_fluxs_labels_cannot_carry_is_refused_with_the_bound(
+    make: Any, length: int, spec: dict[str, Any], refused: bool
+) -> None:
+    problem = check(make, spec, name="a" * length)
+    assert (problem is not None) is refused
+    if problem is not None:
+        assert problem.reason == "ValidationFailed"
+        assert f"metadata.name has {length} characters; Flux writes it into labels, which take 63" in problem.message
+
+
+def test_a_placeholder_may_name_a_release_of_its_own_namespace(make: Any) -> None:
+    """The original's TestApplicationInstanceWebhookAdmitsPlaceholderReleaseSameNamespace, and its counterpart."""
+    assert check(make, {"mode": "placeholder", "chart": None, "values": None}) is None
+    elsewhere = {"mode": "placeholder", "chart": None, "values": None, "release": {"namespace": "other"}}
+    problem = check(make, elsewhere)
+    assert problem is not None
+    assert "spec.release.namespace is 'other'; it must be the instance's own namespace, 'team'" in problem.message
+
+
 def test_a_placeholder_needs_nothing(make: Any) -> None:
     assert check(make, {"mode": "placeholder", "chart": None, "release": None, "values": None}) is None
 

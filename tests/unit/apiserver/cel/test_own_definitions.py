@@ -40,14 +40,17 @@ def application() -> Node:
     return next(schemas(MANIFESTS / "applicationinstances.apps.vworkspace.io.yaml"))
 
 
+MANAGED: dict[str, Any] = {
+    "mode": "managed",
+    "chart": {"sourceType": "helm", "url": "https://example.com"},
+    "release": {"name": "a"},
+    "values": {"source": "inline", "inline": {}},
+}
+
+
 def instance(**spec: Any) -> dict[str, Any]:
     """Return an ApplicationInstance that its rules accept."""
-    values = {
-        "chart": {"sourceType": "helm", "url": "https://example.com"},
-        "release": {"name": "a"},
-        "values": {"source": "inline", "inline": {}},
-    }
-    return {"metadata": {"name": "a"}, "spec": {"mode": "managed", **values, **spec}}
+    return {"metadata": {"name": "a"}, "spec": {**MANAGED, **spec}}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -81,6 +84,52 @@ def test_an_application_that_breaks_a_rule_is_refused(spec: dict[str, Any], fiel
     given = instance(**spec)
     given["spec"] = {name: value for name, value in given["spec"].items() if value is not None}
     assert [error.field for error in validate_rules(application(), given, None)] == [field]
+
+
+LONG, FITS = "a" * 64, "a" * 63
+PLACEHOLDER = {"mode": "placeholder"}
+BLOCKED = {"conditions": [{"type": "Blocked", "status": "True"}]}
+OWNER = {"helmReleaseRef": {"name": "a", "namespace": "b"}}
+
+
+def stored(spec: dict[str, Any], name: str = "a", **status: Any) -> dict[str, Any]:
+    """Return an ApplicationInstance as it is stored, whatever the rules say."""
+    return {"metadata": {"name": name}, "spec": spec, **({"status": status} if status else {})}
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "old", "refused"),
+    [
+        pytest.param(FITS, MANAGED, None, False, id="63 characters"),
+        pytest.param(LONG, MANAGED, None, True, id="64 characters"),
+        pytest.param(LONG, PLACEHOLDER, None, False, id="a placeholder"),
+        pytest.param(LONG, MANAGED, stored(MANAGED, LONG), False, id="one that is stored already"),
+        pytest.param(LONG, MANAGED, stored(PLACEHOLDER, LONG), True, id="a placeholder becomes managed"),
+    ],
+)
+def test_the_name_of_a_managed_instance_fits_fluxs_labels_from_its_creation_on(
+    name: str, spec: dict[str, Any], old: dict[str, Any] | None, refused: bool
+) -> None:
+    errors = validate_rules(application(), stored(spec, name), old)
+    assert [("has at most 63 characters" in error.detail) for error in errors] == [True] * refused
+
+
+@pytest.mark.parametrize(
+    ("old", "refused"),
+    [
+        pytest.param(stored({"mode": "managed"}), False, id="a bare managed instance"),
+        pytest.param(stored({"mode": "managed"}, **BLOCKED), False, id="a bare one that is blocked"),
+        pytest.param(stored({"mode": "managed"}, **OWNER), True, id="a bare one that had a release"),
+        pytest.param(stored({"mode": "managed", "release": {"name": "a"}}), True, id="one that names a release"),
+        pytest.param(stored({"mode": "managed", "chart": MANAGED["chart"]}), True, id="one that names a chart"),
+        pytest.param(stored(MANAGED), True, id="one that was not looked at yet"),
+        pytest.param(stored(MANAGED, **BLOCKED), False, id="one that was blocked from the start"),
+        pytest.param(stored(MANAGED, **BLOCKED, **OWNER), True, id="one that is blocked over its release"),
+    ],
+)
+def test_an_instance_becomes_a_placeholder_only_if_it_cannot_own_a_release(old: dict[str, Any], refused: bool) -> None:
+    errors = validate_rules(application(), stored(PLACEHOLDER), old)
+    assert [("cannot become a placeholder" in error.detail) for error in errors] == [True] * refused
 
 
 def test_a_rule_that_compares_with_the_old_value_is_a_transition_rule() -> None:
