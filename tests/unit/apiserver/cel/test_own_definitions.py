@@ -88,8 +88,8 @@ def test_an_application_that_breaks_a_rule_is_refused(spec: dict[str, Any], fiel
 
 LONG, FITS = "a" * 64, "a" * 63
 PLACEHOLDER = {"mode": "placeholder"}
-BLOCKED = {"conditions": [{"type": "Blocked", "status": "True"}]}
-OWNER = {"helmReleaseRef": {"name": "a", "namespace": "b"}}
+BLOCKED: dict[str, Any] = {"conditions": [{"type": "Blocked", "status": "True"}]}
+OWNER: dict[str, Any] = {"helmReleaseRef": {"name": "a", "namespace": "b"}}
 
 
 def stored(spec: dict[str, Any], name: str = "a", **status: Any) -> dict[str, Any]:
