@@ -71,6 +71,8 @@ class Watched:
     optional: bool = False
     predicate: Predicate | None = None
     labels: str = ""
+    known_by: Callable[[Metadata], str] | None = None
+    """Of owned ones: the name of the owner of one that bears no controller reference, "" where it is none of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +162,20 @@ class Controller(Generic[R]):
         )
 
     def owns(
-        self, what: Kind[Any] | type[Any], *, optional: bool = False, when: Predicate | None = None
+        self,
+        what: Kind[Any] | type[Any],
+        *,
+        optional: bool = False,
+        when: Predicate | None = None,
+        known_by: Callable[[Metadata], str] | None = None,
     ) -> Controller[R]:
         """Watch children of this kind: a change of one asks for a pass of its controlling owner (`Owns`).
 
         Only what is declared here can be made with `ctx.own`. With `optional` the controller also runs while the cluster
         does not serve the kind (`ctx.serves(kind)` tells). With `when` only the changes that it passes ask for anything.
+        `known_by` names the owner of an object without a controller reference ("" for none), which may be a child that lost it.
         """
-        watch = Watched(self._another(kind_of(what)), optional=optional, predicate=when)
+        watch = Watched(self._another(kind_of(what)), optional=optional, predicate=when, known_by=known_by)
         return replace(self, owned=(*self.owned, watch))
 
     @overload

@@ -73,7 +73,8 @@ def refuse_foreign(owner: Metadata, owner_kind: Kind[Any], child: Key, existing:
     if not adopt:
         raise NotOurs(
             f"{child} exists and no controller reference of {owner_kind.kind} {owner.path} is on it; nothing was sent. "
-            "Delete or rename it, or take it over with adopt=True"
+            f"Delete or rename it, or hand it over: give it an owner reference to {owner_kind.kind} {owner.name} (uid {owner.uid}) "
+            "with controller: true"
         )
 
 

@@ -53,7 +53,7 @@ def of_primary(spec: Controller[Any], change: Change, own_version: str) -> Itera
 
 
 def of_owned(spec: Controller[Any], watch: Watched, change: Change, *, namespaced: bool | None = None) -> Iterator[Ask]:
-    """Return the wishes for the controlling owners of a child, before and after the change.
+    """Return the wishes for the controlling owners of a child, before and after the change, or for who else it is known by.
 
     `namespaced` is the scope of the owners as the API server serves it; None leaves it to what their kind declares.
     """
@@ -65,10 +65,14 @@ def of_owned(spec: Controller[Any], watch: Watched, change: Change, *, namespace
     asked: set[str] = set()
     for cached in _sides(change):
         owner = cached.metadata.controller
-        if owner is None or owner.kind != spec.kind.kind or owner.group != spec.kind.group or owner.name in asked:
+        if owner is None:
+            name = watch.known_by(cached.metadata) if watch.known_by is not None else ""
+        else:
+            name = owner.name if owner.kind == spec.kind.kind and owner.group == spec.kind.group else ""
+        if not name or name in asked:
             continue
-        asked.add(owner.name)
-        yield Ask(Key("", spec.kind, namespace, owner.name), reason, _priority(change))
+        asked.add(name)
+        yield Ask(Key("", spec.kind, namespace, name), reason, _priority(change))
 
 
 def of_watched(

@@ -22,6 +22,7 @@ from konverge.reconcilers.quota.allocate import Allocation, allocate
 from konverge.reconcilers.quota.amounts import Amounts
 from konverge.reconcilers.quota.kinds import CLAIM, RESOURCE_QUOTA
 from konverge.reconcilers.quota.notes import Notes
+from konverge.reconcilers.quota.observe import is_stray
 from konverge.reconcilers.quota.render import claim_status, resource_quota
 from konverge.reconcilers.quota.seen import ClaimView, QuotaView, Seen
 from konverge.reconcilers.quota.steps import place_by, steps_of
@@ -115,7 +116,10 @@ class Hands:
         return written, failed
 
     async def _own(self, seen: Seen, namespace: str, hard: Amounts) -> None:
-        stored: Object = await self._ctx.own(resource_quota(self._pool, seen.pool, namespace, hard))
+        quota = resource_quota(self._pool, seen.pool, namespace, hard)
+        present = self._ctx.cache(RESOURCE_QUOTA).metadata(namespace, quota.name)
+        adopt = present is not None and is_stray(present, self._pool.name)
+        stored: Object = await self._ctx.own(quota, adopt=adopt)
         # Keys of another writer, a person or Capsule before the hand-over, survive an apply; they would limit what nobody claimed.
         foreign = sorted((stored.get("spec", "hard", default={}) or {}).keys() - hard.keys())
         if foreign:

@@ -87,7 +87,7 @@ def controllers(
         .named(words.Controller.POOL)
         .finalizer(words.FINALIZER)
         .when(generation_changed)
-        .owns(RESOURCE_QUOTA, when=notes.quota_matters)
+        .owns(RESOURCE_QUOTA, when=notes.quota_matters, known_by=lambda quota: words.pool_of_quota(quota.name))
         .watches(CLAIM, to=wakes.pools_of_claim, when=claim_matters)
         .watches(NAMESPACE, to=wakes.pools_of_namespace, when=namespace_matters, metadata_only=True)
         .writes_status_of(ResourcePoolClaim, words.STATUS_MANAGER)

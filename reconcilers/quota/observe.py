@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Any
 from konverge.crds.quota_v1beta2 import ResourcePool
 from konverge.errors import RetryAfter
 from konverge.kinds import Kind
-from konverge.objects import Object
+from konverge.objects import Metadata, Object
 from konverge.reconcilers.quota.book import Book
 from konverge.reconcilers.quota.kinds import CLAIM, NAMESPACE, POOL, RESOURCE_QUOTA
 from konverge.reconcilers.quota.seen import ClaimView, QuotaView, Seen
 from konverge.reconcilers.quota.selecting import selects
 from konverge.reconcilers.quota.settings import Settings
 from konverge.reconcilers.quota.views import PoolFacts, claim_view, facts_of, ledger_in, pool_view, quota_view
+from konverge.reconcilers.quota.words import Label, quota_name
 
 if TYPE_CHECKING:
     from konverge.runtime import Context, Reader
 
-__all__ = ["PoolBooks", "belongs", "complete", "observe", "pools_seen"]
+__all__ = ["PoolBooks", "belongs", "complete", "is_stray", "observe", "pools_seen"]
 
 _SYNC_SECONDS = 5.0
 
@@ -62,8 +63,11 @@ def complete(ctx: Context[Any], kind: Kind[Object]) -> Reader[Object]:
 
 def observe(pool: ResourcePool, ctx: Context[Any], books: PoolBooks, settings: Settings) -> Seen:
     """Read the caches for a pass of one pool."""
-    selected, ending = set(), set()
+    selected: set[str] = set()
+    ending: set[str] = set()
+    everywhere: set[str] = set()
     for metadata in complete(ctx, NAMESPACE).all_metadata():
+        everywhere.add(metadata.name)
         if metadata.deleting:
             ending.add(metadata.name)
         elif selects(pool.spec.selectors, metadata.labels or {}):
@@ -75,25 +79,30 @@ def observe(pool: ResourcePool, ctx: Context[Any], books: PoolBooks, settings: S
         selected=frozenset(selected),
         ending=frozenset(ending),
         claims=tuple(view for view in views.values() if belongs(view, pool.name, pool.uid)),
-        quotas=_quotas(pool, ctx, books),
+        quotas=_quotas(pool, ctx, books, everywhere),
         before=ledger_in(pool.status),
         ceiling=settings.max_claims,
         room=settings.max_status_bytes,
     )
 
 
-def _quotas(pool: ResourcePool, ctx: Context[Any], books: PoolBooks) -> dict[str, QuotaView]:
-    """Return the ResourceQuotas that the pool controls, by namespace."""
+def is_stray(quota: Metadata, pool: str) -> bool:
+    """Tell whether a ResourceQuota is the pool's, by name and label, and has lost its owner reference: it is adopted again."""
+    return quota.name == quota_name(pool) and quota.controller is None and quota.label(Label.POOL) == pool
+
+
+def _quotas(pool: ResourcePool, ctx: Context[Any], books: PoolBooks, namespaces: set[str]) -> dict[str, QuotaView]:
+    """Return the ResourceQuotas that the pool controls, and those that it should, by namespace."""
     reader = complete(ctx, RESOURCE_QUOTA)
     book = books.quotas.setdefault(pool.name, Book())
-    found = book.read(
-        reader,
-        reader.metadata_by_index("owner", pool.uid),
-        lambda quota: (pool.generation, quota_view(quota, pool)),
-    )
+    mine = reader.metadata_by_index("owner", pool.uid)
+    name = quota_name(pool.name)
+    others = (reader.metadata(namespace, name) for namespace in namespaces - {metadata.namespace for metadata in mine})
+    strays = [metadata for metadata in others if metadata is not None and is_stray(metadata, pool.name)]
+    found = book.read(reader, [*mine, *strays], lambda quota: (pool.generation, quota_view(quota, pool)))
     if any(generation != pool.generation for generation, _ in found.values()):
         books.forget(pool.name)  # whether a quota is intact is judged by the pool's scopes
-        return _quotas(pool, ctx, books)
+        return _quotas(pool, ctx, books, namespaces)
     return {namespace: view for (namespace, _), (_, view) in found.items()}
 
 

@@ -38,6 +38,7 @@ __all__ = [
     "not_claimable",
     "overallocated",
     "pool_not_found",
+    "pool_of_quota",
     "queued",
     "quota_name",
     "released",
@@ -255,6 +256,15 @@ def quota_name(pool: str) -> str:
     'capsule-pool-solar'
     """
     return f"{QUOTA_PREFIX}{pool}"
+
+
+def pool_of_quota(name: str) -> str:
+    """Return the pool whose ResourceQuota bears this name, "" where it is the name of none.
+
+    >>> pool_of_quota("capsule-pool-solar"), pool_of_quota("mine")
+    ('solar', '')
+    """
+    return name.removeprefix(QUOTA_PREFIX) if name.startswith(QUOTA_PREFIX) else ""
 
 
 def pool_not_found(pool: str) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -118,6 +119,18 @@ def test_a_child_that_changes_hands_asks_for_both_owners() -> None:
 )
 def test_a_child_of_somebody_else_asks_for_nothing(reference: OwnerReference | None) -> None:
     assert list(of_owned(SPEC, SPEC.owned[0], change(None, cached(owner=reference)))) == []
+
+
+def test_a_child_that_lost_its_owner_reference_asks_for_who_it_is_known_by() -> None:
+    spec = SPEC.owned[0]
+    known = replace(spec, known_by=lambda metadata: metadata.name.partition("-")[0] if "-" in metadata.name else "")
+    lost = change(cached("nightly-job", owner=owner()), cached("nightly-job"), name="nightly-job")
+    assert [ask.key.name for ask in of_owned(SPEC, known, lost)] == ["nightly"]
+    [ask] = of_owned(SPEC, known, change(cached("nightly-job"), None, name="nightly-job"))
+    assert ask.key == Key("", BACKUP, "web", "nightly")
+    assert list(of_owned(SPEC, known, change(None, cached("job"), name="job"))) == []
+    stranger = change(None, cached("nightly-job", owner=owner(kind_name="Restore")), name="nightly-job")
+    assert list(of_owned(SPEC, known, stranger)) == []
 
 
 def test_the_version_of_an_owner_reference_does_not_matter() -> None:
