@@ -49,6 +49,7 @@ def _entry(work: Work, action: str, status: str) -> Object_:
         "namespace": namespace,
         "chartName": chart,
         "chartVersion": work.revision,
+        **({"ociDigest": work.digest} if work.digest else {}),
         "configDigest": work.config,
         "firstDeployed": work.history[-1]["firstDeployed"] if work.history else now,
         "lastDeployed": now,

@@ -107,6 +107,7 @@ def _source(work: Work) -> tuple[str, str] | None:
         why = failed[0]["message"] if failed else "latest generation of object has not been reconciled"
         return "SourceNotReady", f"{kind} '{place}' is not ready: {why}"
     work.revision = _revision(kind, status["artifact"]["revision"])
+    work.digest = status["artifact"]["revision"].rpartition("@")[2] if kind == "OCIRepository" else ""
     return None
 
 

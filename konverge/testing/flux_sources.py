@@ -26,18 +26,24 @@ from konverge.testing.flux_state import (
 
 __all__ = ["FIRST_RETRY", "reconcile_source"]
 
+_LOOKED_IN = "observedSourceArtifactRevision"
+
 FIRST_RETRY = 1.0
 """Seconds before a failed fetch is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
-    """What a fetch came to: a revision, or why there is none; `final` where trying again cannot help."""
+    """What a fetch came to: a revision, or why there is none; `final` where trying again cannot help.
+
+    `looked_in` is, for a chart, the revision of the repository in which it was looked for.
+    """
 
     revision: str = ""
     message: str = ""
     reason: str = ""
     final: bool = False
+    looked_in: str = ""
 
 
 def _fetch_helm_repository(spec: Object_, world: World, _: Callable[[str], Object_ | None]) -> _Fetched:
@@ -47,7 +53,8 @@ def _fetch_helm_repository(spec: Object_, world: World, _: Callable[[str], Objec
             f'failed to fetch Helm repository index: failed to cache index to temporary file: Get "{url}/index.yaml": '
         )
         return _Fetched(reason="Failed", message=text + "dial tcp: connect: connection refused")
-    return _Fetched(revision=digest(url), reason="Succeeded", message=f"stored artifact: revision '{digest(url)}'")
+    revision = digest(world.content(url))
+    return _Fetched(revision=revision, reason="Succeeded", message=f"stored artifact: revision '{revision}'")
 
 
 def _fetch_oci_repository(spec: Object_, world: World, _: Callable[[str], Object_ | None]) -> _Fetched:
@@ -60,7 +67,7 @@ def _fetch_oci_repository(spec: Object_, world: World, _: Callable[[str], Object
     if not world.exists(tag.replace("_", "+")):
         text = f"failed to determine artifact digest: {path}: MANIFEST_UNKNOWN: Unknown manifest"
         return _Fetched(reason="OCIArtifactPullFailed", message=text)
-    revision = f"{tag}@{digest(f'{url}:{tag}')}"
+    revision = f"{tag}@{digest(f'{world.content(url)}:{tag}')}"
     return _Fetched(revision=revision, reason="Succeeded", message=f"stored artifact for digest '{revision}'")
 
 
@@ -72,13 +79,13 @@ def _fetch_helm_chart(spec: Object_, world: World, find: Callable[[str], Object_
         return _Fetched(reason="SourceUnavailable", message=text)
     if "artifact" not in (repository.get("status") or {}):
         return _Fetched(reason="NoSourceArtifact", message=f"no artifact available for HelmRepository source '{name}'")
+    looked_in = repository["status"]["artifact"]["revision"]
     if not world.exists(version):
         text = "invalid chart reference: failed to get chart version for remote reference: "
         text += f"no '{chart}' chart with version matching '{version}' found"
-        return _Fetched(reason="InvalidChartReference", message=text, final=True)
-    return _Fetched(
-        revision=version, reason="ChartPullSucceeded", message=f"pulled '{chart}' chart with version '{version}'"
-    )
+        return _Fetched(reason="InvalidChartReference", message=text, final=True, looked_in=looked_in)
+    message = f"pulled '{chart}' chart with version '{version}'"
+    return _Fetched(revision=version, reason="ChartPullSucceeded", message=message, looked_in=looked_in)
 
 
 _FETCHERS = {
@@ -115,8 +122,13 @@ def _fetch(source: Object_, world: World, view: View) -> Effects:
     conditions = Conditions(status, metadata["generation"], view.now())
     fetched = fetch(source["spec"], world, lambda name: view.find("HelmRepository", metadata["namespace"], name))
     seen, old = status.get("observedGeneration"), status.get("artifact")
+    looked_in = status.get(_LOOKED_IN)
+    if fetched.looked_in:
+        status[_LOOKED_IN] = fetched.looked_in
     settled = seen == metadata["generation"] and conditions.is_("Ready", "True")
     if settled and old is not None and old["revision"] == fetched.revision:
+        if status.get(_LOOKED_IN) != looked_in:  # the chart in store will do; no other of that version is pulled
+            yield Status(copy.deepcopy(status))
         return
     if seen != metadata["generation"]:
         yield from _announce(conditions, status, seen, metadata["generation"])

@@ -52,6 +52,8 @@ class World:
     """Chart versions that exist; None: every one."""
     unreachable: set[str] = field(default_factory=set)
     """URLs that nobody answers, with everything below them."""
+    mirrors: dict[str, str] = field(default_factory=dict)
+    """URLs that offer the same content, bit by bit, as another: mirror to original."""
     refused: dict[str, str] = field(default_factory=dict)
     """Chart versions that the API server refuses, with its text."""
     slow: set[str] = field(default_factory=set)
@@ -76,6 +78,10 @@ class World:
     def exists(self, version: str) -> bool:
         """Tell whether a chart of this version can be had."""
         return self.versions is None or version in self.versions
+
+    def content(self, url: str) -> str:
+        """Return the URL by whose content that of this URL is told apart from others'."""
+        return self.mirrors.get(url, url)
 
     def answers(self, url: str) -> bool:
         """Tell whether anybody answers at this URL."""

@@ -25,6 +25,8 @@ class Work:
     world: World
     view: View
     revision: str = ""
+    digest: str = ""
+    """Of a chart from an OCIRepository: the digest of its artifact."""
     config: str = ""
 
     @classmethod
@@ -109,15 +111,20 @@ class Work:
 
     def begin(self) -> Iterator[Status]:
         """Note what is about to be tried, before it is. Another intent than the last starts counting failures anew."""
-        tried = {
-            "lastAttemptedGeneration": self.generation,
-            "lastAttemptedRevision": self.revision,
-            "lastAttemptedConfigDigest": self.config,
-        }
-        if any(self.status.get(name) != value for name, value in tried.items()):
-            self.status.update(tried)
+        before = self.copied()
+        self._note_attempt()
+        if self.status != before:
             self.forget_failures()
             yield from self.write()
+
+    def _note_attempt(self) -> None:
+        self.status["lastAttemptedGeneration"] = self.generation
+        self.status["lastAttemptedRevision"] = self.revision
+        self.status["lastAttemptedConfigDigest"] = self.config
+        if self.digest:
+            self.status["lastAttemptedRevisionDigest"] = self.digest
+        else:
+            self.status.pop("lastAttemptedRevisionDigest", None)
 
     def forget_failures(self) -> None:
         """Start counting failures anew."""
@@ -169,9 +176,7 @@ class Work:
         if not self.spec.get("suspend"):
             self._note_request()
             if self.conditions.is_("Ready", "True"):
-                self.status["lastAttemptedGeneration"] = self.generation
-                self.status["lastAttemptedRevision"] = self.revision
-                self.status["lastAttemptedConfigDigest"] = self.config
+                self._note_attempt()
                 self.forget_failures()
                 shorten(self.history)
         yield from self.write_if(before)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from konverge.conditions import find_condition
 from konverge.crds.apps_v1alpha1 import ApplicationInstance, ApplicationInstanceStatus, AppliedChart, HelmReleaseRef
 from konverge.errors import ApiError, KonvergeError
 from konverge.fields import digest
@@ -19,17 +20,18 @@ from konverge.kinds import kind_of
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.apps import messages, values
-from konverge.reconcilers.apps.freshness import Release, Source, Wanted, since
+from konverge.reconcilers.apps.freshness import Release, Source, Wanted, since, time_of
 from konverge.reconcilers.apps.observe import Seen, ours
 from konverge.reconcilers.apps.plans import Plan, plan_for
 from konverge.reconcilers.apps.render import Children, children_of, wanted
 from konverge.reconcilers.apps.report import Report, blocked, report, with_values
 from konverge.reconcilers.apps.settings import Settings
+from konverge.reconcilers.apps.silence import silence
 from konverge.reconcilers.apps.sources import Sources
-from konverge.reconcilers.apps.translate import silence, translate
+from konverge.reconcilers.apps.translate import translate
 from konverge.reconcilers.apps.validate import Subject, problem_of
 from konverge.reconcilers.apps.verdict import Facts, Say, Verdict
-from konverge.reconcilers.apps.words import Annotation, Blocked, Degraded, Flux, Ready, Reconciling, Type
+from konverge.reconcilers.apps.words import Annotation, Blocked, Degraded, Flux, Ready, Reconciling, Stalled, Type
 from konverge.runtime import HOLD, Child, Delete, Held
 
 __all__ = ["Go", "Judgement", "Landed", "begin", "facts", "judge", "refused", "requests", "yielding"]
@@ -168,10 +170,27 @@ def facts(seen: Seen, asked: Wanted, landed: Landed, settings: Settings, now: da
         values=seen.values,
         first=seen.instance.status.last_applied_chart is None,
         held=bool(landed.held),
+        waiting_since=_waiting_since(seen.instance, settings.stuck_after, now),
         now=now,
         grace=settings.source_grace,
         stuck_after=settings.stuck_after,
     )
+
+
+def _waiting_since(instance: ApplicationInstance, stuck_after: timedelta, now: datetime) -> datetime:
+    """Return since when the instance has said the same about a rollout; the status changes with any news, and its time with it.
+
+    Once it said Stalled, that stands until Flux moves or the spec changes.
+    """
+    generation = instance.generation
+    stalled, moving = (find_condition(instance.conditions, type_) for type_ in (Type.STALLED, Type.RECONCILING))
+    if stalled is not None and stalled.reason == Stalled.PROGRESS_DEADLINE_EXCEEDED:
+        told = since(stalled)
+        if stalled.observed_generation == generation and told is not None:
+            return told - stuck_after
+    if moving is None or not moving.is_true or moving.observed_generation != generation:
+        return now
+    return min(time_of(instance.status.last_reconcile_time) or now, now)
 
 
 def requests(known: Facts, landed: Landed) -> Mapping[str, str]:
@@ -188,10 +207,10 @@ def requests(known: Facts, landed: Landed) -> Mapping[str, str]:
 def _nudge(known: Facts) -> Mapping[str, str]:
     """Ask once for each silence: the token is made of what the silence is about."""
     release, quiet = known.release, silence(known)
-    if release is None or quiet is None or quiet < known.stuck_after or release.silent:
+    if release is None or quiet is None or quiet.lasts(known.now) < known.stuck_after or release.silent:
         return {}
-    start = since(release.ready)
-    token = f"nudge-{digest([release.generation, str(start)])}"
+    about = str(quiet.since) if quiet.hung else known.wanted.intent
+    token = f"nudge-{digest([release.generation, about])}"
     return {} if token in (release.requested, release.handled) else {Flux.REQUESTED_AT: token}
 
 
@@ -227,8 +246,19 @@ def _note(instance: ApplicationInstance, known: Facts, verdict: Verdict) -> Mapp
     release = known.release
     if release is None or not verdict.rolled_out:
         return {}
-    note = {Annotation.INTENT_HASH: known.wanted.intent, Annotation.APPLIED_GENERATION: str(instance.generation)}
-    noted = {Annotation.INTENT_HASH: release.settled_intent, Annotation.APPLIED_GENERATION: release.settled_generation}
+    repository = known.sources.repository
+    note = {
+        Annotation.INTENT_HASH: known.wanted.intent,
+        Annotation.APPLIED_GENERATION: str(instance.generation),
+        Annotation.APPLIED_SOURCE: f"{known.wanted.source}@{repository.mark}" if repository is not None else "",
+    }
+    noted = {
+        Annotation.INTENT_HASH: release.settled_intent,
+        Annotation.APPLIED_GENERATION: release.settled_generation,
+        Annotation.APPLIED_SOURCE: release.settled_source,
+    }
+    if known.held:  # the source may be others' by now; what was rolled out before stands
+        del note[Annotation.APPLIED_SOURCE], noted[Annotation.APPLIED_SOURCE]
     return {} if note == noted else note
 
 

@@ -22,11 +22,13 @@ __all__ = [
     "forsaken",
     "let_go",
     "foreign",
+    "held_back",
     "missing_values",
     "overdue",
     "remediated",
     "release_taken",
     "rolling_out",
+    "source_behind",
     "sources_overdue",
     "suspended",
     "unusable_values",
@@ -120,9 +122,20 @@ def dying_release() -> str:
     return "the HelmRelease is being deleted; it is made again as soon as it is gone"
 
 
-def forsaken(silence: timedelta) -> str:
-    """helm-controller has not moved for a long time."""
-    return f"no progress for {_span(silence)}: see whether helm-controller runs and what it logs about this HelmRelease"
+def held_back(version: str) -> str:
+    """Fields of ours are others', so this version was not sent."""
+    return f"version {version} is held, and nothing of it is sent, because others own fields of it; see the condition Degraded"
+
+
+def source_behind() -> str:
+    """The release stands as the spec says, but its chart came from elsewhere."""
+    return "Flux has not fetched from the source as the spec names it now"
+
+
+def forsaken(silence: timedelta, controller: str) -> str:
+    """A controller of Flux has not moved for a long time."""
+    what = "HelmRelease" if controller == "helm-controller" else "source"
+    return f"no progress for {_span(silence)}: see whether {controller} runs and what it logs about this {what}"
 
 
 def overdue(name: str, waited: timedelta, upstream: str) -> str:

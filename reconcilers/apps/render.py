@@ -55,6 +55,11 @@ class Children:
         """Return the digest of what is asked for; `token` stands for the values that live elsewhere."""
         return digest([self.source.kind_name, self.source.spec, self.release.spec, token])
 
+    @property
+    def origin(self) -> str:
+        """The digest of where the chart comes from."""
+        return digest([self.source.kind_name, self.source.spec])
+
 
 def _present(part: T | None) -> T:
     """Return a part that validation has seen to be there."""
@@ -178,4 +183,10 @@ def children_of(instance: ApplicationInstance, settings: Settings) -> Children:
 def wanted(instance: ApplicationInstance, children: Children, token: str) -> Wanted:
     """Return what the translation compares Flux's reports with."""
     chart = _present(instance.spec.chart)
-    return Wanted(version=chart.version, oci=chart.source_type == "oci", intent=children.intent(token), token=token)
+    return Wanted(
+        version=chart.version,
+        oci=chart.source_type == "oci",
+        intent=children.intent(token),
+        source=children.origin,
+        token=token,
+    )

@@ -71,7 +71,8 @@ class Settings(_Frozen):
     source_grace: Duration = timedelta(seconds=30)
     """How long a source may fail before the instance is called ChartUnreachable: each version change flickers for half a second."""
     stuck_after: Duration = timedelta(minutes=15)
-    """After how long without any news from helm-controller it is asked again, once; after twice that the instance is Stalled."""
+    """After how long without any news Flux is asked again, once, and a spec that it has not taken up is Stalled; after twice that a
+    release that it took up and hangs in."""
     uninstall_patience: Duration = timedelta(minutes=10)
     """How long an uninstall may take before Stalled says what to do; longer than `timeout`. The finalizer stays all the same."""
     refused_retry: Duration = timedelta(minutes=5)

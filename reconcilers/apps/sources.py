@@ -3,6 +3,10 @@
 Rules (downstream.md 1.7): the grace time counts from the failure of the source, not from the release's Ready, which starts again at
 each retry. The HelmChart is asked before the HelmRepository. A source that is missing altogether fails since the release
 complained about it. During the grace time nothing is wrong: at each version change a healthy source flickers for up to half a second.
+
+A new URL changes neither the generation nor the version of a release, so `hold` tells by the sources themselves whether Flux has fetched
+from it: their generation, the revision that the HelmChart was made of, the digest that the tag came to. A mirror with the same
+content counts as soon as it was fetched, since Flux upgrades nothing then.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from konverge.conditions import Condition
-from konverge.reconcilers.apps.freshness import Release, Source, since
+from konverge.reconcilers.apps.freshness import Release, Source, Wanted, since
 
 __all__ = ["Sources", "Trouble"]
 
@@ -46,11 +50,48 @@ class Sources:
     chart: Source | None = None
     repository: Source | None = None
 
+    def unchanged(self, release: Release, wanted: Wanted) -> bool:
+        """Tell whether this very source was rolled out from, and has fetched nothing else since.
+
+        A source that is suspended, unreachable, or was made anew does not make what runs untrue.
+        """
+        repository, noted = self.repository, release.settled_source
+        if repository is None:
+            return False
+        if not noted:  # by a version of konverge that did not note it
+            return release.settled_intent == wanted.intent
+        never_fetched = repository.observed in (None, -1)
+        source, _, mark = noted.partition("@")
+        return source == wanted.source and (never_fetched or mark == repository.mark)
+
+    def hold(self, release: Release, wanted: Wanted) -> bool:
+        """Tell whether what Flux has in store was fetched from where the intent says."""
+        repository, chart = self.repository, self.chart
+        if self.unchanged(release, wanted):
+            return True
+        if repository is None or not repository.fetched:
+            return False
+        if self.oci:
+            return True
+        return chart is not None and chart.fetched and chart.failed is None and chart.made_of == repository.revision
+
+    def digest(self, release: Release, wanted: Wanted) -> str:
+        """Return the digest that the wanted version came to; "" where it is not known, or does not matter any more."""
+        repository = self.repository
+        if not self.oci or repository is None or not repository.fetched or self.unchanged(release, wanted):
+            return ""
+        return repository.digest
+
+    @property
+    def failing(self) -> tuple[Source, ...]:
+        """The sources that say that something is wrong."""
+        return tuple(
+            source for source in (self.chart, self.repository) if source is not None and source.failed is not None
+        )
+
     def trouble(self, release: Release, now: datetime) -> Trouble | None:
         """Return why the chart cannot be had; None where no source says that anything is wrong."""
-        failing = [
-            source for source in (self.chart, self.repository) if source is not None and source.failed is not None
-        ]
+        failing = self.failing
         if failing:
             first = failing[0]
             return Trouble(

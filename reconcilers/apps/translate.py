@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from typing import Final, TypeAlias
 
 from konverge.reconcilers.apps import messages
-from konverge.reconcilers.apps.freshness import since
+from konverge.reconcilers.apps.freshness import Release
+from konverge.reconcilers.apps.silence import silence
 from konverge.reconcilers.apps.verdict import Facts, Say, Verdict
-from konverge.reconcilers.apps.words import Degraded, Flux, Ready, Reconciling, Stalled, Suspended
+from konverge.reconcilers.apps.words import Degraded, Flux, Ready, Reconciling, Suspended
 
-__all__ = ["ROWS", "silence", "translate"]
+__all__ = ["ROWS", "translate"]
 
 Row: TypeAlias = Callable[[Facts], Verdict | None]
 
@@ -28,11 +28,17 @@ _STABLE: Final = Say(False, Reconciling.STABLE)
 
 
 def _rolling_out(facts: Facts) -> Say:
-    return Say(False, facts.phase, messages.rolling_out(facts.wanted.version))
+    say = messages.held_back if facts.held_back else messages.rolling_out
+    return Say(False, facts.phase, say(facts.wanted.version))
 
 
 def _moving(facts: Facts) -> Say:
-    return Say(True, facts.motion, messages.rolling_out(facts.wanted.version))
+    return _STABLE if facts.held_back else Say(True, facts.motion, messages.rolling_out(facts.wanted.version))
+
+
+def _forsaken(facts: Facts) -> Say | None:
+    quiet = silence(facts)
+    return None if quiet is None else quiet.stalls(facts.now)
 
 
 def _upstream_motion(facts: Facts) -> Say:
@@ -77,10 +83,20 @@ def suspended(facts: Facts) -> Verdict | None:
     message = messages.suspended(waiting=waiting)
     return Verdict(
         row="suspended",
-        ready=Say(None, Ready.RECONCILING, message) if waiting else None,
+        ready=Say(None, Ready.RECONCILING, message) if waiting else _as_flux_left_it(facts, facts.release, message),
         reconciling=_STABLE,
         suspended=Say(True, Suspended.MANUALLY_SUSPENDED, message),
     )
+
+
+def _as_flux_left_it(facts: Facts, release: Release, message: str) -> Say:
+    """How the intent that runs fared when Flux last looked: suspending moves the generation, so no condition counts any more."""
+    before = release.ready_before
+    if before is not None and before.is_true and release.deployed(facts.wanted):
+        return _is_ready(facts)
+    if before is not None and before.is_false:
+        return Say(False, Ready.HELM_RELEASE_FAILED, messages.failed(before))
+    return Say(None, Ready.RECONCILING, message)
 
 
 def remediated(facts: Facts) -> Verdict | None:
@@ -126,19 +142,26 @@ def waiting_for_dependency(facts: Facts) -> Verdict | None:
 
 
 def source_syncing(facts: Facts) -> Verdict | None:
-    """Row 7: the chart is not there yet, and nothing is wrong with that so far."""
+    """Row 7: the chart is not there yet, or not yet from where the spec says, and nothing is wrong with that so far."""
     trouble = facts.trouble
-    if not facts.waits_for_source or (trouble is not None and trouble.lasted(facts.now, facts.grace)):
+    if not (facts.waits_for_source or facts.source_behind):
         return None
+    if trouble is not None and trouble.lasted(facts.now, facts.grace):
+        return None
+    if trouble is not None:
+        message = trouble.message
+    else:
+        message = messages.source_behind() if facts.source_behind else ""
     return Verdict(
         row="source_syncing",
         ready=_rolling_out(facts),
-        reconciling=Say(True, Reconciling.CHART_SOURCE_SYNCING, trouble.message if trouble is not None else ""),
+        reconciling=Say(True, Reconciling.CHART_SOURCE_SYNCING, message),
+        stalled=_forsaken(facts),
     )
 
 
 def chart_unreachable(facts: Facts) -> Verdict | None:
-    """Row 8: the source has been failing for longer than the grace time; for oci also while an older version runs on."""
+    """Row 8: the source has been failing for longer than the grace time; also while a release from elsewhere runs on."""
     trouble = facts.trouble
     if trouble is None or not trouble.lasted(facts.now, facts.grace):
         return None
@@ -201,7 +224,7 @@ def retrying(facts: Facts) -> Verdict | None:
 
 def not_the_wanted_version(facts: Facts) -> Verdict | None:
     """Row 11: Flux is content, but with another version (oci: nothing on the release tells), or its history lags behind."""
-    if facts.release is None or not facts.current or not facts.ready_is("True") or facts.release.deployed(facts.wanted):
+    if not facts.current or not facts.ready_is("True") or facts.deployed:
         return None
     return Verdict(row="not_the_wanted_version", ready=_rolling_out(facts), reconciling=_moving(facts))
 
@@ -226,16 +249,12 @@ def rolling_out(facts: Facts) -> Verdict | None:
     if facts.current and facts.ready is not None and facts.ready.status != "Unknown":
         return None
     failed = facts.outcome_is(Flux.RELEASED, "False", Flux.INSTALL_FAILED, Flux.UPGRADE_FAILED)
-    quiet = silence(facts)
-    forsaken = quiet is not None and quiet >= 2 * facts.stuck_after
     return Verdict(
         row="rolling_out",
         ready=_rolling_out(facts),
         reconciling=_moving(facts),
         degraded=Say(True, Degraded.HELM_RELEASE_FAILED, messages.failed(facts.failure)) if failed else None,
-        stalled=Say(True, Stalled.PROGRESS_DEADLINE_EXCEEDED, messages.forsaken(2 * facts.stuck_after))
-        if forsaken
-        else None,
+        stalled=_forsaken(facts),
     )
 
 
@@ -298,19 +317,9 @@ ROWS: Final[tuple[Row, ...]] = (
 )
 
 
-def silence(facts: Facts) -> timedelta | None:
-    """Return for how long Flux has said nothing new about a release that it should be rolling out; None where it spoke.
-
-    Known upstream cases: Ready stays Unknown although Helm is done (fluxcd/helm-controller#1409, #1429); nobody runs the controller.
-    """
-    release = facts.release
-    if release is None or release.deleting or release.suspended:
-        return None
-    if facts.ready_is("Unknown"):
-        start = since(facts.ready)
-    else:
-        start = release.created if release.silent else None
-    return None if start is None else facts.now - start
+def _one_of_two(verdict: Verdict) -> Verdict:
+    """Stalled and Reconciling exclude each other (kstatus): what does not move is not in progress, though Flux may yet try again."""
+    return verdict if verdict.stalled is None else replace(verdict, reconciling=_STABLE)
 
 
 def _recheck(facts: Facts, verdict: Verdict) -> Verdict:
@@ -319,10 +328,9 @@ def _recheck(facts: Facts, verdict: Verdict) -> Verdict:
     trouble, quiet = facts.trouble, silence(facts)
     if trouble is not None and not trouble.lasted(facts.now, facts.grace):
         moments.append(facts.now + trouble.rest(facts.now, facts.grace))
-    if quiet is not None and verdict.row == "rolling_out":
-        moments += [
-            facts.now - quiet + patience for patience in (facts.stuck_after, 2 * facts.stuck_after) if quiet < patience
-        ]
+    if quiet is not None and verdict.row in {"rolling_out", "source_syncing"}:
+        ends = {quiet.since + facts.stuck_after, quiet.since + quiet.patience}
+        moments += [end for end in ends if end > facts.now]
     return replace(verdict, recheck=min(moments)) if moments else verdict
 
 
@@ -331,5 +339,5 @@ def translate(facts: Facts) -> Verdict:
     for row in ROWS:
         verdict = row(facts)
         if verdict is not None:
-            return _recheck(facts, verdict)
+            return _recheck(facts, _one_of_two(verdict))
     raise AssertionError("the last row matches everything")

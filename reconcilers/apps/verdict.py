@@ -46,7 +46,8 @@ class Verdict:
 class Facts:
     """Everything that the rows may look at: what Flux says, what is wanted, the time, and the times allowed.
 
-    `first` is True until the instance was ready once; `held` while fields of ours are others' and nothing is sent.
+    `first` is True until the instance was ready once; `held` while fields of ours are others' and nothing is sent. `waiting_since` is the
+    moment since which the instance has said the same about a rollout that goes on, now where it goes on only now.
     """
 
     release: Release | None
@@ -55,6 +56,7 @@ class Facts:
     values: ValuesFrom | None = None
     first: bool = True
     held: bool = False
+    waiting_since: datetime | None = None
     now: datetime
     grace: timedelta
     stuck_after: timedelta
@@ -81,7 +83,7 @@ class Facts:
 
     def outcome(self, type_: str) -> Condition | None:
         """Return the condition in which Flux reports how an attempt at the wanted version ended."""
-        return None if self.release is None else self.release.outcome(type_, self.wanted)
+        return self.release.find(type_) if self.release is not None and self.tried else None
 
     def outcome_is(self, type_: str, status: str, *reasons: str) -> bool:
         """Tell whether that condition has this status, and one of these reasons where any is given."""
@@ -89,12 +91,40 @@ class Facts:
         return found is not None and found.status == status and (not reasons or found.reason in reasons)
 
     @property
-    def current(self) -> bool:
-        """Whether Flux reports on the present intent. A held intent that never ran was not sent: nobody reports on it."""
+    def held_back(self) -> bool:
+        """Whether the present intent was not sent, because fields of ours are others', and never ran before."""
+        return self.held and self.release is not None and self.release.settled_intent != self.wanted.intent
+
+    @property
+    def digest(self) -> str:
+        """What the wanted version of an OCI chart came to, "" where that is not known or does not matter."""
+        return "" if self.release is None else self.sources.digest(self.release, self.wanted)
+
+    @property
+    def tried(self) -> bool:
+        """Whether Flux's last attempt was of what the source holds of the wanted version."""
+        return self.release is not None and self.release.tried(self.wanted, self.digest)
+
+    @property
+    def deployed(self) -> bool:
+        """Whether what the source holds of the wanted version is deployed."""
+        return self.release is not None and self.release.deployed(self.wanted, self.digest)
+
+    @property
+    def reported(self) -> bool:
+        """Whether Flux reports on the release as it stands, wherever its chart came from."""
+        return self.release is not None and self.release.current(self.wanted) and self.tried
+
+    @property
+    def source_behind(self) -> bool:
+        """Whether the release is done but for its source: Flux has not fetched from where the intent says."""
         release = self.release
-        if release is None or (self.held and release.settled_intent != self.wanted.intent):
-            return False
-        return release.current(self.wanted)
+        return release is not None and self.reported and not self.sources.hold(release, self.wanted)
+
+    @property
+    def current(self) -> bool:
+        """Whether Flux reports on the present intent, its source included. Of what was not sent it does not."""
+        return self.reported and not self.held_back and not self.source_behind
 
     @property
     def reconciling(self) -> bool:
@@ -108,16 +138,12 @@ class Facts:
 
     @property
     def trouble(self) -> Trouble | None:
-        """What is wrong with the source, where that matters: the release waits for it, or (oci) runs another version meanwhile."""
-        release, repository = self.release, self.sources.repository
+        """What is wrong with the source, where that matters: the release waits for it, or runs another chart meanwhile unaware of it."""
+        release = self.release
         if release is None:
             return None
-        unseen = (
-            self.sources.oci
-            and repository is not None
-            and repository.failed is not None
-            and not release.deployed(self.wanted)
-        )
+        elsewhere = self.source_behind or (self.sources.oci and not self.deployed)
+        unseen = bool(self.sources.failing) and elsewhere
         return self.sources.trouble(release, self.now) if self.waits_for_source or unseen else None
 
     @property

@@ -137,6 +137,8 @@ class Annotation:
     """On the HelmRelease: digest of the intent, values included, that was rolled out last."""
     APPLIED_GENERATION: Final = "vworkspace.io/last-applied-generation"
     """On the HelmRelease: the generation of the instance that was rolled out last."""
+    APPLIED_SOURCE: Final = "vworkspace.io/applied-source"
+    """On the HelmRelease: `digest@uid/generation` of the source, as it was fetched, from which was rolled out last."""
     VALUES_TOKEN: Final = "apps.vworkspace.io/values-token"  # noqa: S105  # an annotation
     """On the HelmRelease: the state of the Secret or ConfigMap for which Flux was last asked, or which it found at the start."""
     OVERRIDE_FORBIDDEN: Final = "apps.vworkspace.io/override-forbidden"

@@ -160,6 +160,25 @@ class FakeContext:
         assert self.plan is not None
         return next(mark.message for mark in self.plan.marks if mark.type == type_)
 
+    def fetch(self, kind: str = "HelmRepository", revision: str = "sha256:index") -> None:
+        """source-controller fetches, and makes the HelmChart of a repository."""
+        source = self.objects[kind, "shop"].to_dict()
+        source["status"] = {
+            "observedGeneration": source["metadata"]["generation"],
+            "artifact": {"revision": revision},
+        }
+        self.objects[kind, "shop"] = Object(source)
+        if kind == "HelmRepository":
+            chart = {
+                "observedGeneration": 1,
+                "artifact": {"revision": "1.0.0"},
+                "observedSourceArtifactRevision": revision,
+            }
+            metadata = {"name": "team-shop", "namespace": "team", "uid": "chart-uid", "generation": 1}
+            self.objects["HelmChart", "team-shop"] = Object(
+                {"apiVersion": source["apiVersion"], "kind": "HelmChart", "metadata": metadata, "status": chart}
+            )
+
     def touch(self, kind: str, name: str, **spec: Any) -> None:
         """Somebody else writes the object."""
         data = self.objects[kind, name].to_dict()

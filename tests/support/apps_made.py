@@ -91,7 +91,10 @@ def make_source(
     generation: int = 1,
     owner_uid: str = "shop-uid",
     deleted: float | None = None,
+    fetched: int | None = None,
+    revision: str = "sha256:index",
 ) -> Object:
+    """A source whose generation `fetched` was fetched last, by default the present one."""
     name = "team-shop" if kind == "HelmChart" else "shop"
     metadata: dict[str, Any] = {
         "name": name,
@@ -108,7 +111,12 @@ def make_source(
             "apiVersion": "source.toolkit.fluxcd.io/v1",
             "kind": kind,
             "metadata": metadata,
-            "status": {"conditions": list(conditions)},
+            "status": {
+                "conditions": list(conditions),
+                "observedGeneration": generation if fetched is None else fetched,
+                "artifact": {"revision": "1.0.0" if kind == "HelmChart" else revision},
+                **({"observedSourceArtifactRevision": revision} if kind == "HelmChart" else {}),
+            },
         }
     )
 
@@ -129,11 +137,13 @@ def make_facts(release: Object | None, **changes: Any) -> Facts:
             version=changes.get("version", "1.0.0"),
             oci=oci,
             intent=changes.get("intent", "intent"),
+            source=changes.get("source", "source"),
             token=changes.get("token", ""),
         ),
         values=changes.get("values"),
         first=changes.get("first", False),
         held=changes.get("held", False),
+        waiting_since=changes.get("waiting_since"),
         now=changes.get("now", NOW),
         grace=GRACE,
         stuck_after=STUCK,

@@ -74,7 +74,7 @@ class Replay:
         self._token = token
         self._objects: dict[str, Object] = {}
         self._position = 0
-        self._settled = ""
+        self._settled = self._settled_source = ""
         self._first = True
         self._conditions: tuple[Condition, ...] = ()
         start = next(entry for entry in self.entries if entry.object is not None)
@@ -128,7 +128,11 @@ class Replay:
         )
         token = self._token(at) if spec.get("valuesFrom") else ""
         asked = {key: value for key, value in spec.items() if key != "suspend"}
-        return Wanted(version=version, oci=oci, intent=digest([asked, version, token]), token=token)
+        source = repository if repository is not None else self._objects.get("HelmRepository/shop")
+        origin = digest(None if source is None else source.spec)
+        return Wanted(
+            version=version, oci=oci, intent=digest([asked, version, origin, token]), source=origin, token=token
+        )
 
     def _source(self, name: str) -> Source | None:
         found = self._objects.get(name)
@@ -140,7 +144,9 @@ class Replay:
             return  # the instance was not there yet
         if release is not None:
             release = Object(release.to_dict())
-            release.data["metadata"].setdefault("annotations", {})["vworkspace.io/applied-intent-hash"] = self._settled
+            annotations = release.data["metadata"].setdefault("annotations", {})
+            annotations["vworkspace.io/applied-intent-hash"] = self._settled
+            annotations["vworkspace.io/applied-source"] = self._settled_source
         wanted = self._wanted(release, at)
         values = None
         if wanted.token:
@@ -160,7 +166,10 @@ class Replay:
             grace=GRACE,
             stuck_after=STUCK,
         )
-        self._fold(at, now, with_values(translate(facts), values), wanted)
+        verdict = with_values(translate(facts), values)
+        self._fold(at, now, verdict, wanted)
+        if verdict.rolled_out and facts.sources.repository is not None:
+            self._settled_source = f"{wanted.source}@{facts.sources.repository.mark}"
 
     def _fold(self, at: float, now: datetime, verdict: Verdict, wanted: Wanted) -> None:
         before = self._conditions
@@ -177,6 +186,8 @@ class Replay:
             (at, f"{change.after.type}={change.after.status}") for change in transitions(before, self._conditions)
         ]
         self.verdicts.append(verdict)
+        shown = {condition.type for condition in self._conditions if condition.is_true}
+        assert not {"Stalled", "Reconciling"} <= shown, f"{self.said and self.said[-1]}, then {verdict.row}"
         self.said.append(Said(at, verdict.row, self._conditions))
 
     @property

@@ -61,6 +61,7 @@ def settle(ctx: Any, version: str = "1.0.0") -> None:
         ],
     }
     ctx.objects["HelmRelease", "shop"] = Object(data)
+    ctx.fetch()
 
 
 # --- reconcile -------------------------------------------------------------------------------------------------------------------
@@ -84,7 +85,7 @@ async def test_a_settled_release_is_ready_and_noted_once(make: Any, context: Any
     assert ctx.says()["Ready"] == "True/HelmReleaseReady"
     assert ctx.plan.draft.last_applied_chart.version == "1.0.0"
     assert [sorted(patch["metadata"]["annotations"]) for patch in ctx.patches] == [
-        [INTENT, "vworkspace.io/last-applied-generation"]
+        [INTENT, "vworkspace.io/applied-source", "vworkspace.io/last-applied-generation"]
     ]
     await reconcile(make.instance(), ctx)
     assert len(ctx.patches) == 1

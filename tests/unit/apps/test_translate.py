@@ -59,11 +59,10 @@ def test_row_2_a_failing_uninstall_degrades(make: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settled", "ready"), [("intent", None), ("older", (None, "Reconciling")), ("", (None, "Reconciling"))]
+    ("settled", "ready"),
+    [("intent", (True, "HelmReleaseReady")), ("older", (None, "Reconciling")), ("", (None, "Reconciling"))],
 )
-def test_row_3_a_suspended_release_keeps_ready_only_for_what_was_rolled_out(
-    make: Any, settled: str, ready: SAID
-) -> None:
+def test_row_3_a_suspended_release_is_ready_only_for_what_was_rolled_out(make: Any, settled: str, ready: SAID) -> None:
     release = {"spec": {"suspend": True}, "annotations": {"vworkspace.io/applied-intent-hash": settled}}
     verdict = verdict_of(make, make.condition("Ready", "True", "InstallSucceeded"), release=release)
     assert said(verdict)["ready"] == ready
@@ -173,7 +172,7 @@ def test_row_8_says_what_the_sources_say_and_stalls_where_they_do(make: Any) -> 
     verdict = verdict_of(make, make.condition("Ready", "False", "SourceNotReady"), chart=chart, repository=repository)
     assert said(verdict) == {
         "ready": (False, "ChartUnreachable"),
-        "reconciling": (True, "ChartSourceSyncing"),
+        "reconciling": STABLE,
         "degraded": (True, "ChartUnreachable"),
         "stalled": (True, "InvalidChartReference"),
         "suspended": None,

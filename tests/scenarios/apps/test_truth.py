@@ -1,0 +1,174 @@
+"""What an ApplicationInstance says is true: another URL of the source, Flux that stands still, people who suspend and edit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from apps_lab import says
+
+from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.reconcilers import apps
+from konverge.reconcilers.apps import Settings
+from konverge.reconcilers.apps.kinds import HELM_RELEASE
+from konverge.testing import Lab, install_crds
+from konverge.testing.flux import HelmController, World, flux_crds
+
+HELM = {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop", "version": "1.0.0"}
+OCI = {**HELM, "sourceType": "oci", "url": "oci://charts.example.com"}
+QUICK = Settings(source_grace=timedelta(seconds=1), stuck_after=timedelta(seconds=5))
+READY = says("Ready", "True", "HelmReleaseReady")
+Test = Callable[[ApplicationInstance], bool]
+
+
+def applied(url: str) -> Test:
+    return lambda found: found.status.last_applied_chart is not None and found.status.last_applied_chart.url == url
+
+
+def lies(found: ApplicationInstance) -> str:
+    """What must hold of every version of the status that is seen on the way."""
+    if says("Stalled", "True")(found) and says("Reconciling", "True")(found):
+        return "Stalled and Reconciling are both True"
+    chart, last = found.spec.chart, found.status.last_applied_chart
+    current = found.status.observed_generation == found.generation
+    if (
+        current
+        and READY(found)
+        and (last is None or chart is None or (last.url, last.version) != (chart.url, chart.version))
+    ):
+        return f"Ready=True for {chart}, and {last} was applied last"
+    return ""
+
+
+class Shop:
+    """One instance in a lab, with Flux below it that can be frozen."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab, self.world = lab, World()
+
+    async def start(self, chart: dict[str, Any]) -> None:
+        self.lab.masks.append(forget_history)
+        await install_crds(self.lab.client, flux_crds())
+        await self.thaw()
+        await self.lab.start(lambda manager: apps.install(manager, QUICK))
+        spec = {
+            "appRef": {"catalogId": "shop"},
+            "chart": chart,
+            "release": {"name": "shop", "namespace": self.lab.namespace},
+            "values": {"source": "inline", "inline": {"replicas": 1}},
+        }
+        await self.lab.create(ApplicationInstance.decode({"metadata": {"name": "shop"}, "spec": spec}))
+        await self.until(READY)
+
+    async def thaw(self) -> None:
+        """Flux runs, until it is frozen or the lab ends."""
+        self._flux = AsyncExitStack()
+        await self._flux.enter_async_context(
+            HelmController(self.lab.config, world=self.world, namespace=self.lab.namespace, random=self.lab.chance())
+        )
+        await self.lab.enter(self._flux)
+
+    @contextmanager
+    def dead(self, url: str) -> Iterator[None]:
+        """Inside, nobody answers at the URL; after it somebody does, so that Flux comes to rest whatever happened."""
+        self.world.unreachable.add(url)
+        try:
+            yield
+        finally:
+            self.world.unreachable.discard(url)
+
+    async def freeze(self) -> None:
+        await self._flux.aclose()
+
+    async def change(self, **chart: Any) -> None:
+        await self.lab.patch(ApplicationInstance, "shop", {"spec": {"chart": chart}})
+
+    async def release(self, **spec: Any) -> None:
+        """Somebody edits the HelmRelease."""
+        await self.lab.patch(HELM_RELEASE, "shop", {"spec": spec})
+
+    async def until(self, *tests: Test) -> ApplicationInstance:
+        def all_hold(found: ApplicationInstance) -> bool:
+            assert not lies(found), lies(found)
+            return found.status.observed_generation == found.generation and all(test(found) for test in tests)
+
+        return await self.lab.until(ApplicationInstance, "shop", all_hold)
+
+
+def forget_history(data: dict[str, Any]) -> None:
+    """Take out what differs from run to run below us: what Flux tells of a release's past, and notes that name uids and times."""
+    if data["kind"] == "HelmRelease":
+        for name in ("vworkspace.io/applied-source", "reconcile.fluxcd.io/requestedAt"):
+            (data["metadata"].get("annotations") or {}).pop(name, None)
+    if data["kind"] in ("HelmRelease", "HelmChart", "HelmRepository", "OCIRepository") and "status" in data:
+        standing = [{"type": one["type"], "status": one["status"]} for one in data["status"].get("conditions", ())]
+        data["status"] = {"conditions": standing}
+
+
+@pytest.mark.scenario
+async def test_another_url_of_a_helm_repository_is_named_only_after_flux_fetched_from_it(lab: Lab) -> None:
+    shop, url = Shop(lab), HELM["url"]
+    await shop.start(HELM)
+    with shop.dead("https://dead.example.com"):
+        await shop.change(url="https://dead.example.com")
+        dead = await shop.until(says("Ready", "False", "ChartUnreachable"))
+        assert applied(url)(dead)
+    await shop.change(url="https://other.example.com")
+    await shop.until(READY, applied("https://other.example.com"))
+    shop.world.mirrors["https://mirror.example.com"] = "https://other.example.com"
+    await shop.change(url="https://mirror.example.com")
+    await shop.until(READY, applied("https://mirror.example.com"))
+
+
+async def test_another_registry_is_named_only_after_flux_deployed_what_it_fetched_from_it(lab: Lab) -> None:
+    shop, url = Shop(lab), OCI["url"]
+    await shop.start(OCI)
+    with shop.dead("oci://dead.example.com"):
+        await shop.change(url="oci://dead.example.com")
+        dead = await shop.until(says("Ready", "False", "ChartUnreachable"))
+        assert applied(url)(dead)
+    shop.world.mirrors["oci://mirror.example.com/shop"] = "oci://charts.example.com/shop"
+    await shop.change(url="oci://mirror.example.com")
+    await shop.until(READY, applied("oci://mirror.example.com"))
+    history = (await lab.get(HELM_RELEASE, "shop")).get("status", "history")
+    assert len(history) == 1, "the same content is not installed again"
+    await shop.change(url="oci://other.example.com")
+    await shop.until(READY, applied("oci://other.example.com"))
+    release = await lab.get(HELM_RELEASE, "shop")
+    assert release.get("status", "history", 0, "ociDigest") != history[0]["ociDigest"]
+
+
+@pytest.mark.scenario
+async def test_an_upgrade_that_flux_does_not_take_up_is_stalled_until_flux_is_back(lab: Lab) -> None:
+    shop = Shop(lab)
+    await shop.start(HELM)
+    await shop.freeze()
+    await shop.change(version="1.1.0")
+    await shop.until(says("Ready", "False", "Upgrading"), says("Stalled", "True", "ProgressDeadlineExceeded"))
+    await shop.thaw()
+    await shop.until(READY, lambda found: found.find_condition("Stalled") is None)
+
+
+@pytest.mark.scenario
+async def test_people_suspend_a_release_and_edit_it_and_ready_follows_what_runs(lab: Lab) -> None:
+    shop = Shop(lab)
+    await shop.start(HELM)
+    await shop.release(suspend=True)
+    await shop.until(READY, says("Suspended", "True"))
+    await shop.change(version="1.1.0")
+    await shop.until(says("Ready", "Unknown", "Reconciling"), says("Suspended", "True"))
+    await shop.change(version="1.0.0")
+    await shop.until(READY, says("Suspended", "True"))
+    await shop.release(suspend=False)
+    await shop.until(READY, says("Suspended", "False"))
+    await shop.release(interval="1m")
+    await shop.until(READY, says("Degraded", "True", "Drifted"))
+    await shop.change(version="1.1.0")
+    held = await shop.until(says("Ready", "False", "Upgrading"), says("Reconciling", "False"))
+    assert "version 1.1.0 is held" in held.condition("Ready").message
+    assert "rolled out" not in held.condition("Ready").message
+    await shop.release(interval="5m")
+    await shop.until(READY, says("Degraded", "False"))

@@ -1,0 +1,156 @@
+"""Silence, suspension, held fields, and what must never be said together: translation beyond its table."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from apps_made import Make
+from hypothesis import given
+from hypothesis import strategies as st
+
+from konverge.reconcilers.apps.translate import translate
+from konverge.reconcilers.apps.verdict import Verdict
+
+SAID = tuple[bool | None, str] | None
+MINUTE = 60
+MOVING = (True, "HelmReleaseUpgrading")
+STABLE = (False, "Stable")
+FAILED = (False, "HelmReleaseFailed")
+
+
+def said(verdict: Verdict) -> dict[str, SAID]:
+    return {
+        name: None if (say := getattr(verdict, name)) is None else (say.status, say.reason)
+        for name in ("ready", "reconciling", "stalled")
+    }
+
+
+def verdict_of(make: Any, *conditions: Any, release: dict[str, Any] | None = None, **facts: Any) -> Verdict:
+    return translate(make.facts(make.release(*conditions, **(release or {})), **facts))
+
+
+SETTLED = {"vworkspace.io/applied-intent-hash": "older", "vworkspace.io/applied-source": "source@HelmRepository-uid/1"}
+NOT_TAKEN_UP = {"generation": 2, "attempted": 1, "observed": 1, "annotations": SETTLED}
+
+
+@pytest.mark.parametrize(
+    ("waiting", "stalled", "recheck"),
+    [(0, None, 15 * MINUTE), (14 * MINUTE, None, 1 * MINUTE), (15 * MINUTE, (True, "ProgressDeadlineExceeded"), None)],
+)
+def test_an_upgrade_that_flux_does_not_take_up_is_stalled_after_the_patience(
+    make: Any, waiting: int, stalled: SAID, recheck: int | None
+) -> None:
+    old = make.condition("Ready", "True", "InstallSucceeded", generation=1, ago=86400)
+    since = make.now - timedelta(seconds=waiting)
+    verdict = verdict_of(make, old, release=NOT_TAKEN_UP, waiting_since=since)
+    assert verdict.row == "rolling_out"
+    assert said(verdict)["stalled"] == stalled
+    assert said(verdict)["reconciling"] == (MOVING if stalled is None else STABLE)
+    assert verdict.recheck == (None if recheck is None else make.now + timedelta(seconds=recheck))
+
+
+def test_an_upgrade_that_flux_works_on_is_given_the_patience_from_then_on(make: Any) -> None:
+    since = make.now - timedelta(hours=1)
+    old = make.condition("Ready", "True", "InstallSucceeded", generation=1, ago=86400)
+    at_work = make.condition("Reconciling", "True", "Progressing", generation=2, ago=60)
+    assert verdict_of(make, old, at_work, release=NOT_TAKEN_UP, waiting_since=since).stalled is None
+
+
+def test_a_url_that_source_controller_does_not_take_up_is_stalled_and_says_whom_to_look_for(make: Any) -> None:
+    verdict = verdict_of(
+        make,
+        make.condition("Ready", "True", "InstallSucceeded", ago=86400),
+        release={"annotations": {"vworkspace.io/applied-source": "older@HelmRepository-uid/1"}},
+        repository=make.source("HelmRepository", generation=2, fetched=1),
+        waiting_since=make.now - timedelta(minutes=16),
+    )
+    assert verdict.row == "source_syncing"
+    assert verdict.stalled is not None
+    assert "source-controller" in verdict.stalled.message
+
+
+@pytest.mark.parametrize(
+    ("before", "ready"),
+    [
+        (("True", "InstallSucceeded"), (True, "HelmReleaseReady")),
+        (("False", "UpgradeFailed"), FAILED),
+        (("Unknown", "Progressing"), (None, "Reconciling")),
+    ],
+)
+def test_row_3_what_runs_while_suspended_is_as_flux_left_it_whatever_was_said_in_between(
+    make: Any, before: Any, ready: SAID
+) -> None:
+    release = {
+        "generation": 4,
+        "attempted": 1,
+        "spec": {"suspend": True},
+        "annotations": {"vworkspace.io/applied-intent-hash": "intent"},
+    }
+    assert said(verdict_of(make, make.condition("Ready", *before), release=release))["ready"] == ready
+
+
+def test_what_is_held_is_called_held_and_not_rolled_out(make: Any) -> None:
+    verdict = verdict_of(make, make.condition("Ready", "True", "UpgradeSucceeded"), held=True, waiting_since=make.now)
+    assert verdict.ready is not None
+    assert "held" in verdict.ready.message
+    assert "rolled out" not in verdict.ready.message
+    assert (said(verdict)["reconciling"], verdict.recheck) == (STABLE, None)
+
+
+CONDITIONS = st.builds(
+    lambda type_, status, reason, generation, ago: (type_, status, reason, generation, ago),
+    st.sampled_from(["Ready", "Reconciling", "Stalled", "Released", "Remediated", "TestSuccess", "Drifted"]),
+    st.sampled_from(["True", "False", "Unknown"]),
+    st.sampled_from(
+        ["UpgradeFailed", "SourceNotReady", "DependencyNotReady", "StateError", "Progressing", "RollbackSucceeded"]
+    ),
+    st.integers(1, 2),
+    st.sampled_from([0, 60, 86400]),
+)
+SOURCES = st.tuples(
+    st.integers(1, 2),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([0, 60]),
+)
+
+
+@given(
+    conditions=st.lists(CONDITIONS, max_size=6, unique_by=lambda one: one[0]),
+    attempted=st.integers(1, 2),
+    source=SOURCES,
+    waited=st.sampled_from([0, 3600]),
+    held=st.booleans(),
+    deleted=st.booleans(),
+    suspended=st.booleans(),
+)
+def test_stalled_and_reconciling_are_never_both_true_whatever_flux_says(
+    conditions: Any, attempted: int, source: Any, waited: int, held: bool, deleted: bool, suspended: bool
+) -> None:
+    fetched, failing, stalled, ago = source
+    said_by_source = [
+        Make.condition(type_, "True", "Failed", generation=2, ago=ago)
+        for type_, there in (("FetchFailed", failing), ("Stalled", stalled))
+        if there
+    ]
+    release = Make.release(
+        *(
+            Make.condition(type_, status, reason, generation=at, ago=ago)
+            for type_, status, reason, at, ago in conditions
+        ),
+        generation=2,
+        attempted=attempted,
+        spec={"suspend": suspended},
+        **({"deleted": 5} if deleted else {}),
+    )
+    facts = Make.facts(
+        release,
+        repository=Make.source("HelmRepository", *said_by_source, generation=2, fetched=fetched),
+        held=held,
+        waiting_since=Make.now - timedelta(seconds=waited),
+    )
+    verdict = translate(facts)
+    both = verdict.stalled is not None and (verdict.reconciling is None or verdict.reconciling.status is True)
+    assert not both, verdict
