@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 import msgspec
-import structlog
 
 from konverge.errors import stack_of
 from konverge.informers.cached import Cached
@@ -28,11 +27,12 @@ from konverge.informers.index import Path
 from konverge.informers.pace import Pace
 from konverge.informers.statistics import HandlerStatistics
 from konverge.informers.store import Difference, Table
+from konverge.logs import get_logger
 from konverge.words import LogKey
 
 __all__ = ["Change", "Handler", "HandlerQueue", "Registration"]
 
-_LOG = structlog.get_logger("konverge.informers")
+_LOG = get_logger("konverge.informers")
 _LOG_EVERY = 10.0
 
 

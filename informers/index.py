@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
-import structlog
-
 from konverge.errors import stack_of
 from konverge.informers.cached import Cached
+from konverge.logs import get_logger
 from konverge.words import LogKey
 
 __all__ = ["OWNER", "Index", "IndexFunction", "Path", "controller_uid"]
 
-_LOG = structlog.get_logger("konverge.informers")
+_LOG = get_logger("konverge.informers")
 
 Path: TypeAlias = tuple[str, str]
 """Namespace and name."""

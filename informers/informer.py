@@ -16,8 +16,6 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
-import structlog
-
 from konverge.client import ResourceInfo
 from konverge.errors import UsageError
 from konverge.informers.decode import Decoder
@@ -33,12 +31,13 @@ from konverge.informers.report import Reporter
 from konverge.informers.settings import InformerSettings, Selection
 from konverge.informers.statistics import InformerStatistics
 from konverge.informers.store import Store
+from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.words import LogKey
 
 __all__ = ["Informer", "Spawn"]
 
-_LOG = structlog.get_logger("konverge.informers")
+_LOG = get_logger("konverge.informers")
 _LOG_EVERY = 10.0
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]

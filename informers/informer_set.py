@@ -13,20 +13,19 @@ from random import Random
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-import structlog
-
 from konverge.errors import UsageError
 from konverge.informers.informer import Informer
 from konverge.informers.memory import PlainMemory
 from konverge.informers.pace import Pace
 from konverge.informers.reflector import Api
 from konverge.informers.settings import InformerSettings, Selection
+from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.words import LogKey
 
 __all__ = ["InformerSet", "NamedApi"]
 
-_LOG = structlog.get_logger("konverge.informers")
+_LOG = get_logger("konverge.informers")
 
 
 class NamedApi(Api, Protocol):

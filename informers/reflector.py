@@ -15,8 +15,6 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from random import Random
 from typing import Any, Protocol
 
-import structlog
-
 from konverge.client import ListQuery, Page, ResourceInfo, WatchEvent, WatchQuery, WatchStream
 from konverge.errors import KonvergeError, stack_of
 from konverge.informers import machine
@@ -50,11 +48,12 @@ from konverge.informers.pace import Pace
 from konverge.informers.problem import Cause, cause_of
 from konverge.informers.settings import InformerSettings, Selection
 from konverge.kinds import Kind
+from konverge.logs import get_logger
 from konverge.words import LogKey
 
 __all__ = ["Api", "Mirror", "Reflector"]
 
-_LOG = structlog.get_logger("konverge.informers")
+_LOG = get_logger("konverge.informers")
 
 
 class Api(Protocol):

@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-import structlog
-
 from konverge.client import ResourceInfo, missing_rule
 from konverge.clock import wall_clock
 from konverge.errors import NotServed
 from konverge.informers.problem import Cause, Problem
 from konverge.informers.settings import Selection
+from konverge.logs import get_logger
 from konverge.words import LogKey
 
 __all__ = ["Reporter"]
 
-_LOG = structlog.get_logger("konverge.informers")
+_LOG = get_logger("konverge.informers")
 _AT_ONCE: Final = frozenset({Cause.FORBIDDEN, Cause.UNAUTHORIZED, Cause.NOT_SERVED, Cause.REJECTED, Cause.BROKEN})
 _PATIENCE: Final = 3
 

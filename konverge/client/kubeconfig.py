@@ -23,12 +23,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from konverge.client.credentials import Credentials, TlsMaterial, loop_time
 from konverge.client.exec_plugin import run_plugin
 from konverge.clock import from_rfc3339, wall_clock
 from konverge.errors import ConfigError
+from konverge.logs import get_logger
 from konverge.words import LogKey
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ LOOK_EVERY = 1.0
 SKEW = timedelta(seconds=60)
 """How long before their end credentials are renewed; never more than a tenth of a short life."""
 
-_log = structlog.get_logger("konverge.client")
+_log = get_logger("konverge.client")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from weakref import WeakSet
 
 import aiohttp
 import msgspec
-import structlog
 from yarl import URL
 
 from konverge.client.credentials import Credentials, CredentialSource, TlsMaterial
@@ -32,11 +31,12 @@ from konverge.client.status import retry_after_seconds
 from konverge.client.tls import TlsOptions, handshake_hint, make_context
 from konverge.clock import wall_clock
 from konverge.errors import ConfigError, Unreachable, UsageError
+from konverge.logs import get_logger
 from konverge.words import LogKey
 
 __all__ = ["Answer", "HttpTransport", "OpenStream", "Transport"]
 
-_log = structlog.get_logger("konverge.client")
+_log = get_logger("konverge.client")
 
 _SENT_ONCE = frozenset({"PATCH", "POST"})
 """Methods that aiohttp never repeats by itself, so that nothing has to keep it from that."""

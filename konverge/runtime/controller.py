@@ -18,7 +18,6 @@ from functools import lru_cache
 from random import Random
 from typing import Any
 
-import structlog
 from prometheus_client import Counter
 
 from konverge.client import Client
@@ -27,6 +26,7 @@ from konverge.errors import InvalidObject, UsageError, stack_of
 from konverge.informers import Change, InformerSet
 from konverge.keys import Key
 from konverge.kinds import Kind
+from konverge.logs import get_logger
 from konverge.metrics import RESULTS, Metrics
 from konverge.outcome import Done
 from konverge.runtime.applier import Applier
@@ -134,7 +134,7 @@ class ControllerRunner:
             announce=lambda key, metadata: around.announce(spec.kind, key, metadata),
             echo=self._remember_own,
         )
-        self._log = structlog.get_logger("konverge.controller").bind(**{LogKey.CONTROLLER: spec.name})
+        self._log = get_logger("konverge.controller").bind(**{LogKey.CONTROLLER: spec.name})
         self._debugs = takes_debug(self._log)
         self._gate = Gatekeeper(spec.gate, spec.kind, around.client, self._log)
         self._init_metrics()

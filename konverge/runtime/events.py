@@ -18,8 +18,6 @@ import re
 from collections.abc import Awaitable, Mapping
 from typing import Any, Final, Literal, Protocol, Self
 
-import structlog
-
 from konverge.clock import WallClock, wall_clock
 from konverge.errors import (
     AlreadyExists,
@@ -35,6 +33,7 @@ from konverge.errors import (
     UsageError,
 )
 from konverge.kinds import Kind, kind
+from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.objects import Object
 from konverge.runtime.events_core import Answer, Entry, EventCore, Step, Verb, Write
@@ -120,7 +119,7 @@ class EventRecorder:
         self._clock = clock
         self._random = random or randomness.Random()  # noqa: S311  # jitter, no secret
         self._core = EventCore(self._settings)
-        self._log = structlog.get_logger("konverge.runtime")
+        self._log = get_logger("konverge.runtime")
         self._told: set[str] = set()
         self._task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()

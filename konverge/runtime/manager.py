@@ -20,13 +20,12 @@ from random import Random
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-import structlog
-
 from konverge.client import Client, ClientConfig, ClientSettings
 from konverge.errors import NotReady, UsageError
 from konverge.informers import InformerSet, InformerSettings
 from konverge.keys import Key
 from konverge.kinds import Kind
+from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.objects import Metadata
 from konverge.runtime.admission.part import WebhookPart
@@ -138,7 +137,7 @@ class Manager:
         self._changed = asyncio.Event()
         self._host: asyncio.Task[Any] | None = None
         self._woke_host = False
-        self._log = structlog.get_logger("konverge.manager")
+        self._log = get_logger("konverge.manager")
 
     # --- what it runs --------------------------------------------------------------------------------------------------------
 

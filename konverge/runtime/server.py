@@ -26,12 +26,12 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 import msgspec
-import structlog
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
 
 from konverge.errors import ConfigError, UsageError, stack_of
+from konverge.logs import get_logger
 from konverge.runtime.health import JSON, TEXT, Checks, Question, answer, gather
 from konverge.runtime.tasks import tasks_of
 from konverge.words import LogKey
@@ -197,7 +197,7 @@ class ProbeServer:
         self._size = 0
         self._runners: list[web.AppRunner] = []
         self._addresses: dict[str, str] = {}
-        self._log = structlog.get_logger("konverge.runtime")
+        self._log = get_logger("konverge.runtime")
 
     # --- life ---------------------------------------------------------------------------------------------------------------
 

@@ -28,9 +28,8 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Final, NamedTuple, Self
 
-import structlog
-
 from konverge.clock import monotonic
+from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.words import LogKey
 
@@ -83,7 +82,7 @@ class StallWatch:
         self._threshold = threshold
         self._lag = metrics.loop_lag
         self._calls = metrics.blocking_calls
-        self._log = structlog.get_logger("konverge.runtime")
+        self._log = get_logger("konverge.runtime")
         self._passes: dict[asyncio.Task[Any], Pass] = {}
         self._begun = 0
         self._logged: dict[str, float] = {}

@@ -24,7 +24,6 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import msgspec
-import structlog
 import yaml
 
 from konverge.client import Client, ClientConfig
@@ -33,6 +32,7 @@ from konverge.errors import AlreadyExists, Conflict, KonvergeError, NotFound
 from konverge.informers import Change, Informer, InformerSet, Selection
 from konverge.keys import Key, reached
 from konverge.kinds import Kind, kind
+from konverge.logs import get_logger
 from konverge.objects import Object
 from konverge.testing.flux_release import reconcile_release
 from konverge.testing.flux_sources import reconcile_source
@@ -112,7 +112,7 @@ class HelmController:
         self._gone: dict[Key, str] = {}
         self._due: set[Key] = set()
         self._stack = AsyncExitStack()
-        self._log = structlog.get_logger("konverge.testing.flux")
+        self._log = get_logger("konverge.testing.flux")
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -34,6 +35,7 @@ __all__ = ["DECLINE_VARIABLE", "REQUIRE_VARIABLE", "admin_kubeconfig", "control_
 
 REQUIRE_VARIABLE = "KONVERGE_REQUIRE_CONTROL_PLANE"
 DECLINE_VARIABLE = "KONVERGE_NO_CONTROL_PLANE"
+_LOOP_SCOPE = "asyncio_default_fixture_loop_scope"
 _MARKER = "control_plane"
 _MISSING = pytest.StashKey[str]()
 _FOUND = pytest.StashKey[str]()
@@ -70,7 +72,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    # pytest-asyncio comes with konverge[testing], so a project may have no configuration of it, and warns about that in each run.
+    # The filter ends with the configuration of pytest, inside which this runs; the loops of fixtures stay as they are.
+    warnings.filterwarnings("ignore", message=f'The configuration option "{_LOOP_SCOPE}" is unset')
     config.addinivalue_line(
         "markers", "control_plane: needs a real kube-apiserver and etcd; skipped where there are none"
     )

@@ -25,9 +25,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import structlog
-
 from konverge.errors import InvalidObject, UsageError, stack_of
+from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.objects import Object
 from konverge.runtime.admission.patching import carried_over, json_patch, with_metadata
@@ -99,7 +98,7 @@ class Answerer:
         self._metrics = metrics
         self._in_flight = metrics.webhook_in_flight.labels(webhook=webhook.path)
         self._seconds = metrics.webhook_seconds.labels(webhook=webhook.path)
-        self._log = structlog.get_logger("konverge.admission").bind(**{LogKey.WEBHOOK: webhook.path})
+        self._log = get_logger("konverge.admission").bind(**{LogKey.WEBHOOK: webhook.path})
         for code in (200, 500):  # controller-runtime's: both exist from the start
             metrics.webhook_requests.labels(webhook=webhook.path, code=str(code))
 

@@ -14,12 +14,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Self
 
-import structlog
-
 from konverge.client import Client
 from konverge.errors import KonvergeError, stack_of
 from konverge.informers import Informer, InformerSet, Selection
 from konverge.kinds import Kind
+from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.runtime.admission.answering import Gate, Surroundings
 from konverge.runtime.admission.dispatching import Door
@@ -79,7 +78,7 @@ class WebhookRunner:
             from konverge.runtime.admission.serving import Serving
 
             self._serving = Serving(self._webhooks, self.door, client, manager, place, settings, metrics)
-        self._log = structlog.get_logger("konverge.admission")
+        self._log = get_logger("konverge.admission")
 
     async def __aenter__(self) -> Self:
         read = [one for webhook in self._webhooks for one in webhook.read]

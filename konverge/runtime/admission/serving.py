@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from konverge.clock import rfc3339, wall_clock
+from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.runtime.admission.answering import Answer
 from konverge.runtime.admission.certificates import expiry_of
@@ -51,7 +50,7 @@ class Serving:
         self._keeper = CertificateKeeper(client, place, settings, manager)
         self._serving = ServingCertificate()
         self._expires: datetime | None = None
-        self._log = structlog.get_logger("konverge.admission")
+        self._log = get_logger("konverge.admission")
         self._server = PostServer(
             self._answer,
             address=settings.address,

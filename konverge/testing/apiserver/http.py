@@ -23,11 +23,11 @@ from collections.abc import Mapping
 from typing import Any, Final, Self
 from urllib.parse import parse_qsl, unquote
 
-import structlog
 from aiohttp import web
 from multidict import CIMultiDict
 
 from konverge.errors import stack_of
+from konverge.logs import get_logger
 from konverge.testing.apiserver import protobuf, statuses
 from konverge.testing.apiserver.fault_streams import Dropped
 from konverge.testing.apiserver.requests import Answer, Call, Query, User
@@ -39,7 +39,7 @@ from konverge.words import LogKey
 
 __all__ = ["HttpShell"]
 
-_log = structlog.get_logger("konverge.testing.apiserver")
+_log = get_logger("konverge.testing.apiserver")
 
 HOST: Final = "127.0.0.1"
 _COMPRESS: Final = 128 << 10

@@ -307,11 +307,14 @@ def _logged(loop: VirtualTimeLoop, result: Run) -> Iterator[None]:
             )
         raise structlog.DropEvent
 
-    before = structlog.get_config()
+    before = structlog.get_config() if structlog.is_configured() else None
     structlog.configure(
         processors=[take], wrapper_class=structlog.make_filtering_bound_logger(0), cache_logger_on_first_use=False
     )
     try:
         yield
     finally:
-        structlog.configure(**before)
+        if before is None:
+            structlog.reset_defaults()
+        else:
+            structlog.configure(**before)
