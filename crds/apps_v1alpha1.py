@@ -187,6 +187,9 @@ class ApplicationInstanceSpec(Model):
     chart: Chart | None = None
     release: Release | None = None
     values: Values | None = None
+    service_account_name: ObjectName | None = None
+    """The service account of this namespace with whose rights Flux installs the chart; the operator's settings say which are allowed,
+    and which is taken if none is named. Not part of the original's API."""
     integrations: Integrations | None = None
 
 

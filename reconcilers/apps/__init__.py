@@ -6,6 +6,8 @@
     decide.py      Seen -> Blocked, or what to apply (validate.py, secrets.py, versions.py, render.py);
                    what Flux says -> status (freshness.py, sources.py, translate.py, verdict.py, report.py, values.py, messages.py)
     uninstall.py   what is left -> the next step of an ordered uninstall
+    contention.py  several instances of one Helm release -> the one that keeps it
+    admission.py   the webhook: what is wrong in itself is refused before it is stored
     reconciler.py  wires them
 
 Requirement: seed 003, "ApplicationInstance -> HelmRelease". Behaviour of Flux: downstream.md section 1,

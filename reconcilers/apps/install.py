@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.keys import Key
 from konverge.kinds import Kind, kind_of
 from konverge.objects import Metadata, Object
+from konverge.reconcilers.apps.admission import checking
 from konverge.reconcilers.apps.contention import BY_HELM_RELEASE, VIEW, frees_a_release, helm_release_of, rivals_of
 from konverge.reconcilers.apps.kinds import (
     CONFIG_MAP,
@@ -32,9 +35,12 @@ from konverge.runtime.rules import rules_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from konverge.client import Client
     from konverge.runtime import Caches, Manager
 
 __all__ = ["controller", "install", "rules"]
+
+_LOG = structlog.get_logger("konverge.apps")
 
 _HELMS_OWN: Final = "sh.helm.release.v1."
 """Helm keeps each revision of each release in a Secret of such a name: the most frequent ones, and never values of ours."""
@@ -94,11 +100,22 @@ def controller(settings: Settings | None = None) -> Controller[ApplicationInstan
         described = described.selecting(f"{Label.MANAGED_BY}={Label.CONTROL_PLANE}")
     if chosen.require_namespace_label:
         described = described.watches(NAMESPACE, to=instances_in, metadata_only=True)
+    if not (chosen.url_allow_list or chosen.service_account):
+        described = described.starts_when(_warned_of_fluxs_rights)
     return described.reconciled_by(ApplicationInstanceReconciler(chosen))
 
 
+async def _warned_of_fluxs_rights(_client: Client) -> str:
+    """Warn at the start, and let the controller begin."""
+    _LOG.warning(
+        "charts are installed with the rights of Flux, and every author of an ApplicationInstance can get those rights through a chart: "
+        "set apps.service_account, or apps.url_allow_list to the chart sources that you trust"
+    )
+    return ""
+
+
 def install(manager: Manager, settings: Settings | None = None) -> None:
-    """Add the family's controllers to a manager.
+    """Add the family's controllers to a manager, and its webhook if the settings say so.
 
     >>> from konverge.runtime import Manager
     >>> manager = Manager("konverge")
@@ -106,7 +123,11 @@ def install(manager: Manager, settings: Settings | None = None) -> None:
     >>> [controller.name for controller in manager.controllers]
     ['applicationinstance']
     """
-    manager.add(controller(settings))
+    chosen = Settings() if settings is None else settings
+    manager.add(controller(chosen))
+    reached = manager.settings.webhooks
+    if chosen.check_at_admission or (chosen.check_at_admission is None and (reached.service or reached.url)):
+        manager.add(checking(chosen))
 
 
 def rules(settings: Settings | None = None) -> tuple[Rule, ...]:

@@ -153,6 +153,12 @@ def _values(instance: ApplicationInstance) -> dict[str, Any]:
     return {"valuesFrom": [{"kind": kind, "name": where.name, "valuesKey": where.key}]}
 
 
+def _account(instance: ApplicationInstance, settings: Settings) -> dict[str, Any]:
+    """Whose rights the chart is installed with; left out, they are helm-controller's."""
+    account = instance.spec.service_account_name or settings.service_account
+    return {"serviceAccountName": account} if account else {}
+
+
 def helm_release(instance: ApplicationInstance, settings: Settings) -> Object:
     """Return the HelmRelease."""
     release = _present(instance.spec.release)
@@ -167,6 +173,7 @@ def helm_release(instance: ApplicationInstance, settings: Settings) -> Object:
             "releaseName": release.name,
             "targetNamespace": release.namespace,
             "driftDetection": {"mode": settings.drift_detection},
+            **_account(instance, settings),
             **_chart(instance),
             **_values(instance),
         },

@@ -1,54 +1,113 @@
-"""Secrets among inline values: found by the names of their keys and by the look of private keys.
+"""Secrets among inline values: found by the names of their keys, by the look of private keys, and by passwords inside URLs.
 
-The rule is the original's (apps.md section 1): refused is a leaf whose key ends in `password` or `secret`, or is `accessKey`, `secretKey`,
-`apiKey` or `token`, and any private key in PEM; empty values and placeholder text are allowed. Ours: a key like `existingSecret` names a
-Secret instead of holding one, and truth values hold none.
+Found is a leaf whose key ends in one of `_ENDINGS`, in a word of `_WORDS`, the `value` of an entry `{name, value}` or of a mapping whose
+name ends so (`env: [{name: DB_PASSWORD, value: ...}]`, `password: {value: ...}`), any private key in PEM, and any
+`scheme://user:password@host`. The original (`vworkspace-io/vworkspace-operator`, internal/webhook/validation.go) finds `...password` and
+`...secret`, exact `accessKey`, `secretKey`, `apiKey`, `token`, and private keys; the rest is ours.
 
-Promises: pure; what is returned are paths, never values.
+Not found is what refers to a secret instead of holding one (`existingSecret`, `passwordSecretRef`, everything below `valueFrom` and
+`...Ref`, a file's path, `vault:...`), empty and placeholder text, and truth values.
+
+Guarantees: pure; returns paths, never values. It takes any depth of nesting. It finds mistakes, not what is hidden on purpose: a secret
+inside a longer text (a configuration file as one string) is found only by its look.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 __all__ = ["nulls", "secrets"]
 
-_ENDINGS = ("password", "secret")
-_NAMES = frozenset({"accesskey", "secretkey", "apikey", "token"})
-_REFERENCE = re.compile(r"^existing")
-_PLACEHOLDER = re.compile(
-    r"^(<.*>|\$\{.*\}|\$\(.*\)|\{\{.*\}\}|\*+|x{3,}|change[-_ ]?(me|it)|replace[-_ ]?(me|it)|placeholder|redacted|example|todo)$",
+_ENDINGS: Final = (
+    *("password", "passwd", "passphrase", "secret", "token"),
+    *("accesskey", "secretkey", "apikey", "privatekey"),
+)
+"""How a key ends, in lower case and without separators, that holds a secret."""
+_WORDS: Final = frozenset({"pass", "pwd"})
+"""The same as whole words after another one: `SMTP_PASS`, `dbPwd`; `bypass` and `PWD` are none."""
+_REFERRING: Final = re.compile(r"^existing|(tls|pull|ca|cert|certificate|password)secret$|^proxypass$")
+"""Keys that end like a secret and hold the name of one, or something else."""
+_BELOW: Final = re.compile(r"([a-z0-9]Refs?|^refs?|^valueFrom)$")
+"""Keys of references: names below them are names of Secrets and of their keys."""
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_PLACEHOLDER: Final = re.compile(
+    r"^(<.*>|\$\{.*\}|\$\(.*\)|\{\{.*\}\}|\*+|x{3,}|change[-_ ]?(me|it)|replace[-_ ]?(me|it)|placeholder|redacted|example|todo"
+    r"|true|false|yes|no|on|off|enabled|disabled|none|null)$",
     re.IGNORECASE | re.DOTALL,
 )
-_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----")
+_ELSEWHERE: Final = re.compile(
+    r"^((/[a-z0-9._-]+){2,}|(vault:|ref\+|secretref\+|op://|arn:aws:secretsmanager:).*)$", re.DOTALL
+)
+"""Values that say where the secret is: a file, or a store that a tool of the chart reads."""
+_PRIVATE_KEY: Final = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----")
+_URL_PASSWORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@]*:([^\s/@]+)@(?!sha256:)")
 
 
-def _leaves(value: Any, path: str, key: str) -> Iterator[tuple[str, str, Any]]:
-    """Yield (path, nearest key, value) of every leaf; items of a list bear the list's key."""
-    if isinstance(value, Mapping):
-        for name, member in value.items():
-            yield from _leaves(member, f"{path}.{name}", str(name))
-    elif isinstance(value, list):
-        for position, member in enumerate(value):
-            yield from _leaves(member, f"{path}[{position}]", key)
-    else:
-        yield path, key, value
+class _Leaf(NamedTuple):
+    path: str
+    key: str
+    """The nearest key; the one above it for `value`, and the name beside it for an entry `{name, value}`."""
+    value: Any
+    referred: bool
+    """Whether it stands below a reference, or beside one that makes `secretKey` a name."""
+
+
+def _leaves(values: Any, path: str) -> Iterator[_Leaf]:
+    """Yield every leaf in order; items of a list bear the list's key."""
+    waiting = [_Leaf(path, "", values, False)]
+    while waiting:
+        where, key, value, referred = at = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting.extend(reversed([_member(at, str(name), member, value) for name, member in value.items()]))
+        elif isinstance(value, list):
+            waiting.extend(
+                reversed([_Leaf(f"{where}[{place}]", key, one, referred) for place, one in enumerate(value)])
+            )
+        else:
+            yield at
+
+
+def _member(parent: _Leaf, name: str, member: Any, beside: Mapping[Any, Any]) -> _Leaf:
+    where, key = f"{parent.path}.{name}", name
+    if name == "value":
+        called = beside.get("name")
+        key = called if isinstance(called, str) else parent.key
+    referred = parent.referred or _BELOW.search(name) is not None
+    if _bare(name).endswith("secretkey") and any(_refers(str(other)) for other in beside):
+        referred = True
+    return _Leaf(where, key, member, referred)
+
+
+def _bare(key: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", key.lower())
+
+
+def _refers(key: str) -> bool:
+    return _BELOW.search(key) is not None or _bare(key).endswith("secretname") or _bare(key).startswith("existing")
 
 
 def _names_a_secret(key: str) -> bool:
-    word = re.sub(r"[^a-z0-9]", "", key.lower())
-    return not _REFERENCE.match(word) and (word in _NAMES or word.endswith(_ENDINGS))
-
-
-def _is_secret(key: str, value: Any) -> bool:
-    if value is None or isinstance(value, bool):
+    bare, words = _bare(key), [word.lower() for word in _WORD.findall(key)]
+    if _REFERRING.search(bare):
         return False
-    text = str(value).strip()
-    if _PRIVATE_KEY.search(text):
+    return bare.endswith(_ENDINGS) or (len(words) > 1 and words[-1] in _WORDS)
+
+
+def _holds_nothing(text: str) -> bool:
+    return not text or _PLACEHOLDER.match(text) is not None
+
+
+def _is_secret(leaf: _Leaf) -> bool:
+    if leaf.value is None or isinstance(leaf.value, bool):
+        return False
+    text = str(leaf.value).strip()
+    if _PRIVATE_KEY.search(text) or any(not _holds_nothing(found[1]) for found in _URL_PASSWORD.finditer(text)):
         return True
-    return bool(text) and _names_a_secret(key) and not _PLACEHOLDER.match(text)
+    if leaf.referred or _holds_nothing(text) or _ELSEWHERE.match(text):
+        return False
+    return _names_a_secret(leaf.key)
 
 
 def secrets(values: Mapping[str, Any], path: str) -> list[str]:
@@ -57,7 +116,7 @@ def secrets(values: Mapping[str, Any], path: str) -> list[str]:
     >>> secrets({"db": {"password": "hunter2", "user": "shop"}, "token": "<from the vault>"}, ".values")
     ['.values.db.password']
     """
-    return [where for where, key, value in _leaves(values, path, "") if _is_secret(key, value)]
+    return [leaf.path for leaf in _leaves(values, path) if _is_secret(leaf)]
 
 
 def nulls(values: Mapping[str, Any], path: str) -> list[str]:
@@ -66,4 +125,4 @@ def nulls(values: Mapping[str, Any], path: str) -> list[str]:
     >>> nulls({"resources": None, "replicas": 1}, ".values")
     ['.values.resources']
     """
-    return [where for where, _, value in _leaves(values, path, "") if value is None]
+    return [leaf.path for leaf in _leaves(values, path) if leaf.value is None]

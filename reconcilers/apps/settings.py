@@ -83,10 +83,19 @@ class Settings(_Frozen):
     insecure_registries: frozenset[str] = frozenset()
     """OCI registries (`host` or `host:port`) that are spoken to in plain HTTP."""
 
+    service_account: str = ""
+    """The service account with whose rights Flux installs a chart, in the namespace of each instance that names none; empty: Flux's
+    own rights, which are the cluster's as a rule. Set it if anybody but the cluster's administrators writes ApplicationInstances."""
+    allowed_service_accounts: tuple[str, ...] = ()
+    """Names that `spec.serviceAccountName` may have besides `service_account`; `*` allows every name."""
     url_allow_list: tuple[str, ...] = ()
     """Prefixes that `spec.chart.url` must have; empty allows every URL. A prefix ends at a `/` of the URL or at its end."""
     forbidden_versions: tuple[Forbidden, ...] = ()
     """Charts and versions that must not run; an instance's annotation can override it."""
+
+    check_at_admission: bool | None = None
+    """Serve the webhook that refuses inline secrets, and what else the schema cannot see, before it is stored; null: if the manager says
+    how the API server reaches its webhooks (webhooks.service or webhooks.url). Without it such an instance is stored, and Blocked."""
 
     require_managed_by: bool = False
     """Gate: ignore instances without label `app.vworkspace.io/managed-by=control-plane`."""

@@ -21,7 +21,7 @@ from konverge.reconcilers.apps.settings import Settings
 from konverge.reconcilers.apps.versions import Range, parse
 from konverge.reconcilers.apps.words import Annotation, Blocked, Label
 
-__all__ = ["CHECKS", "Problem", "Subject", "problem_of"]
+__all__ = ["AT_ADMISSION", "CHECKS", "Problem", "Subject", "problem_of", "refusals"]
 
 _SCHEMES: Final = {"helm": ("https", "http"), "oci": ("oci",)}
 
@@ -180,6 +180,19 @@ def version_is_not_forbidden(subject: Subject) -> Iterator[str]:
             )
 
 
+def account_is_allowed(subject: Subject) -> Iterator[str]:
+    """The settings `service_account` and `allowed_service_accounts`: a chart is installed with that account's rights."""
+    named, settings = subject.instance.spec.service_account_name, subject.settings
+    if named is None or named == settings.service_account or {named, "*"} & set(settings.allowed_service_accounts):
+        return
+    allowed = sorted({settings.service_account, *settings.allowed_service_accounts} - {""})
+    yield (
+        f"spec.serviceAccountName {named} is not allowed; "
+        + (f"choose {' or '.join(allowed)}, or leave it out" if allowed else "leave it out")
+        + " (the setting apps.allowed_service_accounts names more)"
+    )
+
+
 def belongs_to_this_cluster(subject: Subject) -> Iterator[str]:
     """The gate `require_cluster_id`."""
     label = subject.instance.labels.get(Label.CLUSTER_ID, "")
@@ -215,9 +228,33 @@ CHECKS: Final[tuple[tuple[str, tuple[Check, ...]], ...]] = (
     ),
     (
         Blocked.POLICY_DENIED,
-        (belongs_to_this_cluster, namespace_is_opened, url_is_allowed, version_is_not_forbidden),
+        (
+            belongs_to_this_cluster,
+            namespace_is_opened,
+            url_is_allowed,
+            version_is_not_forbidden,
+            account_is_allowed,
+        ),
     ),
 )
+
+
+AT_ADMISSION: Final[tuple[Check, ...]] = (
+    url_fits_the_source,
+    release_stays_at_home,
+    no_secrets_inline,
+    no_nulls_inline,
+    account_is_allowed,
+)
+"""What the object alone shows and CEL does not."""
+
+_MOST_REFUSED = 1500
+
+
+def refusals(subject: Subject) -> str:
+    """Return what a writer is told who may not write this object; "" if it may be stored."""
+    told = "; ".join(message for check in AT_ADMISSION for message in check(subject))
+    return told if len(told) <= _MOST_REFUSED else f"{told[:_MOST_REFUSED]}..."
 
 
 def problem_of(subject: Subject) -> Problem | None:

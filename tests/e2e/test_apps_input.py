@@ -234,6 +234,21 @@ async def test_what_an_older_crd_let_in_is_told_and_can_still_be_mended_and_dele
     await older.until_gone(RAW, long)
 
 
+async def test_the_api_server_asks_the_webhook_about_what_its_schema_cannot_see(lab: Lab) -> None:
+    await install_crds(lab.client, flux_crds())
+    settings = Settings(check_at_admission=True, service_account="tenant")
+    await lab.start(lambda manager: install(manager, settings), name="konverge")
+    inline = {"env": [{"name": "DB_PASSWORD", "value": "hunter2"}]}
+    with pytest.raises(Invalid, match=r"spec\.values\.inline\.env\[0\]\.value look like secrets") as refused:
+        await lab.create(RAW.new("shop", spec=spec(lab.namespace, values={"source": "inline", "inline": inline})))
+    assert "hunter2" not in str(refused.value)
+    with pytest.raises(Invalid, match=r"spec\.serviceAccountName root is not allowed; choose tenant"):
+        await lab.create(RAW.new("shop", spec=spec(lab.namespace, serviceAccountName="root")))
+    await lab.create(RAW.new("shop", spec=spec(lab.namespace)))
+    release = await lab.until(HELM_RELEASE, "shop", lambda _: True)
+    assert release.spec["serviceAccountName"] == "tenant"
+
+
 async def test_policies_deny_and_say_what_is_allowed(lab: Lab) -> None:
     await install_crds(lab.client, flux_crds())
     settings = Settings(url_allow_list=("https://charts.example.com",))

@@ -200,6 +200,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "empty inline values": merged(MANAGED, {"values": {"inline": {}}}),
     "values from a Secret": merged(MANAGED, {"values": {"source": "secretRef", "inline": None, "secretRef": REF}}),
     "values from a ConfigMap": merged(MANAGED, {"values": {"source": "configMapRef", "inline": None, "configMapRef": REF}}),
+    "a service account": merged(MANAGED, {"serviceAccountName": "shop-installer"}),
     "a placeholder": PLACEHOLDER,
     "a placeholder that names a release": merged(PLACEHOLDER, {"release": MANAGED["release"]}),
     "a placeholder with integrations": merged(PLACEHOLDER, {"integrations": {"ingress": {"enabled": True, "host": "shop.example.com"}}}),
@@ -243,6 +244,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "oci in upper case": (merged(MANAGED, {"chart": {**OCI, "url": "oci://registry.example.com/Org"}}), "lower case"),
     "a chart with a path": (merged(MANAGED, {"chart": {"name": "org/shop"}}), "spec.chart.name in body should match"),
     "a release name that Helm refuses": (merged(MANAGED, {"release": {"name": "x" * 54}}), "spec.release.name: Too long"),
+    "a service account that is none": (merged(MANAGED, {"serviceAccountName": "a/b"}), "spec.serviceAccountName in body should match"),
     "a namespace that is none": (merged(MANAGED, {"release": {"namespace": "a.b"}}), "spec.release.namespace in body should match"),
 }  # fmt: skip
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from konverge.keys import Key
 from konverge.kinds import kind
@@ -14,6 +15,7 @@ from konverge.reconcilers.apps import Settings, controller, install, rules
 from konverge.reconcilers.apps.install import instances_in, release_of_chart, users_of
 from konverge.reconcilers.apps.kinds import CONFIG_MAP, HELM_CHART, SECRET
 from konverge.runtime import Manager, cluster_role
+from konverge.testing import Lab
 
 INSTANCE = kind("apps.vworkspace.io/v1alpha1", "ApplicationInstance")
 
@@ -120,3 +122,28 @@ def test_the_rights_are_those_that_are_used_and_no_more() -> None:
         ("", "secrets"): read,
         ("", "configmaps"): read,
     }
+
+
+# --- the warning -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "warns"),
+    [
+        (Settings(), True),
+        (Settings(allowed_service_accounts=("robot",)), True),
+        (Settings(service_account="tenant"), False),
+        (Settings(url_allow_list=("https://charts.example.com",)), False),
+    ],
+    ids=["neither", "accounts allowed but none set", "a service account", "an allow-list of sources"],
+)
+async def test_charts_with_the_rights_of_flux_from_any_source_are_warned_of_once_at_the_start(
+    lab: Lab, settings: Settings, warns: bool
+) -> None:
+    with capture_logs() as logs:
+        await lab.start(lambda manager: install(manager, settings))
+        await lab.settled()
+    warned = [entry["event"] for entry in logs if "installed with the rights of Flux" in entry["event"]]
+    assert len(warned) == warns
+    for event in warned:
+        assert "set apps.service_account, or apps.url_allow_list" in event

@@ -68,6 +68,17 @@ def test_an_oci_chart_is_an_oci_repository_and_a_chart_ref(make: Any) -> None:
     assert "chart" not in children.release.spec
 
 
+@pytest.mark.parametrize(
+    ("default", "named", "rendered"),
+    [("", None, None), ("tenant", None, "tenant"), ("", "robot", "robot"), ("tenant", "robot", "robot")],
+)
+def test_a_chart_is_installed_with_the_rights_of_the_named_account_or_of_the_default(
+    make: Any, default: str, named: str | None, rendered: str | None
+) -> None:
+    release = helm_release(make.instance(spec={"serviceAccountName": named}), Settings(service_account=default))
+    assert release.spec.get("serviceAccountName") == rendered
+
+
 def test_a_tag_writes_plus_as_underscore(make: Any) -> None:
     instance = make.instance(spec={"chart": {**OCI["chart"], "version": "1.0.0+build.5"}})
     assert oci_repository(instance, SETTINGS).get("spec", "ref", "tag") == "1.0.0_build.5"

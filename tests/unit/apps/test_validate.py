@@ -238,3 +238,26 @@ def test_validation_is_told_before_policy(make: Any) -> None:
     problem = check(make, {"release": {"namespace": "other"}}, settings=Settings(url_allow_list=("https://other",)))
     assert problem is not None
     assert problem.reason == "ValidationFailed"
+
+
+@pytest.mark.parametrize(
+    ("named", "settings", "refused"),
+    [
+        (None, Settings(), ""),
+        (None, Settings(service_account="tenant"), ""),
+        ("tenant", Settings(service_account="tenant"), ""),
+        ("robot", Settings(allowed_service_accounts=("robot",)), ""),
+        ("anyone", Settings(allowed_service_accounts=("*",)), ""),
+        ("root", Settings(), "spec.serviceAccountName root is not allowed; leave it out"),
+        ("root", Settings(service_account="tenant"), "choose tenant, or leave it out"),
+        ("root", Settings(allowed_service_accounts=("robot",)), "choose robot, or leave it out"),
+    ],
+)
+def test_only_allowed_service_accounts_install_a_chart(
+    make: Any, named: str | None, settings: Settings, refused: str
+) -> None:
+    problem = check(make, {"serviceAccountName": named}, settings=settings)
+    assert (problem is not None) is bool(refused)
+    if problem is not None:
+        assert problem.reason == "PolicyDenied"
+        assert refused in problem.message

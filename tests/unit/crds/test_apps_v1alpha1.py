@@ -44,6 +44,7 @@ def test_the_fields_are_those_of_the_original() -> None:
     properties = schema_of(ApplicationInstance)["properties"]
     chart = {".chart", ".chart.sourceType", ".chart.url", ".chart.name", ".chart.version"}
     assert fields(properties["spec"]) == chart | {
+        ".serviceAccountName",  # ours
         *(".mode", ".appRef", ".appRef.catalogId", ".release", ".release.name", ".release.namespace"),
         *(
             ".values",

@@ -219,7 +219,7 @@ def konverge(*words: str) -> Result:
 
 
 def test_the_command_prints_what_is_to_be_registered() -> None:
-    printed = konverge("--service", "konverge/webhooks")
+    printed = konverge("--service", "konverge/webhooks", "--set", "controllers=quota")
     assert printed.exit_code == 0, printed.output
     secret, configuration = yaml.safe_load_all(printed.stdout)
     assert secret["kind"] == "Secret"
@@ -231,9 +231,22 @@ def test_the_command_prints_what_is_to_be_registered() -> None:
     ("words", "said"),
     [
         ((), "konverge has no webhooks with these settings"),
-        (("--service", "konverge/webhooks", "--set", "quota.assign_at_admission=false"), "konverge has no webhooks"),
+        (
+            (
+                "--service",
+                "konverge/webhooks",
+                "--set",
+                "controllers=quota",
+                "--set",
+                "quota.assign_at_admission=false",
+            ),
+            "konverge has no webhooks",
+        ),
         (("--set", "quota.assign_at_admission=true"), "nothing says how the API server reaches the webhooks"),
-        (("--service", "konverge/webhooks", "--set", "controllers=apps"), "konverge has no webhooks"),
+        (
+            ("--service", "konverge/webhooks", "--set", "controllers=apps", "--set", "apps.check_at_admission=false"),
+            "konverge has no webhooks",
+        ),
     ],
     ids=["nothing leads to it", "not wanted", "asked for, and nothing leads to it", "another family alone"],
 )
