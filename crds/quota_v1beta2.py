@@ -16,18 +16,20 @@ Source: reference/quota.md 1.1, 1.2, 2.8, 6.1 to 6.3, 6.10. Which resources are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
 from konverge.conditions import Condition
-from konverge.crds.declaration import Column
-from konverge.crds.markers import Atomic, Cel, IntOrString, NotServed
+from konverge.crds.declaration import AGE, Column
+from konverge.crds.markers import Atomic, Cel, IntOrString, ListMap
 from konverge.crds.resource import CustomResource, resource
 from konverge.crds.status import Status
 from konverge.model import Model
 
 __all__ = [
+    "COLUMNS_OF_V014",
     "GROUP",
     "MAX_AMOUNT",
     "MAX_POOL_NAME",
@@ -307,13 +309,18 @@ class ResourcePoolClaimStatus(Status):
     """The pool in whose queue a claim waits that names none."""
     condition: Condition | None = None
     """Assigned or Bound: how far the claim has come, or why it waits."""
-    conditions: Annotated[tuple[Condition, ...], NotServed()] = ()
-    """There are none: `condition` is the only one."""
+    semantics: Literal["v0.14"] | None = None
+    """Which form the status has: with v0.14 `conditions` say how far the claim has come, else `condition` does."""
+    conditions: Annotated[tuple[Condition, ...], ListMap("type"), Field(max_length=16)] = ()
+    """In the semantics of v0.14: Ready, Exhausted, and Bound, which is True while pods use the claim."""
 
 
+# The controller says which semantics are in force: by those of v0.14 a claim is immutable while pods use it, else while it is allocated.
 _ALLOCATED = (
-    "has(oldSelf.status) && has(oldSelf.status.condition) "
-    "&& oldSelf.status.condition.type == 'Bound' && oldSelf.status.condition.status == 'True'"
+    "has(oldSelf.status) && (has(oldSelf.status.semantics) ? has(oldSelf.status.conditions) "
+    "&& oldSelf.status.conditions.exists(c, c.type == 'Bound' && c.status == 'True') "
+    ": has(oldSelf.status.condition) "
+    "&& oldSelf.status.condition.type == 'Bound' && oldSelf.status.condition.status == 'True')"
 )
 _RELEASE_FIRST = (
     'of an allocated claim cannot be changed: release it first (annotation projectcapsule.dev/release: "true"), '
@@ -341,6 +348,7 @@ _KEEPS_POOL = Cel(
 
 @resource(
     f"{GROUP}/v1beta2",
+    conditions=("Ready", "Exhausted", "Bound"),
     columns=(
         Column("Pool", ".status.pool.name"),
         Column("Status", ".status.condition.type"),
@@ -354,5 +362,27 @@ class ResourcePoolClaim(CustomResource[ResourcePoolClaimSpec, ResourcePoolClaimS
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """The one condition of the status, as a tuple; empty before a controller has seen the claim."""
+        """The conditions of the status, of whatever form; empty before a controller has seen the claim."""
+        if self.status.semantics is not None:
+            return self.status.conditions
         return () if self.status.condition is None else (self.status.condition,)
+
+
+COLUMNS_OF_V014: Mapping[str, tuple[Column, ...]] = {
+    "ResourcePool": (
+        Column("Claims", ".status.claimCount", type="integer"),
+        Column("Namespaces", ".status.namespaceCount", type="integer"),
+        Column.condition("Ready"),
+        Column("Status", '.status.conditions[?(@.type=="Ready")].message'),
+        AGE,
+    ),
+    "ResourcePoolClaim": (
+        Column("Pool", ".status.pool.name"),
+        Column.condition("Ready"),
+        Column("Message", '.status.conditions[?(@.type=="Ready")].message'),
+        Column.condition("Bound"),
+        Column("Reason", '.status.conditions[?(@.type=="Bound")].message'),
+        AGE,
+    ),
+}
+"""What `kubectl get` prints in the semantics of v0.14, by kind; the schema serves both."""

@@ -48,13 +48,14 @@ def crds(
     """Print CustomResourceDefinitions, or apply them.
 
     Without an argument those of konverge's own kinds; with MODULE:BUILD those of the kinds that your controllers are for and that you
-    declared with @kv.resource. Running controllers that wait for a CRD start by themselves when it appears.
+    declared with @kv.resource. Running controllers that wait for a CRD start by themselves when it appears. The columns of pools and
+    claims are those of the semantics that are set (--set quota.semantics=v0.14).
     """
     from konverge.crds import to_yaml
 
     settings = load_settings(target, file, assignments, flags).settings
     found, build = chosen_build(target)
-    manifests = manifests_of(build)
+    manifests = manifests_of(build, settings)
     if not manifests:
         raise click.ClickException(f"no controller of {found} is for a kind that was declared with @kv.resource")
     if wanted:
@@ -72,13 +73,17 @@ def crds(
         click.echo(to_yaml(*manifests), nl=False)
 
 
-def manifests_of(build: Build | None) -> list[dict[str, Any]]:
+def manifests_of(build: Build | None, settings: Settings) -> list[dict[str, Any]]:
     """Return the definitions of our own kinds, or of those that a user's controllers are for."""
     from konverge.crds import all_manifests, crd_manifests
     from konverge.runtime import Manager
 
     if build is None:
-        return all_manifests()
+        from konverge.daemon.programs import DaemonSettings
+        from konverge.reconcilers import quota
+
+        chosen = settings.quota if isinstance(settings, DaemonSettings) else None
+        return quota.definitions(all_manifests(), chosen)
 
     async def filled() -> list[Any]:
         manager = Manager("crds")

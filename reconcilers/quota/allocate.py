@@ -12,13 +12,15 @@ Does not promise: that one pass is enough. `pending` tells that the next step wa
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from konverge.reconcilers.quota.amounts import Amounts, add, show
 from konverge.reconcilers.quota.holding import Hold, Wanted, hold_of, summed
 from konverge.reconcilers.quota.seen import ClaimView, Entry, Seen
+from konverge.reconcilers.quota.usage import covering
 from konverge.reconcilers.quota.verdicts import (
     BOUND,
+    IN_USE,
     Verdict,
     exhausted,
     failed,
@@ -28,7 +30,7 @@ from konverge.reconcilers.quota.verdicts import (
     too_many,
     unassigned,
 )
-from konverge.reconcilers.quota.words import Message, join, not_claimable, queued, shortage
+from konverge.reconcilers.quota.words import Message, Semantics, join, not_claimable, queued, shortage
 
 __all__ = ["Allocation", "allocate"]
 
@@ -62,7 +64,22 @@ class Allocation:
 
 def allocate(seen: Seen) -> Allocation:
     """Return what the pool hands out, given what was seen."""
-    return _Pass(seen).run()
+    found = _Pass(seen).run()
+    return found if seen.semantics == Semantics.V012 else _with_use(seen, found)
+
+
+def _with_use(seen: Seen, found: Allocation) -> Allocation:
+    """Return the same, with what pods use among what is allocated."""
+    order = {claim.uid: claim.priority for claim in seen.claims}
+    verdicts = dict(found.verdicts)
+    for namespace, entries in found.claims.items():
+        quota = seen.quotas.get(namespace)
+        if quota is None:
+            continue
+        listed = sorted(entries, key=lambda entry: order[entry.uid])
+        in_use = covering(quota.used, [(entry.uid, entry.amounts) for entry in listed], seen.pool.hard)
+        verdicts.update(dict.fromkeys(in_use, IN_USE))
+    return replace(found, verdicts=verdicts)
 
 
 class _Pass:

@@ -14,6 +14,7 @@ from konverge.crds.quota_v1beta2 import PoolReference, ResourcePoolClaim
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.quota.assign import Offer, choose
 from konverge.reconcilers.quota.book import Book
+from konverge.reconcilers.quota.forms import said_by
 from konverge.reconcilers.quota.hands import announcement, let_go_of_owners
 from konverge.reconcilers.quota.kinds import CLAIM
 from konverge.reconcilers.quota.metrics import QuotaMetrics
@@ -23,7 +24,7 @@ from konverge.reconcilers.quota.render import claim_condition
 from konverge.reconcilers.quota.seen import NOWHERE, ClaimView, Place
 from konverge.reconcilers.quota.verdicts import FOUND, QUEUED, Verdict, failed, unassigned
 from konverge.reconcilers.quota.views import PoolFacts, claim_view
-from konverge.reconcilers.quota.words import Message, pool_not_found
+from konverge.reconcilers.quota.words import Message, Semantics, Type, pool_not_found
 
 if TYPE_CHECKING:
     from konverge.runtime import Context
@@ -72,7 +73,8 @@ def is_early(claim: ClaimView, pools: Mapping[str, PoolFacts], now: datetime) ->
 class ResourcePoolClaimReconciler:
     """Says of claims without a pool what they lack, and gives those a pool, or a place in the queue of one, that name none."""
 
-    def __init__(self, notes: Notes, metrics: QuotaMetrics) -> None:
+    def __init__(self, notes: Notes, metrics: QuotaMetrics, semantics: str = Semantics.V012) -> None:
+        self._semantics = semantics
         self._notes = notes
         self._metrics = metrics
         self._book: Book[PoolFacts] = Book()
@@ -101,9 +103,17 @@ class ResourcePoolClaimReconciler:
         return Done()
 
     def _say(self, view: ClaimView, verdict: Verdict, place: Place, ctx: Context[Any]) -> None:
-        ctx.status.draft.condition = claim_condition(view, verdict, ctx.now())
-        ctx.status.draft.pool = _reference(place.pool)
-        ctx.status.draft.queue = _reference(place.queue)
+        draft = ctx.status.draft
+        if self._semantics == Semantics.V014:
+            draft.semantics, draft.condition = self._semantics, None
+            for mark in said_by(verdict):
+                ctx.status.mark(*mark)
+        else:
+            draft.semantics, draft.condition = None, claim_condition(view, verdict, ctx.now())
+            for type_ in (Type.READY, Type.EXHAUSTED, Type.BOUND):
+                ctx.status.retract(type_)
+        draft.pool = _reference(place.pool)
+        draft.queue = _reference(place.queue)
         news = announcement(view, verdict)
         if news is not None:
             ctx.event(news[0], verdict.message, type_=news[1], action=news[2])

@@ -191,7 +191,7 @@ class Hands:
                     CLAIM,
                     claim.name,
                     claim.namespace,
-                    status=claim_status(claim, verdict, place, self._ctx.now()),
+                    status=claim_status(claim, verdict, place, self._ctx.now(), seen.semantics),
                     uid=claim.uid,
                     resource_version=claim.version,
                 )

@@ -6,10 +6,11 @@ they show (`QuotaMetrics`), and the field manager of the status of claims.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
-from konverge.crds.quota_v1beta2 import GROUP, ResourcePool, ResourcePoolClaim
+from konverge.crds.quota_v1beta2 import COLUMNS_OF_V014, GROUP, ResourcePool, ResourcePoolClaim
 from konverge.errors import UsageError
 from konverge.keys import Key
 from konverge.kinds import kind_of
@@ -17,6 +18,7 @@ from konverge.objects import Metadata, Object
 from konverge.reconcilers.quota import words
 from konverge.reconcilers.quota.admission import assigning
 from konverge.reconcilers.quota.claims import ResourcePoolClaimReconciler
+from konverge.reconcilers.quota.guard import guarding
 from konverge.reconcilers.quota.handover import capsule_serves
 from konverge.reconcilers.quota.kinds import CLAIM, LEASE, MUTATING, NAMESPACE, POOL, RESOURCE_QUOTA, VALIDATING
 from konverge.reconcilers.quota.metrics import QuotaMetrics
@@ -29,7 +31,7 @@ from konverge.runtime import Controller, Rule, cluster_role, generation_changed,
 if TYPE_CHECKING:
     from konverge.runtime import Caches, Manager
 
-__all__ = ["TENANT_ROLE", "controllers", "install", "rules", "tenant_role"]
+__all__ = ["TENANT_ROLE", "controllers", "definitions", "install", "rules", "tenant_role"]
 
 TENANT_ROLE: Final = "konverge-resourcepoolclaims"
 """The name of the optional ClusterRole that lets tenants manage claims."""
@@ -79,8 +81,8 @@ def controllers(
 ) -> tuple[Controller[ResourcePool], Controller[ResourcePoolClaim]]:
     """Return the controllers of pools and of claims, described; nothing starts."""
     chosen = Settings() if settings is None else settings
-    shown = QuotaMetrics() if metrics is None else metrics
-    notes = Notes()
+    shown = QuotaMetrics(chosen.semantics) if metrics is None else metrics
+    notes = Notes(by_use=chosen.semantics == words.Semantics.V014)
     wakes = _Wakes(notes, shown)
     pools = (
         Controller.of(ResourcePool)
@@ -108,7 +110,7 @@ def controllers(
         claims = claims.starts_when(capsule_serves).needs(*_GATE_RULES)
     return (
         pools.reconciled_by(ResourcePoolReconciler(chosen, notes, shown)),
-        claims.reconciled_by(ResourcePoolClaimReconciler(notes, shown)),
+        claims.reconciled_by(ResourcePoolClaimReconciler(notes, shown, chosen.semantics)),
     )
 
 
@@ -127,11 +129,27 @@ def install(manager: Manager, settings: Settings | None = None) -> None:
             "it would take the claims of all other namespaces for gone; give it a manager without a namespace"
         )
     chosen = Settings() if settings is None else settings
-    for controller in controllers(chosen, metrics=QuotaMetrics.within(manager.metrics)):
+    for controller in controllers(chosen, metrics=QuotaMetrics.within(manager.metrics, chosen.semantics)):
         manager.add(controller)
     reached = manager.settings.webhooks
     if chosen.assign_at_admission or (chosen.assign_at_admission is None and (reached.service or reached.url)):
         manager.add(assigning())
+    if chosen.semantics == words.Semantics.V014 and (reached.service or reached.url):
+        for webhook in guarding():
+            manager.add(webhook)
+
+
+def definitions(manifests: Iterable[Mapping[str, Any]], settings: Settings | None = None) -> list[dict[str, Any]]:
+    """Return CustomResourceDefinitions with the columns that these settings ask for; the schema is the same for all."""
+    chosen = Settings() if settings is None else settings
+    found = [deepcopy(dict(manifest)) for manifest in manifests]
+    if chosen.semantics == words.Semantics.V014:
+        for spec in (manifest["spec"] for manifest in found):
+            columns = COLUMNS_OF_V014.get(spec["names"]["kind"])
+            if spec["group"] == GROUP and columns is not None:
+                for version in spec["versions"]:
+                    version["additionalPrinterColumns"] = [column.entry() for column in columns]
+    return found
 
 
 def rules(settings: Settings | None = None) -> tuple[Rule, ...]:

@@ -17,10 +17,11 @@ from konverge.metrics import Metrics
 from konverge.quantities import WHOLE
 from konverge.reconcilers.quota import words
 from konverge.reconcilers.quota.allocate import Allocation
+from konverge.reconcilers.quota.forms import said_by
 from konverge.reconcilers.quota.holding import summed
 from konverge.reconcilers.quota.seen import ClaimView, PoolView
 from konverge.reconcilers.quota.verdicts import Verdict
-from konverge.reconcilers.quota.words import METRICS, Metric, Type
+from konverge.reconcilers.quota.words import METRICS, METRICS_OF_V014, Metric, Semantics, Type
 from konverge.runtime import Mark
 
 __all__ = ["QuotaMetrics", "claim_series", "pool_series"]
@@ -58,30 +59,42 @@ def pool_series(pool: PoolView, allocation: Allocation, marks: Iterable[Mark]) -
     return series
 
 
-def claim_series(claim: ClaimView, verdict: Verdict, pool: str) -> Series:
-    """Return what is shown of a claim: a series for each type of condition, 1 on the one that it has, whatever its status."""
+def claim_series(claim: ClaimView, verdict: Verdict, pool: str, semantics: str = Semantics.V012) -> Series:
+    """Return what is shown of a claim.
+
+    A series for each type of condition: 1 on the one that it has, whatever its status, or, in the semantics of v0.14, where it is True.
+    """
     series = Series()
-    for type_ in (Type.ASSIGNED, Type.BOUND):
-        labels = (claim.name, claim.namespace, type_, str(verdict.status), verdict.reason, pool)
-        series[words.CLAIM_CONDITION, labels] = float(type_ == verdict.type)
+    path = (claim.name, claim.namespace)
     for resource, amount in claim.amounts.items():
-        series[words.CLAIM_RESOURCE, (claim.name, claim.namespace, resource)] = amount / WHOLE
+        series[words.CLAIM_RESOURCE, (*path, resource)] = amount / WHOLE
+    if semantics == Semantics.V014:
+        for type_, status, _, _ in said_by(verdict):
+            series[words.CLAIM_CONDITION_OF_V014, (*path, type_)] = float(status)
+        if pool:
+            series[words.CLAIM_POOL, (*path, pool)] = 1.0
+        return series
+    for type_ in (Type.ASSIGNED, Type.BOUND):
+        labels = (*path, type_, str(verdict.status), verdict.reason, pool)
+        series[words.CLAIM_CONDITION, labels] = float(type_ == verdict.type)
     return series
 
 
 class QuotaMetrics(Collector):
     """What is shown now."""
 
-    def __init__(self) -> None:
+    def __init__(self, semantics: str = Semantics.V012) -> None:
+        self._semantics = semantics
+        self._metrics = METRICS_OF_V014 if semantics == Semantics.V014 else METRICS
         self._pools: dict[str, Series] = {}
         self._claims: dict[tuple[str, str], tuple[Any, Series]] = {}
 
     @classmethod
-    def within(cls, metrics: Metrics) -> QuotaMetrics:
+    def within(cls, metrics: Metrics, semantics: str = Semantics.V012) -> QuotaMetrics:
         """Return the one set of a `Metrics`, registered there."""
         found = metrics.shared.get(cls)
         if not isinstance(found, cls):
-            found = metrics.shared[cls] = cls()
+            found = metrics.shared[cls] = cls(semantics)
             metrics.registry.register(found)
         return found
 
@@ -98,7 +111,7 @@ class QuotaMetrics(Collector):
         what = (verdict, pool, claim.version)
         known = self._claims.get(path)
         if known is None or known[0] != what:
-            self._claims[path] = (what, claim_series(claim, verdict, pool))
+            self._claims[path] = (what, claim_series(claim, verdict, pool, self._semantics))
 
     def without_claim(self, namespace: str, name: str) -> None:
         """The claim is gone."""
@@ -118,6 +131,7 @@ class QuotaMetrics(Collector):
                 families[metric.name].add_metric(labels, value)
         return list(families.values())
 
-    @staticmethod
-    def _families() -> dict[str, GaugeMetricFamily]:
-        return {metric.name: GaugeMetricFamily(metric.name, metric.help, labels=metric.labels) for metric in METRICS}
+    def _families(self) -> dict[str, GaugeMetricFamily]:
+        return {
+            metric.name: GaugeMetricFamily(metric.name, metric.help, labels=metric.labels) for metric in self._metrics
+        }

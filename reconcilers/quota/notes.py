@@ -22,7 +22,8 @@ __all__ = ["Notes", "claim_matters", "namespace_matters"]
 class Notes:
     """Which pools give something back where, which look after which namespaces, and which claims wait for a pool."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_use: bool = False) -> None:
+        self._by_use = by_use
         self._giving_back: dict[str, frozenset[str]] = {}
         self._looked_after: dict[str, frozenset[str]] = {}
         self._selectors: dict[str, tuple[tuple[str, int], tuple[LabelSelector, ...]]] = {}
@@ -53,7 +54,9 @@ class Notes:
         self._selectors.pop(pool, None)
 
     def quota_matters(self, change: Change) -> bool:
-        """Tell whether a change of a ResourceQuota asks for a pass: its use alone does only where something is given back (X29)."""
+        """Tell whether a change of a ResourceQuota asks for a pass: its use alone does only where something is given back (X29), or where
+        claims say whether they are used.
+        """
         old, new = change.old, change.new
         if new is None or change.namespace in self._giving_back.get(change.name, ()):
             return True
@@ -62,6 +65,8 @@ class Notes:
         if old is None:
             return True
         if _bearing(old.metadata) != _bearing(new.metadata):
+            return True
+        if self._by_use and old.status().get("used") != new.status().get("used"):
             return True
         return bool(old.data().get("spec") != new.data().get("spec"))
 

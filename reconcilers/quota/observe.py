@@ -81,6 +81,7 @@ def observe(pool: ResourcePool, ctx: Context[Any], books: PoolBooks, settings: S
         claims=tuple(view for view in views.values() if belongs(view, pool.name, pool.uid)),
         quotas=_quotas(pool, ctx, books, everywhere),
         before=ledger_in(pool.status),
+        semantics=settings.semantics,
         ceiling=settings.max_claims,
         room=settings.max_status_bytes,
     )

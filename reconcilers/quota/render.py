@@ -26,11 +26,22 @@ from konverge.crds.quota_v1beta2 import (
 from konverge.objects import Object
 from konverge.reconcilers.quota.allocate import Allocation
 from konverge.reconcilers.quota.amounts import show
+from konverge.reconcilers.quota.forms import conditions_of
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
 from konverge.reconcilers.quota.seen import ClaimView, Place, PoolView
 from konverge.reconcilers.quota.verdicts import Verdict, too_many_claims
 from konverge.reconcilers.quota.views import scopes_of
-from konverge.reconcilers.quota.words import Label, Message, Reason, Type, fit, join, overallocated, quota_name
+from konverge.reconcilers.quota.words import (
+    Label,
+    Message,
+    Reason,
+    Semantics,
+    Type,
+    fit,
+    join,
+    overallocated,
+    quota_name,
+)
 from konverge.runtime import Mark
 
 __all__ = ["claim_condition", "claim_status", "pool_marks", "pool_status", "resource_quota"]
@@ -64,8 +75,8 @@ def _most(used: Mapping[str, int], pool: PoolView) -> Mapping[str, int]:
 
 
 def claim_condition(claim: ClaimView, verdict: Verdict, now: datetime) -> Condition:
-    """Return the one condition of a claim."""
-    before = claim.condition
+    """Return the one condition of a claim, in the form v0.12."""
+    before = claim.condition if claim.semantics == Semantics.V012 else None
     same = (before,) if before is not None and before.type == verdict.type else ()
     (condition,) = marked(
         same, verdict.type, truth(verdict.status), verdict.reason, verdict.message, generation=claim.generation, now=now
@@ -73,10 +84,16 @@ def claim_condition(claim: ClaimView, verdict: Verdict, now: datetime) -> Condit
     return condition
 
 
-def claim_status(claim: ClaimView, verdict: Verdict, place: Place, now: datetime) -> dict[str, Any]:
+def claim_status(
+    claim: ClaimView, verdict: Verdict, place: Place, now: datetime, semantics: str = Semantics.V012
+) -> dict[str, Any]:
     """Return the whole status of a claim, which stands in this place."""
-    (condition,) = write_conditions([claim_condition(claim, verdict, now)])
-    status: dict[str, Any] = {"observedGeneration": claim.generation, "condition": condition}
+    status: dict[str, Any] = {"observedGeneration": claim.generation}
+    if semantics == Semantics.V014:
+        status["semantics"] = semantics
+        status["conditions"] = write_conditions(conditions_of(claim, verdict, now))
+    else:
+        (status["condition"],) = write_conditions([claim_condition(claim, verdict, now)])
     for field, (name, uid) in (("pool", place.pool), ("queue", place.queue)):
         if name:
             status[field] = {"name": name, "uid": uid}

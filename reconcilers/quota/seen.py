@@ -13,7 +13,7 @@ from typing import Any, Final
 from konverge.conditions import Condition
 from konverge.quantities import Quantity
 from konverge.reconcilers.quota.amounts import Amounts
-from konverge.reconcilers.quota.words import Reason, Type
+from konverge.reconcilers.quota.words import Reason, Semantics, Type
 
 __all__ = ["NOWHERE", "ClaimView", "Entry", "Ledger", "Place", "PoolView", "QuotaView", "Seen"]
 
@@ -77,6 +77,13 @@ class ClaimView:
     queue: tuple[str, str] = ("", "")
     """status.queue: name and uid."""
     condition: Condition | None = None
+    """How far the claim has come, of whatever form its status is."""
+    conditions: tuple[Condition, ...] = ()
+    """Those of the form v0.14, as they are stored."""
+    semantics: str = Semantics.V012
+    """The form in which the status is written."""
+    in_use: bool = False
+    """Whether its status says, in the form v0.14, that pods use it."""
 
     @property
     def priority(self) -> tuple[str, str, str]:
@@ -150,6 +157,7 @@ class Seen:
     quotas: Mapping[str, QuotaView] = field(default_factory=dict)
     before: Ledger = field(default_factory=Ledger)
     refused: Mapping[str, str] = field(default_factory=dict)
+    semantics: str = Semantics.V012
     ceiling: int = 5000
     room: int = 1_300_000
     """Bytes that the listed claims may take in the status."""

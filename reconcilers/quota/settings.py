@@ -5,7 +5,7 @@ Promises: a `Settings()` with nothing given is safe to run with.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -23,6 +23,9 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    semantics: Literal["v0.12", "v0.14"] = "v0.12"
+    """Which Capsule to be like: v0.12 is that of v0.10 to v0.12, v0.14 that of v0.13 and later (Bound means used, claims have
+    `status.conditions`, an unused claim can be resized). `konverge crds --set quota.semantics=v0.14` prints its columns."""
     parallel: Annotated[int, Field(ge=1)] = 16
     """How many writes one pass of a pool makes at once: a pool may have a thousand namespaces, and the API server other clients."""
     pools_at_once: Annotated[int, Field(ge=1)] = 2

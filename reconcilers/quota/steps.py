@@ -14,7 +14,7 @@ from konverge.reconcilers.quota.allocate import Allocation
 from konverge.reconcilers.quota.amounts import Amounts
 from konverge.reconcilers.quota.seen import NOWHERE, ClaimView, Ledger, Place, PoolView, Seen
 from konverge.reconcilers.quota.verdicts import Verdict
-from konverge.reconcilers.quota.words import Reason
+from konverge.reconcilers.quota.words import Reason, Semantics
 
 __all__ = ["Steps", "ledger_of", "place_by", "says", "steps_of"]
 
@@ -50,7 +50,9 @@ def steps_of(seen: Seen, allocation: Allocation) -> Steps:
         applies=applies,
         removes=tuple(removes),
         says=tuple(
-            (claim, verdict) for claim, verdict in said if not says(claim, verdict, place_by(claim, verdict, seen.pool))
+            (claim, verdict)
+            for claim, verdict in said
+            if not says(claim, verdict, place_by(claim, verdict, seen.pool), seen.semantics)
         ),
         strip=allocation.strip,
         ledger=ledger_of(allocation),
@@ -71,7 +73,7 @@ def place_by(claim: ClaimView, verdict: Verdict, pool: PoolView) -> Place:
     return Place(queue=this) if waits else Place(this)
 
 
-def says(claim: ClaimView, verdict: Verdict, place: Place) -> bool:
+def says(claim: ClaimView, verdict: Verdict, place: Place, semantics: str = Semantics.V012) -> bool:
     """Tell whether the claim's status says this already, of its present generation."""
     said = claim.condition
     return (
@@ -81,4 +83,6 @@ def says(claim: ClaimView, verdict: Verdict, place: Place) -> bool:
         and (said.is_true or said.is_false)
         and said.observed_generation == claim.generation
         and claim.place == place
+        and claim.semantics == semantics
+        and claim.in_use == verdict.in_use
     )

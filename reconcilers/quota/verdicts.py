@@ -6,7 +6,7 @@ Promises: pure; the same verdict gives the same words. Type, reason and texts ar
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from konverge.conditions import MAX_MESSAGE
@@ -15,6 +15,7 @@ from konverge.reconcilers.quota.words import Message, Reason, Type, fit, in_pool
 __all__ = [
     "BOUND",
     "FOUND",
+    "IN_USE",
     "QUEUED",
     "Verdict",
     "exhausted",
@@ -29,13 +30,17 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A condition: its type, status, reason and message, which is cut to what the API takes. `kept`: the pool looks after the claim."""
+    """A condition: its type, status, reason and message, which is cut to what the API takes.
+
+    `kept`: the pool looks after the claim. `in_use`: pods use what is allocated.
+    """
 
     type: str
     status: bool
     reason: str
     message: str
     kept: bool = True
+    in_use: bool = False
 
     def __post_init__(self) -> None:
         if len(self.message) > MAX_MESSAGE:
@@ -48,6 +53,8 @@ class Verdict:
 
 
 BOUND: Final = Verdict(Type.BOUND, True, Reason.SUCCEEDED, Message.CLAIMED)
+IN_USE: Final = replace(BOUND, in_use=True)
+"""Of an allocated claim that pods use, in the semantics of v0.14."""
 FOUND: Final = Verdict(Type.ASSIGNED, True, Reason.SUCCEEDED, Message.ASSIGNED)
 QUEUED: Final = Verdict(Type.ASSIGNED, True, Reason.SUCCEEDED, Message.QUEUED)
 """Of a claim without a pool: one that has room for it, one in whose queue it waits. What comes of it the pool says."""

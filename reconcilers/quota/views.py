@@ -11,14 +11,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from konverge.conditions import Condition
+from konverge.conditions import Condition, read_conditions
 from konverge.crds.quota_v1beta2 import LabelSelector, ResourcePool, ResourcePoolStatus
 from konverge.objects import Metadata, Object
 from konverge.quantities import Quantity
 from konverge.reconcilers.quota.amounts import Amounts, bounded, problem_of
 from konverge.reconcilers.quota.assign import Offer
+from konverge.reconcilers.quota.forms import read
 from konverge.reconcilers.quota.seen import ClaimView, Entry, Ledger, PoolView, QuotaView
-from konverge.reconcilers.quota.words import Annotation, Label
+from konverge.reconcilers.quota.words import Annotation, Label, Semantics
 
 __all__ = [
     "PoolFacts",
@@ -64,7 +65,15 @@ def claim_view(claim: Object) -> ClaimView:
     """Return the view of a claim."""
     metadata = claim.metadata
     amounts, unreadable = _amounts(claim.get("spec", "claim"))
-    said = claim.get("status", "condition")
+    semantics = Semantics.V014 if claim.get("status", "semantics") == Semantics.V014 else Semantics.V012
+    conditions: tuple[Condition, ...] = ()
+    if semantics == Semantics.V014:
+        conditions = read_conditions(claim.get("status", "conditions"))
+        said, in_use = read(conditions)
+    else:
+        stored = claim.get("status", "condition")
+        said = Condition.lenient(stored) if isinstance(stored, Mapping) and stored.get("type") else None
+        in_use = False
     return ClaimView(
         namespace=metadata.namespace,
         name=metadata.name,
@@ -79,7 +88,10 @@ def claim_view(claim: Object) -> ClaimView:
         deleting=metadata.deleting,
         assigned=(_text(claim.get("status", "pool", "name")), _text(claim.get("status", "pool", "uid"))),
         queue=(_text(claim.get("status", "queue", "name")), _text(claim.get("status", "queue", "uid"))),
-        condition=Condition.lenient(said) if isinstance(said, Mapping) and said.get("type") else None,
+        condition=said,
+        conditions=conditions,
+        semantics=semantics,
+        in_use=in_use,
     )
 
 

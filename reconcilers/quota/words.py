@@ -20,6 +20,7 @@ from konverge.conditions import cut_condition
 
 __all__ = [
     "METRICS",
+    "METRICS_OF_V014",
     "Action",
     "Annotation",
     "Capsule",
@@ -30,6 +31,7 @@ __all__ = [
     "Metric",
     "MetricLabel",
     "Reason",
+    "Semantics",
     "Type",
     "fit",
     "in_pool",
@@ -62,6 +64,15 @@ class Controller:
     CLAIM: Final = "resourcepoolclaim"
 
 
+class Semantics:
+    """Which Capsule the family is like: what Bound means, how claims say it, and what is refused."""
+
+    V012: Final = "v0.12"
+    """That of v0.10 to v0.12: Bound means allocated, a claim has one condition, an allocated claim is immutable."""
+    V014: Final = "v0.14"
+    """That of v0.13 and later: Bound means that pods use it, a claim has a list of conditions, one that is not used can be resized."""
+
+
 class Type:
     """Condition types. A claim has one condition at a time, Assigned or Bound; a pool has Ready and Exhausted side by side."""
 
@@ -84,6 +95,10 @@ class Reason:
     """Bound=False: with orderedQueue, an older claim waits for the same resource."""
     NO_EXHAUSTIONS: Final = "NoExhaustions"
     """Exhausted=False."""
+    IN_USE: Final = "InUse"
+    """Bound=True, in the semantics of v0.14: what pods use needs this claim."""
+    UNUSED: Final = "Unused"
+    """Bound=False, in the semantics of v0.14: allocated, and what pods use does not need it."""
     # ours
     UNASSIGNED: Final = "Unassigned"
     """Assigned=False: the claim names no pool, and none that serves its namespace could ever have room for it."""
@@ -103,6 +118,9 @@ class Message:
     """The pool is being deleted, or does not select the namespace of the claim."""
     RECONCILED: Final = "reconciled"
     EXHAUSTIONS: Final = "Pool has exhaustions"
+    CLAIMABLE: Final = "resource claimable from pool"
+    USED: Final = "claim is used"
+    UNUSED: Final = "claim is unused"
     # ours
     ASSIGNED: Final = "Assigned to the pool"
     QUEUED: Final = "Queued at the pool"
@@ -232,6 +250,19 @@ CLAIM_RESOURCE: Final = Metric(
     "What a claim requests of a resource",
 )
 
+CLAIM_CONDITION_OF_V014: Final = Metric(
+    "capsule_claim_condition",
+    (MetricLabel.NAME, MetricLabel.TARGET_NAMESPACE, MetricLabel.CONDITION),
+    "The current condition status of a claim.",
+)
+"""Three series for a claim, Ready, Exhausted and Bound; 1: True."""
+CLAIM_POOL: Final = Metric(
+    "capsule_claim_pool",
+    (MetricLabel.NAME, MetricLabel.TARGET_NAMESPACE, MetricLabel.POOL),
+    "The pool that looks after a claim.",
+)
+"""In the semantics of v0.14: its conditions do not say the pool."""
+
 METRICS: Final = (
     POOL_LIMIT,
     POOL_AVAILABLE,
@@ -247,6 +278,14 @@ METRICS: Final = (
     CLAIM_RESOURCE,
 )
 """Every metric of the family. Quantities are in cores, bytes and pieces."""
+
+
+METRICS_OF_V014: Final = (
+    *(metric for metric in METRICS if metric is not CLAIM_CONDITION),
+    CLAIM_CONDITION_OF_V014,
+    CLAIM_POOL,
+)
+"""Every metric of the family in the semantics of v0.14."""
 
 
 def quota_name(pool: str) -> str:

@@ -21,6 +21,7 @@ from konverge.reconcilers.quota.amounts import Amounts, problem_of
 from konverge.reconcilers.quota.seen import ClaimView, Ledger, PoolView, QuotaView, Seen
 from konverge.reconcilers.quota.steps import place_by, steps_of
 from konverge.reconcilers.quota.verdicts import Verdict
+from konverge.reconcilers.quota.words import Semantics
 
 __all__ = ["DryWorld", "Rq", "pool"]
 
@@ -64,6 +65,7 @@ class DryWorld:
         self.before: dict[str, int] = {}
         """What was held in all before the last write."""
         self.ceiling = 5000
+        self.semantics = Semantics.V012
         self._uids = 0
 
     # --- what people do ------------------------------------------------------------------------------------------------------
@@ -125,6 +127,7 @@ class DryWorld:
             quotas={namespace: quota.view() for namespace, quota in self.quotas.items()},
             before=self.ledger,
             ceiling=self.ceiling,
+            semantics=self.semantics,
         ).but(**parts)
 
     def steps(self) -> Iterator[str]:
@@ -166,6 +169,8 @@ class DryWorld:
                 message=verdict.message,
                 observed_generation=claim.generation,
             ),
+            in_use=verdict.in_use,
+            semantics=self.semantics,
         )
 
     def once(self) -> list[str]:

@@ -1,0 +1,340 @@
+"""The semantics of v0.14 (`quota.semantics: v0.14`), a test for each fact of the newer Capsule that shows. Pure, no server."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from quota_world import CPU, DryWorld, pool
+
+from konverge.conditions import Condition
+from konverge.crds import all_manifests
+from konverge.crds.quota_v1beta2 import ResourcePoolClaim
+from konverge.quantities import WHOLE
+from konverge.reconcilers.quota import Settings, definitions
+from konverge.reconcilers.quota.forms import conditions_of, read, said_by
+from konverge.reconcilers.quota.kinds import CLAIM
+from konverge.reconcilers.quota.metrics import claim_series
+from konverge.reconcilers.quota.render import claim_status
+from konverge.reconcilers.quota.seen import NOWHERE, ClaimView, Place
+from konverge.reconcilers.quota.steps import says
+from konverge.reconcilers.quota.usage import covering
+from konverge.reconcilers.quota.verdicts import (
+    BOUND,
+    FOUND,
+    IN_USE,
+    QUEUED,
+    Verdict,
+    exhausted,
+    failed,
+    let_go,
+    queue_exhausted,
+    refused,
+    too_many,
+    unassigned,
+)
+from konverge.reconcilers.quota.views import claim_view
+from konverge.reconcilers.quota.words import Semantics
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+VIEW = ClaimView(namespace="a", name="c", uid="u", generation=3, pool="p", amounts={CPU: WHOLE})
+RECONCILED = ("Ready", True, "Succeeded", "reconciled")
+NO_EXHAUSTIONS = ("Exhausted", False, "NoExhaustions", "resource claimable from pool")
+
+
+def world(cpu: int = 4, **more: Any) -> DryWorld:
+    here = DryWorld(pool({CPU: cpu}, **more), "a", "b")
+    here.semantics = Semantics.V014
+    return here
+
+
+# --- what claims say ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("verdict", "ready", "short", "bound"),
+    [
+        pytest.param(BOUND, RECONCILED, NO_EXHAUSTIONS, (False, "Unused", "claim is unused"), id="allocated"),
+        pytest.param(IN_USE, RECONCILED, NO_EXHAUSTIONS, (True, "InUse", "claim is used"), id="used by pods"),
+        pytest.param(
+            exhausted(["x"]), RECONCILED, ("Exhausted", True, "PoolExhausted", "x"), (False, "Failed", "x"), id="short"
+        ),
+        pytest.param(
+            queue_exhausted(["x"]),
+            RECONCILED,
+            ("Exhausted", True, "QueueExhausted", "x"),
+            (False, "Failed", "x"),
+            id="behind an older one",
+        ),
+        pytest.param(
+            failed("x"), ("Ready", False, "Failed", "x"), NO_EXHAUSTIONS, (False, "Failed", "x"), id="no such pool"
+        ),
+        pytest.param(
+            unassigned("a", []),
+            ("Ready", False, "Unassigned", "no ResourcePool selects namespace a"),
+            NO_EXHAUSTIONS,
+            (False, "Failed", "no ResourcePool selects namespace a"),
+            id="no pool at all",
+        ),
+        pytest.param(
+            let_go("p"), RECONCILED, NO_EXHAUSTIONS, (False, "Released", "Released from pool p"), id="released"
+        ),
+        pytest.param(refused("x"), RECONCILED, NO_EXHAUSTIONS, (False, "Failed", "x"), id="its quota is refused"),
+    ],
+)
+def test_a_claim_says_ready_exhausted_and_bound(
+    verdict: Verdict, ready: Any, short: Any, bound: tuple[bool, str, str]
+) -> None:
+    assert said_by(verdict) == (ready, short, ("Bound", *bound))
+
+
+VERDICTS = [
+    *(BOUND, IN_USE, FOUND, QUEUED, exhausted(["x"]), queue_exhausted(["x"]), failed("x"), failed("x", kept=True)),
+    *(unassigned("a", []), let_go("p"), refused("x"), too_many(5)),
+]
+
+
+@pytest.mark.parametrize("verdict", VERDICTS, ids=lambda verdict: f"{verdict.type}-{verdict.status}-{verdict.reason}")
+def test_what_was_written_in_this_form_is_read_back_as_it_was_meant(verdict: Verdict) -> None:
+    said, in_use = read(conditions_of(VIEW, verdict, NOW))
+    assert said is not None
+    assert in_use == verdict.in_use
+    assert said.observed_generation == VIEW.generation
+    if verdict not in (FOUND, QUEUED):  # these stand for a moment only, and nothing is decided by them
+        assert (said.type, said.is_true, said.reason, said.message) == (
+            verdict.type,
+            verdict.status,
+            verdict.reason,
+            verdict.message,
+        )
+    assert (said.type == "Bound" and said.is_true) == verdict.bound
+
+
+def test_the_single_condition_is_not_written_and_the_form_is_named() -> None:
+    status = claim_status(VIEW, BOUND, Place(("p", "p-1")), NOW, Semantics.V014)
+    assert set(status) == {"observedGeneration", "semantics", "conditions", "pool"}
+    assert status["semantics"] == "v0.14"
+    assert [one["type"] for one in status["conditions"]] == ["Ready", "Exhausted", "Bound"]
+    before = claim_status(VIEW, BOUND, Place(("p", "p-1")), NOW)
+    assert set(before) == {"observedGeneration", "condition", "pool"}
+
+
+def test_the_time_of_each_condition_moves_with_its_own_status() -> None:
+    then = datetime(2020, 1, 1, tzinfo=UTC)
+    view = replace(VIEW, conditions=conditions_of(VIEW, BOUND, then))
+    times = {one.type: one.last_transition_time for one in conditions_of(view, IN_USE, NOW)}
+    assert times == {
+        "Ready": "2020-01-01T00:00:00Z",
+        "Exhausted": "2020-01-01T00:00:00Z",
+        "Bound": "2030-01-01T00:00:00Z",
+    }
+
+
+@pytest.mark.parametrize("now", [Semantics.V012, Semantics.V014])
+def test_a_status_of_the_other_form_is_written_anew_and_keeps_its_allocation(now: str) -> None:
+    then = Semantics.V014 if now == Semantics.V012 else Semantics.V012
+    place = Place(("p", "p-1"))
+    stored = {
+        "metadata": {"name": "c", "namespace": "a", "uid": "u", "generation": 3},
+        "spec": {"pool": "p", "claim": {CPU: 1}},
+        "status": claim_status(VIEW, BOUND, place, NOW, then),
+    }
+    view = claim_view(CLAIM.decode(stored))
+    assert view.says_bound(pool({CPU: 4}))
+    assert says(view, BOUND, place, then)
+    assert not says(view, BOUND, place, now)
+
+
+def test_a_model_of_a_claim_shows_the_conditions_of_its_form() -> None:
+    stored = {"metadata": {"name": "c", "namespace": "a"}, "spec": {"claim": {CPU: 1}}}
+    for semantics, types in ((Semantics.V012, ["Bound"]), (Semantics.V014, ["Ready", "Exhausted", "Bound"])):
+        status = claim_status(VIEW, BOUND, NOWHERE, NOW, semantics)
+        claim = ResourcePoolClaim.decode({**stored, "status": status})
+        assert [condition.type for condition in claim.conditions] == types
+
+
+def test_conditions_that_another_capsule_left_are_not_taken_for_ours() -> None:
+    left = [{"type": "Bound", "status": "True", "reason": "InUse"}, {"type": "Ready", "status": "True"}]
+    view = claim_view(CLAIM.decode({"metadata": {"name": "c"}, "spec": {}, "status": {"conditions": left}}))
+    assert (view.condition, view.in_use) == (None, False)
+    assert read([Condition(type="Ready", status="True")]) == (None, False)
+
+
+# --- used and unused ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("used", "in_use"),
+    [
+        pytest.param({}, set(), id="nothing runs"),
+        pytest.param({"cpu": 1}, {"old"}, id="of two that cover as much, the older"),
+        pytest.param({"cpu": 3}, {"large"}, id="the one that covers most"),
+        pytest.param({"cpu": 5}, {"large", "old"}, id="as many as it takes"),
+        pytest.param({"cpu": 99}, {"large", "old", "young"}, id="more than is claimed"),
+        pytest.param({"memory": 2}, {"bytes"}, id="each resource"),
+        pytest.param({"pods": 7}, set(), id="what the pool does not name"),
+    ],
+)
+def test_in_use_are_the_claims_that_cover_what_pods_use(used: dict[str, int], in_use: set[str]) -> None:
+    if used == {"cpu": 1}:
+        claims: list[tuple[str, dict[str, int]]] = [("old", {"cpu": 1}), ("young", {"cpu": 1})]
+    else:
+        claims = [("old", {"cpu": 2}), ("young", {"cpu": 2}), ("large", {"cpu": 3}), ("bytes", {"memory": 4})]
+    assert covering(used, claims, ["cpu", "memory"]) == in_use
+
+
+def _plain(used: dict[str, int], claims: list[tuple[str, dict[str, int]]]) -> set[str]:
+    """The same, as it is described: each turn looks at all claims."""
+    left, found = dict(used), set[str]()
+    while True:
+        covers = {
+            uid: sum(min(amount, left.get(name, 0)) for name, amount in amounts.items())
+            for uid, amounts in claims
+            if uid not in found
+        }
+        best = max(covers.values(), default=0)
+        if not best:
+            return found
+        uid = next(uid for uid, _ in claims if covers.get(uid) == best)
+        found.add(uid)
+        left = {name: max(0, amount - dict(claims)[uid].get(name, 0)) for name, amount in left.items()}
+
+
+_SOME = st.dictionaries(st.sampled_from(["cpu", "memory"]), st.integers(0, 6))
+
+
+@given(_SOME, st.lists(_SOME, max_size=6))
+def test_the_claims_in_use_are_those_of_the_described_turns(
+    used: dict[str, int], amounts: list[dict[str, int]]
+) -> None:
+    claims = [(f"u{number}", each) for number, each in enumerate(amounts)]
+    assert covering(used, claims, ["cpu", "memory"]) == _plain(used, claims)
+
+
+def test_a_claim_is_unused_until_pods_use_it_and_again_when_they_are_gone() -> None:
+    here = world()
+    here.claim("a", "c", cpu=3)
+    here.settle()
+    assert not here.claims["a", "c"].in_use
+    assert here.use("a", cpu=2)
+    here.settle()
+    assert here.claims["a", "c"].in_use
+    here.use("a", cpu=-2)
+    here.observe("a")
+    here.settle()
+    assert not here.claims["a", "c"].in_use
+    assert here.once() == []
+
+
+# --- resize ------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("to", "said", "granted"),
+    [
+        pytest.param(4, "Bound Succeeded", 4, id="up to what is free"),
+        pytest.param(1, "Bound Succeeded", 1, id="smaller"),
+        pytest.param(5, "Bound PoolExhausted", None, id="beyond the pool: its allocation is dropped"),
+    ],
+)
+def test_an_allocated_claim_that_is_not_used_is_resized_in_place(to: int, said: str, granted: int | None) -> None:
+    here = world()
+    here.claim("a", "c", cpu=3)
+    here.settle()
+    here.claim("a", "c", cpu=to)
+    here.settle()
+    assert here.said("a", "c").startswith(said)
+    assert here.cores("a") == granted
+    assert here.held() == {CPU: (granted or 0) * WHOLE}
+
+
+def test_a_claim_that_grows_counts_its_own_old_amount_and_nobody_elses() -> None:
+    here = world(cpu=10)
+    here.claim("a", "c", cpu=5)
+    here.claim("b", "d", cpu=3)
+    here.settle()
+    here.claim("a", "c", cpu=7)
+    here.settle()
+    assert here.allocated() == {"a": ["c"], "b": ["d"]}
+    here.claim("a", "c", cpu=55)
+    here.settle()
+    assert here.last is not None
+    assert here.last.available == {CPU: 7 * WHOLE}, "never below 0, as it was in the original"
+
+
+def test_what_a_resize_gives_up_is_handed_out_when_pods_have_left_it() -> None:
+    """Pods came between the edit and the pass: credit comes after the shrink in these semantics too."""
+    here = world()
+    here.claim("a", "c", cpu=4)
+    here.settle()
+    here.use("a", cpu=3)
+    here.claim("a", "c", cpu=1)
+    here.claim("b", "waits", cpu=3, at=9)
+    here.settle(check=lambda: _held_within(here))
+    assert here.said("b", "waits") == "Bound PoolExhausted: requested: requests.cpu=3, available: requests.cpu=1"
+    here.use("a", cpu=-2)
+    here.settle(check=lambda: _held_within(here))
+    assert here.said("b", "waits") == "Bound Succeeded: Claimed resources"
+
+
+def _held_within(here: DryWorld) -> None:
+    assert here.held()[CPU] <= here.hard()[CPU]
+
+
+# --- columns and metrics -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_columns_are_chosen_by_the_settings_and_the_schema_is_the_same() -> None:
+    plain, newer = (
+        {one["spec"]["names"]["kind"]: one["spec"]["versions"][0] for one in definitions(all_manifests(), settings)}
+        for settings in (Settings(), Settings(semantics="v0.14"))
+    )
+    assert {kind: version["schema"] for kind, version in plain.items()} == {
+        kind: version["schema"] for kind, version in newer.items()
+    }
+    assert plain["ApplicationInstance"] == newer["ApplicationInstance"]
+
+    def columns(kind: str) -> list[tuple[str, str]]:
+        return [(column["name"], column["jsonPath"]) for column in newer[kind]["additionalPrinterColumns"]]
+
+    ready, bound = '.status.conditions[?(@.type=="Ready")]', '.status.conditions[?(@.type=="Bound")]'
+    age = ("Age", ".metadata.creationTimestamp")
+    assert columns("ResourcePool") == [
+        ("Claims", ".status.claimCount"),
+        ("Namespaces", ".status.namespaceCount"),
+        ("Ready", f"{ready}.status"),
+        ("Status", f"{ready}.message"),
+        age,
+    ]
+    assert columns("ResourcePoolClaim") == [
+        ("Pool", ".status.pool.name"),
+        ("Ready", f"{ready}.status"),
+        ("Message", f"{ready}.message"),
+        ("Bound", f"{bound}.status"),
+        ("Reason", f"{bound}.message"),
+        age,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "pool", "values"),
+    [
+        (IN_USE, "p", {"Ready": 1, "Exhausted": 0, "Bound": 1}),
+        (BOUND, "p", {"Ready": 1, "Exhausted": 0, "Bound": 0}),
+        (exhausted(["x"]), "p", {"Ready": 1, "Exhausted": 1, "Bound": 0}),
+        (failed("x"), "", {"Ready": 0, "Exhausted": 0, "Bound": 0}),
+    ],
+    ids=("used", "unused", "exhausted", "failed"),
+)
+def test_a_claim_has_a_series_for_each_condition_and_one_for_its_pool(
+    verdict: Verdict, pool: str, values: dict[str, int]
+) -> None:
+    series = claim_series(VIEW, verdict, pool, Semantics.V014)
+    told = {labels: value for (metric, labels), value in series.items() if metric.name == "capsule_claim_condition"}
+    assert told == {("c", "a", type_): float(value) for type_, value in values.items()}
+    pools = [labels for (metric, labels) in series if metric.name == "capsule_claim_pool"]
+    assert pools == ([("c", "a", "p")] if pool else [])
