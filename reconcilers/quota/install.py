@@ -26,7 +26,7 @@ from konverge.reconcilers.quota.notes import Notes, claim_matters, namespace_mat
 from konverge.reconcilers.quota.pools import ResourcePoolReconciler
 from konverge.reconcilers.quota.settings import Settings
 from konverge.reconcilers.quota.views import refers_to
-from konverge.runtime import Controller, Rule, cluster_role, generation_changed, merged, rules_of
+from konverge.runtime import Controller, Rule, Webhook, cluster_role, generation_changed, merged, rules_of
 
 if TYPE_CHECKING:
     from konverge.runtime import Caches, Manager
@@ -131,12 +131,17 @@ def install(manager: Manager, settings: Settings | None = None) -> None:
     chosen = Settings() if settings is None else settings
     for controller in controllers(chosen, metrics=QuotaMetrics.within(manager.metrics, chosen.semantics)):
         manager.add(controller)
-    reached = manager.settings.webhooks
-    if chosen.assign_at_admission or (chosen.assign_at_admission is None and (reached.service or reached.url)):
-        manager.add(assigning())
-    if chosen.semantics == words.Semantics.V014 and (reached.service or reached.url):
-        for webhook in guarding():
-            manager.add(webhook)
+    for webhook in _webhooks(chosen, reached=bool(manager.settings.webhooks.service or manager.settings.webhooks.url)):
+        manager.add(webhook)
+
+
+def _webhooks(settings: Settings, *, reached: bool) -> Iterable[Webhook[Object]]:
+    """Return the webhooks to be served; a switch that says nothing follows whether the API server can reach them."""
+    assigns, guards = settings.assign_at_admission, settings.guard_at_admission
+    if reached if assigns is None else assigns:
+        yield assigning()
+    if settings.semantics == words.Semantics.V014 and (reached if guards is None else guards):
+        yield from guarding()
 
 
 def definitions(manifests: Iterable[Mapping[str, Any]], settings: Settings | None = None) -> list[dict[str, Any]]:

@@ -45,5 +45,7 @@ class Settings(BaseModel):
     assign_at_admission: bool | None = None
     """Serve the webhook that writes spec.pool of claims without one; null: where the manager says how the API server reaches its
     webhooks (webhooks.service or webhooks.url). Without it the claim controller assigns, in status.pool alone."""
+    guard_at_admission: bool | None = None
+    """With the semantics of v0.14: serve the webhooks that refuse to edit or delete a claim that pods use, with a 403; null: as above."""
     beside_capsule: bool = False
     """Start although a Capsule that serves these kinds was found; for tests of the hand-over."""

@@ -15,6 +15,8 @@ from quota_lab import CPU, RELEASE
 from quota_plane import History, Plane, open_plane
 
 from konverge.crds.quota_v1beta2 import ResourcePoolClaim
+from konverge.errors import Invalid
+from konverge.reconcilers.quota import Settings
 from konverge.testing import ControlPlane, Lab
 
 pytestmark = pytest.mark.control_plane
@@ -108,6 +110,30 @@ async def test_x23_a_released_claim_makes_room_for_others_and_may_be_edited(here
     await here.until(ResourcePoolClaim, "a", "c", lambda claim: RELEASE not in claim.annotations)
     await here.patch("a", "c", {"spec": {"claim": {CPU: 2}}})
     await here.bound("a", "c")
+    await here.spent({CPU: 4})
+    assert await history.check() > 10
+
+
+async def test_in_the_semantics_of_v014_a_claim_is_used_then_unused_and_then_resized_for_another(
+    here: Plane, history: History
+) -> None:
+    await here.start("a", "b", settings=Settings(semantics="v0.14"))
+    await here.pool(defaultsZero=True)
+    await here.claim("a", "c", cpu=4)
+    await here.tells("a", "c", "Bound", "Unused", "claim is unused")
+    await here.grants("a", {CPU: 4})
+    assert await here.start_pod("a", "three", {"cpu": "3"})
+    await here.tells("a", "c", "Bound", "InUse", "claim is used")
+    await here.claim("b", "waits", cpu=3)
+    await here.tells("b", "waits", "Exhausted", "PoolExhausted", "available: requests.cpu=0")
+    with pytest.raises(Invalid, match="release it first"):
+        await here.patch("a", "c", {"spec": {"claim": {CPU: 1}}})
+    await here.end_pod("a", "three")
+    await here.tells("a", "c", "Bound", "Unused")
+    await here.patch("a", "c", {"spec": {"claim": {CPU: 1}}})
+    await here.tells("b", "waits", "Bound", "Unused")
+    await here.grants("a", {CPU: 1})
+    await here.grants("b", {CPU: 3})
     await here.spent({CPU: 4})
     assert await history.check() > 10
 

@@ -17,6 +17,7 @@ from quota_world import CPU, DryWorld, pool
 from konverge.quantities import WHOLE
 from konverge.reconcilers.quota.allocate import allocate
 from konverge.reconcilers.quota.steps import steps_of
+from konverge.reconcilers.quota.words import Semantics
 
 MEMORY = "limits.memory"
 NAMES = st.sampled_from(["p", "q", "r"])
@@ -29,6 +30,7 @@ class Pools(RuleBasedStateMachine):
     """A pool, three namespaces, and nobody who writes but people at claims, pods, and us."""
 
     foreign = False
+    semantics = Semantics.V012
 
     @initialize(ordered=st.booleans(), default=st.integers(0, 2))
     def begin(self, ordered: bool, default: int) -> None:
@@ -38,6 +40,7 @@ class Pools(RuleBasedStateMachine):
             "b",
             "c",
         )
+        self.world.semantics = self.semantics
         self.here = {"a", "b", "c"}
         self.clock = 10
         self.world.claim("a", "first", at=1, cpu=5)
@@ -51,6 +54,8 @@ class Pools(RuleBasedStateMachine):
             return
         present = self.world.claims.get((where, name))
         bound = present is not None and present.condition is not None and present.condition.is_true
+        if present is not None and self.semantics == Semantics.V014:
+            bound = present.in_use
         if again and present is not None:
             del self.world.claims[where, name]
         elif bound and not self.foreign:
@@ -230,6 +235,18 @@ class PoolsAndOthers(Pools):
     foreign = True
 
 
+class PoolsWhoseClaimsAreResized(Pools):
+    """The same in the semantics of v0.14: an allocated claim is edited as long as it does not say that pods use it."""
+
+    semantics = Semantics.V014
+
+    def _kept(self) -> set[str]:
+        """Nobody: one that asked for more than there is has lost its place."""
+        return set()
+
+
+TestPoolsWhoseClaimsAreResized = PoolsWhoseClaimsAreResized.TestCase
+TestPoolsWhoseClaimsAreResized.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 TestPools = Pools.TestCase
 TestPools.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
 TestPoolsAndOthers = PoolsAndOthers.TestCase

@@ -21,7 +21,19 @@ from konverge.crds import crd, crd_stub
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.kinds import kind
 
-__all__ = ["CREATED", "EXAMPLES", "UPDATED", "Answer", "Update", "World", "claim", "condition", "documents", "pool"]
+__all__ = [
+    "CREATED",
+    "EXAMPLES",
+    "UPDATED",
+    "Answer",
+    "Update",
+    "World",
+    "claim",
+    "condition",
+    "conditions",
+    "documents",
+    "pool",
+]
 
 _ROOT = Path(__file__).parents[2]
 MIGRATION = _ROOT / "examples" / "quota_migration"
@@ -146,6 +158,18 @@ def used(**amounts: Any) -> dict[str, Any]:
     return {"allocation": {"used": {name.replace("_", "."): amount for name, amount in amounts.items()}}}
 
 
+def conditions(bound: str) -> dict[str, Any]:
+    """Return the status of a claim in the semantics of v0.14, of which Bound is this."""
+    said = {
+        "type": "Bound",
+        "status": bound,
+        "reason": "InUse" if bound == "True" else "Unused",
+        "message": "m",
+        **TIMED,
+    }
+    return {"semantics": "v0.14", "conditions": [said]}
+
+
 def condition(type_: str = "Bound", status: str = "True", **more: Any) -> dict[str, Any]:
     """The status of a claim."""
     return {"condition": {**BOUND, **TIMED, "type": type_, "status": status}, **more}
@@ -208,6 +232,13 @@ UPDATED: dict[str, Update] = {
     "an assigned claim asks for more, of another pool": Update(ALLOCATED, condition("Assigned"), claim({"requests.cpu": "9"}, pool="wind")),
     "a new claim asks for more, of another pool": Update(ALLOCATED, {}, claim({"requests.cpu": "9"}, pool="wind")),
     "a queued claim turns negative": Update(ALLOCATED, condition(status="False"), claim({"requests.cpu": "-9"}), NEGATIVE),
+    "v0.14: an unused claim asks for more": Update(ALLOCATED, conditions("False"), claim({"requests.cpu": "9"}, pool="solar")),
+    "v0.14: an unused claim moves": Update(ALLOCATED, conditions("False"), claim(ALLOCATED["spec"]["claim"], pool="wind")),
+    "v0.14: a claim that pods use asks for less": Update(ALLOCATED, conditions("True"), claim({"requests.cpu": "1m"}, pool="solar"), AMOUNTS),
+    "v0.14: a claim that pods use moves": Update(ALLOCATED, conditions("True"), claim(ALLOCATED["spec"]["claim"], pool="wind"), POOL),
+    "v0.14: a claim that pods use is released": Update(ALLOCATED, conditions("True"), ALLOCATED, metadata=RELEASE),
+    "v0.14: one condition that an older form left counts for nothing": Update(ALLOCATED, {**condition(), **conditions("False")}, claim({"requests.cpu": "9"}, pool="solar")),
+    "v0.12: conditions that another program left count for nothing": Update(ALLOCATED, {**condition(), "conditions": conditions("False")["conditions"]}, claim({"requests.cpu": "9"}, pool="solar"), AMOUNTS),
     "x03: the pool lists a claim with an odd name": Update(FIVE, {"claims": {"web": [{"name": "a.b", "uid": "1", "claims": {"pods": "1"}}, {"name": LONG, "uid": "2", "claims": {}}]}}, FIVE),
 }  # fmt: skip
 """Name of the case -> what is stored, and what is written over it."""

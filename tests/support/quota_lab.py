@@ -38,7 +38,8 @@ def without_uids(data: dict[str, Any]) -> None:
     """Take out the uids that a status repeats: they differ from run to run."""
     status = data.get("status") or {}
     if data.get("kind") == "ResourcePoolClaim":
-        (status.get("pool") or {}).pop("uid", None)
+        for place in ("pool", "queue"):
+            (status.get(place) or {}).pop("uid", None)
     elif data.get("kind") == "ResourcePool":
         for entry in (entry for entries in (status.get("claims") or {}).values() for entry in entries):
             entry.pop("uid", None)
@@ -232,6 +233,22 @@ class Quotas:
         found = await self.says(where, name, "Succeeded", "Claimed resources")
         assert found.status.condition is not None
         assert (found.status.condition.type, found.status.condition.status) == ("Bound", "True")
+        return found
+
+    async def tells(self, where: str, name: str, type_: str, reason: str, text: str = "") -> ResourcePoolClaim:
+        """Wait until one of a claim's conditions, in the semantics of v0.14, has this reason for the present generation."""
+
+        def holds(claim: ResourcePoolClaim) -> bool:
+            said = claim.status.find_condition(type_)
+            return (
+                said is not None
+                and said.reason == reason
+                and text in said.message
+                and said.observed_generation == claim.generation
+            )
+
+        holds.__qualname__ = f"{type_}: {reason} {text}"
+        found: ResourcePoolClaim = await self.until(ResourcePoolClaim, where, name, holds)
         return found
 
     async def grants(self, where: str, hard: Mapping[str, Any], pool: str = "p") -> Object:

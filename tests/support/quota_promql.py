@@ -69,7 +69,8 @@ def _matchers(expression: str) -> Iterator[str]:
         for label, operator, value in _MATCHER.findall(found[2] or ""):
             if metric is not None and label not in metric.labels:
                 yield f"label {label} of {metric.name}"
-            if operator in {"=", "!="} and value not in _VALUES.get(label, {value}):
+            # An empty value asks for series without the label.
+            if operator in {"=", "!="} and value and value not in _VALUES.get(label, {value}):
                 yield f"value {value} of label {label}"
 
 

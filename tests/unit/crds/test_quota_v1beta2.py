@@ -93,15 +93,15 @@ def test_the_fields_of_a_pool_are_those_of_the_original_and_releasing() -> None:
     assert properties["spec"]["required"] == ["quota"]
 
 
-def test_the_fields_of_a_claim_are_those_of_the_original_with_one_condition() -> None:
+def test_the_fields_of_a_claim_are_those_of_both_originals() -> None:
     properties = schema_of(ResourcePoolClaim)["properties"]
     assert fields(properties["spec"]) == {".pool", ".claim"}
     assert properties["spec"]["required"] == ["claim"]
-    status = {path for path in fields(properties["status"]) if not path.startswith(".condition.")}
+    status = {path for path in fields(properties["status"]) if not path.startswith((".condition.", ".conditions[]"))}
     assert status == {
         ".observedGeneration",
         *(f".{place}{part}" for place in ("pool", "queue") for part in ("", ".name", ".uid")),
-        ".condition",
+        *(".condition", ".conditions", ".semantics"),
     }
 
 

@@ -10,12 +10,12 @@ import pytest
 import yaml
 from quota_lab import Quotas
 
-from konverge.crds import crd
+from konverge.crds import all_manifests, crd
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.kinds import kind_of
 from konverge.objects import Object
 from konverge.reconcilers import quota
-from konverge.reconcilers.quota import words
+from konverge.reconcilers.quota import definitions, words
 from konverge.reconcilers.quota.handover import HAND_OVER
 from konverge.reconcilers.quota.kinds import NAMESPACE
 from konverge.testing import Lab
@@ -80,6 +80,22 @@ def test_every_metric_stands_in_the_table_with_its_labels_and_no_other() -> None
         [line] = [line for line in TABLE.splitlines() if f"`{metric.name}`" in line]
         labels = {label for label in named(r"[a-z_]+", line) if not label.startswith("capsule_")}
         assert labels == set(metric.labels), metric.name
+
+
+def test_the_other_semantics_are_told_with_their_columns_metrics_and_labels() -> None:
+    part = TEXT.partition("## As Capsule v0.13 and later")[2].partition("\n## ")[0]
+    newer = definitions(all_manifests(), quota.Settings(semantics="v0.14"))
+    rows = {cells[0]: cells for cells in map(_cells, part.splitlines()) if cells[0]}
+    for manifest in newer:
+        [version], names = manifest["spec"]["versions"], manifest["spec"]["names"]
+        if manifest["spec"]["group"] == "capsule.clastix.io":
+            told = re.sub(
+                r" \([^)]*\)", "", rows[f"columns of {'claims' if 'claim' in names['plural'] else 'pools'}"][2]
+            )
+            columns = [column["name"] for column in version["additionalPrinterColumns"]]
+            assert [*told.split(", "), "Age"] == columns
+    for metric in {*words.METRICS_OF_V014} - {*words.METRICS}:
+        assert named(r"[a-z_]+", rows[f"`{metric.name}`"][2]) == set(metric.labels)
 
 
 def test_every_reason_stands_beside_its_condition_and_in_the_words() -> None:

@@ -215,18 +215,22 @@ def test_the_claims_in_use_are_those_of_the_described_turns(
     assert covering(used, claims, ["cpu", "memory"]) == _plain(used, claims)
 
 
+def _in_use(here: DryWorld) -> bool:
+    return here.claims["a", "c"].in_use
+
+
 def test_a_claim_is_unused_until_pods_use_it_and_again_when_they_are_gone() -> None:
     here = world()
     here.claim("a", "c", cpu=3)
     here.settle()
-    assert not here.claims["a", "c"].in_use
+    assert not _in_use(here)
     assert here.use("a", cpu=2)
     here.settle()
-    assert here.claims["a", "c"].in_use
+    assert _in_use(here)
     here.use("a", cpu=-2)
     here.observe("a")
     here.settle()
-    assert not here.claims["a", "c"].in_use
+    assert not _in_use(here)
     assert here.once() == []
 
 
