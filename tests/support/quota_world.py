@@ -195,7 +195,8 @@ class DryWorld:
 
     def _news(self, observing: bool) -> bool:
         again = allocate(self.see())
-        return observing and bool(steps_of(self.see(), again).applies or again.releasing != self.ledger.releasing)
+        steps = steps_of(self.see(), again)
+        return observing and bool(steps.applies or steps.says or again.releasing != self.ledger.releasing)
 
     # --- what is asserted ----------------------------------------------------------------------------------------------------
 
