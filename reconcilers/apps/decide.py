@@ -20,6 +20,7 @@ from konverge.kinds import kind_of
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.apps import messages, values
+from konverge.reconcilers.apps.adoption import hindrances, on_conflict
 from konverge.reconcilers.apps.freshness import Release, Source, Wanted, since, time_of
 from konverge.reconcilers.apps.observe import Seen, ours
 from konverge.reconcilers.apps.plans import Plan, plan_for
@@ -32,7 +33,7 @@ from konverge.reconcilers.apps.translate import translate
 from konverge.reconcilers.apps.validate import Subject, problem_of
 from konverge.reconcilers.apps.verdict import Facts, Say, Verdict
 from konverge.reconcilers.apps.words import Annotation, Blocked, Degraded, Flux, Ready, Reconciling, Stalled, Type
-from konverge.runtime import HOLD, Child, Delete, Held
+from konverge.runtime import Child, Delete, Held
 
 __all__ = ["Go", "Judgement", "Landed", "begin", "facts", "judge", "refused", "requests", "yielding"]
 
@@ -73,15 +74,27 @@ def begin(seen: Seen, settings: Settings, now: datetime) -> Plan | Go:
     stranger = _stranger(seen)
     if stranger:
         return _blocked(seen, Blocked.POLICY_DENIED, stranger, now, RequeueAfter(settings.refused_retry))
-    return _go(seen, children_of(seen.instance, settings))
+    children = children_of(seen.instance, settings)
+    if seen.release is not None and not ours(seen.instance.metadata, seen.release):
+        why = "; ".join(hindrances(seen.release, children.release))
+        if why:
+            says = messages.not_adopted(seen.release.name, why)
+            return _blocked(seen, Blocked.POLICY_DENIED, says, now, RequeueAfter(settings.refused_retry))
+    return _go(seen, children)
 
 
 def _go(seen: Seen, children: Children) -> Go:
-    """Fields that others changed are held, never taken back by force."""
-    adopt = seen.instance.adopts
+    """Fields that others changed are held, never taken back by force; only an object that is taken over is taken whole.
+
+    What the cache does not show yet was not looked at for hindrances, so it is not adopted.
+    """
+    adopt, owner = seen.instance.adopts, seen.instance.metadata
     token = seen.values.token if seen.values is not None else ""
     return Go(
-        tuple(Child(child, HOLD, adopt) for child in (children.source, children.release)),
+        tuple(
+            Child(child, on_conflict(owner, existing, adopt=adopt), adopt and existing is not None)
+            for child, existing in ((children.source, seen.source), (children.release, seen.release))
+        ),
         wanted(seen.instance, children, token),
         children.release.get("spec", "releaseName"),
     )

@@ -24,6 +24,8 @@ __all__ = [
     "foreign",
     "held_back",
     "missing_values",
+    "not_adoptable",
+    "not_adopted",
     "overdue",
     "remediated",
     "release_taken",
@@ -100,6 +102,16 @@ def foreign(what: str, controller: str) -> str:
     return f"{what} exists and {owner}, so it is not touched; delete or rename one of them" + (
         "" if controller else f", or annotate the instance with {ADOPT}=true to take it over"
     )
+
+
+def not_adoptable(what: str, theirs: str, advice: str) -> str:
+    """Flux would uninstall what runs if this were changed."""
+    return f"{what} is {theirs}, and Flux would uninstall what runs if that changed: {advice}"
+
+
+def not_adopted(name: str, why: str) -> str:
+    """A HelmRelease that the instance should take over stays as it is."""
+    return f"HelmRelease {name} cannot be taken over: {why}"
 
 
 def release_taken(release: str, keeper: str) -> str:

@@ -49,7 +49,16 @@ class Shop:
     def __init__(self, lab: Lab) -> None:
         self.lab, self.world = lab, World()
 
-    async def start(self, chart: dict[str, Any]) -> None:
+    async def adopt(self, theirs: dict[str, Any], *tests: Test) -> ApplicationInstance:
+        """An instance that takes over somebody's release."""
+        await install_crds(self.lab.client, flux_crds())
+        await self.lab.create(HELM_RELEASE.new("shop", spec=theirs))
+        await self.start(HELM, annotations={"apps.vworkspace.io/adopt": "true"}, until=tests)
+        return await self.until(*tests)
+
+    async def start(
+        self, chart: dict[str, Any], *, annotations: dict[str, str] | None = None, until: tuple[Test, ...] = (READY,)
+    ) -> None:
         self.lab.masks.append(forget_history)
         await install_crds(self.lab.client, flux_crds())
         await self.thaw()
@@ -60,8 +69,9 @@ class Shop:
             "release": {"name": "shop", "namespace": self.lab.namespace},
             "values": {"source": "inline", "inline": {"replicas": 1}},
         }
-        await self.lab.create(ApplicationInstance.decode({"metadata": {"name": "shop"}, "spec": spec}))
-        await self.until(READY)
+        metadata = {"name": "shop", "annotations": annotations or {}}
+        await self.lab.create(ApplicationInstance.decode({"metadata": metadata, "spec": spec}))
+        await self.until(*until)
 
     async def thaw(self) -> None:
         """Flux runs, until it is frozen or the lab ends."""
@@ -172,3 +182,37 @@ async def test_people_suspend_a_release_and_edit_it_and_ready_follows_what_runs(
     assert "rolled out" not in held.condition("Ready").message
     await shop.release(interval="5m")
     await shop.until(READY, says("Degraded", "False"))
+
+
+CHART = {"spec": {"chart": "shop", "version": "0.9.0", "sourceRef": {"kind": "HelmRepository", "name": "theirs"}}}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "advice"),
+    [
+        ({"releaseName": "old"}, "give the instance spec.release.name old"),
+        ({"targetNamespace": "other", "releaseName": "shop"}, "create the instance in the namespace other"),
+        ({"chart": {"spec": {**CHART["spec"], "chart": "store"}}}, "give the instance spec.chart.name store"),
+        ({"chart": None, "chartRef": {"kind": "OCIRepository", "name": "shop"}}, "remove spec.chartRef from it first"),
+    ],
+    ids=["another release name", "another namespace", "another chart", "another kind of source"],
+)
+async def test_what_flux_would_uninstall_is_not_taken_over(lab: Lab, theirs: dict[str, Any], advice: str) -> None:
+    spec = {key: value for key, value in {"interval": "9m", "chart": CHART, **theirs}.items() if value is not None}
+    refused = await Shop(lab).adopt(spec, says("Blocked", "True", "PolicyDenied"))
+    assert advice in refused.condition("Blocked").message
+    release = await lab.get(HELM_RELEASE, "shop")
+    assert (release.spec["interval"], release.metadata.controller) == ("9m", None)
+
+
+async def test_adopt_takes_over_a_release_whose_values_differ_and_holds_later_edits(lab: Lab) -> None:
+    shop = Shop(lab)
+    spec = {"interval": "9m", "chart": CHART, "values": {"replicas": 7, "theirs": True}}
+    await shop.adopt(spec, READY)
+    release = await lab.get(HELM_RELEASE, "shop")
+    assert release.spec["values"] == {"replicas": 1, "theirs": True}
+    assert release.spec["chart"]["spec"]["version"] == "1.0.0"
+    assert release.metadata.controller is not None
+    await shop.release(values={"replicas": 7})
+    held = await shop.until(says("Degraded", "True", "Drifted"))
+    assert ".spec.values.replicas (owned by lab-user)" in held.condition("Degraded").message
