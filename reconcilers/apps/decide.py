@@ -21,6 +21,7 @@ from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.apps import messages, values
 from konverge.reconcilers.apps.adoption import hindrances, on_conflict
+from konverge.reconcilers.apps.causes import without_values
 from konverge.reconcilers.apps.freshness import Release, Source, Wanted, since, time_of
 from konverge.reconcilers.apps.observe import Seen, ours
 from konverge.reconcilers.apps.plans import Plan, plan_for
@@ -144,7 +145,7 @@ def yielding(seen: Seen, release: str, keeper: str, now: datetime, retry: timede
 def refused(seen: Seen, error: KonvergeError, now: datetime, retry: timedelta) -> Plan:
     """Return the plan after the API server, or an owner that the cache did not show, refused a child."""
     reason = Blocked.VALIDATION_FAILED if isinstance(error, ApiError) else Blocked.POLICY_DENIED
-    return _blocked(seen, reason, str(error), now, RequeueAfter(retry))
+    return _blocked(seen, reason, without_values(str(error)), now, RequeueAfter(retry))
 
 
 # --- after the applies -----------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """What the conditions say to people: what is the matter, and what to do about it.
 
 Promises: no message copies the text of Flux's ValuesError, because YAML errors quote the values (an undefined alias `*hunter2` appears
-in them). Messages of failed releases are passed on as they are; the requirement asks for the underlying text.
+in them). Of other texts of Flux the cause is passed on, as `causes` finds it, and where the rest is.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from konverge.conditions import Condition
 from konverge.crds.apps_v1alpha1 import ADOPT
 from konverge.crds.durations import format_duration
 from konverge.errors import FieldConflict
+from konverge.reconcilers.apps.causes import told
 from konverge.reconcilers.apps.values import ValuesFrom
 
 __all__ = [
@@ -48,10 +49,10 @@ def rolling_out(version: str, upstream: str = "") -> str:
 
 
 def failed(upstream: Condition | None) -> str:
-    """A release failed; Flux's reason and text."""
+    """A release failed; Flux's reason, and the cause in its text."""
     if upstream is None:
         return "Flux reports a failed release and does not say why; look at the HelmRelease's events"
-    return f"{upstream.reason}: {upstream.message}" if upstream.message else upstream.reason
+    return f"{upstream.reason}: {told(upstream)}" if upstream.message else upstream.reason
 
 
 def remediated(failure: Condition | None, remedy: Condition) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from konverge.conditions import Condition
+from konverge.reconcilers.apps.causes import without_queries
 from konverge.reconcilers.apps.freshness import Release, Source, Wanted, since
 
 __all__ = ["Sources", "Trouble"]
@@ -38,7 +39,7 @@ class Trouble:
 
 
 def _said(source: Source) -> str:
-    why = source.failed.message if source.failed is not None else ""
+    why = without_queries(source.failed.message) if source.failed is not None else ""
     return f"{source.kind} {source.name}: {why or 'it does not say why'}"
 
 

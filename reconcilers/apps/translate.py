@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from konverge.reconcilers.apps import messages
+from konverge.reconcilers.apps.causes import told, without_queries
 from konverge.reconcilers.apps.freshness import Release
 from konverge.reconcilers.apps.silence import silence
 from konverge.reconcilers.apps.verdict import Facts, Say, Verdict
@@ -47,7 +48,7 @@ def _upstream_motion(facts: Facts) -> Say:
 
 def _upstream_stall(facts: Facts) -> Say | None:
     stalled = facts.outcome(Flux.STALLED)
-    return Say(True, stalled.reason, stalled.message) if stalled is not None and stalled.is_true else None
+    return Say(True, stalled.reason, told(stalled)) if stalled is not None and stalled.is_true else None
 
 
 def release_missing(facts: Facts) -> Verdict | None:
@@ -133,7 +134,7 @@ def waiting_for_dependency(facts: Facts) -> Verdict | None:
     """Row 6: a release that this one depends on is not ready."""
     if not facts.ready_is("False", Flux.DEPENDENCY_NOT_READY):
         return None
-    message = facts.ready.message if facts.ready else ""
+    message = told(facts.ready) if facts.ready else ""
     return Verdict(
         row="waiting_for_dependency",
         ready=Say(False, Ready.WAITING_FOR_DEPENDENCY, message),
@@ -170,7 +171,9 @@ def chart_unreachable(facts: Facts) -> Verdict | None:
         ready=Say(False, Ready.CHART_UNREACHABLE, trouble.message),
         reconciling=Say(True, Reconciling.CHART_SOURCE_SYNCING, trouble.message),
         degraded=Say(True, Degraded.CHART_UNREACHABLE, trouble.message),
-        stalled=Say(True, trouble.stalled.reason, trouble.stalled.message) if trouble.stalled is not None else None,
+        stalled=Say(True, trouble.stalled.reason, without_queries(trouble.stalled.message))
+        if trouble.stalled
+        else None,
     )
 
 
@@ -185,7 +188,7 @@ def _failed_before_release(facts: Facts, row: str) -> Verdict:
             else messages.unusable_values(facts.values)
         )
     else:
-        message = ready.message if ready is not None else ""
+        message = told(ready) if ready is not None else ""
     return Verdict(
         row=row,
         ready=Say(False, reason, message),

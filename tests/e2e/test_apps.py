@@ -66,7 +66,10 @@ async def test_a_failed_upgrade_degrades_and_a_good_version_recovers(apps: Apps)
     await apps.change(chart={"version": "1.2.0"})
     failed = await apps.until(says("Degraded", "True", "HelmReleaseFailed"), says("Stalled", "True", "RetriesExceeded"))
     assert failed.condition("Ready").reason == "HelmReleaseFailed"
-    assert REFUSED["1.2.0"] in failed.condition("Degraded").message
+    told = failed.condition("Degraded").message
+    assert 'Service "shop-bad" is invalid; spec.ports[0].port: Invalid value' in told
+    assert "99999999" in REFUSED["1.2.0"]
+    assert "99999999" not in told
     await apps.change(chart={"version": "1.3.0"})
     healed = await apps.until(READY, says("Degraded", "False", "Recovered"))
     assert healed.find_condition("Stalled") is None
@@ -98,7 +101,7 @@ async def test_an_uninstall_that_hangs_is_told_and_the_finalizer_is_held(apps: A
     await apps.start(Settings(uninstall_patience=timedelta(seconds=2)))
     await apps.create()
     await apps.until(READY)
-    apps.world.stuck[f"{apps.lab.namespace}/shop"] = "termination timeout"
+    apps.world.stuck[f"{apps.lab.namespace}/shop"] = "ConfigMap/team/shop-cm termination timeout"
     await apps.lab.delete(ApplicationInstance, "shop")
     stuck = await apps.lab.until(ApplicationInstance, "shop", is_true("Stalled"))
     assert stuck.condition("Stalled").reason == "UninstallTimeout"

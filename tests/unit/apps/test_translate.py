@@ -51,11 +51,11 @@ def test_row_2_a_release_under_deletion_is_deleting(make: Any) -> None:
 
 
 def test_row_2_a_failing_uninstall_degrades(make: Any) -> None:
-    failed = make.condition("Released", "False", "UninstallFailed", "hook failed")
+    failed = make.condition("Released", "False", "UninstallFailed", "post-delete hooks failed")
     verdict = verdict_of(make, failed, release={"deleted": 1})
     assert said(verdict)["degraded"] == (True, "HelmReleaseDegraded")
     assert verdict.degraded is not None
-    assert "hook failed" in verdict.degraded.message
+    assert "post-delete hooks failed" in verdict.degraded.message
 
 
 @pytest.mark.parametrize(
@@ -84,14 +84,16 @@ def test_row_4_a_remediated_release_stays_failed_with_both_texts(
 ) -> None:
     verdict = verdict_of(
         make,
-        make.condition("Ready", "False", reason, "back again"),
-        make.condition("Released", "False", "UpgradeFailed", "no such field"),
-        make.condition("Remediated", status, reason, "back again"),
+        make.condition("Ready", "False", reason, "context canceled"),
+        make.condition("Released", "False", "UpgradeFailed", "field is immutable"),
+        make.condition("Remediated", status, reason, "context canceled"),
     )
     assert said(verdict)["ready"] == (False, ready)
     assert said(verdict)["degraded"] == DEGRADED
     assert verdict.degraded is not None
-    assert verdict.degraded.message == f"UpgradeFailed: no such field; then {reason}: back again"
+    first, _, then = verdict.degraded.message.partition("; then ")
+    assert first.startswith("UpgradeFailed: field is immutable")
+    assert then.startswith(f"{reason}: context canceled")
 
 
 @pytest.mark.parametrize(
@@ -119,8 +121,8 @@ def test_row_4_a_remediation_of_an_older_generation_does_not_count(make: Any) ->
 def test_row_5_what_flux_gave_up_on_is_stalled_and_degraded(make: Any) -> None:
     verdict = verdict_of(
         make,
-        make.condition("Ready", "False", "InstallFailed", "boom"),
-        make.condition("Released", "False", "InstallFailed", "boom"),
+        make.condition("Ready", "False", "InstallFailed", "context deadline exceeded"),
+        make.condition("Released", "False", "InstallFailed", "context deadline exceeded"),
         make.condition("Stalled", "True", "RetriesExceeded", "after 1 attempt"),
     )
     assert said(verdict) == {
@@ -131,7 +133,7 @@ def test_row_5_what_flux_gave_up_on_is_stalled_and_degraded(make: Any) -> None:
         "suspended": None,
     }
     assert verdict.degraded is not None
-    assert verdict.degraded.message == "InstallFailed: boom"
+    assert verdict.degraded.message.startswith("InstallFailed: context deadline exceeded")
 
 
 def test_row_6_a_dependency_is_waited_for_without_being_degraded(make: Any) -> None:
@@ -243,13 +245,13 @@ def test_a_helm_outage_does_not_make_a_running_release_unready(make: Any) -> Non
         *("ReconcileError", "AccessDenied", "InvalidCELExpression"),
     ],
 )
-def test_row_9_what_stands_before_the_chart_is_told_by_fluxs_name_and_text(make: Any, reason: str) -> None:
-    verdict = verdict_of(make, make.condition("Ready", "False", reason, "why"), release={"attempted": 0})
+def test_row_9_what_stands_before_the_chart_is_told_by_fluxs_name_and_cause(make: Any, reason: str) -> None:
+    verdict = verdict_of(make, make.condition("Ready", "False", reason, "connection refused"), release={"attempted": 0})
     assert said(verdict)["ready"] == (False, reason)
     assert said(verdict)["reconciling"] == MOVING
     assert said(verdict)["degraded"] == DEGRADED
     assert verdict.ready is not None
-    assert verdict.ready.message == "why"
+    assert verdict.ready.message.startswith("connection refused")
 
 
 def test_row_9_a_values_error_never_repeats_fluxs_text(make: Any) -> None:
@@ -270,15 +272,18 @@ def test_row_9_a_values_error_never_repeats_fluxs_text(make: Any) -> None:
 )
 @pytest.mark.parametrize("ready", [("Ready", "Unknown", "Progressing"), ("Ready", "False", "UpgradeFailed")])
 def test_row_10_a_failure_stays_told_in_every_retry(make: Any, failure: Any, ready: Any) -> None:
-    conditions = [make.condition(*failure, "boom"), make.condition("Reconciling", "True", "Progressing")]
+    conditions = [
+        make.condition(*failure, "context deadline exceeded"),
+        make.condition("Reconciling", "True", "Progressing"),
+    ]
     if failure[0] != "Ready":
-        conditions.append(make.condition(*ready, "boom"))
+        conditions.append(make.condition(*ready, "context deadline exceeded"))
     verdict = verdict_of(make, *conditions)
     assert said(verdict)["ready"] == FAILED
     assert said(verdict)["reconciling"] == (True, "Retrying")
     assert said(verdict)["degraded"] == DEGRADED
     assert verdict.degraded is not None
-    assert verdict.degraded.message == f"{failure[2]}: boom"
+    assert verdict.degraded.message.startswith(f"{failure[2]}: context deadline exceeded")
 
 
 @pytest.mark.parametrize(
@@ -342,7 +347,7 @@ def test_row_13_released_that_speaks_for_this_generation_degrades(make: Any) -> 
     verdict = verdict_of(
         make,
         make.condition("Ready", "Unknown", "Progressing"),
-        make.condition("Released", "False", "UpgradeFailed", "boom"),
+        make.condition("Released", "False", "UpgradeFailed", "context deadline exceeded"),
     )
     assert verdict.row == "rolling_out"
     assert said(verdict)["degraded"] == DEGRADED

@@ -50,11 +50,11 @@ def test_a_release_under_deletion_is_waited_for_until_patience_ends(make: Any) -
 
 
 def test_a_failing_uninstall_is_told_with_fluxs_text(make: Any) -> None:
-    failed = make.condition("Released", "False", "UninstallFailed", "hook timed out")
+    failed = make.condition("Released", "False", "UninstallFailed", "post-delete hooks failed")
     found = step(make, make.release(failed, deleted=60))
     assert said(found, "Degraded") == (True, "HelmReleaseDegraded")
     assert found.says is not None
-    assert "hook timed out" in found.says.says["Ready"].message
+    assert "post-delete hooks failed" in found.says.says["Ready"].message
 
 
 def test_an_uninstall_that_never_ends_says_what_to_do_and_keeps_waiting(make: Any) -> None:
