@@ -67,6 +67,7 @@ lint: venv ## Check style, formatting, types, floors, and that generated files a
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy konverge tests examples
+	$(BIN)/python tests/meta/type_errors.py
 	$(BIN)/lint-imports
 	$(BIN)/python -m konverge.crds.generate --check
 	$(BIN)/python tests/meta/readme.py --check

@@ -3,7 +3,7 @@
 Run it with `uvicorn embed_fastapi:app` from this folder.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ import konverge as kv
 
 
 @asynccontextmanager
-async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+async def lifespan(app: FastAPI) -> AsyncGenerator[None, None]:
     manager = kv.Manager("shop-operator")
     build(manager)
     async with manager:  # drained and stopped when the application ends; nothing global remains

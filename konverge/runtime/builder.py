@@ -49,7 +49,7 @@ class Reconciles(Protocol[R_contra]):
     A plain function instead of a coroutine function is run in a thread of its own; it makes effects with `ctx.wait(...)`.
     """
 
-    def reconcile(self, object_: R_contra, ctx: Context[Any], /) -> Awaitable[Outcome] | Outcome:
+    def reconcile(self, object_: R_contra, ctx: Context[R_contra], /) -> Awaitable[Outcome] | Outcome:
         """Bring the world to what the object asks for; see what is, never what happened."""
 
 
@@ -57,7 +57,7 @@ class Reconciles(Protocol[R_contra]):
 class Finalizes(Protocol[R_contra]):
     """What a reconciler with a finalizer is, besides."""
 
-    def finalize(self, object_: R_contra, ctx: Context[Any], /) -> Awaitable[Outcome] | Outcome:
+    def finalize(self, object_: R_contra, ctx: Context[R_contra], /) -> Awaitable[Outcome] | Outcome:
         """Clean up; called under deletion until it returns Done, then the finalizer is removed."""
 
 
@@ -148,8 +148,8 @@ class Controller(Generic[R]):
     gate: Gate | None = None
     numbers: Numbers = field(default_factory=Numbers)
 
-    @classmethod
-    def of(cls, what: Kind[R] | type[R]) -> Controller[R]:
+    @staticmethod
+    def of(what: Kind[W] | type[W]) -> Controller[W]:
         """Name the primary kind: every change of such an object asks for a pass with its key (controller-runtime: `For`).
 
         The echo of the controller's own status write asks for none. The name is the kind's, in lower case, until `named`.
@@ -157,7 +157,7 @@ class Controller(Generic[R]):
         kind = kind_of(what)
         declaration = getattr(what, "__konverge_declaration__", None)
         conditions = None if declaration is None else tuple(declaration.conditions)
-        return cls(
+        return Controller(
             kind=kind, name=kind.kind.lower(), conditions=conditions, model=what if inspect.isclass(what) else None
         )
 

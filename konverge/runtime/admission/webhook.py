@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Failure", "Handler", "Read", "Webhook"]
 
 R = TypeVar("R", bound=Resource)
+W = TypeVar("W", bound=Resource)
 
 Handler: TypeAlias = "Callable[[AdmissionRequest[R]], Awaitable[Verdict] | Verdict]"
 Failure: TypeAlias = Literal["Fail", "Ignore"]
@@ -74,20 +75,15 @@ class Webhook(Generic[R]):
     read: tuple[Read, ...] = ()
     rules: tuple[Rule, ...] = field(default=())
 
-    @classmethod
-    def mutating(cls, what: Kind[R] | type[R]) -> Webhook[R]:
+    @staticmethod
+    def mutating(what: Kind[W] | type[W]) -> Webhook[W]:
         """Ask the handler to complete every object of this kind that is created or changed, before it is validated."""
-        return cls._of(what, mutates=True)
+        return _begun(what, mutates=True)
 
-    @classmethod
-    def validating(cls, what: Kind[R] | type[R]) -> Webhook[R]:
+    @staticmethod
+    def validating(what: Kind[W] | type[W]) -> Webhook[W]:
         """Ask the handler whether every object of this kind may be created or changed as it is."""
-        return cls._of(what, mutates=False)
-
-    @classmethod
-    def _of(cls, what: Kind[R] | type[R], *, mutates: bool) -> Webhook[R]:
-        model = what if inspect.isclass(what) else None
-        return cls(kind=kind_of(what), mutates=mutates, label="mutate" if mutates else "validate", model=model)
+        return _begun(what, mutates=False)
 
     def on(self, *operations: Operation, subresource: str = "") -> Webhook[R]:
         """Ask for these operations alone, instead of CREATE and UPDATE; `subresource` instead of the object itself (`status`)."""
@@ -185,3 +181,8 @@ class Webhook(Generic[R]):
         """Its name in the configuration, which the API server shows to writers: `mutate.backups.example.com`."""
         resource = plural_of(self.kind)
         return ".".join((self.label, *filter(None, (self.subresource, resource)), self.kind.group or "core"))
+
+
+def _begun(what: Kind[W] | type[W], *, mutates: bool) -> Webhook[W]:
+    model = what if inspect.isclass(what) else None
+    return Webhook(kind=kind_of(what), mutates=mutates, label="mutate" if mutates else "validate", model=model)
