@@ -122,6 +122,9 @@ class _Pass:
         for claim in sorted(self.seen.claims, key=lambda claim: claim.priority):
             if claim.deleting:
                 continue
+            if claim.is_tried_elsewhere(self.pool):
+                queue += [claim] if self._could_wait(claim) else []
+                continue
             verdict = self._barred(claim)
             if verdict is not None:
                 self.verdicts[claim.uid] = verdict
@@ -142,8 +145,11 @@ class _Pass:
         while True:
             self.waiting.clear()
             for claim in queue:
-                self.verdicts[claim.uid] = self._next(claim)
-            left = [claim for claim in queue if not self.verdicts[claim.uid].bound]
+                if claim.is_tried_elsewhere(self.pool):
+                    self._keeps_its_place(claim)
+                else:
+                    self.verdicts[claim.uid] = self._next(claim)
+            left = [claim for claim in queue if claim.uid not in self.verdicts or not self.verdicts[claim.uid].bound]
             if len(left) == len(queue):
                 return
             queue = left
@@ -168,6 +174,16 @@ class _Pass:
         if claim.uid in self.seen.refused:
             return refused(self.seen.refused[claim.uid])
         return None
+
+    def _could_wait(self, claim: ClaimView) -> bool:
+        """Tell whether a claim that is tried in another pool has a place in the queue of this one."""
+        served = claim.namespace in self.seen.selected and not claim.problem and not claim.release
+        return served and all(resource in self.pool.hard for resource in claim.amounts)
+
+    def _keeps_its_place(self, claim: ClaimView) -> None:
+        """Count a claim that is tried in another pool among those that wait; what becomes of it that one says."""
+        if not self._ahead(claim):
+            self._count_short(claim, self._short(claim))
 
     def _stays_to_the_end(self, claim: ClaimView) -> bool:
         return claim.namespace in self.seen.ending and claim.uid in self.before
@@ -194,11 +210,8 @@ class _Pass:
 
     def _next(self, claim: ClaimView) -> Verdict:
         """Return the verdict of a claim that waits for its turn, which has come."""
-        if self.pool.ordered and (
-            ahead := [
-                resource for resource in sorted(claim.amounts) if claim.amounts[resource] and resource in self.waiting
-            ]
-        ):
+        ahead = self._ahead(claim)
+        if ahead:
             return queue_exhausted(
                 queued(
                     resource,
@@ -208,10 +221,8 @@ class _Pass:
                 for resource in ahead
             )
         short = self._short(claim)
+        self._count_short(claim, short)
         if short:
-            for resource in short:
-                available, requested = self.waiting.get(resource, (max(0, self.free.get(resource, 0)), 0))
-                self.waiting[resource] = (available, requested + claim.amounts[resource])
             return exhausted(
                 shortage(resource, self._show(resource, claim.amounts[resource]), self._show(resource, available))
                 for resource, available in short.items()
@@ -221,6 +232,16 @@ class _Pass:
             return too_many(self.count)
         self._accept(claim)
         return BOUND
+
+    def _ahead(self, claim: ClaimView) -> list[str]:
+        """Return the resources for which older claims wait, and which this one asks for, in an ordered queue."""
+        asked = (resource for resource in sorted(claim.amounts) if claim.amounts[resource])
+        return [resource for resource in asked if resource in self.waiting] if self.pool.ordered else []
+
+    def _count_short(self, claim: ClaimView, short: Iterable[str]) -> None:
+        for resource in short:
+            available, requested = self.waiting.get(resource, (max(0, self.free.get(resource, 0)), 0))
+            self.waiting[resource] = (available, requested + claim.amounts[resource])
 
     def _short(self, claim: ClaimView) -> Amounts:
         """Return the resources of which too little is left for a claim, sorted, with what it could have."""
@@ -312,7 +333,7 @@ class _Pass:
             and claim not in self.strip
             and not any(resource in releasing.get(claim.namespace, {}) for resource in claim.amounts)
             for claim in self.seen.claims
-            if not claim.deleting and self.verdicts[claim.uid] == let_go(self.pool.name)
+            if self.verdicts.get(claim.uid) == let_go(self.pool.name)
         )
 
     def _show(self, resource: str, amount: int) -> str:

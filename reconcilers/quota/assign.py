@@ -28,10 +28,15 @@ class Offer:
     available: Mapping[str, int]
     waiting: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """Name and uid of the pool."""
+        return (self.name, self.uid)
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The pool that has room, else the one to queue at, else neither; then `reasons` says of each candidate, by name, why."""
+    """The pool that has room, and the one to queue at; where there is neither, `reasons` says of each candidate, by name, why."""
 
     offer: Offer | None
     queue: Offer | None = None
@@ -51,7 +56,7 @@ def choose(amounts: Mapping[str, int], offers: Iterable[Offer]) -> Choice:
     for offer in candidates:
         why = _why_not(amounts, offer)
         if not why:
-            return Choice(offer)
+            return Choice(offer, _queue(amounts, candidates))
         reasons.append((offer.name, why))
     return Choice(None, _queue(amounts, candidates), tuple(reasons))
 

@@ -48,10 +48,11 @@ def judge(claim: ClaimView, pools: Mapping[str, PoolFacts]) -> tuple[Verdict, Pl
     if claim.problem:
         return failed(claim.problem), NOWHERE
     choice = choose(claim.amounts, serving(claim.namespace, pools.values()))
-    target = choice.offer or choice.queue
-    if target is None:
+    if choice.queue is None:
         return unassigned(claim.namespace, choice.reasons), NOWHERE
-    place = Place(queue=(target.name, target.uid))
+    place = Place(queue=choice.queue.place)
+    if choice.offer not in (None, choice.queue):
+        place = Place(choice.offer.place, choice.queue.place)
     if place == claim.place:
         return None
     return FOUND if choice.offer is not None else QUEUED, place

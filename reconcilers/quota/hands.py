@@ -136,7 +136,10 @@ class Hands:
         new = [
             claim.uid
             for claim in sorted(seen.claims, key=lambda claim: claim.priority)
-            if claim.namespace == namespace and claim.uid not in listed and allocation.verdicts[claim.uid].bound
+            if claim.namespace == namespace
+            and claim.uid not in listed
+            and (verdict := allocation.verdicts.get(claim.uid)) is not None
+            and verdict.bound
         ]
         left = dict.fromkeys(new, _words(error))
         if not is_refusal(error):

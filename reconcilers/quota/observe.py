@@ -46,9 +46,7 @@ def belongs(claim: ClaimView, pool: str, uid: str) -> bool:
     """
     if claim.pool:
         return claim.pool == pool
-    if claim.assigned[0]:
-        return claim.assigned == (pool, uid) and not claim.asks_anew
-    return claim.queue == (pool, uid)
+    return claim.queue == (pool, uid) or (claim.assigned == (pool, uid) and not claim.asks_anew)
 
 
 def complete(ctx: Context[Any], kind: Kind[Object]) -> Reader[Object]:

@@ -39,7 +39,10 @@ class PoolView:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a claim stands: with the pool that it belongs to, or, while it names none, in the queue of one. Each is name and uid."""
+    """Where a claim stands: with the pool that it belongs to, or, while it names none, in the queue of one. Each is name and uid.
+
+    With both it is tried in a pool that has room for it, and keeps its place in the queue of another until it is allocated.
+    """
 
     pool: tuple[str, str] = ("", "")
     """status.pool."""
@@ -94,6 +97,11 @@ class ClaimView:
     def place(self) -> Place:
         """Where the claim's own status says that it stands."""
         return Place(self.assigned, self.queue)
+
+    def is_tried_elsewhere(self, pool: PoolView) -> bool:
+        """Tell whether the claim stands in the queue of this pool while another one, which has room, is asked."""
+        this = (pool.name, pool.uid)
+        return not self.pool and self.queue == this and bool(self.assigned[0]) and self.assigned != this
 
     def says_bound(self, pool: PoolView) -> bool:
         """Tell whether the claim's own status says that it is allocated in this very pool."""

@@ -65,12 +65,19 @@ def ledger_of(allocation: Allocation) -> Ledger:
 
 
 def place_by(claim: ClaimView, verdict: Verdict, pool: PoolView) -> Place:
-    """Return where a verdict of a pool leaves a claim: one that names no pool stands in the queue until it is allocated."""
+    """Return where a verdict of a pool leaves a claim: one that names no pool stands in the queue until it is allocated.
+
+    One that was tried here and found no room goes back to the queue that it stands in.
+    """
     if not verdict.kept:
         return NOWHERE
     this = (pool.name, pool.uid)
-    waits = not claim.pool and not verdict.bound and verdict.reason != Reason.RELEASED
-    return Place(queue=this) if waits else Place(this)
+    if claim.pool or verdict.bound or verdict.reason == Reason.RELEASED:
+        return Place(this)
+    if claim.queue in (this, NOWHERE.queue):
+        return Place(queue=this)
+    short = verdict.reason in (Reason.POOL_EXHAUSTED, Reason.QUEUE_EXHAUSTED)
+    return Place(queue=claim.queue) if short else Place(this, claim.queue)
 
 
 def says(claim: ClaimView, verdict: Verdict, place: Place, semantics: str = Semantics.V012) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from quota_amounts import read
 from quota_world import CPU, DryWorld, Rq, pool
 
-from konverge.quantities import Quantity
+from konverge.quantities import WHOLE, Quantity
 from konverge.quantities import read as quantities
 from konverge.reconcilers.quota.allocate import allocate
 from konverge.reconcilers.quota.amounts import problem_of, show
@@ -550,3 +550,21 @@ def test_x27_a_release_that_dies_after_any_write_is_finished_by_the_next_process
 def _held_by_the_rule(here: DryWorld) -> None:
     for resource, amount in here.held().items():
         assert amount <= max(here.hard()[resource], here.before[resource])
+
+
+def test_a_claim_that_is_tried_in_another_pool_is_not_overtaken_in_the_ordered_queue_that_it_stands_in() -> None:
+    here = DryWorld(pool({CPU: 4}, ordered=True), "a", "b")
+    here.claim("a", "first", at=1, cpu=3)
+    here.claim("a", "older", at=2, cpu=3)
+    here.claims["a", "older"] = replace(
+        here.claims["a", "older"], pool="", queue=(here.pool.name, here.pool.uid), assigned=("q", "q-1")
+    )
+    here.claim("b", "younger", at=3, cpu=1)
+    here.settle()
+    assert here.said("b", "younger") == "Bound QueueExhausted: requested: requests.cpu=1, queued: requests.cpu=3"
+    assert here.claims["a", "older"].condition is None, "the other pool says what becomes of it"
+    assert here.last is not None
+    assert here.last.exhaustions == {CPU: (WHOLE, 3 * WHOLE)}
+    del here.claims["a", "first"]
+    here.settle()
+    assert here.allocated() == {"b": ["younger"]}

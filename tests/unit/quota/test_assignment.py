@@ -19,8 +19,18 @@ from konverge.reconcilers.quota.claims import is_early, judge
 from konverge.reconcilers.quota.install import install
 from konverge.reconcilers.quota.kinds import POOL
 from konverge.reconcilers.quota.observe import belongs
-from konverge.reconcilers.quota.seen import ClaimView
-from konverge.reconcilers.quota.verdicts import FOUND
+from konverge.reconcilers.quota.seen import ClaimView, Place, PoolView
+from konverge.reconcilers.quota.steps import place_by
+from konverge.reconcilers.quota.verdicts import (
+    BOUND,
+    FOUND,
+    Verdict,
+    exhausted,
+    failed,
+    queue_exhausted,
+    refused,
+    too_many,
+)
 from konverge.reconcilers.quota.views import PoolFacts, facts_of
 from konverge.runtime import Manager, ManagerSettings
 
@@ -61,7 +71,6 @@ def said(view: ClaimView, *pools: PoolFacts) -> tuple[str, str, str, str]:
     found = judge(view, {pool.name: pool for pool in pools})
     assert found is not None
     verdict, place = found
-    assert place.pool == ("", ""), "status.pool is the pool controller's to write"
     return verdict.type, verdict.reason, verdict.message, place.name
 
 
@@ -154,8 +163,33 @@ def test_a_claim_in_a_queue_is_that_pools_until_another_has_room() -> None:
     assert belongs(waits, "p", "p-1")
     assert not belongs(waits, "p", "p-2"), "another pool of that name"
     assert judge(waits, {"p": facts("p", available=0), "q": facts("q", available=1)}) is None
-    assert said(waits, facts("p", available=0), facts("q", available=3))[2:] == ("Assigned to the pool", "q")
+    found = judge(waits, {"p": facts("p", available=0), "q": facts("q", available=3)})
+    assert found == (FOUND, Place(("q", "q-1"), ("p", "p-1"))), "it is tried there, and keeps its place here"
     assert said(waits, facts("p", deleting=True), facts("q", available=1))[2:] == ("Queued at the pool", "q")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "left"),
+    [
+        (BOUND, Place(("q", "q-1"))),
+        (exhausted(["x"]), Place(queue=("p", "p-1"))),
+        (queue_exhausted(["x"]), Place(queue=("p", "p-1"))),
+        (refused("x"), Place(("q", "q-1"), ("p", "p-1"))),
+        (too_many(5), Place(("q", "q-1"), ("p", "p-1"))),
+        (failed("x"), Place()),
+    ],
+    ids=("allocated", "no room after all", "behind another", "its quota refused", "no room in the list", "not served"),
+)
+def test_a_claim_that_is_tried_in_a_pool_and_finds_no_room_goes_back_to_its_place_in_the_queue(
+    verdict: Verdict, left: Place
+) -> None:
+    tried = replace(claim(cpu=3), assigned=("q", "q-1"), queue=("p", "p-1"))
+    pool = PoolView(name="q", uid="q-1", hard={})
+    assert place_by(tried, verdict, pool) == left
+    assert belongs(tried, "q", "q-1")
+    assert belongs(tried, "p", "p-1"), "it holds its place there meanwhile"
+    assert not tried.is_tried_elsewhere(pool)
+    assert judge(tried, {"p": facts("p", available=0), "q": facts("q", available=3)}) is None
 
 
 def test_where_no_pool_could_ever_fit_every_shortage_is_named_by_pool() -> None:
