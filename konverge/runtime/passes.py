@@ -308,6 +308,7 @@ class PassRunner:
         except NotFound:
             return
         if answer is None:
+            await self._take_out(key, metadata, editor.left_over(editor.previous), ctx)
             return
         ctx.trace.writes.append("status")
         # What was still at the version that this pass saw cannot hold anything else that is new.
@@ -319,6 +320,27 @@ class PassRunner:
             kind = EventType.WARNING if after.type in ABNORMAL and after.is_true else EventType.NORMAL
             note = f"{after.type}={after.status}" + (f": {after.message}" if after.message else "")
             ctx.event(after.reason or after.type, note, type_=kind, action=after.type)
+        seen = {"uid": metadata["uid"], "resourceVersion": answer.metadata.resource_version}
+        await self._take_out(key, seen, editor.left_over(answer.status or {}), ctx)
+
+    async def _take_out(self, key: Key, seen: Mapping[str, str], left: dict[str, Any], ctx: Context[Any]) -> None:
+        """Take out of the status what the apply left there because another manager wrote it too, at this version of the object."""
+        if not left:
+            return
+        metadata = {"uid": seen["uid"], "resourceVersion": seen["resourceVersion"]}
+        try:
+            await self._kit.client.patch(
+                key.kind,
+                key.name,
+                key.namespace,
+                patch={"metadata": metadata, "status": left},
+                style="merge",
+                subresource="status",
+                actor=self.actor(key),
+            )
+        except NotFound:
+            return
+        ctx.trace.writes.append("status of others")
 
     def _version_of(self, key: Key, cached: Cached) -> str:
         """Return the version that the object has after this pass's own writes to it; what others wrote since is not in it."""

@@ -152,6 +152,8 @@ class StatusEditor(Generic[St_co]):
         kept = self._before if declared is None else tuple(c for c in self._before if c.type in declared)
         self._conditions = kept
         self._marked: set[str] = set()
+        self._retracted: set[str] = set()
+        self._cleared: tuple[str, ...] = ()
         self.left = False
         """Whether this pass leaves the status to its other writer."""
 
@@ -222,10 +224,12 @@ class StatusEditor(Generic[St_co]):
             now=self._now,
         )
         self._marked.add(type_)
+        self._retracted.discard(type_)
 
     def retract(self, type_: str) -> None:
         """Remove a condition from the status."""
         self._conditions = tuple(condition for condition in self._conditions if condition.type != type_)
+        self._retracted.add(type_)
 
     def leave(self) -> None:
         """Write nothing at the end of this pass: of two controllers that take turns at this status, the other has its turn."""
@@ -242,7 +246,9 @@ class StatusEditor(Generic[St_co]):
         """
         status: dict[str, Any] = {}
         if self._made is not None or self._declared is None or not self._previous.keys() <= _RUNTIMES:
-            status = {key: value for key, value in _wire(self._draft).items() if self._speaks_of(key, value)}
+            wire = _wire(self._draft)
+            status = {key: value for key, value in wire.items() if self._speaks_of(key, value)}
+            self._cleared = tuple(key for key, value in wire.items() if value is None and key not in status)
         conditions = [self._stamped(condition) for condition in self._conditions if self._judges(condition.type)]
         if conditions:
             status["conditions"] = write_conditions(conditions)
@@ -250,6 +256,22 @@ class StatusEditor(Generic[St_co]):
         if self._declared is not None and isinstance(observed, int):
             status["observedGeneration"] = observed
         return status
+
+    def left_over(self, status: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the merge patch for what this pass took out and a stored status still has, empty if it has none of it; after `intent`.
+
+        An apply takes out only what no other manager owns. A status that is this controller's alone is also its own to clear, whoever
+        wrote into it; where several write one status, what others own stays.
+        """
+        if self._declared is None or self._ours is not None:
+            return {}
+        patch: dict[str, Any] = {name: None for name in self._cleared if status.get(name) is not None}
+        stored = status.get("conditions")
+        if self._retracted and isinstance(stored, Sequence):
+            kept = [one for one in stored if not isinstance(one, Mapping) or one.get("type") not in self._retracted]
+            if len(kept) != len(stored):
+                patch["conditions"] = kept
+        return patch
 
     def _speaks_of(self, name: str, value: Any) -> bool:
         """Tell whether a field is part of what this controller says: where several write one status, only what it set or owns."""

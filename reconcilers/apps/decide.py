@@ -131,7 +131,7 @@ def _placeholder(seen: Seen, now: datetime) -> Plan:
     deletes = tuple(
         Delete(kind_of(stray), stray.name, stray.namespace, uid=stray.metadata.uid) for stray in seen.strays
     )
-    draft = ApplicationInstanceStatus(helm_release_ref=None)
+    draft = ApplicationInstanceStatus(helm_release_ref=None, last_applied_chart=None)
     return plan_for(seen.instance, says, now, draft=draft, deletes=deletes)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from apps_lab import says
 
+from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.reconcilers import apps
 from konverge.reconcilers.apps import Settings
@@ -216,3 +217,52 @@ async def test_adopt_takes_over_a_release_whose_values_differ_and_holds_later_ed
     await shop.release(values={"replicas": 7})
     held = await shop.until(says("Degraded", "True", "Drifted"))
     assert ".spec.values.replicas (owned by lab-user)" in held.condition("Degraded").message
+
+
+LEFT_OVER = {
+    "helmReleaseRef": {"name": "shop", "namespace": "lab"},
+    "lastAppliedChart": {"sourceType": "helm", "url": HELM["url"], "name": "shop", "version": "0.9.0"},
+    "conditions": [
+        {
+            "type": type_,
+            "status": "True",
+            "reason": "LeftOver",
+            "message": "by another operator",
+            "lastTransitionTime": "2029-01-01T00:00:00Z",
+        }
+        for type_ in ("Degraded", "Suspended", "Stalled", "Theirs")
+    ],
+}
+
+
+@pytest.mark.parametrize("when", ["before it is first seen", "while it rests"])
+async def test_helm_status_that_another_manager_left_on_a_placeholder_is_cleared(lab: Lab, when: str) -> None:
+    spec = {"mode": "placeholder", "appRef": {"catalogId": "shop"}}
+    await install_crds(lab.client, [*flux_crds(), crd(ApplicationInstance)])
+    placeholder = says("Ready", "True", "Placeholder")
+    if when == "while it rests":
+        await lab.start(lambda manager: apps.install(manager, QUICK))
+    await lab.create(ApplicationInstance.decode({"metadata": {"name": "shop"}, "spec": spec}))
+    if when == "while it rests":
+        before = await lab.until(ApplicationInstance, "shop", placeholder)
+        theirs = [*before.to_dict()["status"]["conditions"], *LEFT_OVER["conditions"]]
+        await lab.patch(
+            ApplicationInstance, "shop", {"status": {**LEFT_OVER, "conditions": theirs}}, subresource="status"
+        )
+    else:
+        await lab.patch(ApplicationInstance, "shop", {"status": LEFT_OVER}, subresource="status")
+        await lab.start(lambda manager: apps.install(manager, QUICK))
+
+    def cleared(found: ApplicationInstance) -> bool:
+        types = {condition.type for condition in found.conditions}
+        status = found.status
+        return placeholder(found) and not (types & {"Degraded", "Suspended", "Stalled"} or status.helm_release_ref)
+
+    found = await lab.until(ApplicationInstance, "shop", cleared)
+    assert found.status.last_applied_chart is None
+    assert found.find_condition("Theirs") is not None, "a type that is not ours stays its writer's"
+    await lab.settled()
+    version = (await lab.get(ApplicationInstance, "shop")).metadata.resource_version
+    lab.manager.runner("applicationinstance").resync_now()
+    await lab.settled()
+    assert (await lab.get(ApplicationInstance, "shop")).metadata.resource_version == version

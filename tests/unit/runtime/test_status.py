@@ -151,3 +151,38 @@ def test_of_two_writers_each_says_only_what_it_owns_or_set() -> None:
     assert intent["copies"] == 3
     assert "cronJob" not in intent
     assert [entry["type"] for entry in intent["conditions"]] == ["Ready"]
+
+
+CLEARED: dict[str, Any] = {
+    "cronJob": "theirs",
+    "conditions": [stored("Ready", "True"), stored("Degraded", "True"), stored("Theirs", "True")],
+}
+
+
+def test_what_was_taken_out_and_another_manager_holds_is_left_over_until_it_is_patched_away() -> None:
+    status = editor(CLEARED, draft=Draft(cron_job="theirs"))
+    status.update(Draft(cron_job=None))
+    status.retract("Degraded")
+    status.intent(failed=False)
+    kept = [entry for entry in CLEARED["conditions"] if entry["type"] != "Degraded"]
+    assert status.left_over(CLEARED) == {"cronJob": None, "conditions": kept}
+    assert status.left_over({"conditions": kept}) == {}
+
+
+def test_nothing_is_left_over_that_was_not_taken_out() -> None:
+    status = editor(CLEARED, draft=Draft(cron_job="theirs"))
+    status.retract("Degraded")
+    status.mark("Degraded", True, "Broken")
+    status.intent(failed=False)
+    assert status.left_over(CLEARED) == {}
+
+
+@pytest.mark.parametrize(
+    "shared", [{"ours": Ours(frozenset({"cronJob"}), frozenset({"Degraded"}))}, {"declared": None}], ids=str
+)
+def test_where_several_write_a_status_what_others_hold_stays(shared: dict[str, Any]) -> None:
+    status = editor(CLEARED, draft=Draft(cron_job="theirs"), **shared)
+    status.update(Draft(cron_job=None))
+    status.retract("Degraded")
+    status.intent(failed=False)
+    assert status.left_over(CLEARED) == {}
