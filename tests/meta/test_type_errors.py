@@ -58,5 +58,5 @@ def test_an_error_that_is_missing_other_or_unexpected_is_a_difference(tool: Any)
 def test_every_wrong_program_is_expected_to_be_an_error_for_both_checkers(tool: Any, tree: Tree) -> None:
     text = (tree.root / tool.WRONG).read_text()
     lines = tool.expected(text, "mypy")
-    assert lines.keys() == tool.expected(text, "pyright").keys()
+    assert lines.keys() <= tool.expected(text, "pyright").keys()
     assert len(lines) > 30

@@ -63,12 +63,16 @@ BACKUPS.reconciled_by(BackupReconciler)  # error: mypy[arg-type] pyright[reportA
 BACKUPS.with_(concurency=3)  # error: mypy[call-arg] pyright[reportCallIssue]
 BACKUPS.with_(concurrency="3")  # error: mypy[arg-type] pyright[reportArgumentType]
 BACKUPS.owns("CronJob")  # error: mypy[arg-type] pyright[reportArgumentType]
-BACKUPS.watches(
-    SECRET, to=backups_of, metadata_only=True
-)  # error: mypy[call-overload] pyright[reportCallIssue,reportArgumentType]
-BACKUPS.watches(
-    SECRET, to=names_of, metadata_only=True
-)  # error: mypy[call-overload] pyright[reportCallIssue,reportArgumentType]
+BACKUPS.watches(  # error: mypy[call-overload] pyright[reportCallIssue]
+    SECRET,
+    to=backups_of,
+    metadata_only=True,  # error: pyright[reportArgumentType]
+)
+BACKUPS.watches(  # error: mypy[call-overload] pyright[reportCallIssue]
+    SECRET,
+    to=names_of,  # error: pyright[reportArgumentType]
+    metadata_only=True,
+)
 kv.kind("v1")  # error: mypy[call-overload] pyright[reportCallIssue]
 
 # --- a reconcile -----------------------------------------------------------------------------------------------------------------
