@@ -133,7 +133,9 @@ class _Pass:
             else:
                 queue.append(claim)
         # What was allocated and changed, or says so itself and was not recorded any more, goes before those that wait.
-        former = [claim for claim in queue if claim.uid in self.before or claim.says_bound(self.pool)]
+        former = [
+            claim for claim in queue if (claim.uid in self.before and not claim.let_go) or claim.says_bound(self.pool)
+        ]
         for claim in former:
             if not self._short(claim):
                 self._accept(claim)
@@ -189,16 +191,15 @@ class _Pass:
         return claim.namespace in self.seen.ending and claim.uid in self.before
 
     def _is_let_go(self, claim: ClaimView) -> bool:
-        """Tell whether the annotation is still at work: the claim is let go now, or was, and others come first with what it held."""
-        if claim.uid in self.before or claim.says_bound(self.pool):
-            return True
-        record = self.seen.before.releasing.get(claim.namespace, {})
-        return claim.steps_aside() and any(resource in record for resource in claim.amounts)
+        """Tell whether the annotation is at work: the claim is let go now, or was, and its owner has not edited it since."""
+        if claim.let_go:
+            return claim.steps_aside()
+        return claim.uid in self.before or claim.says_bound(self.pool)
 
     def _keeps(self, claim: ClaimView) -> bool:
         """Tell whether an allocated claim stays so unasked: it wants what it has, or less."""
         entry = self.before.get(claim.uid)
-        if entry is None:
+        if entry is None or claim.let_go:
             return False
         had = entry.amounts
         return had == claim.amounts or all(amount <= had.get(resource, 0) for resource, amount in claim.amounts.items())
@@ -319,22 +320,12 @@ class _Pass:
             exhaustions=dict(sorted(self.waiting.items())),
             strip=tuple(self.strip),
             crowded=self.crowded,
-            pending=any(each.lowering for each in wanted.values()) or self._steps_back_in(releasing),
+            pending=any(each.lowering for each in wanted.values()),
         )
 
     def _wanted(self, namespace: str) -> Wanted:
         claimed = {resource: amount for resource, amount in self.claimed[namespace].items() if amount}
         return self.hold[namespace].wanted(self.pool, claimed)
-
-    def _steps_back_in(self, releasing: Mapping[str, Amounts]) -> bool:
-        """Tell whether a claim that was let go is to be queued again in the next pass: what it held has gone to others."""
-        return any(
-            claim.release
-            and claim not in self.strip
-            and not any(resource in releasing.get(claim.namespace, {}) for resource in claim.amounts)
-            for claim in self.seen.claims
-            if self.verdicts.get(claim.uid) == let_go(self.pool.name)
-        )
 
     def _show(self, resource: str, amount: int) -> str:
         return show(resource, amount, self.pool.hard)

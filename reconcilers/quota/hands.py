@@ -61,6 +61,7 @@ class Hands:
         self._notes = notes
         self._ctx = ctx
         self._places = asyncio.Semaphore(parallel)
+        self._stripped: dict[str, str] = {}
         self.outcomes = Outcomes()
 
     async def _all(self, what: Iterable[T], write: Callable[[T], Awaitable[None]]) -> None:
@@ -181,6 +182,25 @@ class Hands:
 
     # --- claims --------------------------------------------------------------------------------------------------------------
 
+    async def strip(self, claims: Iterable[ClaimView]) -> None:
+        """Remove release annotations that have done their work; nothing is said of a claim that changed meanwhile."""
+
+        async def write(claim: ClaimView) -> None:
+            guard = {"uid": claim.uid, "resourceVersion": claim.version}
+            patch = {"metadata": {**guard, "annotations": {Annotation.RELEASE: None}}}
+            try:
+                stored: Object = await self._ctx.patch(CLAIM, claim.name, claim.namespace, patch=patch)
+            except (Conflict, NotFound):
+                self.outcomes.unsure.add(claim.uid)
+                self.outcomes.again = True  # gone, edited, or another one of that name by now
+            except KonvergeError as error:
+                self.outcomes.unsure.add(claim.uid)
+                self.outcomes.error = error
+            else:
+                self._stripped[claim.uid] = stored.metadata.resource_version
+
+        await self._all(claims, write)
+
     async def say(self, seen: Seen, says: Iterable[tuple[ClaimView, Verdict]]) -> None:
         """Write what claims say, and announce what is new."""
 
@@ -196,7 +216,7 @@ class Hands:
                     claim.namespace,
                     status=claim_status(claim, verdict, place, self._ctx.now(), seen.semantics),
                     uid=claim.uid,
-                    resource_version=claim.version,
+                    resource_version=self._stripped.get(claim.uid, claim.version),
                 )
             except Conflict:
                 self.outcomes.again = True
@@ -212,20 +232,6 @@ class Hands:
                 self._ctx.event_about(CLAIM, about, news[0], verdict.message, type_=news[1], action=news[2])
 
         await self._all(says, write)
-
-    async def strip(self, claims: Iterable[ClaimView]) -> None:
-        """Remove release annotations that have done their work."""
-
-        async def write(claim: ClaimView) -> None:
-            patch = {"metadata": {"uid": claim.uid, "annotations": {Annotation.RELEASE: None}}}
-            try:
-                await self._ctx.patch(CLAIM, claim.name, claim.namespace, patch=patch)
-            except (Conflict, NotFound):
-                return  # gone, or another one of that name by now
-            except KonvergeError as error:
-                self.outcomes.error = error
-
-        await self._all(claims, write)
 
 
 def is_ending(error: KonvergeError) -> bool:

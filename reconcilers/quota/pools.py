@@ -1,6 +1,6 @@
 """The reconciler of ResourcePools: reads, asks the allocator, writes what is missing.
 
-One pass of `reconcile`: observe; allocate; ResourceQuotas; what claims say; release annotations; the status of the pool, last (`steps` says
+One pass of `reconcile`: observe; allocate; ResourceQuotas; release annotations; what claims say; the status of the pool, last (`steps` says
 why in this order). One pass of `finalize`: the allocated claims, where the pool says so, then its ResourceQuotas.
 
 Promises: safe to repeat and to kill after any write, since each pass is decided by what is stored; at rest there are no writes.
@@ -60,8 +60,8 @@ class ResourcePoolReconciler:
         seen, allocation = await hands.quotas(seen)
         self._note(pool, seen, allocation)
         steps = steps_of(seen, allocation)
-        await hands.say(seen, steps.says)
         await hands.strip(steps.strip)
+        await hands.say(seen, steps.says)
         await asyncio.sleep(0)
         marks = pool_marks(seen.pool, allocation, hands.outcomes.refused)
         _draft(ctx, pool_status(seen.pool, allocation, tuple(sorted(seen.selected))), marks)

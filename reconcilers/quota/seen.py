@@ -116,10 +116,15 @@ class ClaimView:
             return False
         return said.observed_generation != self.generation
 
+    @property
+    def let_go(self) -> bool:
+        """Whether the claim says that it was let go by its annotation."""
+        return self.condition is not None and self.condition.reason == Reason.RELEASED
+
     def steps_aside(self) -> bool:
         """Tell whether the claim was let go by its annotation, and has not been edited since."""
         said = self.condition
-        return said is not None and said.reason == Reason.RELEASED and said.observed_generation == self.generation
+        return said is not None and self.let_go and said.observed_generation == self.generation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,9 @@
 """What an allocation takes: the writes that are still missing, and none that would change nothing.
 
 Promises: pure. The order in which the writes are made is part of the rules, since the process may die between any two: ResourceQuotas
-first, then what claims say and their annotations, the pool's own status last. A claim says Bound only when its ResourceQuota grants it,
-and the record of what is given back is stored before anything is lowered.
+first, then annotations and what claims say, the pool's own status last. A claim says Bound only when its ResourceQuota grants it, and
+one that is queued anew says Released for as long as its annotation stands. The record of what is given back is stored before anything
+is lowered.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ class Steps:
 
     applies: Mapping[str, Amounts]
     removes: tuple[str, ...]
-    says: tuple[tuple[ClaimView, Verdict], ...]
     strip: tuple[ClaimView, ...]
+    says: tuple[tuple[ClaimView, Verdict], ...]
     ledger: Ledger
 
 

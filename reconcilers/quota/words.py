@@ -103,7 +103,7 @@ class Reason:
     UNASSIGNED: Final = "Unassigned"
     """Assigned=False: the claim names no pool, and none that serves its namespace could ever have room for it."""
     RELEASED: Final = "Released"
-    """Bound=False: let go by its annotation; what it held goes to others first, then it is queued again."""
+    """Bound=False: let go by its annotation, and it stays so until its spec changes or the annotation is taken away."""
     OVERALLOCATED: Final = "Overallocated"
     """Exhausted=True: the pool's hard is below what is held, because it was lowered past admission."""
     TOO_MANY_CLAIMS: Final = "TooManyClaims"
@@ -154,7 +154,7 @@ class Annotation:
     """Annotations that the family reads."""
 
     RELEASE: Final = "projectcapsule.dev/release"
-    """On a claim, with the value of RELEASE_WANTED in any case: let it go, then queue it again."""
+    """On a claim, with the value of RELEASE_WANTED in any case: let it go, until it is edited."""
     RELEASE_WANTED: Final = "true"
 
 

@@ -76,6 +76,13 @@ class Pools(RuleBasedStateMachine):
         else:
             del self.world.claims[claim.namespace, claim.name]
 
+    @rule(which=st.integers(0, 9))
+    def take_back(self, which: int) -> None:
+        """Remove the release annotation of a claim."""
+        released = sorted(path for path, claim in self.world.claims.items() if claim.release)
+        if released:
+            self.world.take_back(*released[which % len(released)])
+
     @rule(where=SPACES)
     def start_pods(self, where: str) -> None:
         """As many as admission lets in, by what it knows at this moment."""

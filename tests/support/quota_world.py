@@ -96,6 +96,10 @@ class DryWorld:
     def release(self, namespace: str, name: str) -> None:
         self.claims[namespace, name] = replace(self.claims[namespace, name], release=True)
 
+    def take_back(self, namespace: str, name: str) -> None:
+        """Remove the release annotation."""
+        self.claims[namespace, name] = replace(self.claims[namespace, name], release=False)
+
     def use(self, namespace: str, **amounts: Any) -> bool:
         """Start pods, or end them where the amount is negative; tells whether admission let it."""
         for name, value in amounts.items():
@@ -143,14 +147,14 @@ class DryWorld:
             self.before = self.held()
             del self.quotas[namespace]
             yield f"remove {namespace}"
+        for claim in steps.strip:
+            self.before = self.held()
+            self.take_back(claim.namespace, claim.name)
+            yield f"strip {claim.namespace}/{claim.name}"
         for claim, verdict in steps.says:
             self.before = self.held()
             self._say(claim, verdict)
             yield f"say {claim.namespace}/{claim.name} {verdict.reason}"
-        for claim in steps.strip:
-            self.before = self.held()
-            self.claims[claim.namespace, claim.name] = replace(self.claims[claim.namespace, claim.name], release=False)
-            yield f"strip {claim.namespace}/{claim.name}"
         if steps.ledger != self.ledger:
             self.before = self.held()
             self.ledger = steps.ledger

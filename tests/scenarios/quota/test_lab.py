@@ -53,7 +53,7 @@ async def is_released_made_smaller_and_moved(lab: Lab) -> None:
     await here.claim("b", "ahead", cpu=3)
     await here.release("a", "c")
     await here.bound("b", "ahead")
-    await here.says("a", "c", "PoolExhausted")
+    await here.says("a", "c", "Released")
     await here.patch("a", "c", {"spec": {"pool": "q", "claim": {CPU: 2}}})
     await here.bound("a", "c")
     await here.grants("a", {CPU: 2}, pool="q")

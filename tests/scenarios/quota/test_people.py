@@ -177,8 +177,18 @@ async def test_an_allocated_claim_cannot_be_edited_and_may_be_released(lab: Lab)
         await here.patch("a", "c", {"spec": {"claim": {CPU: 2}}})
     await here.patch("a", "c", {"spec": {"claim": {CPU: "1000m"}}})
     await here.release("a", "c")
+    await here.says("a", "c", "Released")
+    await lab.settled()
+    assert RELEASE in (await here.says("a", "c", "Released")).annotations
+    await here.patch("a", "c", {"spec": {"claim": {CPU: 2}}})
+    claim = await here.bound("a", "c")
     await here.until(ResourcePoolClaim, "a", "c", lambda claim: RELEASE not in claim.annotations)
+    assert claim.spec.claim == {CPU: 2}
+    await here.release("a", "c")
+    await here.says("a", "c", "Released")
+    await here.patch("a", "c", {"metadata": {"annotations": {RELEASE: None}}})
     await here.bound("a", "c")
+    await here.spent({CPU: 2})
 
 
 async def test_a_selector_in_which_nothing_is_written_selects_nothing(lab: Lab) -> None:

@@ -63,7 +63,7 @@ async def test_x12_a_quota_that_was_changed_or_deleted_by_hand_is_restored(lab: 
     await here.grants("a", {CPU: 1})
 
 
-async def test_x23_a_claim_released_by_annotation_is_queued_again(lab: Lab) -> None:
+async def test_x23_a_claim_released_by_annotation_is_queued_again_when_it_is_edited(lab: Lab) -> None:
     here = await Quotas(lab).start("a", "b")
     await here.pool()
     await here.claim("a", "c", cpu=3)
@@ -72,10 +72,13 @@ async def test_x23_a_claim_released_by_annotation_is_queued_again(lab: Lab) -> N
     await here.says("b", "waits", "PoolExhausted")
     await here.release("a", "c")
     await here.bound("b", "waits")
-    claim = await here.says("a", "c", "PoolExhausted", "available: requests.cpu=2")
-    assert RELEASE not in claim.annotations
+    claim = await here.says("a", "c", "Released", "Released from pool p")
+    assert RELEASE in claim.annotations
+    await here.patch("a", "c", {"metadata": {"annotations": {RELEASE: None}}})
+    await here.says("a", "c", "PoolExhausted", "available: requests.cpu=2")
     await here.patch("a", "c", {"spec": {"claim": {CPU: 2}}})
-    await here.bound("a", "c")
+    claim = await here.bound("a", "c")
+    assert RELEASE not in claim.annotations
     await here.spent({CPU: 4})
 
 
