@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from konverge.reconcilers.quota.amounts import Amounts, add, show
 from konverge.reconcilers.quota.holding import Hold, Wanted, hold_of, summed
-from konverge.reconcilers.quota.seen import ClaimView, Entry, Seen
+from konverge.reconcilers.quota.seen import ClaimView, Entry, Seen, mark_of
 from konverge.reconcilers.quota.usage import covering
 from konverge.reconcilers.quota.verdicts import (
     BOUND,
@@ -60,6 +60,8 @@ class Allocation:
     crowded: bool = False
     """Whether a claim was left out because no more can be listed."""
     pending: bool = False
+    settling: frozenset[str] = frozenset()
+    """Namespaces whose ResourceQuota's status is yet to follow."""
 
 
 def allocate(seen: Seen) -> Allocation:
@@ -113,6 +115,7 @@ class _Pass:
             seen.before.releasing.get(namespace, {}),
             frozen=frozen,
             leaving=not frozen and namespace not in seen.selected,
+            lost=seen.before.lost,
         )
 
     # --- the claims ----------------------------------------------------------------------------------------------------------
@@ -121,6 +124,8 @@ class _Pass:
         queue = []
         for claim in sorted(self.seen.claims, key=lambda claim: claim.priority):
             if claim.deleting:
+                if claim.uid in self.before or claim.says_bound(self.pool):
+                    self.verdicts[claim.uid] = let_go(self.pool.name)
                 continue
             if claim.is_tried_elsewhere(self.pool):
                 queue += [claim] if self._could_wait(claim) else []
@@ -133,9 +138,7 @@ class _Pass:
             else:
                 queue.append(claim)
         # What was allocated and changed, or says so itself and was not recorded any more, goes before those that wait.
-        former = [
-            claim for claim in queue if (claim.uid in self.before and not claim.let_go) or claim.says_bound(self.pool)
-        ]
+        former = [claim for claim in queue if self._was_allocated(claim)]
         for claim in former:
             if not self._short(claim):
                 self._accept(claim)
@@ -195,6 +198,17 @@ class _Pass:
         if claim.let_go:
             return claim.steps_aside()
         return claim.uid in self.before or claim.says_bound(self.pool)
+
+    def _was_allocated(self, claim: ClaimView) -> bool:
+        """Tell whether one of three witnesses says so: the pool's status, the claim's own, or, where the first is lost, the quota."""
+        if claim.let_go:
+            return False
+        if claim.uid in self.before or claim.says_bound(self.pool):
+            return True
+        if not self.seen.before.lost or claim.is_tried_elsewhere(self.pool):
+            return False
+        quota = self.seen.quotas.get(claim.namespace)
+        return quota is not None and mark_of(claim.name) in quota.claims
 
     def _keeps(self, claim: ClaimView) -> bool:
         """Tell whether an allocated claim stays so unasked: it wants what it has, or less."""
@@ -321,6 +335,7 @@ class _Pass:
             strip=tuple(self.strip),
             crowded=self.crowded,
             pending=any(each.lowering for each in wanted.values()),
+            settling=frozenset(namespace for namespace, hold in self.hold.items() if hold.settling),
         )
 
     def _wanted(self, namespace: str) -> Wanted:

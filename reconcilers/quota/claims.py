@@ -42,6 +42,8 @@ def judge(claim: ClaimView, pools: Mapping[str, PoolFacts]) -> tuple[Verdict, Pl
         if pool is None:
             return failed(pool_not_found(claim.pool)), NOWHERE
         return (failed(Message.NOT_AVAILABLE), NOWHERE) if pool.deleting else None
+    if claim.place == NOWHERE and any(claim.uid in pool.listed and not pool.deleting for pool in pools.values()):
+        return None  # its status was wiped, and its pool says it anew
     given = pools.get(claim.assigned[0])
     if given is not None and given.uid == claim.assigned[1] and not given.deleting and not claim.asks_anew:
         return None

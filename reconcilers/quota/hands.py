@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -24,8 +24,8 @@ from konverge.reconcilers.quota.kinds import CLAIM, RESOURCE_QUOTA
 from konverge.reconcilers.quota.notes import Notes
 from konverge.reconcilers.quota.observe import is_stray
 from konverge.reconcilers.quota.render import claim_status, resource_quota
-from konverge.reconcilers.quota.seen import ClaimView, QuotaView, Seen
-from konverge.reconcilers.quota.steps import place_by, steps_of
+from konverge.reconcilers.quota.seen import ClaimView, QuotaView, Seen, marks_of
+from konverge.reconcilers.quota.steps import defaults_of, place_by, steps_of
 from konverge.reconcilers.quota.verdicts import Verdict
 from konverge.reconcilers.quota.views import pool_references
 from konverge.reconcilers.quota.words import Action, Annotation, Event, Reason, quota_name
@@ -84,7 +84,7 @@ class Hands:
             seen = seen.but(refused=dict(refused))
             allocation = allocate(seen)
             steps = steps_of(seen, allocation)
-            written, failed = await self._apply(seen, steps.applies)
+            written, failed = await self._apply(seen, allocation, steps.applies)
             seen = seen.but(quotas={**seen.quotas, **written})
             news: dict[str, str] = {}
             for namespace in sorted(failed):
@@ -99,25 +99,31 @@ class Hands:
         return seen, allocate(seen)
 
     async def _apply(
-        self, seen: Seen, applies: Mapping[str, Amounts]
+        self, seen: Seen, allocation: Allocation, applies: Mapping[str, Amounts]
     ) -> tuple[dict[str, QuotaView], dict[str, KonvergeError]]:
         written: dict[str, QuotaView] = {}
         failed: dict[str, KonvergeError] = {}
 
         async def write(namespace: str) -> None:
             try:
-                await self._own(seen, namespace, applies[namespace])
+                await self._own(seen, namespace, applies[namespace], marks_of(allocation.claims.get(namespace, ())))
             except KonvergeError as error:
                 failed[namespace] = error
             else:
                 before = seen.quotas.get(namespace, QuotaView())
-                written[namespace] = QuotaView(hard=applies[namespace], observed=before.observed, used=before.used)
+                written[namespace] = replace(
+                    before,
+                    hard=applies[namespace],
+                    intact=True,
+                    claims=marks_of(allocation.claims.get(namespace, ())),
+                    defaults=defaults_of(seen.pool),
+                )
 
         await self._all(applies, write)
         return written, failed
 
-    async def _own(self, seen: Seen, namespace: str, hard: Amounts) -> None:
-        quota = resource_quota(self._pool, seen.pool, namespace, hard)
+    async def _own(self, seen: Seen, namespace: str, hard: Amounts, claims: frozenset[str]) -> None:
+        quota = resource_quota(self._pool, seen.pool, namespace, hard, claims)
         present = self._ctx.cache(RESOURCE_QUOTA).metadata(namespace, quota.name)
         adopt = present is not None and is_stray(present, self._pool.name)
         stored: Object = await self._ctx.own(quota, adopt=adopt)
@@ -150,8 +156,9 @@ class Hands:
             return seen, left
         for uid in new:
             trial = seen.but(refused={**seen.refused, **{other: why for other, why in left.items() if other != uid}})
-            hard = allocate(trial).quotas.get(namespace)
-            written, failed = await self._apply(seen, {} if hard is None else {namespace: hard})
+            tried = allocate(trial)
+            hard = tried.quotas.get(namespace)
+            written, failed = await self._apply(seen, tried, {} if hard is None else {namespace: hard})
             if not failed:
                 # An object is applied once in a pass: the other claims have their turns in the next.
                 del left[uid]

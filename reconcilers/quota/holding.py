@@ -2,10 +2,13 @@
 
 Promises (quota.md 6.2): a namespace holds, of each resource of the pool, the greatest of what its allocated claims sum up to, what its
 ResourceQuota grants (spec.hard), what the cluster still goes by (status.hard), and, of what it has let go, what it still uses. The
-default of the resource is no part of any of these. Giving back takes two passes: the first records in the pool's status what is held
-(`releasing`) and lowers nothing; the second, which sees the record, lowers the ResourceQuota. The record goes, and the pool may hand
-the amount out again, once the ResourceQuota shows that nothing above the claims is granted or used. So whatever single write is the
-last before a crash, nothing is handed out twice.
+default of the resource is no part of any of these: of a ResourceQuota, it is the default that was written with it. What is left of a
+default that was lowered counts until the status follows, and is no claim: no record is made of it.
+
+Giving back takes two passes: the first records in the pool's status what is held (`releasing`) and lowers nothing; the second, which
+sees the record, lowers the ResourceQuota. The record goes, and the pool may hand the amount out again, once the ResourceQuota shows
+that nothing above the claims is granted or used. So whatever single write is the last before a crash, nothing is handed out twice.
+Where the records themselves are lost, all that is used counts as if it had been let go.
 
 A lowered key stays in the ResourceQuota for as long as it is on record: without the key there would be no limit at all (X26).
 A namespace that is being deleted keeps what it holds until it is gone; one that left keeps it until its ResourceQuota is gone.
@@ -44,6 +47,8 @@ class Hold:
     held: Amounts
     granted: Amounts
     recorded: Mapping[str, int]
+    settling: frozenset[str] = frozenset()
+    """Resources of which the cluster still goes by more than the ResourceQuota grants, though nothing was let go: a default was lowered."""
     quota: QuotaView | None
     frozen: bool = False
     leaving: bool = False
@@ -74,7 +79,7 @@ class Hold:
         releasing: Amounts = {}
         early = set()
         for resource, held in self.held.items():
-            if held <= claimed.get(resource, 0):
+            if held <= claimed.get(resource, 0) or resource in self.settling:
                 continue
             granted = self.granted.get(resource, 0)
             before = self.recorded.get(resource, 0)
@@ -100,24 +105,39 @@ def hold_of(
     *,
     frozen: bool = False,
     leaving: bool = False,
+    lost: bool = False,
 ) -> Hold:
-    """Return what a namespace holds: `claimed` and `recorded` are what the stored status says of it."""
+    """Return what a namespace holds: `claimed` and `recorded` are what the stored status says of it; `lost`: it says nothing."""
     held: Amounts = {}
     granted: Amounts = {}
+    settling = set()
     for resource in pool.hard:
         default = pool.default(resource) or 0
-        by_quota, used = 0, None
+        by_spec, by_status, used = 0, 0, None
         if quota is not None:
-            by_quota = max(quota.hard.get(resource, 0), quota.observed.get(resource, 0)) - default
+            part = default if quota.defaults is None else quota.defaults.get(resource, 0)
+            by_spec = quota.hard.get(resource, 0) - part
+            by_status = quota.observed.get(resource, 0) - part
             used = quota.used.get(resource) if resource in quota.observed else None
-        record = recorded.get(resource, 0)
+        by_quota = max(by_spec, by_status)
+        record = max(0, (used or 0) - default) if lost else recorded.get(resource, 0)
         # Of a quota whose status does not speak of the resource, nobody knows the use: all that is on record counts.
         overhang = record if used is None or frozen else min(record, max(0, used - default))
         gone = leaving and quota is None
         # What the stored status lists counts to the end of this pass even where nothing else does: it is rewritten last.
         most = max(claimed.get(resource, 0), by_quota, 0 if gone else overhang)
+        if most > max(claimed.get(resource, 0), by_spec, record):
+            settling.add(resource)
         if by_quota > 0:
             granted[resource] = by_quota
         if most > 0:
             held[resource] = most
-    return Hold(held=held, granted=granted, recorded=recorded, quota=quota, frozen=frozen, leaving=leaving)
+    return Hold(
+        held=held,
+        granted=granted,
+        recorded=recorded,
+        settling=frozenset(settling),
+        quota=quota,
+        frozen=frozen,
+        leaving=leaving,
+    )

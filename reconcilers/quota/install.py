@@ -22,11 +22,11 @@ from konverge.reconcilers.quota.guard import guarding
 from konverge.reconcilers.quota.handover import capsule_serves
 from konverge.reconcilers.quota.kinds import CLAIM, LEASE, MUTATING, NAMESPACE, POOL, RESOURCE_QUOTA, VALIDATING
 from konverge.reconcilers.quota.metrics import QuotaMetrics
-from konverge.reconcilers.quota.notes import Notes, claim_matters, namespace_matters
+from konverge.reconcilers.quota.notes import Notes, claim_matters, namespace_matters, pool_matters_to_itself
 from konverge.reconcilers.quota.pools import ResourcePoolReconciler
 from konverge.reconcilers.quota.settings import Settings
 from konverge.reconcilers.quota.views import refers_to
-from konverge.runtime import Controller, Rule, Webhook, cluster_role, generation_changed, merged, rules_of
+from konverge.runtime import Controller, Rule, Webhook, cluster_role, merged, rules_of
 
 if TYPE_CHECKING:
     from konverge.runtime import Caches, Manager
@@ -88,7 +88,7 @@ def controllers(
         Controller.of(ResourcePool)
         .named(words.Controller.POOL)
         .finalizer(words.FINALIZER)
-        .when(generation_changed)
+        .when(pool_matters_to_itself)
         .owns(RESOURCE_QUOTA, when=notes.quota_matters, known_by=lambda quota: words.pool_of_quota(quota.name))
         .watches(CLAIM, to=wakes.pools_of_claim, when=claim_matters)
         .watches(NAMESPACE, to=wakes.pools_of_namespace, when=namespace_matters, metadata_only=True)

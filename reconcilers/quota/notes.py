@@ -6,17 +6,22 @@ once; nothing is decided by it. Belongs to one installation of the family: two m
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
 
 from konverge.crds.quota_v1beta2 import LabelSelector
+from konverge.fields import decode_fields
 from konverge.informers import Change
+from konverge.objects import Metadata
 from konverge.reconcilers.quota.kinds import POOL
 from konverge.reconcilers.quota.selecting import selects
 from konverge.reconcilers.quota.views import selectors_of
 from konverge.reconcilers.quota.words import Annotation, quota_name
-from konverge.runtime import Caches
+from konverge.runtime import Caches, generation_changed
 
-__all__ = ["Notes", "claim_matters", "namespace_matters"]
+__all__ = ["Notes", "claim_matters", "namespace_matters", "pool_matters_to_itself", "status_was_touched"]
+
+_PLACES: Final = ("pool", "queue")
 
 
 class Notes:
@@ -94,8 +99,9 @@ class Notes:
         return known[1]
 
 
-def _bearing(metadata: object) -> tuple[object, ...]:
-    return tuple(getattr(metadata, name) for name in ("uid", "labels", "owner_references", "deletion_timestamp"))
+def _bearing(metadata: Metadata) -> tuple[object, ...]:
+    names = ("uid", "labels", "owner_references", "deletion_timestamp")
+    return (*(getattr(metadata, name) for name in names), metadata.annotation(Annotation.CLAIMS))
 
 
 def namespace_matters(change: Change) -> bool:
@@ -121,6 +127,43 @@ def claim_matters(change: Change) -> bool:
         return True
     if before.annotation(Annotation.RELEASE) != after.annotation(Annotation.RELEASE):
         return True
-    # A claim that names its pool is that pool's, whatever its status says.
-    moved = any(old.status().get(place) != new.status().get(place) for place in ("pool", "queue"))
-    return moved and not (new.data().get("spec") or {}).get("pool")
+    if status_was_touched(change, but=_PLACES):
+        return True
+    said, says = old.status(), new.status()
+    moved = any(said.get(place) != says.get(place) for place in _PLACES)
+    # A claim that names its pool is that pool's, whatever its status says: but a place that is lost, with nothing else said, is restored.
+    lost = said.get("condition") == says.get("condition") and any(said.get(place) for place in _PLACES)
+    return moved and (lost or not (new.data().get("spec") or {}).get("pool"))
+
+
+def pool_matters_to_itself(change: Change) -> bool:
+    """Pass what is new in the spec of a pool, and what others did to its status."""
+    return generation_changed(change) or status_was_touched(change)
+
+
+def status_was_touched(change: Change, but: Collection[str] = ()) -> bool:
+    """Tell whether a field of a status that the family had written is no longer its own: it was edited, or wiped, by another hand.
+
+    `but` are fields that the family itself leaves out at times.
+    """
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return False
+    now = new.owned or {}
+    return any(
+        owner.subresource == "status" and fields != now.get(owner) and not _covers(now.get(owner), fields, but)
+        for owner, fields in (old.owned or {}).items()
+    )
+
+
+def _covers(now: bytes | None, before: bytes, but: Collection[str]) -> bool:
+    had, have = (decode_fields(fields).get("f:status", {}) if fields else {} for fields in (before, now))
+    return all(name.removeprefix("f:") in but or _within(part, have.get(name)) for name, part in had.items())
+
+
+def _within(part: Any, whole: Any) -> bool:
+    if not isinstance(part, Mapping):
+        return True
+    return isinstance(whole, Mapping) and all(
+        name in whole and _within(below, whole[name]) for name, below in part.items()
+    )

@@ -6,6 +6,7 @@ all: the pass ends, and neither a ResourceQuota nor a claim is let go for want o
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
 from konverge.crds.quota_v1beta2 import ResourcePool
@@ -14,7 +15,7 @@ from konverge.kinds import Kind
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.quota.book import Book
 from konverge.reconcilers.quota.kinds import CLAIM, NAMESPACE, POOL, RESOURCE_QUOTA
-from konverge.reconcilers.quota.seen import ClaimView, QuotaView, Seen
+from konverge.reconcilers.quota.seen import NOWHERE, ClaimView, QuotaView, Seen
 from konverge.reconcilers.quota.selecting import selects
 from konverge.reconcilers.quota.settings import Settings
 from konverge.reconcilers.quota.views import PoolFacts, claim_view, facts_of, ledger_in, pool_view, quota_view
@@ -40,12 +41,14 @@ class PoolBooks:
         self.quotas.pop(pool, None)
 
 
-def belongs(claim: ClaimView, pool: str, uid: str) -> bool:
+def belongs(claim: ClaimView, pool: str, uid: str, listed: Container[str] = ()) -> bool:
     """Tell whether a claim is this pool's to look after: it names it, or names none and stands in its queue, or was given it and
-    was not edited since.
+    was not edited since. One whose status was wiped is the pool's that lists it.
     """
     if claim.pool:
         return claim.pool == pool
+    if claim.place == NOWHERE:
+        return claim.uid in listed
     return claim.queue == (pool, uid) or (claim.assigned == (pool, uid) and not claim.asks_anew)
 
 
@@ -70,15 +73,17 @@ def observe(pool: ResourcePool, ctx: Context[Any], books: PoolBooks, settings: S
             ending.add(metadata.name)
         elif selects(pool.spec.selectors, metadata.labels or {}):
             selected.add(metadata.name)
+    before = ledger_in(pool.status)
+    listed = {entry.uid for entries in before.claims.values() for entry in entries}
     claims = complete(ctx, CLAIM)
     views = books.claims.read(claims, claims.all_metadata(), claim_view)
     return Seen(
         pool=pool_view(pool),
         selected=frozenset(selected),
         ending=frozenset(ending),
-        claims=tuple(view for view in views.values() if belongs(view, pool.name, pool.uid)),
+        claims=tuple(view for view in views.values() if belongs(view, pool.name, pool.uid, listed)),
         quotas=_quotas(pool, ctx, books, everywhere),
-        before=ledger_in(pool.status),
+        before=before,
         semantics=settings.semantics,
         ceiling=settings.max_claims,
         room=settings.max_status_bytes,

@@ -56,7 +56,9 @@ class ResourcePoolReconciler:
         await asyncio.sleep(0)  # other passes have their turn: with thousands of claims each part takes a while
         hands = Hands(pool, ctx, self._settings.parallel, self._notes)
         # Noted before the first write, so that no answer to it goes unheard.
-        self._notes.giving_back(pool.name, seen.before.releasing)
+        self._notes.giving_back(
+            pool.name, {*seen.before.releasing, *seen.quotas} if seen.before.lost else seen.before.releasing
+        )
         seen, allocation = await hands.quotas(seen)
         self._note(pool, seen, allocation)
         steps = steps_of(seen, allocation)
@@ -76,7 +78,7 @@ class ResourcePoolReconciler:
         return RequeueAfter(self._settings.refused_retry) if hands.outcomes.refused else Done()
 
     def _note(self, pool: ResourcePool, seen: Seen, allocation: Allocation) -> None:
-        self._notes.giving_back(pool.name, {*seen.before.releasing, *allocation.releasing})
+        self._notes.giving_back(pool.name, {*seen.before.releasing, *allocation.releasing, *allocation.settling})
         self._notes.looks_after(pool.name, {*allocation.quotas, *(claim.namespace for claim in seen.claims)})
 
     def _show(self, seen: Seen, allocation: Allocation, marks: tuple[Mark, ...], ctx: Context[Any]) -> None:

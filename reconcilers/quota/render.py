@@ -7,7 +7,8 @@ words. Amounts are written in the format of the pool's hard.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -29,9 +30,11 @@ from konverge.reconcilers.quota.amounts import show
 from konverge.reconcilers.quota.forms import conditions_of
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
 from konverge.reconcilers.quota.seen import ClaimView, Place, PoolView
+from konverge.reconcilers.quota.steps import defaults_of
 from konverge.reconcilers.quota.verdicts import Verdict, too_many_claims
 from konverge.reconcilers.quota.views import scopes_of
 from konverge.reconcilers.quota.words import (
+    Annotation,
     Label,
     Message,
     Reason,
@@ -47,12 +50,18 @@ from konverge.runtime import Mark
 __all__ = ["claim_condition", "claim_status", "pool_marks", "pool_status", "resource_quota"]
 
 
-def resource_quota(pool: ResourcePool, view: PoolView, namespace: str, hard: Mapping[str, int]) -> Object:
-    """Return the ResourceQuota of a namespace."""
+def resource_quota(
+    pool: ResourcePool, view: PoolView, namespace: str, hard: Mapping[str, int], claims: Collection[str] = ()
+) -> Object:
+    """Return the ResourceQuota of a namespace; `claims` are the marks of those that it grants."""
     return RESOURCE_QUOTA.new(
         quota_name(pool.name),
         namespace,
         labels={Label.POOL: pool.name},
+        annotations={
+            **({Annotation.CLAIMS: " ".join(sorted(claims))} if claims else {}),
+            Annotation.DEFAULTS: json.dumps(_shown(defaults_of(view), view), separators=(",", ":")),
+        },
         spec={"hard": _shown(hard, view), **scopes_of(pool)},
     )
 

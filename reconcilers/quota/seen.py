@@ -6,8 +6,9 @@ pass to pass for as long as the object's version stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, Final
 
 from konverge.conditions import Condition
@@ -15,7 +16,11 @@ from konverge.quantities import Quantity
 from konverge.reconcilers.quota.amounts import Amounts
 from konverge.reconcilers.quota.words import Reason, Semantics, Type
 
-__all__ = ["NOWHERE", "ClaimView", "Entry", "Ledger", "Place", "PoolView", "QuotaView", "Seen"]
+__all__ = ["NOWHERE", "ClaimView", "Entry", "Ledger", "Place", "PoolView", "QuotaView", "Seen", "mark_of", "marks_of"]
+
+_MARK = 12
+_MARKS = 15_000
+"""Characters of a mark, and how many of them stay below the 256 KiB that all annotations of an object may take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +141,24 @@ class QuotaView:
     """status.hard: what the resourcequota controller and admission go by."""
     used: Mapping[str, int] = field(default_factory=dict)
     intact: bool = True
+    claims: frozenset[str] = frozenset()
+    """Marks of the claims that it grants, and of some that it granted before."""
+    defaults: Mapping[str, int] | None = None
+    """The defaults that are part of its hard; None where it does not say (Capsule's), and those of the pool are taken for them."""
+
+
+def mark_of(claim: str) -> str:
+    """Return the mark of a claim of this name on its ResourceQuota: short, so that thousands fit.
+
+    >>> mark_of("database")
+    '3549b0028b75'
+    """
+    return sha256(claim.encode()).hexdigest()[:_MARK]
+
+
+def marks_of(entries: Iterable[Entry]) -> frozenset[str]:
+    """Return the marks of allocated claims: of as many as an object has room for."""
+    return frozenset(sorted(mark_of(entry.name) for entry in entries)[:_MARKS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +172,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """What the stored status of a pool records: allocated claims, and what namespaces may still use of what they let go."""
+    """What the stored status of a pool records: allocated claims, and what namespaces may still use of what they let go.
+
+    `lost`: the status was never written, or was wiped; then the ResourceQuotas tell who was allocated.
+    """
 
     claims: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
     releasing: Mapping[str, Amounts] = field(default_factory=dict)
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,11 +13,21 @@ from dataclasses import dataclass
 
 from konverge.reconcilers.quota.allocate import Allocation
 from konverge.reconcilers.quota.amounts import Amounts
-from konverge.reconcilers.quota.seen import NOWHERE, ClaimView, Ledger, Place, PoolView, Seen
+from konverge.reconcilers.quota.seen import (
+    NOWHERE,
+    ClaimView,
+    Entry,
+    Ledger,
+    Place,
+    PoolView,
+    QuotaView,
+    Seen,
+    marks_of,
+)
 from konverge.reconcilers.quota.verdicts import Verdict
 from konverge.reconcilers.quota.words import Reason, Semantics
 
-__all__ = ["Steps", "ledger_of", "place_by", "says", "steps_of"]
+__all__ = ["Steps", "defaults_of", "ledger_of", "place_by", "says", "steps_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +50,12 @@ def steps_of(seen: Seen, allocation: Allocation) -> Steps:
         if hard is None:
             if present is not None and namespace not in seen.ending:
                 removes.append(namespace)
-        elif present is None or not present.intact or dict(present.hard) != hard:
+        elif (
+            present is None
+            or not present.intact
+            or dict(present.hard) != hard
+            or (namespace not in seen.ending and not _noted(seen.pool, present, allocation.claims.get(namespace, ())))
+        ):
             applies[namespace] = hard
     said = (
         (claim, allocation.verdicts[claim.uid])
@@ -58,6 +73,17 @@ def steps_of(seen: Seen, allocation: Allocation) -> Steps:
         strip=allocation.strip,
         ledger=ledger_of(allocation),
     )
+
+
+def _noted(pool: PoolView, quota: QuotaView, entries: tuple[Entry, ...]) -> bool:
+    """Tell whether a ResourceQuota tells who is allocated and which defaults are in it. Who was allocated before may stand there too."""
+    return quota.defaults == defaults_of(pool) and marks_of(entries) <= quota.claims
+
+
+def defaults_of(pool: PoolView) -> Amounts:
+    """Return the defaults that are part of what a ResourceQuota grants of the pool's resources."""
+    defaults = {resource: pool.default(resource) or 0 for resource in sorted(pool.hard)}
+    return {resource: amount for resource, amount in defaults.items() if amount}
 
 
 def ledger_of(allocation: Allocation) -> Ledger:

@@ -6,6 +6,7 @@ nothing elsewhere: a damaged status is as good as one that was never written.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -133,7 +134,12 @@ def ledger_in(status: ResourcePoolStatus) -> Ledger:
         for namespace, entries in status.claims.items()
     }
     releasing = {namespace: _amounts(amounts)[0] for namespace, amounts in status.releasing.items()}
-    return Ledger(claims=claims, releasing={namespace: amounts for namespace, amounts in releasing.items() if amounts})
+    return Ledger(
+        claims=claims,
+        releasing={namespace: amounts for namespace, amounts in releasing.items() if amounts},
+        # A pass writes what there is, and counts what it lists. What does not decode, or was taken out, is as good as not written.
+        lost=not status.allocation.hard or status.claim_count != sum(map(len, claims.values())),
+    )
 
 
 def scopes_of(pool: ResourcePool) -> dict[str, Any]:
@@ -147,6 +153,15 @@ def scopes_of(pool: ResourcePool) -> dict[str, Any]:
     return scopes
 
 
+def _defaults_in(text: str) -> Amounts | None:
+    if not text:
+        return None
+    try:
+        return _amounts(json.loads(text))[0]
+    except ValueError:
+        return None
+
+
 def quota_view(quota: Object, pool: ResourcePool) -> QuotaView:
     """Return the view of a ResourceQuota of a pool."""
     owner = quota.metadata.controller
@@ -157,6 +172,8 @@ def quota_view(quota: Object, pool: ResourcePool) -> QuotaView:
         observed=_amounts(quota.get("status", "hard"))[0],
         used=_amounts(quota.get("status", "used"))[0],
         intact=mine and kept == scopes_of(pool),
+        claims=frozenset(quota.metadata.annotation(Annotation.CLAIMS).split()),
+        defaults=_defaults_in(quota.metadata.annotation(Annotation.DEFAULTS)),
     )
 
 
@@ -169,6 +186,8 @@ class PoolFacts:
     deleting: bool
     offer: Offer
     namespaces: frozenset[str] = field(default_factory=frozenset)
+    listed: frozenset[str] = frozenset()
+    """The uids of the claims that it lists."""
     unseen_since: datetime | None = None
     """When it was created, where its own controller has not looked at it yet."""
 
@@ -184,6 +203,7 @@ def facts_of(pool: Object) -> PoolFacts:
         deleting=metadata.deleting,
         unseen_since=metadata.created if pool.get("status", "observedGeneration") is None else None,
         namespaces=frozenset(name for name in namespaces if isinstance(name, str)),
+        listed=frozenset(_listed(pool.get("status", "claims", default={}))),
         offer=Offer(
             name=metadata.name,
             uid=metadata.uid,
@@ -194,6 +214,11 @@ def facts_of(pool: Object) -> PoolFacts:
             )[0],
         ),
     )
+
+
+def _listed(claims: Any) -> Iterable[str]:
+    for entries in (claims if isinstance(claims, Mapping) else {}).values():
+        yield from (_text(entry.get("uid")) for entry in entries if isinstance(entry, Mapping))
 
 
 def selectors_of(pool: Object) -> tuple[LabelSelector, ...]:

@@ -156,6 +156,10 @@ class Annotation:
     RELEASE: Final = "projectcapsule.dev/release"
     """On a claim, with the value of RELEASE_WANTED in any case: let it go, until it is edited."""
     RELEASE_WANTED: Final = "true"
+    CLAIMS: Final = "konverge.dev/quota-claims"
+    """On a ResourceQuota (ours): the claims that it grants, by a hash of their names. With it the allocation outlives both statuses."""
+    DEFAULTS: Final = "konverge.dev/quota-defaults"
+    """On a ResourceQuota (ours): the defaults that are part of its hard, as JSON, so that a change of them is not taken for a claim."""
 
 
 class Capsule:

@@ -7,6 +7,7 @@ nobody waits for what is free, and who was allocated stays so.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import settings
@@ -15,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from quota_world import CPU, DryWorld, pool
 
 from konverge.quantities import WHOLE
+from konverge.quantities import read as quantities
 from konverge.reconcilers.quota.allocate import allocate
 from konverge.reconcilers.quota.steps import steps_of
 from konverge.reconcilers.quota.words import Semantics
@@ -75,6 +77,10 @@ class Pools(RuleBasedStateMachine):
             self.world.release(claim.namespace, claim.name)
         else:
             del self.world.claims[claim.namespace, claim.name]
+
+    @rule(default=st.integers(0, 3))
+    def change_the_default(self, default: int) -> None:
+        self.world.pool = replace(self.world.pool, defaults=quantities({MEMORY: default}))
 
     @rule(which=st.integers(0, 9))
     def take_back(self, which: int) -> None:

@@ -18,8 +18,8 @@ from konverge.quantities import WHOLE, Quantity
 from konverge.quantities import read as quantities
 from konverge.reconcilers.quota.allocate import Allocation, allocate
 from konverge.reconcilers.quota.amounts import Amounts, problem_of
-from konverge.reconcilers.quota.seen import ClaimView, Ledger, PoolView, QuotaView, Seen
-from konverge.reconcilers.quota.steps import place_by, steps_of
+from konverge.reconcilers.quota.seen import ClaimView, Ledger, PoolView, QuotaView, Seen, marks_of
+from konverge.reconcilers.quota.steps import defaults_of, place_by, steps_of
 from konverge.reconcilers.quota.verdicts import Verdict
 from konverge.reconcilers.quota.words import Semantics
 
@@ -44,9 +44,18 @@ class Rq:
     hard: Amounts
     observed: Amounts = field(default_factory=dict)
     used: Amounts = field(default_factory=dict)
+    claims: frozenset[str] = frozenset()
+    defaults: Amounts | None = None
+    defaults_observed: Amounts = field(default_factory=dict)
 
     def view(self) -> QuotaView:
-        return QuotaView(hard=dict(self.hard), observed=dict(self.observed), used=dict(self.used))
+        return QuotaView(
+            hard=dict(self.hard),
+            observed=dict(self.observed),
+            used=dict(self.used),
+            claims=self.claims,
+            defaults=self.defaults,
+        )
 
 
 class DryWorld:
@@ -117,7 +126,7 @@ class DryWorld:
         """Let the resourcequota controller look at one namespace."""
         quota = self.quotas.get(namespace)
         if quota is not None:
-            quota.observed = dict(quota.hard)
+            quota.observed, quota.defaults_observed = dict(quota.hard), dict(quota.defaults or {})
             quota.used = {resource: self.pods.get(namespace, {}).get(resource, 0) for resource in quota.hard}
 
     # --- passes --------------------------------------------------------------------------------------------------------------
@@ -141,7 +150,9 @@ class DryWorld:
         steps = steps_of(seen, allocation)
         for namespace, hard in steps.applies.items():
             self.before = self.held()
-            self.quotas.setdefault(namespace, Rq({})).hard = dict(hard)
+            quota = self.quotas.setdefault(namespace, Rq({}))
+            quota.hard, quota.defaults = dict(hard), defaults_of(self.pool)
+            quota.claims = marks_of(allocation.claims.get(namespace, ()))
             yield f"apply {namespace}"
         for namespace in steps.removes:
             self.before = self.held()
@@ -217,8 +228,8 @@ class DryWorld:
                 total[resource] += max(
                     0,
                     claimed,
-                    quota.hard.get(resource, 0) - default,
-                    quota.observed.get(resource, 0) - default,
+                    quota.hard.get(resource, 0) - (quota.defaults or {}).get(resource, 0),
+                    quota.observed.get(resource, 0) - quota.defaults_observed.get(resource, 0),
                     min(releasing, quota.used.get(resource, 0) - default),
                 )
         return total

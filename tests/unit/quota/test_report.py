@@ -111,7 +111,12 @@ def test_a_resource_quota_bears_the_pools_label_and_scopes() -> None:
     assert made.to_dict() == {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
-        "metadata": {"name": "capsule-pool-p", "namespace": "web", "labels": {"projectcapsule.dev/pool": "p"}},
+        "metadata": {
+            "name": "capsule-pool-p",
+            "namespace": "web",
+            "labels": {"projectcapsule.dev/pool": "p"},
+            "annotations": {"konverge.dev/quota-defaults": "{}"},
+        },
         "spec": {"hard": {"pods": "0", CPU: "1"}, "scopes": ["BestEffort"]},
     }
 
