@@ -132,7 +132,8 @@ def claim_matters(change: Change) -> bool:
     said, says = old.status(), new.status()
     moved = any(said.get(place) != says.get(place) for place in _PLACES)
     # A claim that names its pool is that pool's, whatever its status says: but a place that is lost, with nothing else said, is restored.
-    lost = said.get("condition") == says.get("condition") and any(said.get(place) for place in _PLACES)
+    as_before = all(said.get(form) == says.get(form) for form in ("condition", "conditions"))
+    lost = as_before and any(said.get(place) for place in _PLACES)
     return moved and (lost or not (new.data().get("spec") or {}).get("pool"))
 
 

@@ -608,3 +608,35 @@ def test_a_claim_that_is_tried_in_another_pool_is_not_overtaken_in_the_ordered_q
     del here.claims["a", "first"]
     here.settle()
     assert here.allocated() == {"b": ["younger"]}
+
+
+def test_a_default_that_is_lowered_while_pods_use_it_is_no_claim_though_the_status_follows_late() -> None:
+    here = DryWorld(pool({CPU: 4}, defaults={CPU: 3}), "a", "b")
+    here.claim("a", "c", at=1, cpu=1)
+    here.settle()
+    here.use("a", cpu=4)
+    here.pool = pool({CPU: 4}, defaults={CPU: 1})
+    here.once()
+    assert here.cores("a") == 2
+    here.once()  # the status of the quota still says 4
+    assert here.ledger.releasing == {}
+    assert here.last is not None
+    assert here.last.settling == {"a", "b"}
+    here.settle()
+    here.claim("b", "d", at=2, cpu=3)
+    here.settle()
+    assert here.said("b", "d") == BOUND
+    assert here.last.used == read({CPU: 4})
+
+
+def test_a_default_that_is_raised_hands_out_nothing_twice() -> None:
+    here = DryWorld(pool({CPU: 4}, defaults={CPU: 1}), "a", "b")
+    here.claim("a", "c", at=1, cpu=4)
+    here.settle()
+    del here.claims["a", "c"]
+    here.pool = pool({CPU: 4}, defaults={CPU: 3})
+    here.claim("b", "d", at=2, cpu=2)
+    here.once()
+    assert here.said("b", "d").startswith("Bound PoolExhausted")
+    here.settle()
+    assert here.said("b", "d") == BOUND
