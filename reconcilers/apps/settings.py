@@ -85,7 +85,7 @@ class Settings(_Frozen):
 
     service_account: str = ""
     """The service account with whose rights Flux installs a chart, in the namespace of each instance that names none; empty: Flux's
-    own rights, which are the cluster's as a rule. Set it if anybody but the cluster's administrators writes ApplicationInstances."""
+    own rights, which are the cluster's as a rule. Set it if others than the cluster's administrators write ApplicationInstances."""
     allowed_service_accounts: tuple[str, ...] = ()
     """Names that `spec.serviceAccountName` may have besides `service_account`; `*` allows every name."""
     url_allow_list: tuple[str, ...] = ()
