@@ -6,7 +6,7 @@ is sent, and are enqueued when the instance that keeps the release goes away.
 
 The order, best first: an instance that owns a HelmRelease of that release; one that was applied before (`status.helmReleaseRef`); then
 the older `creationTimestamp`, then the name. An older instance that appears later (a gate opened, a placeholder became managed) therefore
-does not take a running release from a younger one.
+does not take a running release from a younger one. An instance that is invalid or denied, and owns no HelmRelease, is not in the way.
 
 Guarantees: a function of what is stored, so every replica and every restart concludes the same. An instance without a HelmRelease that
 has rivals asks the API server before its first apply, because the cache may not show a rival's HelmRelease yet. If two instances own a
@@ -22,11 +22,14 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.errors import InvalidObject
 from konverge.informers import Change
 from konverge.keys import Key
 from konverge.kinds import Kind, kind, kind_of
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
+from konverge.reconcilers.apps.settings import Settings
+from konverge.reconcilers.apps.validate import Subject, problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,20 +132,32 @@ def _contender(instance: Object, found: Object | None, release: str) -> Contende
     return Contender(standing, metadata.creation_timestamp or "", metadata.name, metadata.uid)
 
 
-async def keeper_other_than(instance: Metadata, release: str, ctx: Context[Any]) -> str:
+def _in_the_way(rival: Object, settings: Settings) -> bool:
+    """Tell whether a rival could be applied; what a namespace lacks, all its instances lack."""
+    try:
+        instance = ApplicationInstance.decode(rival.to_dict())
+    except InvalidObject:
+        return False
+    everywhere = settings.model_copy(update={"require_namespace_label": False})
+    return problem_of(Subject(instance=instance, settings=everywhere)) is None
+
+
+async def keeper_other_than(instance: Metadata, release: str, settings: Settings, ctx: Context[Any]) -> str:
     """Return the name of the other instance that keeps this Helm release; "" if this one does, or is alone."""
     instances, releases = ctx.cache(VIEW), ctx.cache(HELM_RELEASE)
     index = f"{instance.namespace}/{release}"
     if all(found.uid == instance.uid for found in instances.metadata_by_index(BY_HELM_RELEASE, index)):
         return ""
     views = [view for view in instances.by_index(BY_HELM_RELEASE, index) if view.metadata.uid != instance.uid]
+    harmless = {view.metadata.uid for view in views if not _in_the_way(view, settings)}
     myself = instances.find(instance.namespace, instance.name)
     if myself is not None and myself.metadata.uid == instance.uid:
         views.append(myself)
 
     def judge(find: Callable[[str, str], Object | None]) -> tuple[Contender, list[Contender]]:
         found = [_contender(view, find(instance.namespace, view.name), release) for view in views]
-        return keeper(found), [one for one in found if one.standing is Standing.OWNS]
+        left = [one for one in found if one.standing is Standing.OWNS or one.uid not in harmless]
+        return keeper(left), [one for one in left if one.standing is Standing.OWNS]
 
     first, owners = judge(releases.find)
     mine = any(one.uid == instance.uid for one in owners)

@@ -73,7 +73,7 @@ class ApplicationInstanceReconciler:
 
     async def keeper(self, instance: ApplicationInstance, release: str, ctx: Context[Any]) -> str:
         """Return the name of another instance that keeps this Helm release; "" if there is none."""
-        return await keeper_other_than(instance.metadata, release, ctx)
+        return await keeper_other_than(instance.metadata, release, self.settings, ctx)
 
     async def _yield_to(self, keeper: str, seen: Seen, release: str, ctx: Context[Any]) -> Outcome:
         """Apply nothing, and give up the HelmRelease if there is one: the other instance has the workload."""
@@ -104,7 +104,7 @@ class ApplicationInstanceReconciler:
         return await self._uninstall(instance, ctx)
 
     async def _uninstall(self, instance: ApplicationInstance, ctx: Context[Any]) -> Outcome:
-        step = next_step(await _left(instance, ctx), ctx.now(), self.settings.uninstall_patience)
+        step = next_step(await _left(instance, self.settings, ctx), ctx.now(), self.settings.uninstall_patience)
         if step.let_go is not None:
             await _let_go(step.let_go, ctx)
         resumed = None if step.resume is None else await _suspend(step.resume, ctx, suspend=False)
@@ -161,7 +161,7 @@ async def _let_go(release: Object, ctx: Context[Any]) -> None:
     )
 
 
-async def _left(instance: ApplicationInstance, ctx: Context[Any]) -> Left:
+async def _left(instance: ApplicationInstance, settings: Settings, ctx: Context[Any]) -> Left:
     """Read what is left live: a delete is not decided by what a cache remembers."""
 
     async def find(kind: Kind[Object]) -> Object | None:
@@ -174,7 +174,8 @@ async def _left(instance: ApplicationInstance, ctx: Context[Any]) -> Left:
     sources = [await find(kind) for kind in (HELM_REPOSITORY, OCI_REPOSITORY)]
     keeper = ""
     if release is not None and ours(instance.metadata, release):
-        keeper = await keeper_other_than(instance.metadata, release.get("spec", "releaseName", default=""), ctx)
+        name = release.get("spec", "releaseName", default="")
+        keeper = await keeper_other_than(instance.metadata, name, settings, ctx)
     return Left(
         owner=instance.metadata,
         release=release,

@@ -30,7 +30,10 @@ RECONCILER = ApplicationInstanceReconciler(Settings())
 
 def rival(make: Any, name: str = "other", *, ago: float = 0, applied: bool = False, **spec: Any) -> Object:
     """Another instance with the release name `shop`, created `ago` seconds before the time of the tests."""
-    data = make.instance(name=name, spec=spec).to_dict()
+    data = make.instance(name=name).to_dict()
+    for part, fields in spec.items():
+        data["spec"][part] = {**data["spec"][part], **fields} if isinstance(fields, dict) else fields
+    data["spec"] = {part: fields for part, fields in data["spec"].items() if fields is not None}
     data["metadata"] |= {"uid": f"{name}-uid", "creationTimestamp": rfc3339(make.now - timedelta(seconds=ago))}
     if applied:
         data["status"] = {"helmReleaseRef": {"name": name, "namespace": "team"}}
@@ -99,7 +102,7 @@ def test_a_managed_instance_is_indexed_by_the_release_that_it_names(spec: Any, v
         pytest.param(lambda make: [rival(make, ago=60)], id="an elder that asks"),
         pytest.param(lambda make: [rival(make, ago=-60), owned_by(make, "other")], id="a younger that owns the HelmRelease"),
         pytest.param(lambda make: [rival(make, ago=-60, applied=True)], id="a younger that was applied"),
-        pytest.param(lambda make: [rival(make, ago=60, chart=None)], id="an elder that is invalid"),
+        pytest.param(lambda make: [rival(make, ago=60, chart=None), owned_by(make, "other")], id="an invalid elder that owns the HelmRelease"),
     ],
 )  # fmt: skip
 async def test_an_instance_whose_release_is_anothers_is_blocked_before_anything_is_applied(
@@ -119,6 +122,9 @@ async def test_an_instance_whose_release_is_anothers_is_blocked_before_anything_
     [
         pytest.param(lambda make: [rival(make, ago=-60)], id="a younger one"),
         pytest.param(lambda make: [rival(make, ago=60, release={"name": "other"})], id="another release name"),
+        pytest.param(lambda make: [rival(make, ago=60, chart=None)], id="an elder that is invalid"),
+        pytest.param(lambda make: [rival(make, ago=60, chart={"version": "^1"})], id="an elder that does not decode"),
+        pytest.param(lambda make: [rival(make, ago=60, serviceAccountName="root")], id="an elder that is denied"),
         pytest.param(lambda make: [rival(make, ago=60, mode="placeholder", chart=None, values=None)], id="a placeholder"),
     ],
 )  # fmt: skip
