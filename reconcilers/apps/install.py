@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-import structlog
-
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.keys import Key
 from konverge.kinds import Kind, kind_of
+from konverge.logs import get_logger
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.apps.admission import checking
 from konverge.reconcilers.apps.contention import BY_HELM_RELEASE, VIEW, frees_a_release, helm_release_of, rivals_of
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["controller", "install", "rules"]
 
-_LOG = structlog.get_logger("konverge.apps")
+_LOG = get_logger("konverge.apps")
 
 _HELMS_OWN: Final = "sh.helm.release.v1."
 """Helm keeps each revision of each release in a Secret of such a name: the most frequent ones, and never values of ours."""
