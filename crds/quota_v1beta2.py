@@ -23,7 +23,7 @@ from pydantic import Field
 
 from konverge.conditions import Condition
 from konverge.crds.declaration import AGE, Column
-from konverge.crds.markers import Atomic, Cel, IntOrString, ListMap
+from konverge.crds.markers import Atomic, Cel, IntOrString
 from konverge.crds.resource import CustomResource, resource
 from konverge.crds.status import Status
 from konverge.model import Model
@@ -311,7 +311,7 @@ class ResourcePoolClaimStatus(Status):
     """Assigned or Bound: how far the claim has come, or why it waits."""
     semantics: Literal["v0.14"] | None = None
     """Which form the status has: with v0.14 `conditions` say how far the claim has come, else `condition` does."""
-    conditions: Annotated[tuple[Condition, ...], ListMap("type"), Field(max_length=16)] = ()
+    conditions: Annotated[tuple[Condition, ...], Atomic(), Field(max_length=16)] = ()
     """In the semantics of v0.14: Ready, Exhausted, and Bound, which is True while pods use the claim."""
 
 

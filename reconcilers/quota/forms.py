@@ -1,7 +1,7 @@
 """How the status of a claim says what was concluded: the one condition of v0.12, or the list of v0.14.
 
 Promises: pure. `read` gives back what `conditions_of` wrote, so the rules go by one condition whatever the form. In the form v0.14 all
-three types are always written: what another program left of one would make the whole status invalid if ours were taken out again.
+three types are always written, so what each says is told whatever was said before.
 """
 
 from __future__ import annotations

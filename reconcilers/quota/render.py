@@ -103,6 +103,8 @@ def claim_status(
         status["conditions"] = write_conditions(conditions_of(claim, verdict, now))
     else:
         (status["condition"],) = write_conditions([claim_condition(claim, verdict, now)])
+        if claim.left_over:
+            status["conditions"] = []  # the list is of one owner: this takes it over, and the next apply takes it out
     for field, (name, uid) in (("pool", place.pool), ("queue", place.queue)):
         if name:
             status[field] = {"name": name, "uid": uid}

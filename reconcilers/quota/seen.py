@@ -90,6 +90,8 @@ class ClaimView:
     """Those of the form v0.14, as they are stored."""
     semantics: str = Semantics.V012
     """The form in which the status is written."""
+    left_over: bool = False
+    """Whether the status has conditions beside the one of the form v0.12: a newer Capsule left them."""
     in_use: bool = False
     """Whether its status says, in the form v0.14, that pods use it."""
 

@@ -119,4 +119,5 @@ def says(claim: ClaimView, verdict: Verdict, place: Place, semantics: str = Sema
         and claim.place == place
         and claim.semantics == semantics
         and claim.in_use == verdict.in_use
+        and not claim.left_over
     )

@@ -75,6 +75,7 @@ def claim_view(claim: Object) -> ClaimView:
         stored = claim.get("status", "condition")
         said = Condition.lenient(stored) if isinstance(stored, Mapping) and stored.get("type") else None
         in_use = False
+    left_over = semantics == Semantics.V012 and bool(claim.get("status", "conditions"))
     return ClaimView(
         namespace=metadata.namespace,
         name=metadata.name,
@@ -92,6 +93,7 @@ def claim_view(claim: Object) -> ClaimView:
         condition=said,
         conditions=conditions,
         semantics=semantics,
+        left_over=left_over,
         in_use=in_use,
     )
 

@@ -127,6 +127,32 @@ async def test_the_semantics_are_changed_and_changed_back_without_losing_anythin
         await here.spent({CPU: 3})
 
 
+async def test_conditions_that_a_newer_capsule_left_go_with_a_hand_over_to_the_older_semantics(lab: Lab) -> None:
+    here = await Quotas(lab).start("a")
+    await here.claim("a", "c", cpu=3)
+    await here.says("a", "c", "Failed", "not found")
+    time = "2030-01-01T00:00:00Z"
+    left = [
+        {"type": "Ready", "status": "True", "reason": "Succeeded", "message": "reconciled", "lastTransitionTime": time},
+        {"type": "Bound", "status": "True", "reason": "InUse", "message": "claim is used", "lastTransitionTime": time},
+    ]
+    await lab.client.patch(
+        ResourcePoolClaim,
+        "c",
+        here.ns("a"),
+        patch={"status": {"conditions": left}},
+        style="merge",
+        subresource="status",
+    )
+    await here.pool()
+    await here.bound("a", "c")
+    claim = await here.until(ResourcePoolClaim, "a", "c", lambda claim: not claim.status.conditions)
+    assert [(one.type, one.reason) for one in claim.conditions] == [("Bound", "Succeeded")]
+    await here.patch("a", "c", {"metadata": {"labels": {"team": "blue"}}})
+    with pytest.raises(Invalid, match="release it first"):
+        await here.patch("a", "c", {"spec": {"claim": {CPU: 1}}})
+
+
 # --- the webhooks ------------------------------------------------------------------------------------------------------------------
 
 
