@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import gc
 import os
+import resource
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -31,7 +32,8 @@ from konverge.daemon.settings import Settings
 from konverge.metrics import Metrics
 from konverge.runtime import Manager, ManagerSettings
 from konverge.runtime.health import Check, checks_of
-from konverge.runtime.server import OFF, ProbeServer, ServerSettings
+from konverge.runtime.listener import OFF
+from konverge.runtime.server import ProbeServer, ServerSettings
 from konverge.words import LogKey
 
 __all__ = ["Operator", "Probes", "Signals", "manager_settings", "operate", "process_metrics", "set_up"]
@@ -50,11 +52,21 @@ class Operator:
 
 
 def set_up(settings: Settings) -> None:
-    """Set up what belongs to the process and not to a manager: logs, and the form of the exposition."""
+    """Set up what belongs to the process and not to a manager: logs, the form of the exposition, the limit of open files."""
+    raise_file_limit()
     logs.configure(level=settings.log_level, form=settings.log_format)
     # Dashboards for Go controllers know no `_created` series; the switch is the whole process's, so it is here.
     disable: Callable[[], None] = prometheus_client.disable_created_metrics
     disable()
+
+
+def raise_file_limit() -> None:
+    """Let the process open as many files as the kernel allows it; many systems start at 1,024, which connections use up."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        return
+    with contextlib.suppress(OSError, ValueError):  # no limit at all is more than some kernels can give
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def process_metrics() -> Metrics:
@@ -178,7 +190,9 @@ async def operate(
         live=probes.live,
         ready=probes.ready,
         debug=None if settings.debug == OFF else manager,
-        settings=ServerSettings(metrics=settings.metrics, health=settings.health, debug=settings.debug),
+        settings=ServerSettings(
+            metrics=settings.metrics, health=settings.health, debug=settings.debug, limits=settings.listeners
+        ),
     )
     log = structlog.get_logger("konverge.daemon")
     if operator.build is None and (without := left_out(settings)):

@@ -15,7 +15,7 @@ from konverge.client import ClientSettings
 from konverge.errors import UsageError
 from konverge.informers import InformerSettings
 from konverge.runtime.admission.settings import WebhookSettings
-from konverge.runtime.server import parse_address
+from konverge.runtime.listener import Limits, parse_address
 
 __all__ = ["PREFIX", "Overrides", "Settings"]
 
@@ -95,6 +95,9 @@ class Settings(BaseSettings):
     """Where /healthz and /readyz are served. controller-runtime's port."""
     debug: Address = ""
     """Where /debug is served. Empty: beside health, for callers on loopback alone. An address: for whoever can reach it. 0: nowhere."""
+
+    listeners: Limits = Limits()
+    """Connections and timeouts of each of these listeners. Equal addresses share one, and its limit of connections."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The least severity that is logged."""

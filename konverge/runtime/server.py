@@ -1,6 +1,4 @@
-"""The HTTP servers of a process: the one place above the client that knows aiohttp.
-
-`ProbeServer` serves metrics, health and debug, `PostServer` takes what is posted to it over TLS (webhooks). Of the first:
+"""The HTTP server of a process: metrics, health and debug.
 
     /metrics                       Prometheus text or OpenMetrics, as the scraper asks; `?name[]=` restricts
     /healthz, /readyz              and single checks below them; see `konverge.runtime.health`
@@ -11,16 +9,14 @@ stopping frees the ports. No signal handler, no global. Whatever a source of deb
 A large exposition is written in a thread, so that a scrape does not stop the event loop; it is collected on the loop.
 
 `/debug` names objects and their namespaces, never their content. Unless it is given an address of its own it answers callers on loopback
-alone, which `kubectl port-forward` is.
+alone, which `kubectl port-forward` is. Callers on loopback must ask for a loopback name or address, or for the configured host: a web page
+whose name was made to resolve to 127.0.0.1 (DNS rebinding) gets nothing out of a browser on that machine.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
-import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -30,40 +26,26 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.exposition import choose_encoder
 
-from konverge.errors import ConfigError, UsageError, stack_of
+from konverge.errors import UsageError, stack_of
 from konverge.logs import get_logger
 from konverge.runtime.health import JSON, TEXT, Checks, Question, answer, gather
+from konverge.runtime.listener import Limits, is_local_name, is_loopback, parse_address
+from konverge.runtime.site import Handler, Site
 from konverge.runtime.tasks import tasks_of
 from konverge.words import LogKey
 
 __all__ = [
-    "OFF",
     "DebugSource",
-    "Post",
-    "PostServer",
     "ProbeServer",
-    "Reply",
     "ServerSettings",
-    "TooLarge",
-    "parse_address",
 ]
-
-OFF = "0"
-"""The address that serves nothing."""
-
-_KEEP_ALIVE = 120.0
-"""Seconds that an idle connection is kept: above the 90 s of Go's clients, so that it is they who close it."""
-_LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
-_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
-
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
     """Where the server listens. An address is `host:port` or `:port` (every interface); port 0 takes a free one, "0" serves nothing.
 
-    Equal addresses share one listener.
+    Equal addresses share one listener, and with it one limit of connections: give health an address of its own where others reach metrics.
     """
 
     metrics: str = ":8080"
@@ -74,6 +56,10 @@ class ServerSettings:
     """The address of /debug. "": that of health, for callers on loopback alone. Another address serves whoever can reach it."""
     thread_bytes: int = 256 * 1024
     """An exposition that was larger than this the last time is made in a thread; below, the thread costs more than it spares."""
+    scrapes: int = 4
+    """Expositions that are made at once; a further request gets 503, so that a flood of them leaves the event loop to the work."""
+    limits: Limits = Limits()  # noqa: RUF009  # frozen, so one default serves all
+    """Connections and timeouts of each listener."""
     shutdown: float = 1.0
     """Seconds that requests in progress have when the server stops."""
 
@@ -88,61 +74,6 @@ class DebugSource(Protocol):
         """Return what is known of one object's passes, as plain data."""
 
 
-def parse_address(address: str) -> tuple[str, int] | None:
-    """Split an address into host ("" is every interface) and port; None where it serves nothing. Raises UsageError.
-
-    >>> parse_address(":8080"), parse_address("[::1]:0"), parse_address("0")
-    (('', 8080), ('::1', 0), None)
-    """
-    if address in ("", OFF):
-        return None
-    host, colon, port = address.rpartition(":")
-    bracketed = host.startswith("[") and host.endswith("]")
-    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535 or (":" in host and not bracketed):
-        raise UsageError(
-            f"address {address!r}: write host:port, [v6 host]:port, :port for every interface, or 0 for none"
-        )
-    return (host[1:-1] if bracketed else host), int(port)
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    if host:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=128)
-    if socket.has_dualstack_ipv6():
-        with contextlib.suppress(OSError):  # a kernel without IPv6 says so only here
-            return socket.create_server(("::", port), family=socket.AF_INET6, backlog=128, dualstack_ipv6=True)
-    return socket.create_server(("", port), backlog=128)
-
-
-def _bound(address: str, what: str) -> socket.socket:
-    """Return a socket that listens; raises ConfigError that says what it was for and what to do."""
-    parsed = parse_address(address)
-    assert parsed is not None
-    try:
-        return _listen(*parsed)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot listen on {address} for {what}: {error.strerror or error}; "
-            "choose another address, port 0 for a free one, or 0 for none"
-        ) from error
-
-
-async def _serve(runner: web.AppRunner, sock: socket.socket, context: ssl.SSLContext | None) -> None:
-    try:
-        await runner.setup()
-        await web.SockSite(runner, sock, ssl_context=context).start()
-    except BaseException:
-        sock.close()
-        raise
-
-
-def _url(sock: socket.socket) -> str:
-    host, port = sock.getsockname()[:2]
-    shown = {"::": "127.0.0.1", "0.0.0.0": "127.0.0.1"}.get(host, host)  # noqa: S104  # shown, not bound
-    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
-
-
 def _wants_json(request: web.Request) -> bool:
     return request.query.get("format") == "json" or JSON in request.headers.get("Accept", "")
 
@@ -150,13 +81,6 @@ def _wants_json(request: web.Request) -> bool:
 def _json(data: Any, status: int = 200) -> web.Response:
     body = msgspec.json.format(msgspec.json.encode(data, enc_hook=str), indent=2)
     return web.Response(body=body + b"\n", status=status, content_type=JSON)
-
-
-@web.middleware
-async def _plain_headers(request: web.Request, handler: _Handler) -> web.StreamResponse:
-    response = await handler(request)
-    response.headers.update(_HEADERS)
-    return response
 
 
 class _Collected:
@@ -195,7 +119,8 @@ class ProbeServer:
         self._settings = settings or ServerSettings()
         self._before_scrape = before_scrape
         self._size = 0
-        self._runners: list[web.AppRunner] = []
+        self._scraping = 0
+        self._sites: list[Site] = []
         self._addresses: dict[str, str] = {}
         self._log = get_logger("konverge.runtime")
 
@@ -208,7 +133,7 @@ class ProbeServer:
 
     async def start(self) -> None:
         """Bind and serve. Raises ConfigError where an address cannot be had, UsageError where it is none, or it serves already."""
-        if self._runners:
+        if self._sites:
             raise UsageError("the server runs already")
         try:
             for address, parts in self._listeners().items():
@@ -230,22 +155,21 @@ class ProbeServer:
         return listeners
 
     async def _serve(self, address: str, parts: set[str]) -> None:
-        app = web.Application(middlewares=[_plain_headers])
-        app.router.add_get("/", self._index(parts))
+        what = " and ".join(sorted(parts))
+        site = Site(address, what=what, limits=self._settings.limits, shutdown=self._settings.shutdown)
+        site.router.add_get("/", self._index(parts))
         for part, add in (("metrics", self._add_metrics), ("health", self._add_health), ("debug", self._add_debug)):
             if part in parts:
-                add(app.router)
-        sock = _bound(address, " and ".join(sorted(parts)))
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=self._settings.shutdown)
-        self._runners.append(runner)
-        await _serve(runner, sock, None)
-        self._addresses.update(dict.fromkeys(sorted(parts), _url(sock)))
+                add(site.router)
+        self._sites.append(site)
+        await site.start()
+        self._addresses.update(dict.fromkeys(sorted(parts), site.url))
 
     async def stop(self) -> None:
         """Stop serving and free the ports; harmless when called twice."""
         self._addresses = {}
-        while self._runners:
-            await self._runners.pop().cleanup()
+        while self._sites:
+            await self._sites.pop().stop()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -256,7 +180,7 @@ class ProbeServer:
     ) -> None:
         await self.stop()
 
-    def _index(self, parts: set[str]) -> _Handler:
+    def _index(self, parts: set[str]) -> Handler:
         paths = {"metrics": ("/metrics",), "health": ("/healthz", "/readyz"), "debug": ("/debug",)}
         text = "".join(f"{path}\n" for part in sorted(parts) for path in paths[part])
 
@@ -271,6 +195,16 @@ class ProbeServer:
         router.add_get("/metrics", self._metrics)
 
     async def _metrics(self, request: web.Request) -> web.Response:
+        if self._scraping >= self._settings.scrapes:
+            text = f"{self._scraping} other scrapes are in progress; ask again later\n"
+            return web.Response(text=text, status=503, headers={"Retry-After": "1"})
+        self._scraping += 1
+        try:
+            return await self._exposition(request)
+        finally:
+            self._scraping -= 1
+
+    async def _exposition(self, request: web.Request) -> web.Response:
         if self._before_scrape is not None:
             self._before_scrape()
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
@@ -296,7 +230,7 @@ class ProbeServer:
             router.add_get(f"/{endpoint}", handler)
             router.add_get(f"/{endpoint}/{{check:.+}}", handler)
 
-    def _probe(self, endpoint: str, checks: Checks) -> _Handler:
+    def _probe(self, endpoint: str, checks: Checks) -> Handler:
         async def probe(request: web.Request) -> web.Response:
             question = Question(
                 only=request.match_info.get("check", ""),
@@ -323,13 +257,18 @@ class ProbeServer:
         ):
             router.add_get(path, self._guarded(handler))
 
-    def _guarded(self, handler: _Handler) -> _Handler:
+    def _guarded(self, handler: Handler) -> Handler:
         """Let only loopback in, unless debug has an address of its own; answer for whatever a source raises."""
-        open_to_all = bool(self._settings.debug)
+        own = parse_address(self._settings.debug)
+        configured = (own or parse_address(self._settings.health) or ("", 0))[0]
 
         async def guarded(request: web.Request) -> web.StreamResponse:
-            if not open_to_all and request.remote not in _LOOPBACK:
+            local = is_loopback(request.remote or "")
+            if own is None and not local:
                 text = "/debug answers callers on loopback alone: use kubectl port-forward, or give debug an address\n"
+                return web.Response(text=text, status=403)
+            if local and not is_local_name(request.headers.get("Host", ""), configured):
+                text = "/debug answers under loopback names alone, whatever a name resolves to: ask localhost or 127.0.0.1\n"
                 return web.Response(text=text, status=403)
             try:
                 return await handler(request)
@@ -366,94 +305,3 @@ class ProbeServer:
             text = "say which object: /debug/explain?kind=backup&namespace=web&name=nightly\n"
             return web.Response(text=text, status=400, headers={"Content-Type": TEXT})
         return _json(self._debug.explain(kind, namespace, name))
-
-
-class TooLarge(Exception):
-    """What was posted is larger than the server takes; the words name the limit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Post:
-    """One request: where it was posted, and how its body is read. `read` raises TooLarge, and TimeoutError where it does not come."""
-
-    path: str
-    query: Mapping[str, str]
-    content_type: str
-    read: Callable[[], Awaitable[bytes]]
-
-
-class Reply(Protocol):
-    """What is answered."""
-
-    @property
-    def status(self) -> int:
-        """The HTTP status."""
-
-    @property
-    def body(self) -> bytes:
-        """The body."""
-
-    @property
-    def content_type(self) -> str:
-        """The value of Content-Type."""
-
-
-class PostServer:
-    """Hands every POST to one function, over TLS. Constructing it binds nothing.
-
-    `context` may be given another certificate at any time. Stopping closes the port at once and gives requests in progress `shutdown`
-    seconds to end.
-    """
-
-    def __init__(
-        self,
-        answer: Callable[[Post], Awaitable[Reply]],
-        *,
-        address: str,
-        context: ssl.SSLContext,
-        max_bytes: int,
-        shutdown: float,
-        reading: float = 30.0,
-    ) -> None:
-        self._answer = answer
-        self._where = address
-        self._context = context
-        self._max_bytes = max_bytes
-        self._shutdown = shutdown
-        self._reading = reading
-        self._runner: web.AppRunner | None = None
-        self.address = ""
-        """The base URL where it listens; "" where it does not."""
-
-    async def start(self) -> None:
-        """Bind and serve; raises ConfigError where the address cannot be had."""
-        app = web.Application(middlewares=[_plain_headers], client_max_size=self._max_bytes)
-        app.router.add_post("/{path:.*}", self._post)
-        sock = _bound(self._where, "webhooks")
-        self._runner = web.AppRunner(
-            app, access_log=None, shutdown_timeout=self._shutdown, keepalive_timeout=_KEEP_ALIVE
-        )
-        try:
-            await _serve(self._runner, sock, self._context)
-        except BaseException:
-            await self.stop()
-            raise
-        self.address = _url(sock).replace("http:", "https:", 1)
-
-    async def stop(self) -> None:
-        """Stop serving and free the port; harmless when called twice."""
-        self.address = ""
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.cleanup()
-
-    async def _post(self, request: web.Request) -> web.Response:
-        async def read() -> bytes:
-            try:
-                async with asyncio.timeout(self._reading):
-                    return await request.read()
-            except web.HTTPRequestEntityTooLarge as error:
-                raise TooLarge(f"the request is larger than {self._max_bytes} bytes") from error
-
-        reply = await self._answer(Post(request.path, request.query, request.content_type, read))
-        return web.Response(body=reply.body, status=reply.status, headers={"Content-Type": reply.content_type})

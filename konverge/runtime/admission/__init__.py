@@ -5,7 +5,7 @@
     answering.py       one request to one webhook, contained; dispatching.py all of them behind one door
     configurations.py  what the API server must be told, as data (pure); settings.py where it finds us
     certificates.py    self-made certificates (pure); keeping.py the Secret and the CA bundles; tls.py the certificate in use
-    running.py         all of it inside a manager; serving.py its server (the shell of which is runtime/server.py)
+    running.py         all of it inside a manager; serving.py its server (the shell of which is runtime/posts.py)
 
 Importing this loads neither aiohttp nor cryptography nor jsonpatch: they come with the first manager that serves a webhook.
 """

@@ -1,7 +1,7 @@
 """The webhook server and its certificates: what a round of the runner brings up to date.
 
 Promises: the server is started once there is a certificate, and listens from then on; a certificate that cannot be renewed leaves the
-last one in use. aiohttp is not known here: the server's shell is `konverge.runtime.server`.
+last one in use. aiohttp is not known here: the server's shell is `konverge.runtime.posts`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from konverge.runtime.admission.review import NoReview
 from konverge.runtime.admission.settings import Place, WebhookSettings
 from konverge.runtime.admission.tls import MountedPair, ServingCertificate
 from konverge.runtime.admission.webhook import Webhook
-from konverge.runtime.server import Post, PostServer, TooLarge
+from konverge.runtime.listener import Limits
+from konverge.runtime.posts import Post, PostServer, TooLarge
 from konverge.words import LogKey
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Serving:
             context=self._serving.context,
             max_bytes=settings.max_bytes,
             shutdown=settings.drain,
+            limits=Limits(connections=settings.connections),
         )
 
     @property

@@ -47,6 +47,8 @@ class WebhookSettings:
     While something is wrong, the next attempt comes after a fifth of this."""
     max_bytes: int = 7 * 1024 * 1024
     """The largest request: two objects of etcd's 3 MiB at most, and what is around them; controller-runtime's limit."""
+    connections: int = 1024
+    """Open connections; one more cuts the one that has waited longest without a request. Each API server keeps some hundreds at most."""
     drain: float = 10.0
     """Seconds that requests in progress have when the manager stops; the API server waits 10 s for an answer unless told otherwise."""
 
@@ -59,7 +61,7 @@ class WebhookSettings:
             raise UsageError(
                 f"webhooks: address {self.address!r}: write host:port, :port for every interface, or 0 for none"
             )
-        for name in ("certificate_days", "authority_days", "look_seconds", "max_bytes"):
+        for name in ("certificate_days", "authority_days", "look_seconds", "max_bytes", "connections"):
             if getattr(self, name) <= 0:
                 raise UsageError(f"webhooks: {name}={getattr(self, name):g}: it is above 0")
         if self.drain < 0:

@@ -44,7 +44,9 @@ class ServingCertificate:
 
 def _context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    # 1.2 for the API servers of other distributions; two that both know 1.3 agree on that.
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.maximum_version = ssl.TLSVersion.TLSv1_3
     context.set_alpn_protocols(["http/1.1"])
     return context
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,15 @@ import pytest
 import structlog
 
 from konverge import program
-from konverge.daemon.engine import Probes, Signals, _settled, informer_checks, manager_settings, process_metrics
+from konverge.daemon.engine import (
+    Probes,
+    Signals,
+    _settled,
+    informer_checks,
+    manager_settings,
+    process_metrics,
+    raise_file_limit,
+)
 from konverge.daemon.programs import DaemonSettings, fill, left_out, load_build
 from konverge.daemon.settings import Overrides, Settings
 from konverge.errors import UsageError
@@ -90,6 +99,16 @@ async def test_numbers_for_one_controller_win_over_those_for_all_and_these_over_
 async def test_a_controller_that_is_not_there_is_an_error_that_lists_those_that_are(settings: Settings) -> None:
     with pytest.raises(UsageError, match="no controller 'nobody' here; controllers: first, second"):
         await controllers(settings)
+
+
+def test_a_process_may_open_as_many_files_as_the_kernel_allows() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, hard - 1) if hard > 0 else soft, hard))
+        raise_file_limit()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_settings_reach_the_manager() -> None:

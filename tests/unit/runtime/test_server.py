@@ -18,7 +18,8 @@ from prometheus_client import CollectorRegistry, Counter
 
 from konverge.errors import ConfigError, UsageError
 from konverge.runtime.health import Check
-from konverge.runtime.server import ProbeServer, ServerSettings, parse_address
+from konverge.runtime.listener import parse_address
+from konverge.runtime.server import ProbeServer, ServerSettings
 
 FREE = "127.0.0.1:0"
 
@@ -55,13 +56,13 @@ class World:
     def scrape(self) -> None:
         self.scraped += 1
 
-    def server(self, debug: bool = True, **settings: Any) -> ProbeServer:
+    def server(self, debug: bool = True, debug_address: str = "", **settings: Any) -> ProbeServer:
         return ProbeServer(
             registry=self.registry,
             live=list,
             ready=lambda: self.ready,
             debug=self.source if debug else None,
-            settings=ServerSettings(**{"metrics": FREE, "health": FREE, **settings}),
+            settings=ServerSettings(**{"metrics": FREE, "health": FREE, "debug": debug_address, **settings}),
             before_scrape=self.scrape,
         )
 
@@ -428,3 +429,49 @@ def test_debug_answers_callers_on_loopback_alone_unless_it_has_an_address(world:
         settings=ServerSettings(metrics="0", health="0", debug=":0"),
     )
     assert asyncio.run(ask(opened)) == 200
+
+
+@pytest.mark.parametrize("debug", ["", FREE], ids=["beside health", "address of its own"])
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:8081", 200),
+        ("127.0.0.1", 200),
+        ("[::1]:8081", 200),
+        ("evil.example.com", 403),
+        ("localhost.evil.example.com:8081", 403),
+        ("169.254.169.254", 403),
+        ("", 403),
+    ],
+)
+def test_debug_on_loopback_answers_no_name_that_was_rebound_to_it(
+    world: World, debug: str, host: str, status: int
+) -> None:
+    reply = get(world.server(debug_address=debug), "debug", "/debug/queues", Host=host)
+    assert reply.status == status
+    assert ("loopback names" in reply.text) == (status == 403)
+
+
+def test_a_flood_of_scrapes_is_told_to_come_later(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    let, begun = asyncio.Event(), asyncio.Event()
+
+    async def to_thread(*_: Any) -> bytes:
+        begun.set()
+        await let.wait()
+        return b"late"
+
+    monkeypatch.setattr(asyncio, "to_thread", to_thread)
+
+    async def use(server: ProbeServer) -> None:
+        url = server.addresses["metrics"] + "/metrics"
+        assert (await fetch(url)).status == 200  # from the first on the size is known
+        first = asyncio.create_task(fetch(url))
+        await begun.wait()
+        refused = await fetch(url)
+        assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+        let.set()
+        assert (await first).text == "late"
+        assert (await fetch(url)).status == 200
+
+    counter(world)
+    with_server(world.server(thread_bytes=1, scrapes=1), use)

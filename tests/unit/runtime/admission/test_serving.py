@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -23,7 +24,8 @@ from konverge.runtime.admission.dispatching import Door
 from konverge.runtime.admission.serving import Serving
 from konverge.runtime.admission.settings import place_of
 from konverge.runtime.admission.tls import MountedPair, ServingCertificate
-from konverge.runtime.server import Post, PostServer
+from konverge.runtime.listener import Limits
+from konverge.runtime.posts import Post, PostServer
 from konverge.testing import ApiServer
 from konverge.testing.certificates import Authority
 
@@ -287,6 +289,71 @@ def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
         writer.close()
         await server.stop()
         assert said == ["given up"]
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("newest", "agreed"), [(ssl.TLSVersion.TLSv1_2, "TLSv1.2"), (ssl.TLSVersion.TLSv1_3, "TLSv1.3")]
+)
+def test_tls_1_3_is_agreed_on_where_the_caller_knows_it_and_1_2_otherwise(
+    tmp_path: Path, newest: ssl.TLSVersion, agreed: str
+) -> None:
+    world = World(tmp_path, yes)
+
+    async def work() -> None:
+        world.context.maximum_version = newest
+        async with world.serving() as serving:
+            port = int(serving.address.rpartition(":")[2])
+            _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=world.context)
+            assert writer.get_extra_info("ssl_object").version() == agreed
+            writer.close()
+
+    run(work)
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1 is deprecated")
+def test_tls_1_1_is_refused(tmp_path: Path) -> None:
+    world = World(tmp_path, yes)
+
+    async def work() -> None:
+        world.context.minimum_version = world.context.maximum_version = ssl.TLSVersion.TLSv1_1
+        world.context.set_ciphers("ALL:@SECLEVEL=0")
+        async with world.serving() as serving:
+            port = int(serving.address.rpartition(":")[2])
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                await asyncio.open_connection("127.0.0.1", port, ssl=world.context)
+
+    run(work)
+
+
+def test_a_handshake_that_does_not_come_is_cut_and_leaves_no_line(tmp_path: Path, logs: list[Any]) -> None:
+    write(tmp_path, Authority.create("an authority"))
+
+    async def answer(_: Post) -> Answer:
+        return plain(200, "ok")
+
+    async def work() -> None:
+        serving = ServingCertificate()
+        serving.load(*MountedPair(str(tmp_path)).read())
+        server = PostServer(
+            answer,
+            address="127.0.0.1:0",
+            context=serving.context,
+            max_bytes=1000,
+            shutdown=1.0,
+            limits=Limits(head=0.05),
+        )
+        await server.start()
+        port = int(server.address.rpartition(":")[2])
+        for said in (b"", b"GET / HTTP/1.1\r\n\r\n"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(said)
+            with contextlib.suppress(ConnectionError):
+                await reader.read()
+            writer.close()
+        await server.stop()
+        assert logs == []
 
     run(work)
 
