@@ -23,6 +23,7 @@ STORIES: Final = (
     "strangers",
     "shelf",
     "budget",
+    "mover",
 )
 """The stories of `scenarios.py`, in the order in which they are tried."""
 
@@ -30,6 +31,7 @@ QUEUE: Final = "konverge/workqueue/"
 INFORMERS: Final = "konverge/informers/"
 RUNTIME: Final = "konverge/runtime/"
 CLIENT: Final = "konverge/client/"
+APPS: Final = "konverge/reconcilers/apps/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -639,4 +641,47 @@ _OWNERS: Final = (
     ),
 )
 
-MUTANTS: Final = (*_QUEUE, *_INFORMERS, *_LEDGER, *_STATUS, *_PASSES, *_OWNERS)
+_APPS: Final = (
+    Mutant(
+        "apps-source-believed",
+        "a URL that Flux has not fetched from is called ready, and its chart the applied one",
+        APPS + "verdict.py",
+        "        return release is not None and self.reported and not self.sources.hold(release, self.wanted)\n",
+        "        return False\n",
+        ("mover",),
+    ),
+    Mutant(
+        "apps-source-noted-for-ever",
+        "once a release was rolled out, no other source of it is waited for",
+        APPS + "sources.py",
+        "        return source == wanted.source and (never_fetched or mark == repository.mark)\n",
+        "        return never_fetched or mark != wanted.source\n",
+        ("mover",),
+    ),
+    Mutant(
+        "apps-upgrade-never-stalls",
+        "an upgrade that Flux does not take up is waited for for ever",
+        APPS + "decide.py",
+        "    return min(time_of(instance.status.last_reconcile_time) or now, now)\n",
+        "    return now\n",
+        ("mover",),
+    ),
+    Mutant(
+        "apps-stalled-in-motion",
+        "Stalled and Reconciling are both True",
+        APPS + "translate.py",
+        "    return verdict if verdict.stalled is None else replace(verdict, reconciling=_STABLE)\n",
+        "    return verdict\n",
+        ("mover",),
+    ),
+    Mutant(
+        "apps-values-quoted",
+        "a refused value goes from Flux's text into the status",
+        APPS + "causes.py",
+        "    if condition.reason in _PLAIN or not condition.message:\n",
+        "    if condition.reason:\n",
+        ("mover",),
+    ),
+)
+
+MUTANTS: Final = (*_QUEUE, *_INFORMERS, *_LEDGER, *_STATUS, *_PASSES, *_OWNERS, *_APPS)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from konverge.testing.apiserver.storage import Event
 
 __all__ = ["violated"]
 
+_KSTATUS: Final = frozenset({"Reconciling", "Stalled"})
+
 
 def violated(event: Event, namespaces: Mapping[str, str]) -> list[str]:
     """Tell what one commit broke: an observedGeneration that went back, a condition that vanished, an owner that cannot be one.
+
+    Reconciling and Stalled are kstatus's: they may vanish, since they are there while they are True alone, and exclude each other.
 
     `namespaces` has the namespace of every uid that was ever stored, "" for those of the whole cluster.
     """
@@ -27,7 +31,9 @@ def violated(event: Event, namespaces: Mapping[str, str]) -> list[str]:
     seen, sees = before.get("observedGeneration"), after.get("observedGeneration")
     if isinstance(seen, int) and isinstance(sees, int) and sees < seen:
         problems.append(f"{where}: status.observedGeneration went back from {seen} to {sees}")
-    missing = {one["type"] for one in _conditions(before)} - {one["type"] for one in _conditions(after)}
+    missing = {one["type"] for one in _conditions(before)} - {one["type"] for one in _conditions(after)} - _KSTATUS
+    if {one["type"] for one in _conditions(after) if one.get("status") == "True"} >= _KSTATUS:
+        problems.append(f"{where}: Reconciling and Stalled are both True")
     if missing and not event.entry.deleted:
         problems.append(f"{where}: {', '.join(sorted(missing))} vanished from status.conditions")
     return problems

@@ -28,6 +28,12 @@ def conditions(*types: str, **more: Any) -> dict[str, Any]:
     ("old", "new", "said"),
     [
         (conditions("Ready"), conditions("Ready", "Stalled"), []),
+        (conditions("Ready", "Stalled"), conditions("Ready"), []),
+        (
+            conditions("Reconciling"),
+            conditions("Reconciling", "Stalled"),
+            ["Widget lab/one: Reconciling and Stalled are both True"],
+        ),
         (conditions("Ready", "B", "A"), conditions("Ready"), ["Widget lab/one: A, B vanished from status.conditions"]),
         ({"observedGeneration": 2}, {"observedGeneration": 3}, []),
         ({"observedGeneration": 2}, {"observedGeneration": 2}, []),

@@ -1,0 +1,95 @@
+"""The story of an application that moves: to a repository that nobody answers for, to another, and on while Flux stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from typing import Any
+
+from story_words import meddled_with, seen
+
+from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.reconcilers import apps
+from konverge.reconcilers.apps import Settings
+from konverge.testing import Lab, install_crds
+from konverge.testing.flux import HelmController, World, flux_crds
+
+__all__ = ["mover"]
+
+QUICK = Settings(source_grace=timedelta(seconds=1), stuck_after=timedelta(seconds=5))
+HOME, DEAD, NEW = (f"https://{name}.example.com" for name in ("home", "dead", "new"))
+NOTES = ("vworkspace.io/applied-source", "vworkspace.io/last-applied-generation", "reconcile.fluxcd.io/requestedAt")
+PLANTED = "hunter2-Tr0ub4dor"
+REFUSAL = f'Service "shop" is invalid: spec.ports[0].name: Invalid value: "{PLANTED}": must be short'
+
+
+def says(type_: str, reason: str, status: str = "True") -> Callable[[ApplicationInstance], bool]:
+    def test(found: ApplicationInstance) -> bool:
+        condition = found.find_condition(type_)
+        if condition is None or found.status.observed_generation != found.generation:
+            return False
+        return (condition.status, condition.reason) == (status, reason)
+
+    test.__qualname__ = f"{type_}={status}/{reason}"
+    return test
+
+
+READY = says("Ready", "HelmReleaseReady")
+
+
+def forget(data: dict[str, Any]) -> None:
+    """Take out what differs from run to run: what Flux tells of the past, and notes that name uids and times."""
+    if data["apiVersion"].partition("/")[0] in ("helm.toolkit.fluxcd.io", "source.toolkit.fluxcd.io"):
+        data.pop("status", None)
+        for name in NOTES:
+            (data["metadata"].get("annotations") or {}).pop(name, None)
+
+
+async def mover(lab: Lab) -> None:
+    """What is said is looked at where the application rests in between."""
+    world = World(unreachable={DEAD}, refused={"1.2.0": REFUSAL})
+    lab.masks.append(forget)
+    await install_crds(lab.client, flux_crds())
+    await lab.start(lambda manager: apps.install(manager, QUICK))
+    spec = {
+        "appRef": {"catalogId": "shop"},
+        "chart": {"sourceType": "helm", "url": HOME, "name": "shop", "version": "1.0.0"},
+        "release": {"name": "shop", "namespace": lab.namespace},
+        "values": {"source": "inline", "inline": {"replicas": 1}},
+    }
+    await lab.create(ApplicationInstance.decode({"metadata": {"name": "shop"}, "spec": spec}))
+    if meddled_with(lab):  # nothing of what is said on the way is sure then, only where it ends
+        await lab.enter(_flux(lab, World()))
+        await _change(lab, url=NEW, version="1.1.0")
+        return
+    async with AsyncExitStack() as flux:
+        await flux.enter_async_context(_flux(lab, world))
+        await seen(lab, ApplicationInstance, "shop", READY)
+        try:
+            await _change(lab, url=DEAD)
+            dead = await seen(lab, ApplicationInstance, "shop", says("Ready", "ChartUnreachable", "False"))
+            assert dead.status.last_applied_chart is not None
+            assert dead.status.last_applied_chart.url == HOME, "what runs came from there"
+        finally:
+            world.unreachable.clear()
+        await _change(lab, url=NEW)
+        moved = await seen(lab, ApplicationInstance, "shop", READY)
+        assert moved.status.last_applied_chart is not None
+        assert moved.status.last_applied_chart.url == NEW
+        await _change(lab, version="1.2.0")
+        failed = await seen(lab, ApplicationInstance, "shop", says("Degraded", "HelmReleaseFailed"))
+        assert PLANTED not in str(failed.to_dict()["status"]), "a refused value is in the status"
+    await _change(lab, version="1.1.0")
+    stuck = await seen(lab, ApplicationInstance, "shop", says("Stalled", "ProgressDeadlineExceeded"))
+    assert says("Reconciling", "Stable", "False")(stuck), "Stalled and Reconciling are both True"
+    await lab.enter(_flux(lab, world))
+    await seen(lab, ApplicationInstance, "shop", READY)
+
+
+def _flux(lab: Lab, world: World) -> HelmController:
+    return HelmController(lab.config, world=world, namespace=lab.namespace, random=lab.chance())
+
+
+async def _change(lab: Lab, **chart: str) -> None:
+    await lab.patch(ApplicationInstance, "shop", {"spec": {"chart": chart}})
