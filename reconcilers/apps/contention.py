@@ -22,7 +22,6 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
-from konverge.errors import InvalidObject
 from konverge.informers import Change
 from konverge.keys import Key
 from konverge.kinds import Kind, kind, kind_of
@@ -134,12 +133,12 @@ def _contender(instance: Object, found: Object | None, release: str) -> Contende
 
 def _in_the_way(rival: Object, settings: Settings) -> bool:
     """Tell whether a rival could be applied; what a namespace lacks, all its instances lack."""
+    everywhere = settings.model_copy(update={"require_namespace_label": False})
     try:
         instance = ApplicationInstance.decode(rival.to_dict())
-    except InvalidObject:
+        return problem_of(Subject(instance=instance, settings=everywhere)) is None
+    except Exception:  # noqa: BLE001  # a rival that cannot even be judged is never applied, and must not stop its neighbours
         return False
-    everywhere = settings.model_copy(update={"require_namespace_label": False})
-    return problem_of(Subject(instance=instance, settings=everywhere)) is None
 
 
 async def keeper_other_than(instance: Metadata, release: str, settings: Settings, ctx: Context[Any]) -> str:

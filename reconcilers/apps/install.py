@@ -81,6 +81,7 @@ def instances_in(namespace: Metadata, caches: Caches) -> Iterable[Key]:
 def controller(settings: Settings | None = None) -> Controller[ApplicationInstance]:
     """Return the controller, described; nothing starts. Kinds of Flux are optional: without them instances are Blocked."""
     chosen = Settings() if settings is None else settings
+    selected = f"{Label.MANAGED_BY}={Label.CONTROL_PLANE}" if chosen.require_managed_by else ""
     described = (
         Controller.of(ApplicationInstance)
         .named(CONTROLLER)
@@ -92,11 +93,10 @@ def controller(settings: Settings | None = None) -> Controller[ApplicationInstan
         .watches(HELM_CHART, to=release_of_chart, optional=True)
         .watches(SECRET, to=users_of(SECRET), metadata_only=True)
         .watches(CONFIG_MAP, to=users_of(CONFIG_MAP), metadata_only=True)
-        .watches(VIEW, to=rivals_of, when=frees_a_release)
+        .selecting(selected)
+        .watches(VIEW, to=rivals_of, when=frees_a_release, labels=selected)
         .indexes(VIEW, BY_HELM_RELEASE, by=helm_release_of)
     )
-    if chosen.require_managed_by:
-        described = described.selecting(f"{Label.MANAGED_BY}={Label.CONTROL_PLANE}")
     if chosen.require_namespace_label:
         described = described.watches(NAMESPACE, to=instances_in, metadata_only=True)
     if not (chosen.url_allow_list or chosen.service_account):

@@ -52,7 +52,9 @@ def test_flux_is_optional_and_secrets_are_metadata() -> None:
 
 @pytest.mark.parametrize(("gate", "selector"), [(False, ""), (True, "app.vworkspace.io/managed-by=control-plane")])
 def test_the_managed_by_gate_keeps_other_instances_out_of_sight(gate: bool, selector: str) -> None:
-    assert controller(Settings(require_managed_by=gate)).labels == selector
+    described = controller(Settings(require_managed_by=gate))
+    rivals = [watch.labels for watch in described.watched if watch.kind == described.kind]
+    assert (described.labels, rivals) == (selector, [selector])
 
 
 @pytest.mark.parametrize("gate", [False, True])
