@@ -22,7 +22,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
-from konverge.informers import Change
+from konverge.informers import Cached, Change
 from konverge.keys import Key
 from konverge.kinds import Kind, kind, kind_of
 from konverge.objects import Metadata, Object
@@ -40,7 +40,7 @@ __all__ = [
     "VIEW",
     "Contender",
     "Standing",
-    "frees_a_release",
+    "matters_to_rivals",
     "helm_release_of",
     "keeper",
     "keeper_other_than",
@@ -84,12 +84,18 @@ def helm_release_of(instance: Object) -> tuple[str, ...]:
     return (f"{instance.namespace}/{name}",)
 
 
-def frees_a_release(change: Change) -> bool:
-    """Pass changes after which an instance no longer names the Helm release that it named."""
+def matters_to_rivals(change: Change) -> bool:
+    """Pass changes after which another instance may keep the release, or has it: an end, another release, the first apply."""
     old, new = change.old, change.new
-    if old is None or (new is not None and new.metadata.generation == old.metadata.generation):
-        return False
-    return new is None or helm_release_of(old.decode(VIEW)) != helm_release_of(new.decode(VIEW))
+    if old is None or new is None:
+        return new is None
+    if new.metadata.generation == old.metadata.generation:
+        return _was_applied(old) != _was_applied(new)
+    return helm_release_of(old.decode(VIEW)) != helm_release_of(new.decode(VIEW))
+
+
+def _was_applied(cached: Cached) -> bool:
+    return bool(cached.status().get("helmReleaseRef"))
 
 
 def rivals_of(instance: Object, caches: Caches) -> Iterable[Key]:

@@ -15,7 +15,7 @@ from konverge.kinds import Kind, kind_of
 from konverge.logs import get_logger
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.apps.admission import checking
-from konverge.reconcilers.apps.contention import BY_HELM_RELEASE, VIEW, frees_a_release, helm_release_of, rivals_of
+from konverge.reconcilers.apps.contention import BY_HELM_RELEASE, VIEW, helm_release_of, matters_to_rivals, rivals_of
 from konverge.reconcilers.apps.kinds import (
     CONFIG_MAP,
     HELM_CHART,
@@ -94,7 +94,7 @@ def controller(settings: Settings | None = None) -> Controller[ApplicationInstan
         .watches(SECRET, to=users_of(SECRET), metadata_only=True)
         .watches(CONFIG_MAP, to=users_of(CONFIG_MAP), metadata_only=True)
         .selecting(selected)
-        .watches(VIEW, to=rivals_of, when=frees_a_release, labels=selected)
+        .watches(VIEW, to=rivals_of, when=matters_to_rivals, labels=selected)
         .indexes(VIEW, BY_HELM_RELEASE, by=helm_release_of)
     )
     if chosen.require_namespace_label:

@@ -19,9 +19,9 @@ from konverge.reconcilers.apps.contention import (
     VIEW,
     Contender,
     Standing,
-    frees_a_release,
     helm_release_of,
     keeper,
+    matters_to_rivals,
     rivals_of,
 )
 
@@ -223,10 +223,8 @@ def cached(instance: Object, generation: int = 1) -> Cached:
     return Cached(msgspec.convert(data["metadata"], Metadata), msgspec.json.encode(data))
 
 
-def test_only_what_frees_a_release_enqueues_its_rivals(make: Any) -> None:
-    before, bumped = cached(this(make)), cached(this(make), 2)
+def test_rivals_are_enqueued_by_an_end_another_release_and_the_first_apply_alone(make: Any) -> None:
+    before, bumped, applied = cached(this(make)), cached(this(make), 2), cached(this(make, applied=True))
     other = cached(rival(make, "shop", mode="placeholder", chart=None, values=None), 2)
-    assert [
-        frees_a_release(Change("team", "shop", old, new))
-        for old, new in [(before, None), (before, other), (before, bumped), (before, before), (None, before)]
-    ] == [True, True, False, False, False]
+    changes = [(before, None), (before, other), (before, applied), (before, bumped), (applied, applied), (None, before)]
+    assert [matters_to_rivals(Change("team", "shop", old, new)) for old, new in changes] == [True] * 3 + [False] * 3
