@@ -207,6 +207,7 @@ class ClaimEntry(Model):
     """A claim that holds a part of the pool."""
 
     name: str
+    namespace: str = ""
     uid: str
     claims: Amounts = Field(default_factory=dict)
     """What it holds."""
@@ -297,6 +298,8 @@ class PoolReference(Model):
     """The pool that a claim belongs to."""
 
     name: str | None = None
+    namespace: str | None = None
+    """Always empty, since pools have none; Capsule has the field."""
     uid: str | None = None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from konverge.objects import Object
     from konverge.reconcilers.quota.migrate import Migration, Seen
 
-__all__ = ["apply_migration", "migrate", "quota", "tenant_seen"]
+__all__ = ["apply_migration", "in_order", "migrate", "print_migration", "quota", "tenant_seen"]
 
 MANAGER = "konverge-quota-migrate"
 _MOST_PERCENT = 1000
@@ -77,7 +76,7 @@ def migrate(
     for note in migration.notes:
         click.echo(f"note: {note}", err=True)
     if not wanted:
-        _print(migration, tenant, output)
+        print_migration(migration, tenant, output)
     elif output == "json":
         print_json([{"name": name, "result": result} for name, result in lines])
     else:
@@ -85,11 +84,11 @@ def migrate(
             click.echo(f"{name} {result}{' (dry run)' if dry_run else ''}")
 
 
-def _print(migration: Migration, tenant: str, output: str) -> None:
+def print_migration(migration: Migration, tenant: str, output: str) -> None:
+    """Print what is to be applied, in the order in which it is applied."""
     from konverge.crds import to_yaml
 
-    resources: list[CustomResource[Any, Any]] = [*migration.pools, *migration.claims]
-    documents = [resource.to_dict() for resource in resources]
+    documents = [resource.to_dict() for resource in in_order(migration)]
     if output == "json":
         print_json({"apiVersion": "v1", "kind": "List", "items": documents})
         return
@@ -146,8 +145,12 @@ async def apply_migration(client: Client, migration: Migration, *, dry_run: bool
 
     Claims come first: a pool allows its namespaces nothing until they have claimed.
     """
-    resources: Iterable[CustomResource[Any, Any]] = (*migration.claims, *migration.pools)
-    return [(_named(resource), await _apply(client, resource, dry_run)) for resource in resources]
+    return [(_named(resource), await _apply(client, resource, dry_run)) for resource in in_order(migration)]
+
+
+def in_order(migration: Migration) -> tuple[CustomResource[Any, Any], ...]:
+    """Return claims and pools in the order in which they are to be applied."""
+    return (*migration.claims, *migration.pools)
 
 
 def _named(resource: CustomResource[Any, Any]) -> str:

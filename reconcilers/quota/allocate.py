@@ -28,16 +28,17 @@ from konverge.reconcilers.quota.verdicts import (
     queue_exhausted,
     refused,
     too_many,
+    too_many_here,
     unassigned,
 )
 from konverge.reconcilers.quota.words import Message, Semantics, join, not_claimable, queued, shortage
 
 __all__ = ["Allocation", "allocate"]
 
-_ENTRY_BYTES = 36
+_ENTRY_BYTES = 51
 _AMOUNT_BYTES = 6
 _NAMESPACE_BYTES = 8
-"""What an entry takes beside its name and uid, an amount beside resource and digits, a namespace beside its name, as JSON."""
+"""What an entry takes beside its name, namespace and uid, an amount beside resource and digits, a namespace beside its name, as JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +100,7 @@ class _Pass:
         self.listed: dict[str, list[Entry]] = {}
         self.count = 0
         self._bytes = -1
+        self._bytes_in: dict[str, int] = {}
         self.verdicts: dict[str, Verdict] = {}
         self.waiting: dict[str, tuple[int, int]] = {}
         self.strip: list[ClaimView] = []
@@ -230,8 +232,8 @@ class _Pass:
             return queue_exhausted(
                 queued(
                     resource,
-                    self._show(resource, claim.amounts[resource]),
-                    self._show(resource, self.waiting[resource][1]),
+                    self._tell(claim, resource, claim.amounts[resource]),
+                    self._tell(claim, resource, self.waiting[resource][1]),
                 )
                 for resource in ahead
             )
@@ -239,12 +241,18 @@ class _Pass:
         self._count_short(claim, short)
         if short:
             return exhausted(
-                shortage(resource, self._show(resource, claim.amounts[resource]), self._show(resource, available))
+                shortage(
+                    resource,
+                    self._tell(claim, resource, claim.amounts[resource]),
+                    self._tell(claim, resource, available),
+                )
                 for resource, available in short.items()
             )
-        if self.count >= self.seen.ceiling or self._room() < self._size(claim):
+        if self.count >= self.seen.ceiling or self._room() < self._size(claim.namespace, claim):
             self.crowded = True
             return too_many(self.count)
+        if self._has_its_share(claim):
+            return too_many_here(claim.namespace, len(self.listed[claim.namespace]))
         self._accept(claim)
         return BOUND
 
@@ -289,22 +297,36 @@ class _Pass:
         self.listed.setdefault(claim.namespace, []).append(entry)
         self.count += 1
         if self._bytes >= 0:
-            self._bytes += self._size(entry)
+            self._bytes += self._size(claim.namespace, entry)
+        if claim.namespace in self._bytes_in:
+            self._bytes_in[claim.namespace] += self._size(claim.namespace, entry)
         self.verdicts[claim.uid] = BOUND
 
     def _room(self) -> int:
         """Return how many bytes are left for further claims, beside all else that grows; counted once somebody asks."""
         if self._bytes < 0:
-            self._bytes = sum(self._size(entry) for entries in self.listed.values() for entry in entries)
+            self._bytes = sum(
+                self._size(namespace, entry) for namespace, entries in self.listed.items() for entry in entries
+            )
             self._bytes += sum(len(namespace) + _NAMESPACE_BYTES for namespace in self.seen.selected)
             for namespace, hold in self.hold.items():
                 claimed = self.claimed[namespace]
                 self._bytes += self._bytes_of({r: held for r, held in hold.held.items() if held > claimed.get(r, 0)})
         return self.seen.room - self._bytes
 
-    def _size(self, claim: ClaimView | Entry) -> int:
+    def _has_its_share(self, claim: ClaimView) -> bool:
+        """Tell whether the claims of a namespace take all of the list that one namespace may have."""
+        listed, share = self.listed.get(claim.namespace), self.seen.share
+        if listed is None or share >= 1:
+            return False
+        if claim.namespace not in self._bytes_in:
+            self._bytes_in[claim.namespace] = sum(self._size(claim.namespace, entry) for entry in listed)
+        size = self._bytes_in[claim.namespace] + self._size(claim.namespace, claim)
+        return len(listed) + 1 > self.seen.ceiling * share or size > self.seen.room * share
+
+    def _size(self, namespace: str, claim: ClaimView | Entry) -> int:
         """Return how many bytes a claim takes in the status of its pool."""
-        return _ENTRY_BYTES + len(claim.name) + len(claim.uid) + self._bytes_of(claim.amounts)
+        return _ENTRY_BYTES + len(namespace) + len(claim.name) + len(claim.uid) + self._bytes_of(claim.amounts)
 
     def _bytes_of(self, amounts: Mapping[str, int]) -> int:
         return sum(
@@ -341,6 +363,10 @@ class _Pass:
     def _wanted(self, namespace: str) -> Wanted:
         claimed = {resource: amount for resource, amount in self.claimed[namespace].items() if amount}
         return self.hold[namespace].wanted(self.pool, claimed)
+
+    def _tell(self, claim: ClaimView, resource: str, amount: int) -> str:
+        """Write an amount for the owner of a claim, in the format in which it was asked for."""
+        return show(resource, amount, self.pool.hard, claim.formats.get(resource))
 
     def _show(self, resource: str, amount: int) -> str:
         return show(resource, amount, self.pool.hard)

@@ -24,14 +24,14 @@ _BEYOND = 2 * _LARGEST
 _MOST_BINARY = (2**63 - 1) * WHOLE
 
 
-def show(resource: str, amount: int, hard: Mapping[str, Quantity]) -> str:
-    """Write an amount in the format of the pool's hard; a resource that it lacks is written in decimals.
+def show(resource: str, amount: int, hard: Mapping[str, Quantity], wished: Format | None = None) -> str:
+    """Write an amount in the format of the pool's hard, or in the wished one; a resource that both lack is written in decimals.
 
     >>> show("memory", 640 * 2**20 * WHOLE, {"memory": Quantity.parse("2Gi")})
     '640Mi'
     """
     kept = hard.get(resource)
-    return _written(amount, kept.format if kept is not None else "DecimalSI")
+    return _written(amount, wished or (kept.format if kept is not None else "DecimalSI"))
 
 
 @lru_cache(maxsize=4096)

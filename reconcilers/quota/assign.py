@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
-from konverge.quantities import Quantity
+from konverge.quantities import Format, Quantity
 from konverge.reconcilers.quota.amounts import show
 from konverge.reconcilers.quota.words import join, not_claimable, queued, shortage
 
@@ -43,8 +44,12 @@ class Choice:
     reasons: tuple[tuple[str, str], ...] = ()
 
 
-def choose(amounts: Mapping[str, int], offers: Iterable[Offer]) -> Choice:
+def choose(
+    amounts: Mapping[str, int], offers: Iterable[Offer], formats: Mapping[str, Format] = MappingProxyType({})
+) -> Choice:
     """Return the first offer, by name, that has room for these amounts, and else the one to queue at.
+
+    `formats` are those in which the amounts were written; reasons are told in them.
 
     >>> pool = Offer(name="solar", hard={"pods": Quantity.of(7)}, available={"pods": Quantity.of(1).billionths})
     >>> waits = choose({"pods": Quantity.of(3).billionths}, [pool])
@@ -54,7 +59,7 @@ def choose(amounts: Mapping[str, int], offers: Iterable[Offer]) -> Choice:
     reasons = []
     candidates = sorted(offers, key=lambda offer: offer.name)
     for offer in candidates:
-        why = _why_not(amounts, offer)
+        why = _why_not(amounts, offer, formats)
         if not why:
             return Choice(offer, _queue(amounts, candidates))
         reasons.append((offer.name, why))
@@ -74,14 +79,14 @@ def _queue(amounts: Mapping[str, int], candidates: Sequence[Offer]) -> Offer | N
     return next(large, None)
 
 
-def _why_not(amounts: Mapping[str, int], offer: Offer) -> str:
+def _why_not(amounts: Mapping[str, int], offer: Offer, formats: Mapping[str, Format]) -> str:
     lacking = [resource for resource in sorted(amounts) if resource not in offer.hard]
     if lacking:
         return join(not_claimable(resource, offer.name) for resource in lacking)
     asked = [resource for resource in sorted(amounts) if amounts[resource]]
 
     def shown(resource: str, amount: int) -> str:
-        return show(resource, amount, offer.hard)
+        return show(resource, amount, offer.hard, formats.get(resource))
 
     ahead = [resource for resource in asked if resource in offer.waiting]
     if ahead:

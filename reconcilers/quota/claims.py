@@ -49,7 +49,7 @@ def judge(claim: ClaimView, pools: Mapping[str, PoolFacts]) -> tuple[Verdict, Pl
         return None
     if claim.problem:
         return failed(claim.problem), NOWHERE
-    choice = choose(claim.amounts, serving(claim.namespace, pools.values()))
+    choice = choose(claim.amounts, serving(claim.namespace, pools.values()), claim.formats)
     if choice.queue is None:
         return unassigned(claim.namespace, choice.reasons), NOWHERE
     place = Place(queue=choice.queue.place)

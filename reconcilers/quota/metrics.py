@@ -62,7 +62,8 @@ def pool_series(pool: PoolView, allocation: Allocation, marks: Iterable[Mark]) -
 def claim_series(claim: ClaimView, verdict: Verdict, pool: str, semantics: str = Semantics.V012) -> Series:
     """Return what is shown of a claim.
 
-    A series for each type of condition: 1 on the one that it has, whatever its status, or, in the semantics of v0.14, where it is True.
+    A series for each type of condition: 1 on Bound where it is allocated, and on Assigned else, so that whoever counts `condition="Bound"`
+    with 1 counts what is bound, as Capsule's dashboards do; or, in the semantics of v0.14, 1 on each that is True.
     """
     series = Series()
     path = (claim.name, claim.namespace)
@@ -76,7 +77,7 @@ def claim_series(claim: ClaimView, verdict: Verdict, pool: str, semantics: str =
         return series
     for type_ in (Type.ASSIGNED, Type.BOUND):
         labels = (*path, type_, str(verdict.status), verdict.reason, pool)
-        series[words.CLAIM_CONDITION, labels] = float(type_ == verdict.type)
+        series[words.CLAIM_CONDITION, labels] = float(verdict.bound == (type_ == Type.BOUND))
     return series
 
 

@@ -160,6 +160,11 @@ def plan(seen: Seen, *, headroom: Fraction = Fraction(0), prefix: str = "") -> M
         claims += _claims(name, _claim_name(item, suffix), shares)
         notes += [f"pool {name}: {note}" for note in shares.notes]
         notes += [
+            f"namespace {namespace} uses nothing of it: nothing is claimed for it from pool {name}, and without a claim it can use nothing"
+            for namespace, used in item.used.items()
+            if used is not None and not shares.amounts[namespace]
+        ]
+        notes += [
             f"namespace {namespace} has no ResourceQuota {Capsule.QUOTA_PREFIX}{seen.tenant}-{index}: nothing is claimed for it "
             f"from pool {name}"
             for namespace, used in item.used.items()

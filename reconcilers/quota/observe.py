@@ -87,6 +87,7 @@ def observe(pool: ResourcePool, ctx: Context[Any], books: PoolBooks, settings: S
         semantics=settings.semantics,
         ceiling=settings.max_claims,
         room=settings.max_status_bytes,
+        share=settings.namespace_share,
     )
 
 

@@ -129,7 +129,9 @@ def pool_status(view: PoolView, allocation: Allocation, namespaces: tuple[str, .
         claims={
             namespace: tuple(
                 # Not validated: there are thousands of them, made of what was read.
-                ClaimEntry.model_construct(name=entry.name, uid=entry.uid, claims=shown(entry.amounts))
+                ClaimEntry.model_construct(
+                    name=entry.name, namespace=namespace, uid=entry.uid, claims=shown(entry.amounts)
+                )
                 for entry in entries
             )
             for namespace, entries in allocation.claims.items()

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from konverge.conditions import Condition
-from konverge.quantities import Quantity
+from konverge.quantities import Format, Quantity
 from konverge.reconcilers.quota.amounts import Amounts
 from konverge.reconcilers.quota.words import Reason, Semantics, Type
 
@@ -76,6 +76,8 @@ class ClaimView:
     pool: str = ""
     """spec.pool."""
     amounts: Mapping[str, int] = field(default_factory=dict)
+    formats: Mapping[str, Format] = field(default_factory=dict)
+    """How the amounts are written."""
     problem: str = ""
     release: bool = False
     """Whether the release annotation asks to let it go."""
@@ -203,6 +205,8 @@ class Seen:
     ceiling: int = 5000
     room: int = 1_300_000
     """Bytes that the listed claims may take in the status."""
+    share: float = 1.0
+    """The part of both that the claims of one namespace may take."""
 
     def but(self, **changes: Any) -> Seen:
         """Return the same with some parts replaced."""

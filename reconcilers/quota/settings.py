@@ -36,6 +36,9 @@ class Settings(BaseModel):
     """How many claims one pool lists in its status; what is tested. Beyond, Ready=False/TooManyClaims, and what is listed stays."""
     max_status_bytes: Annotated[int, Field(ge=1024)] = 1_300_000
     """How many bytes the listed claims of a pool may take: etcd refuses objects above 1.5 MiB, whatever else is in them."""
+    namespace_share: Annotated[float, Field(gt=0, le=1)] = 0.2
+    """How much of both ceilings the claims of one namespace may take: with claims of nothing a tenant could fill them for all others.
+    Beyond, a claim waits with Bound=False/TooManyClaims, and the pool and other namespaces go on."""
     refused_retry: Seconds = 300.0
     """Seconds after which a ResourceQuota that the API server refused is tried again without any change."""
     timeout: Seconds = 600.0

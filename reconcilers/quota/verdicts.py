@@ -24,6 +24,7 @@ __all__ = [
     "queue_exhausted",
     "refused",
     "too_many",
+    "too_many_here",
     "unassigned",
 ]
 
@@ -78,6 +79,16 @@ def let_go(pool: str) -> Verdict:
 def too_many(ceiling: int) -> Verdict:
     """Return the verdict of a claim that would fit, but that the status of the pool has no room to list."""
     return Verdict(Type.BOUND, False, Reason.TOO_MANY_CLAIMS, too_many_claims(ceiling))
+
+
+def too_many_here(namespace: str, listed: int) -> Verdict:
+    """Return the verdict of a claim whose namespace has all of the pool's list that one namespace may have."""
+    return Verdict(
+        Type.BOUND,
+        False,
+        Reason.TOO_MANY_CLAIMS,
+        f"the pool lists {listed} claims of namespace {namespace} and leaves the rest of its list to others; merge claims",
+    )
 
 
 def too_many_claims(ceiling: int) -> str:

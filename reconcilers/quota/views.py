@@ -48,9 +48,9 @@ def _amounts(values: Any) -> tuple[Amounts, str]:
     return found, "; ".join(wrong)
 
 
-def _quantities(values: Mapping[str, Any]) -> dict[str, Quantity]:
+def _quantities(values: Any) -> dict[str, Quantity]:
     found = {}
-    for name, value in values.items():
+    for name, value in (values if isinstance(values, Mapping) else {}).items():
         try:
             found[name] = bounded(Quantity.parse(value))
         except ValueError:
@@ -65,7 +65,8 @@ def _text(value: Any) -> str:
 def claim_view(claim: Object) -> ClaimView:
     """Return the view of a claim."""
     metadata = claim.metadata
-    amounts, unreadable = _amounts(claim.get("spec", "claim"))
+    asked = claim.get("spec", "claim")
+    amounts, unreadable = _amounts(asked)
     semantics = Semantics.V014 if claim.get("status", "semantics") == Semantics.V014 else Semantics.V012
     conditions: tuple[Condition, ...] = ()
     if semantics == Semantics.V014:
@@ -85,6 +86,7 @@ def claim_view(claim: Object) -> ClaimView:
         generation=metadata.generation,
         pool=_text(claim.get("spec", "pool")),
         amounts=amounts,
+        formats={name: quantity.format for name, quantity in _quantities(asked).items()},
         problem=unreadable or problem_of(amounts),
         release=metadata.annotation(Annotation.RELEASE).lower() == Annotation.RELEASE_WANTED,
         deleting=metadata.deleting,

@@ -247,7 +247,7 @@ CLAIM_CONDITION: Final = Metric(
     ),
     "The current condition status of a claim.",
 )
-"""Two series for a claim, Assigned and Bound, with the same status and reason; 1 on the type that the claim has now, also when False."""
+"""Two series for a claim, Assigned and Bound, with the same status and reason: 1 on Bound if it is allocated, else on Assigned."""
 CLAIM_RESOURCE: Final = Metric(
     "capsule_claim_resource",
     (MetricLabel.NAME, MetricLabel.TARGET_NAMESPACE, MetricLabel.RESOURCE),

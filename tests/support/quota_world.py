@@ -74,6 +74,8 @@ class DryWorld:
         self.before: dict[str, int] = {}
         """What was held in all before the last write."""
         self.ceiling = 5000
+        self.room = 1_300_000
+        self.share = 1.0
         self.semantics = Semantics.V012
         self._uids = 0
 
@@ -140,6 +142,8 @@ class DryWorld:
             quotas={namespace: quota.view() for namespace, quota in self.quotas.items()},
             before=self.ledger,
             ceiling=self.ceiling,
+            room=self.room,
+            share=self.share,
             semantics=self.semantics,
         ).but(**parts)
 

@@ -9,6 +9,7 @@ from quota_lab import CPU, POD, RELEASE, HeldByTheRule, Quotas
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import Invalid
+from konverge.reconcilers.quota import Settings
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
 from konverge.testing import Lab
 from konverge.testing.apiserver.fault_rules import Match, Refuse, Rule
@@ -268,3 +269,20 @@ async def test_two_hundred_unknown_resources_of_250_characters_leave_no_claim_bl
         assert claim.status.condition is not None
         assert len(claim.status.condition.message) == 32768
     await lab.settled()
+
+
+@pytest.mark.lab_on("memory")
+async def test_claims_of_nothing_of_one_tenant_leave_room_in_a_pools_list_for_the_others(lab: Lab) -> None:
+    here = await Quotas(lab).start("a", "b", settings=Settings(max_claims=6, namespace_share=0.5))
+    await here.pool()
+    for number in range(6):
+        await here.claim("a", f"c{number}", cpu=0)
+    for number in range(3):
+        await here.bound("a", f"c{number}")
+    await here.says("a", "c5", "TooManyClaims", "the pool lists 3 claims of namespace")
+    await here.claim("b", "c", cpu=4)
+    await here.bound("b", "c")
+    pool = await here.spent({CPU: 4})
+    assert pool.condition("Ready").is_true
+    await here.delete("a", "c0")
+    await here.bound("a", "c3")

@@ -28,6 +28,8 @@ async def test_a_claim_is_bound_and_pods_are_let_in_up_to_it(lab: Lab) -> None:
     pool = await here.spent({CPU: 3})
     assert pool.status.namespaces == (here.ns("a"), here.ns("b"))
     assert (pool.status.claim_count, pool.status.namespace_count) == (1, 2)
+    [entry] = pool.status.claims[here.ns("a")]
+    assert (entry.name, entry.namespace, entry.claims) == ("c", here.ns("a"), {CPU: "3"})
     assert pool.condition("Ready").message == "reconciled"
     assert pool.condition("Exhausted").reason == "NoExhaustions"
 

@@ -86,7 +86,7 @@ def test_the_fields_of_a_pool_are_those_of_the_original_and_releasing() -> None:
     }
     assert {path for path in fields(properties["status"]) if not path.startswith(".conditions[]")} == {
         *(".observedGeneration", ".conditions", ".namespaceCount", ".claimCount", ".namespaces"),
-        *(".claims", ".claims{}[].name", ".claims{}[].uid", ".claims{}[].claims"),
+        *(".claims", ".claims{}[].name", ".claims{}[].namespace", ".claims{}[].uid", ".claims{}[].claims"),
         *(".allocation", ".allocation.hard", ".allocation.used", ".allocation.available"),
         *(".exhaustions", ".exhaustions{}.available", ".exhaustions{}.requesting", ".releasing"),
     }
@@ -100,7 +100,7 @@ def test_the_fields_of_a_claim_are_those_of_both_originals() -> None:
     status = {path for path in fields(properties["status"]) if not path.startswith((".condition.", ".conditions[]"))}
     assert status == {
         ".observedGeneration",
-        *(f".{place}{part}" for place in ("pool", "queue") for part in ("", ".name", ".uid")),
+        *(f".{place}{part}" for place in ("pool", "queue") for part in ("", ".name", ".namespace", ".uid")),
         *(".condition", ".conditions", ".semantics"),
     }
 

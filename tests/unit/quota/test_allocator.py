@@ -640,3 +640,43 @@ def test_a_default_that_is_raised_hands_out_nothing_twice() -> None:
     assert here.said("b", "d").startswith("Bound PoolExhausted")
     here.settle()
     assert here.said("b", "d") == BOUND
+
+
+def test_claims_of_nothing_of_one_namespace_cannot_fill_the_list_of_a_pool_for_the_others() -> None:
+    here = cpus(4)
+    here.ceiling, here.share = 10, 0.5
+    for number in range(8):
+        here.claim("a", f"nothing-{number}", at=number, cpu=0)
+    here.claim("b", "c", at=100, cpu=1)
+    here.settle()
+    assert len(here.allocated()["a"]) == 5
+    assert here.said("a", "nothing-7") == (
+        "Bound TooManyClaims: the pool lists 5 claims of namespace a and leaves the rest of its list to others; merge claims"
+    )
+    assert here.said("b", "c") == BOUND
+    assert here.last is not None
+    assert not here.last.crowded
+    del here.claims["a", "nothing-0"]
+    here.settle()
+    assert "nothing-5" in here.allocated()["a"]
+
+
+def test_long_claims_of_one_namespace_cannot_fill_the_bytes_of_a_pools_list_for_the_others() -> None:
+    here = cpus(4)
+    here.room, here.share = 4000, 0.5
+    for number in range(8):
+        here.claim("a", f"{number}{'x' * 250}", at=number, cpu=0)
+    here.claim("b", "c", at=100, cpu=1)
+    here.settle()
+    assert 4 <= len(here.allocated()["a"]) < 8
+    assert here.said("b", "c") == BOUND
+
+
+def test_what_is_allocated_stays_though_the_share_of_a_namespace_is_made_smaller() -> None:
+    here = cpus(4)
+    for number in range(8):
+        here.claim("a", f"nothing-{number}", at=number, cpu=0)
+    here.settle()
+    here.ceiling, here.share = 10, 0.1
+    here.settle()
+    assert len(here.allocated()["a"]) == 8

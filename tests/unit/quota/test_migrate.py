@@ -100,6 +100,16 @@ def test_what_is_not_used_is_not_claimed() -> None:
     assert claims(migrated(tenant({"hard": {"cpu": "2", "memory": "1Gi"}}), uses)) == {("b", "compute"): {"cpu": "1"}}
 
 
+def test_a_namespace_that_uses_nothing_is_noted() -> None:
+    uses: Uses = {"a": [{"cpu": "0", "memory": "0"}], "b": [{"cpu": "1"}], "c": [{}]}
+    migration = migrated(tenant({"hard": {"cpu": "2", "memory": "1Gi"}}), uses)
+    assert migration.notes == tuple(
+        f"namespace {namespace} uses nothing of it: nothing is claimed for it from pool solar-compute, and without a claim it can use "
+        "nothing"
+        for namespace in ("a", "c")
+    )
+
+
 def test_what_the_item_does_not_limit_is_not_claimed() -> None:
     uses: Uses = {"a": [{"cpu": "1", "pods": "3"}]}
     assert claims(migrated(tenant({"hard": {"cpu": "2"}}), uses)) == {("a", "cpu"): {"cpu": "1"}}

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 import pytest_asyncio
+import yaml
 from quota_capsule import PODS, QUOTA, Capsule, documents, migration_world
 from quota_capsule import TENANT as TENANTS
 
@@ -15,7 +16,7 @@ from konverge import quantities
 from konverge.client import Client
 from konverge.crds import crd
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
-from konverge.daemon.quota import apply_migration, tenant_seen
+from konverge.daemon.quota import apply_migration, print_migration, tenant_seen
 from konverge.errors import Invalid, KonvergeError
 from konverge.reconcilers.quota.migrate import Migration, plan
 from konverge.testing import ApiServer, install_crds
@@ -92,6 +93,18 @@ async def test_claims_are_applied_before_pools_and_a_second_time_changes_nothing
     assert {result for _, result in await apply_migration(client, migration)} == {"unchanged"}
     changed = await apply_migration(client, await planned(client, Fraction(1, 10)))
     assert ("resourcepoolclaim/compute in migration-dev", "configured") in changed
+
+
+@pytest.mark.usefixtures("capsule")
+async def test_it_prints_in_the_order_in_which_it_applies(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    migration = await planned(client)
+    print_migration(migration, TENANT, "yaml")
+    printed = [
+        f"{document['kind'].lower()}/{document['metadata']['name']}"
+        for document in yaml.safe_load_all(capsys.readouterr().out)
+    ]
+    applied = [name.split(" ")[0] for name, _ in await apply_migration(client, migration, dry_run=True)]
+    assert printed == applied
 
 
 @pytest.mark.usefixtures("capsule")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
 from prometheus_client import generate_latest
 from quota_world import CPU, DryWorld, pool
 
@@ -14,12 +15,24 @@ from konverge.metrics import Metrics
 from konverge.objects import Metadata, Object, OwnerReference
 from konverge.quantities import Quantity
 from konverge.reconcilers.quota import install, rules, tenant_role
+from konverge.reconcilers.quota.assign import Offer, choose
 from konverge.reconcilers.quota.hands import announcement
 from konverge.reconcilers.quota.kinds import CLAIM, RESOURCE_QUOTA
 from konverge.reconcilers.quota.metrics import QuotaMetrics, claim_series, pool_series
 from konverge.reconcilers.quota.render import claim_condition, claim_status, pool_marks, pool_status, resource_quota
 from konverge.reconcilers.quota.seen import NOWHERE, ClaimView, Place
-from konverge.reconcilers.quota.verdicts import BOUND, FOUND, QUEUED, exhausted, let_go
+from konverge.reconcilers.quota.verdicts import (
+    BOUND,
+    FOUND,
+    QUEUED,
+    Verdict,
+    exhausted,
+    failed,
+    let_go,
+    queue_exhausted,
+    refused,
+    too_many,
+)
 from konverge.reconcilers.quota.views import claim_view, ledger_in, pool_references, pool_view, quota_view, refers_to
 from konverge.runtime import Manager
 
@@ -56,7 +69,11 @@ def test_the_status_of_a_pool_is_written_in_the_format_of_its_hard_and_read_back
         "namespaceCount": 2,
         "claimCount": 1,
         "namespaces": ["solar-prod", "solar-test"],
-        "claims": {"solar-test": [{"name": "skip-the-line", "uid": "u1", "claims": {MEMORY: "512Mi"}}]},
+        "claims": {
+            "solar-test": [
+                {"name": "skip-the-line", "namespace": "solar-test", "uid": "u1", "claims": {MEMORY: "512Mi"}}
+            ]
+        },
         "allocation": {
             "hard": {"limits.cpu": "2", MEMORY: "2Gi"},
             "used": {"limits.cpu": "0", MEMORY: "512Mi"},
@@ -198,11 +215,12 @@ def test_the_metrics_of_the_requirement_are_shown_as_it_prints_them() -> None:
         'capsule_pool_condition{condition="Exhausted",pool="sampler"} 1.0',
     ):
         assert line in text
-    for name, where, reason, status in (
-        ("large", "solar-prod", "PoolExhausted", "False"),
-        ("skip-the-line", "solar-test", "Succeeded", "True"),
+    for name, where, reason, status, on in (
+        ("large", "solar-prod", "PoolExhausted", "False", "Assigned"),
+        ("skip-the-line", "solar-test", "Succeeded", "True", "Bound"),
     ):
-        for condition, value in (("Assigned", "0.0"), ("Bound", "1.0")):
+        for condition in ("Assigned", "Bound"):
+            value = "1.0" if condition == on else "0.0"
             labels = f'condition="{condition}",name="{name}",pool="sampler",reason="{reason}",status="{status}",target_namespace="{where}"'
             assert f"capsule_claim_condition{{{labels}}} {value}" in text
 
@@ -258,3 +276,34 @@ def test_two_managers_that_share_metrics_show_one_set() -> None:
 def test_a_view_of_a_quota_without_a_status_knows_no_use() -> None:
     view = quota_view(Object({"metadata": {"name": "q"}, "spec": {"hard": {CPU: 1}}}), stored_pool())
     assert (view.hard, view.observed, view.used) == ({CPU: Quantity.of(1).billionths}, {}, {})
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [BOUND, FOUND, exhausted(["x"]), queue_exhausted(["x"]), failed("x"), let_go("p"), too_many(1), refused("x")],
+)
+def test_a_claim_is_1_on_bound_in_metrics_only_if_it_is_bound_and_else_on_assigned(verdict: Verdict) -> None:
+    claim = ClaimView(namespace="web", name="c", uid="u")
+    shown = {labels[2]: value for (metric, labels), value in claim_series(claim, verdict, "p").items()}
+    assert shown == {"Bound": float(verdict.bound), "Assigned": float(not verdict.bound)}
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_messages_print_amounts_as_the_claim_writes_them(ordered: bool) -> None:
+    asked = {MEMORY: "3Gi", "limits.cpu": "2500m"}
+    views = [
+        claim_view(
+            Object({"metadata": {"name": name, "namespace": "a", "uid": name}, "spec": {"pool": "p", "claim": asked}})
+        )
+        for name in ("c", "d")
+    ]
+    here = DryWorld(pool({MEMORY: "2147483648", "limits.cpu": "2"}, ordered=ordered), "a")
+    here.claims = {(view.namespace, view.name): view for view in views}
+    here.settle()
+    first = f"requested: limits.cpu=2500m, available: limits.cpu=2; requested: {MEMORY}=3Gi, available: {MEMORY}=2Gi"
+    assert here.said("a", "c") == f"Bound PoolExhausted: {first}"
+    if ordered:
+        assert here.said("a", "d").endswith(f"requested: {MEMORY}=3Gi, queued: {MEMORY}=3Gi")
+    offer = Offer(name="p", hard=here.pool.hard, available=dict.fromkeys(asked, 0))
+    [(_, why)] = choose(views[0].amounts, [offer], views[0].formats).reasons
+    assert why.endswith(f"requested: {MEMORY}=3Gi, available: {MEMORY}=0")
