@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,28 @@ def test_the_numbers_of_the_limits_are_those_of_the_settings() -> None:
     assert f"{settings.max_claims:,} claims (`quota.max_claims`)" in limits
     assert f"{settings.max_status_bytes / 1e6:g} MB" in limits
     assert named(r"quota\.[a-z_]+", TEXT) <= {f"quota.{name}" for name in quota.Settings.model_fields}
+
+
+SHOWN = {
+    "hurts its own namespace alone": "test_people.py::test_an_amount_that_got_past_admission_and_no_status_can_show_freezes_no_pool",
+    "a ResourceQuota that is refused, hurts": "test_faults.py::test_x28_a_claim_whose_resource_no_quota_takes_is_refused_alone",
+    "is restored within a second": "test_strays.py::test_a_quota_without_owner_that_is_deleted_is_restored_within_a_second",
+    "or lost its owner or label": "test_strays.py::test_a_quota_whose_owner_reference_was_removed_is_adopted_again_at_once",
+    "[release it first](#release)": "test_rows.py::test_x23_a_claim_released_by_annotation_is_queued_again_when_it_is_edited",
+    "They do not count as claimed": "test_witnesses.py::test_a_default_that_is_lowered_while_pods_use_it_does_not_count_as_claimed",
+    "`orderedQueue` holds for it": "test_claims_without_a_pool.py::test_an_older_claim_without_a_pool_holds_its_place_in_an_ordered_queue",
+    "nothing is released by it": "test_semantics_v014.py::test_the_semantics_are_changed_and_changed_back_without_losing_anything",
+    "dashboards written for it fit": "../../unit/quota/test_report.py::test_a_claim_is_1_on_bound_in_metrics_only_if_it_is_bound_and_else_on_assigned",
+}
+"""What the page promises that real use once found untrue, and the test that shows it, from tests/scenarios/quota."""
+
+
+@pytest.mark.parametrize("sentence", SHOWN)
+def test_what_was_once_found_untrue_is_shown_by_a_test(sentence: str) -> None:
+    assert sentence in re.sub(r"\s+", " ", TEXT)
+    file, _, name = SHOWN[sentence].partition("::")
+    tests = ast.parse((ROOT / "tests" / "scenarios" / "quota" / file).read_text()).body
+    assert name in {test.name for test in tests if isinstance(test, (ast.FunctionDef, ast.AsyncFunctionDef))}
 
 
 def test_every_alert_is_named_and_none_that_there_is_not() -> None:

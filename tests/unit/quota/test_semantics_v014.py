@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+import yaml
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from quota_world import CPU, DryWorld, pool
@@ -14,6 +16,7 @@ from quota_world import CPU, DryWorld, pool
 from konverge.conditions import Condition
 from konverge.crds import all_manifests
 from konverge.crds.quota_v1beta2 import ResourcePoolClaim
+from konverge.daemon.main import program
 from konverge.quantities import WHOLE
 from konverge.reconcilers.quota import Settings, definitions
 from konverge.reconcilers.quota.forms import conditions_of, read, said_by
@@ -322,6 +325,15 @@ def test_the_columns_are_chosen_by_the_settings_and_the_schema_is_the_same() -> 
         ("Reason", f"{bound}.message"),
         age,
     ]
+
+
+@pytest.mark.parametrize(("setting", "shown"), [("v0.12", ["Status", "Reason"]), ("v0.14", ["Ready", "Bound"])])
+def test_the_command_prints_the_columns_of_the_semantics_that_are_set(setting: str, shown: list[str]) -> None:
+    done = CliRunner().invoke(program, ["crds", "--set", f"quota.semantics={setting}"])
+    assert done.exit_code == 0, done.output
+    [claims] = [one for one in yaml.safe_load_all(done.stdout) if one["spec"]["names"]["kind"] == "ResourcePoolClaim"]
+    columns = [column["name"] for column in claims["spec"]["versions"][0]["additionalPrinterColumns"]]
+    assert {"Status", "Ready", "Bound"} & set(columns) == set(shown) - {"Reason"}
 
 
 @pytest.mark.parametrize(
