@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 from conformance_targets import memory_target
-from hypothesis import example, given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from quota_amounts import read
 from quota_crd_cases import BOUND, CREATED, UPDATED, Answer, World
@@ -99,6 +99,8 @@ RESOURCES = st.sampled_from(
 )
 
 
+# The first example compiles every rule, which takes a busy machine longer than any other.
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(RESOURCES, AMOUNTS, min_size=1, max_size=3))
 @example({"pods": "-0"})
 def test_the_definition_refuses_exactly_what_the_family_would_refuse(amounts: dict[str, str | int]) -> None:
