@@ -1,9 +1,9 @@
 """`konverge demo`: everything on this machine, from nothing.
 
 Promises: an API server (in memory, or a real one on request), the daemon in this process with exactly the rights that `konverge rbac`
-prints, samples of every mode, and a table until all stand as they must; then the kubeconfig and the URLs, until Ctrl-C. With CI=true it
-ends there: exit code 0 where all converged, 1 where they did not in time. Nothing is left behind. No Helm runs: a stand-in plays Flux's
-controllers, and that is said.
+prints, samples of every mode, and a table until all stand as they must; then the kubeconfig and the URLs, until Ctrl-C or SIGTERM.
+With CI=true it ends there: exit code 0 where all converged, 1 where they did not in time. Nothing is left behind. No Helm runs: a stand-
+in plays Flux's controllers, and that is said.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+import signal
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -65,12 +66,22 @@ def demo(timeout: float, port: int, control_plane: str) -> None:
     """
     stay = os.environ.get("CI", "").lower() not in {"1", "true", "yes"}
     try:
-        done = asyncio.run(_demo(STAGES[control_plane], timeout, f"127.0.0.1:{port}", stay=stay))
-    except KeyboardInterrupt:
+        done = asyncio.run(_until_told(_demo(STAGES[control_plane], timeout, f"127.0.0.1:{port}", stay=stay)))
+    except (KeyboardInterrupt, asyncio.CancelledError):
         click.echo("\nstopped; nothing is left behind")
         return
     if not done:
         raise SystemExit(1)
+
+
+async def _until_told(playing: Coroutine[Any, Any, bool]) -> bool:
+    """Play; SIGTERM ends it as Ctrl-C does, so that the folder with the administrator's kubeconfig goes too."""
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(playing)
+    loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        return await task
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
 
 
 async def _demo(

@@ -51,6 +51,19 @@ def explain(what: str, namespace: str, url: str, output: str) -> None:
         print_json(found)
     else:
         click.echo(told(found))
+    if not any(one.get("cached", True) for one in found):
+        raise click.ClickException(_absent(found, kind, namespace, name))
+
+
+def _absent(found: Sequence[Mapping[str, Any]], kind: str, namespace: str, name: str) -> str:
+    """Say what to do about an object that no controller's cache has."""
+    if not namespace and any(one.get("namespaced") is not False for one in found):
+        return f"no {kind}/{name} without a namespace: say where it is, konverge explain {kind}/{name} -n NAMESPACE"
+    where, flag = (f" in namespace {namespace}", f" -n {namespace}") if namespace else ("", "")
+    return (
+        f"no {kind}/{name}{where}, as the daemon's cache knows it. Check the name with kubectl get {kind}{flag}; an object that is there "
+        "is not selected by the controller (its labels, or --namespace), or the controller is not ready"
+    )
 
 
 def _ask(url: str, kind: str, namespace: str, name: str) -> list[dict[str, Any]]:
@@ -85,6 +98,7 @@ def _lines(one: Mapping[str, Any]) -> list[str]:
         lines.append(f"  The controller is not ready: {_indented(one.get('why', ''))}")
     if not one.get("cached", True):
         lines.append("  The controller's cache has no such object: it does not exist, or is not selected.")
+    lines += _conditions(one)
     passes = one.get("passes") or []
     if not passes:
         lines.append("  It has not run since the daemon started, or longer ago than the daemon remembers.")
@@ -93,9 +107,31 @@ def _lines(one: Mapping[str, Any]) -> list[str]:
     return lines + _next(one.get("waits"), passes)
 
 
+def _conditions(one: Mapping[str, Any]) -> list[str]:
+    """Tell the conditions, that for which it waits first."""
+    conditions = list(one.get("conditions") or [])
+    unready = (one for one in conditions if one.get("type") == "Ready" and one.get("status") != "True")
+    lines = [f"  It waits for: {_said(condition)}" for condition in unready]
+    for condition in conditions:
+        since = condition.get("lastTransitionTime")
+        lines.append(
+            f"  {condition.get('type')}={condition.get('status')} {_said(condition)}"
+            + (f" (since {since})" if since else "")
+        )
+        seen, now = condition.get("observedGeneration"), one.get("generation")
+        if seen is not None and now is not None and seen < now:
+            lines.append("    This is of an earlier spec; the present one has not been judged yet.")
+    return lines
+
+
+def _said(condition: Mapping[str, Any]) -> str:
+    reason, message = condition.get("reason") or "", condition.get("message") or ""
+    return _indented(f"{reason}: {message}" if reason and message else reason or message)
+
+
 def _pass(record: Mapping[str, Any], when: str) -> list[str]:
     lines = [
-        f"  {when} {record['started']}, for {1000 * record['duration']:.0f} ms (reconcile id {record['reconcile_id']})",
+        f"  {when} {record['started']}, for {1000 * record['duration']:.0f} ms (reconcile id {record['reconcileID']})",
         f"    because of: {'; '.join(record['reasons']) or 'no recorded reason'}",
     ]
     writes = list(record.get("writes") or [])
@@ -111,7 +147,7 @@ def _next(waits: Mapping[str, Any] | None, passes: Sequence[Mapping[str, Any]]) 
     if waits is None:
         return ["  It runs next when something changes."] if passes else []
     because = "; ".join(waits.get("reasons") or ())
-    seconds = waits.get("in_seconds") or 0.0
+    seconds = waits.get("inSeconds") or 0.0
     when = "as soon as a worker is free" if seconds <= 0 else f"in {seconds:.3g} s"
     failures = waits.get("failures") or 0
     lines = [f"  It runs next {when} (waits for {waits.get('wait')}), because of: {because}"]

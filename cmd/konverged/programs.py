@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
@@ -97,7 +98,23 @@ def load_build(target: str) -> tuple[str, Build]:
         near = get_close_matches(attribute, there, n=1)
         hint = f"; did you mean {module_name}:{near[0]}?" if near else ""
         raise UsageError(f"{module_name} has no function {attribute}(manager){hint}")
+    if inspect.isclass(build) or not _takes_one(build):
+        what = "a class" if inspect.isclass(build) else "not to be called with one argument"
+        raise UsageError(
+            f"{target}: {attribute} is {what}; expected a function build(manager) that adds controllers to it, "
+            f"for instance {module_name}:build"
+        )
     return module.__name__.rpartition(".")[2].replace("_", "-"), build
+
+
+def _takes_one(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # a builtin tells no signature
+        return True
+    return True
 
 
 def _from_path(name: str) -> Any:

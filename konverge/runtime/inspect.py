@@ -1,4 +1,8 @@
-"""What `/debug` and `konverge explain` say: plain data about controllers, queues, caches and last passes. No object content."""
+"""What `/debug` and `konverge explain` say: plain data about controllers, queues, caches and last passes.
+
+Promises: keys are of one style, camelCase as in Kubernetes; values that are keys themselves (names of controllers) stay as they are. Of an
+object's content only its conditions are told, which are written for people.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,24 @@ from konverge.clock import rfc3339
 from konverge.informers import InformerSet
 from konverge.keys import Key
 from konverge.kinds import Kind
+from konverge.kinds import kind as kind_named
+from konverge.objects import Object
 from konverge.runtime.controller import ControllerRunner
 from konverge.runtime.rules import plural_of
 
+_CONDITION = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
+
 __all__ = ["describe", "explain", "plain"]
+
+
+def camel(name: str) -> str:
+    """Return a name of ours as JSON has it.
+
+    >>> camel("in_seconds"), camel("key")
+    ('inSeconds', 'key')
+    """
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
 
 
 def plain(value: Any) -> Any:
@@ -29,7 +47,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return rfc3339(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {camel(field.name): plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return {str(plain(key)): plain(member) for key, member in value.items()}
     if isinstance(value, str | int | float | bool) or value is None:
@@ -68,6 +86,13 @@ def describe(
     }
 
 
+def _conditions(found: Object) -> list[dict[str, Any]]:
+    """Return the conditions of an object as they stand, whoever wrote them."""
+    conditions = found.get("status", "conditions", default=[])
+    entries = conditions if isinstance(conditions, list) else []
+    return [{word: one[word] for word in _CONDITION if word in one} for one in entries if isinstance(one, dict)]
+
+
 def _names(kind: Kind[Any]) -> set[str]:
     return {kind.kind.lower(), kind.group_kind.lower(), plural_of(kind)}
 
@@ -81,13 +106,18 @@ def explain(runners: tuple[ControllerRunner, ...], kind: str, namespace: str, na
         if kind.lower() not in known:
             continue
         key = Key("", runner.spec.kind, namespace, name)
+        view = kind_named(runner.spec.kind.api_version, runner.spec.kind.kind)
+        cached = runner.caches(view).find(namespace, name)
         passes = runner.history.of(key)
         waiting = runner.queue.why(key)
         found.append(
             {
                 "controller": runner.spec.name,
                 "key": str(key),
-                "cached": runner.caches(runner.spec.kind).metadata(namespace, name) is not None,
+                "namespaced": runner.spec.kind.namespaced,
+                "cached": cached is not None,
+                "generation": None if cached is None else cached.metadata.generation,
+                "conditions": [] if cached is None else _conditions(cached),
                 "ready": runner.report().ready,
                 "why": runner.report().why,
                 "passes": [record.to_dict() for record in reversed(passes)],

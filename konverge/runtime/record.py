@@ -67,11 +67,18 @@ class PassRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain data."""
-        data = msgspec.structs.asdict(self)
-        data["key"] = str(self.key)
-        data["started"] = rfc3339_micro(self.started)
-        data["duration"] = round(self.duration, 6)
-        return data
+        return {
+            "key": str(self.key),
+            "reconcileID": self.reconcile_id,
+            "started": rfc3339_micro(self.started),
+            "duration": round(self.duration, 6),
+            "reasons": list(self.reasons),
+            "outcome": self.outcome,
+            "error": self.error,
+            "writes": list(self.writes),
+            "skipped": self.skipped,
+            "nextRun": self.next_run,
+        }
 
 
 class History:

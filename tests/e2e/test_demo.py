@@ -61,19 +61,29 @@ async def test_the_demo_converges_and_ends_by_itself_in_ci(plane: str) -> None:
     assert "correct-horse" not in said
 
 
-@ON_BOTH
-async def test_the_demo_stays_until_ctrl_c_and_leaves_nothing_behind(plane: str) -> None:
+@pytest.mark.parametrize(
+    ("plane", "number"),
+    [
+        ("memory", signal.SIGINT),
+        ("memory", signal.SIGTERM),
+        pytest.param("real", signal.SIGTERM, marks=pytest.mark.control_plane),
+    ],
+)
+async def test_the_demo_stays_until_ctrl_c_or_sigterm_and_leaves_nothing_behind(
+    plane: str, number: signal.Signals
+) -> None:
     process = await started("--control-plane", plane, ci=False)
     said = await output_until(process, "Ctrl-C ends it")
     found = re.search(r"KUBECONFIG=(\S+)", said)
     assert found is not None, said
     kubeconfig = Path(found[1])
     assert kubeconfig.exists()
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     rest = await output_until(process, "")
     assert await ended(process) == 0, rest
     assert "nothing is left behind" in rest
     assert not kubeconfig.exists()
+    assert not kubeconfig.parent.exists()
 
 
 async def test_by_default_the_api_server_is_in_memory_and_answers_other_programs() -> None:

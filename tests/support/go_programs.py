@@ -13,12 +13,13 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from konverge.testing.binaries import Cache, is_program
-from konverge.testing.failures import BinariesMissing, InstallFailed
+from konverge.testing.failures import BinariesMissing, ControlPlaneError, InstallFailed
 from konverge.testing.gobuild import build_environment
 
 __all__ = ["BUILD_SECONDS", "CLIENTS", "HELM", "go_program"]
@@ -92,7 +93,9 @@ def _build(home: Path, environment: Mapping[str, str], cache: Cache) -> None:
     except BaseException as error:  # a deadline, Ctrl-C: no compiler stays behind
         _end(process)
         if isinstance(error, subprocess.TimeoutExpired):
-            raise InstallFailed(f"go build of {HELM} and {CLIENTS} took longer than {BUILD_SECONDS} s") from None
+            raise InstallFailed(
+                f"go build of {HELM} and {CLIENTS} took longer than {BUILD_SECONDS} s and was ended; run it again when the machine is less busy"
+            ) from None
         raise
     if process.returncode:
         raise InstallFailed("\n".join((f"go build of {HELM} and {CLIENTS} failed:", *said.splitlines()[-_LOG_LINES:])))
@@ -112,4 +115,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 if __name__ == "__main__":  # so that a build can be had before the tests
-    print(go_program(HELM, os.environ, tell=print))
+    try:
+        print(go_program(HELM, os.environ, tell=print))
+    except (ControlPlaneError, OSError) as error:
+        sys.exit(str(error))

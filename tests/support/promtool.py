@@ -44,23 +44,25 @@ def fetch(environment: Mapping[str, str] = os.environ) -> Path:
     home = _cached(environment)
     home.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home.parent) as folder:
-        if not _ran(["apt-get", "download", _PACKAGE], folder):
+        if _ran(["apt-get", "download", _PACKAGE], folder):
             _ran(["apt-get", "update"], folder)
-            if not _ran(["apt-get", "download", _PACKAGE], folder):
-                raise OSError(f"no promtool: apt-get download {_PACKAGE} failed")
+            if why := _ran(["apt-get", "download", _PACKAGE], folder):
+                raise OSError(f"no promtool: {why}")
         [package] = Path(folder).glob("*.deb")
-        if not _ran(["dpkg-deb", "--extract", str(package), folder], folder):
-            raise OSError(f"no promtool: {package.name} cannot be unpacked")
+        if why := _ran(["dpkg-deb", "--extract", str(package), folder], folder):
+            raise OSError(f"no promtool: {why}")
         (Path(folder) / "usr" / "bin" / PROMTOOL).rename(home)
     return home
 
 
-def _ran(command: list[str], folder: str) -> bool:
+def _ran(command: list[str], folder: str) -> str:
+    """Run a command; returns why it did not do what it should, "" if it did."""
+    words = " ".join(command[:3])
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, timeout=_SECONDS, check=False)
-    except subprocess.TimeoutExpired:  # a package archive that does not answer
-        return False
-    return done.returncode == 0
+    except subprocess.TimeoutExpired:
+        return f"{words} took longer than {_SECONDS} s and was ended; the package archive may not answer, so run it again later"
+    return "" if done.returncode == 0 else f"{words} failed"
 
 
 def run_promtool(*words: str | Path) -> subprocess.CompletedProcess[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import structlog
+from click.testing import CliRunner
 
 from konverge import program
 from konverge.daemon.engine import (
@@ -22,6 +23,7 @@ from konverge.daemon.engine import (
     process_metrics,
     raise_file_limit,
 )
+from konverge.daemon.main import program as command_line
 from konverge.daemon.programs import DaemonSettings, fill, left_out, load_build
 from konverge.daemon.settings import Overrides, Settings
 from konverge.errors import UsageError
@@ -160,6 +162,21 @@ def test_an_operator_in_this_folder_is_found_by_module_or_file(folder: Path, tar
     name, build = load_build(target)
     assert name == "my-operator"
     assert build(Manager("x")) == "built"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("class CronJob:\n    pass\n", "CronJob is a class; expected a function build"),
+        ("def CronJob():\n    pass\n", "CronJob is not to be called with one argument; expected a function build"),
+    ],
+    ids=["class", "no argument"],
+)
+def test_what_is_no_build_is_refused_with_what_was_expected(folder: Path, text: str, said: str) -> None:
+    (folder / "cronjob.py").write_text(text)
+    result = CliRunner().invoke(command_line, ["rbac", "cronjob:CronJob"])
+    assert result.exit_code == 2
+    assert said in " ".join(result.stderr.split())
 
 
 def test_a_module_that_imports_what_is_not_there_keeps_its_own_error(folder: Path) -> None:

@@ -16,7 +16,7 @@ from konverge.daemon.main import program
 
 PASS: dict[str, Any] = {
     "key": "ApplicationInstance web/shop",
-    "reconcile_id": "00ab",
+    "reconcileID": "00ab",
     "started": "2030-01-01T00:00:00.000000Z",
     "duration": 0.0314,
     "reasons": ["owned: HelmRelease shop changed", "resync"],
@@ -24,12 +24,15 @@ PASS: dict[str, Any] = {
     "error": "",
     "writes": ["apply HelmRelease web/shop", "status"],
     "skipped": 1,
-    "next_run": "when something changes",
+    "nextRun": "when something changes",
 }
 KNOWN: dict[str, Any] = {
     "controller": "applicationinstance",
     "key": "ApplicationInstance web/shop",
+    "namespaced": True,
     "cached": True,
+    "generation": 3,
+    "conditions": [],
     "ready": True,
     "why": "",
     "passes": [PASS],
@@ -60,7 +63,7 @@ def test_a_quiet_object_is_told_whole() -> None:
         (
             {
                 "waits": {
-                    "in_seconds": 12.5,
+                    "inSeconds": 12.5,
                     "wait": "its retry after a failure",
                     "reasons": ["retry: Boom"],
                     "failures": 3,
@@ -69,7 +72,7 @@ def test_a_quiet_object_is_told_whole() -> None:
             "  It runs next in 12.5 s (waits for its retry after a failure), because of: retry: Boom\n  It failed 3 times in a row.",
         ),
         (
-            {"waits": {"in_seconds": 0.0, "wait": "a worker", "reasons": ["changed"], "failures": 0}},
+            {"waits": {"inSeconds": 0.0, "wait": "a worker", "reasons": ["changed"], "failures": 0}},
             "  It runs next as soon as a worker is free (waits for a worker), because of: changed",
         ),
     ],
@@ -79,13 +82,40 @@ def test_what_is_out_of_order_is_said(changed: dict[str, Any], said: str) -> Non
     assert said in told([{**KNOWN, **changed}])
 
 
+WAITING = {
+    "type": "Ready",
+    "status": "False",
+    "reason": "WaitingForSecret",
+    "message": "no Secret vals",
+    "lastTransitionTime": "2030-01-01T00:00:00Z",
+    "observedGeneration": 3,
+}
+
+
+def test_the_conditions_are_told_and_what_the_object_waits_for_first() -> None:
+    text = told([{**KNOWN, "conditions": [{"type": "Released", "status": "True"}, WAITING]}])
+    assert text.splitlines()[1:4] == [
+        "  It waits for: WaitingForSecret: no Secret vals",
+        "  Released=True ",
+        "  Ready=False WaitingForSecret: no Secret vals (since 2030-01-01T00:00:00Z)",
+    ]
+    assert "earlier spec" not in text
+    assert "earlier spec" in told([{**KNOWN, "generation": 4, "conditions": [WAITING]}])
+    assert "waits for:" not in told([{**KNOWN, "conditions": [{**WAITING, "status": "True"}]}])
+
+
 def test_each_controller_of_a_kind_is_told() -> None:
     assert told([KNOWN, {**KNOWN, "controller": "other"}]).count("ApplicationInstance web/shop, controller") == 2
 
 
 class _Daemon(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        answers = {"kind=appinst&namespace=web&name=shop": (200, [KNOWN]), "kind=nobody&namespace=&name=x": (200, [])}
+        answers = {
+            "kind=appinst&namespace=web&name=shop": (200, [KNOWN]),
+            "kind=appinst&namespace=web&name=gone": (200, [{**KNOWN, "cached": False}]),
+            "kind=appinst&namespace=&name=shop": (200, [{**KNOWN, "cached": False}]),
+            "kind=nobody&namespace=&name=x": (200, []),
+        }
         status, body = answers.get(self.path.partition("?")[2], (403, "no"))
         self.send_response(status)
         self.end_headers()
@@ -128,3 +158,20 @@ def test_a_refusal_is_told_as_the_daemon_said_it(url: str) -> None:
     result = CliRunner().invoke(program, ["explain", "appinst/other", "--url", url])
     assert result.exit_code == 1
     assert '403 "no"' in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["appinst/gone", "-n", "web"],
+            "no appinst/gone in namespace web, as the daemon's cache knows it. Check the name with kubectl",
+        ),
+        (["appinst/shop"], "say where it is, konverge explain appinst/shop -n NAMESPACE"),
+    ],
+    ids=["absent", "without a namespace"],
+)
+def test_an_object_that_is_not_there_fails_and_says_what_to_do(url: str, words: list[str], said: str) -> None:
+    result = CliRunner().invoke(program, ["explain", *words, "--url", url])
+    assert result.exit_code == 1
+    assert said in result.stderr

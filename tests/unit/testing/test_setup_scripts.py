@@ -1,0 +1,63 @@
+"""The scripts that put programs for the tests into the cache, where they cannot: one line that says why, and no trace."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import go_programs
+import promtool
+import pytest
+from go_programs import HELM, go_program
+
+from konverge.testing.failures import InstallFailed
+
+SUPPORT = Path(promtool.__file__).parent
+
+
+@pytest.fixture
+def slow_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """An environment in which every program that is called does not come to its end."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("go", "apt-get", "dpkg-deb"):
+        program = folder / name
+        program.write_text("#!/bin/sh\nexec /bin/sleep 60\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    return {"PATH": str(folder), "KONVERGE_CACHE": str(tmp_path / "cache"), "HOME": str(tmp_path)}
+
+
+def test_a_build_that_runs_out_of_time_says_so_in_one_line(
+    slow_programs: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(go_programs, "BUILD_SECONDS", 0.1)
+    with pytest.raises(
+        InstallFailed, match=r"^go build of .* took longer than 0.1 s and was ended; run it again"
+    ) as told:
+        go_program(HELM, slow_programs, tell=lambda _: None)
+    assert "\n" not in str(told.value)
+
+
+def test_a_package_archive_that_does_not_answer_is_told_in_one_line(
+    slow_programs: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(promtool, "_SECONDS", 0.1)
+    with pytest.raises(OSError, match=r"^no promtool: apt-get download prometheus took longer than 0.1 s") as told:
+        promtool.fetch(slow_programs)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("script", ["go_programs.py", "promtool.py"])
+def test_a_script_that_cannot_do_it_ends_with_one_line_and_exit_code_1(script: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, SUPPORT / script],
+        env={"PATH": str(tmp_path), "KONVERGE_CACHE": str(tmp_path), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith("no ")
