@@ -31,6 +31,7 @@ from konverge.client.config import ClientConfig
 from konverge.client.ledger import Ledger, LedgerStatistics, Ticket, Write, WriteState
 from konverge.client.resources import Listing, ListQuery, Page, ResourceInfo, WatchQuery
 from konverge.client.settings import ClientSettings
+from konverge.client.shapes import ConditionShape
 from konverge.client.status import missing_rule, status_error
 from konverge.client.transport import Answer, OpenStream, Transport
 from konverge.client.watching import WatchEvent, WatchIdle, WatchStream
@@ -40,6 +41,7 @@ __all__ = [
     "Client",
     "ClientConfig",
     "ClientSettings",
+    "ConditionShape",
     "Ledger",
     "LedgerStatistics",
     "ListQuery",

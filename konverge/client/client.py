@@ -9,9 +9,11 @@ Does not promise: to read its own writes, to cache objects, to notice edits. Tha
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from copy import copy
+from dataclasses import dataclass, replace
 from random import Random
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -26,10 +28,11 @@ from konverge.client.requests import JSON, Propagation, Request, Style
 from konverge.client.resources import Listing, ListQuery, Page, ResourceInfo, WatchQuery
 from konverge.client.sending import Call, RequestMeasures, Sender
 from konverge.client.settings import ClientSettings
+from konverge.client.shapes import ConditionShape, document_path, shape_in
 from konverge.client.status import deleted_uid
 from konverge.client.transport import Answer
 from konverge.client.watching import WatchStream
-from konverge.errors import Expired, NotFound, NotServed
+from konverge.errors import Expired, Forbidden, NotFound, NotServed
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.metrics import Metrics
 from konverge.objects import Metadata, Object
@@ -38,6 +41,14 @@ from konverge.selectors import LabelSelector
 __all__ = ["Client"]
 
 R = TypeVar("R", bound=Resource)
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes with a client that is one writer's."""
+
+    actor: Hashable
+    before: Callable[[str], None]
 
 
 class Client:
@@ -73,6 +84,8 @@ class Client:
         )
         self._declared: dict[tuple[str, str, str, bool], ResourceInfo] = {}
         self._discovery = Discovery(self._discover, self.settings)
+        self._shapes: dict[Kind[Any], tuple[float, ConditionShape | None]] = {}
+        self._writer: Writer | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -84,7 +97,18 @@ class Client:
 
     async def close(self) -> None:
         """Close all connections; open watches end as cut off. Calling it again does nothing."""
-        await self._transport.close()
+        if self._writer is None:
+            await self._transport.close()
+
+    def written_by(self, actor: Hashable, before: Callable[[str], None]) -> Self:
+        """Return this client as one writer's: the same connections, with each write in the ledger as that actor's.
+
+        `before` is told of each write, dry runs aside, before anything is sent for it, and keeps it from being sent by raising. Closing
+        this client closes nothing.
+        """
+        view = copy(self)
+        view._writer = Writer(actor, before)
+        return view
 
     # -- reading
 
@@ -150,7 +174,7 @@ class Client:
         kind: Kind[R] = kind_of(obj)
         info = await self._info(kind)
         request = requests.create(info, _body_of(obj), manager=self.name, dry_run=dry_run)
-        answer = await self._write(request, info, kind, obj.namespace, obj.name, None if dry_run else actor)
+        answer = await self._write(request, info, kind, obj.namespace, obj.name, actor, dry_run=dry_run)
         return kind.decode(decode_object(answer.body))
 
     async def replace(
@@ -160,7 +184,7 @@ class Client:
         kind: Kind[R] = kind_of(obj)
         info = await self._info(kind)
         request = requests.replace(info, _body_of(obj), manager=self.name, subresource=subresource, dry_run=dry_run)
-        answer = await self._write(request, info, kind, obj.namespace, obj.name, None if dry_run else actor)
+        answer = await self._write(request, info, kind, obj.namespace, obj.name, actor, dry_run=dry_run)
         return kind.decode(decode_object(answer.body))
 
     async def patch(
@@ -188,7 +212,7 @@ class Client:
             subresource=subresource,
             dry_run=dry_run,
         )
-        answer = await self._write(request, info, found, namespace, name, None if dry_run else actor)
+        answer = await self._write(request, info, found, namespace, name, actor, dry_run=dry_run)
         return found.decode(decode_object(answer.body))
 
     async def apply(
@@ -240,7 +264,7 @@ class Client:
         )
         metadata = body.get("metadata") or {}
         namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
-        answer = await self._write(request, info, found, namespace, name, None if dry_run else actor)
+        answer = await self._write(request, info, found, namespace, name, actor, dry_run=dry_run)
         return answer.body
 
     async def delete(
@@ -270,7 +294,7 @@ class Client:
             propagation=propagation,
             dry_run=dry_run,
         )
-        ticket = self._begin(found, namespace, name, None if dry_run else actor)
+        ticket = self._begin(request, found, namespace, name, actor, dry_run=dry_run)
         call = self._sender.call(request)
         try:
             answer = await self._carry(call, info, ticket)
@@ -285,6 +309,23 @@ class Client:
     async def resource(self, kind: Kind[Any] | type[Resource]) -> ResourceInfo:
         """Return how the server serves a kind; raises NotServed. Cached: a "no" for seconds, a "yes" for minutes."""
         return await self._discovery.resource(kind_of(kind))
+
+    async def condition_shape(self, kind: Kind[Any] | type[Resource]) -> ConditionShape | None:
+        """Return what the conditions of a kind look like, as the server publishes it; None if it does not say.
+
+        Cached as discovery is: that of a new CRD is published some seconds after it is served.
+        """
+        found, now = kind_of(kind), asyncio.get_running_loop().time()
+        until, shape = self._shapes.get(found, (now, None))
+        if now < until:
+            return shape
+        try:
+            shape = shape_in(decode_object(await self._discover(document_path(found))), found)
+            until = now + self.settings.discovery_seconds
+        except (Forbidden, NotFound, LookupError):
+            shape, until = None, now + self.settings.discovery_absent_seconds
+        self._shapes[found] = (until, shape)
+        return shape
 
     def forget_discovery(self, group_version: str | None = None) -> None:
         """Make the next question about this group and version (None: about any) go to the server."""
@@ -336,8 +377,10 @@ class Client:
         namespace: str,
         name: str,
         actor: Hashable | None,
+        *,
+        dry_run: bool,
     ) -> Answer:
-        ticket = self._begin(kind, namespace, name, actor)
+        ticket = self._begin(request, kind, namespace, name, actor, dry_run=dry_run)
         answer = await self._carry(self._sender.call(request), info, ticket)
         if ticket is not None:
             try:
@@ -351,7 +394,21 @@ class Client:
                 ticket.settle(stored.version, stored.uid, stored.name)
         return answer
 
-    def _begin(self, kind: Kind[Any], namespace: str, name: str, actor: Hashable | None) -> Ticket | None:
+    def _begin(
+        self,
+        request: Request,
+        kind: Kind[Any],
+        namespace: str,
+        name: str,
+        actor: Hashable | None,
+        *,
+        dry_run: bool,
+    ) -> Ticket | None:
+        if dry_run:
+            return None
+        if self._writer is not None:
+            self._writer.before(request.what)
+            actor = self._writer.actor if actor is None else actor
         return None if actor is None else self.ledger.begin(actor, kind, namespace, name)
 
     async def _carry(self, call: Call, info: ResourceInfo, ticket: Ticket | None) -> Answer:

@@ -265,6 +265,19 @@ class Applier:
         self._sent(key, intent, applied_fields(managed, owner) if managed else None, stored, owner)
         return Object(stored), True
 
+    async def try_out(
+        self, key: Key, intent: Mapping[str, Any], *, manager: str, force: bool, subresource: str = ""
+    ) -> Object:
+        """Return the object as the server would store it, were the intent applied: a dry run. Raises FieldsHeld as `apply` does."""
+        try:
+            return await self._client.apply(
+                key.kind, intent, manager=manager, force=force, subresource=subresource, dry_run=True
+            )
+        except ApplyConflict as conflict:
+            if force or not conflict.conflicts:
+                raise
+            raise FieldsHeld(Held(key, conflict.conflicts)) from conflict
+
     async def apply_status(
         self, key: Key, intent: Mapping[str, Any], *, cached: Cached, manager: str, actor: Hashable | None = None
     ) -> StatusAnswer | None:

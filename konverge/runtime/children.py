@@ -43,7 +43,7 @@ class Children:
         self._trace = trace
         self._alive = alive
         self._delete = delete
-        self._applied: set[Key] = set()
+        self._applied: set[tuple[Key, str]] = set()
         # Asked once in a pass, and not for each child.
         self._namespaced: dict[Kind[Any], bool] = {}
         self._reference = controller_reference(kit.kind, owner)
@@ -57,8 +57,8 @@ class Children:
             return None
         return informer.store.get(key.namespace, key.name)
 
-    async def identify(self, object_: Resource) -> tuple[Key, dict[str, Any], bool]:
-        """Return key, intent and scope of an object that is to be applied."""
+    async def identify(self, object_: Resource, subresource: str = "") -> tuple[Key, dict[str, Any], bool]:
+        """Return key, intent and scope of an object, or of a subresource of one, that is to be applied."""
         kind = kind_of(object_)
         intent = object_.to_dict()
         namespaced = self._namespaced.get(kind)
@@ -73,7 +73,8 @@ class Children:
                 raise UsageError(f"{kind.kind} {metadata['name']} is namespaced and has no namespace; give it one")
         else:
             metadata.pop("namespace", None)
-        intent.pop("status", None)
+        if subresource != "status":
+            intent.pop("status", None)
         return Key("", kind, metadata.get("namespace", ""), metadata["name"]), intent, namespaced
 
     async def own(self, object_: Resource, on_conflict: OnConflict, *, adopt: bool) -> tuple[Key, Object, bool]:
@@ -148,9 +149,17 @@ class Children:
                 "Let one of them own it, or give the children different names"
             )
 
-    async def send(self, key: Key, intent: dict[str, Any], cached: Cached | None, on_conflict: OnConflict) -> Object:
+    async def send(
+        self,
+        key: Key,
+        intent: dict[str, Any],
+        cached: Cached | None,
+        on_conflict: OnConflict,
+        *,
+        subresource: str = "",
+    ) -> Object:
         """Apply an intent, once in a pass; returns the object as it is stored."""
-        if key in self._applied:
+        if (key, subresource) in self._applied:
             raise UsageError(
                 f"{key} was applied twice in one pass; an apply carries the whole intent, the second would undo the first"
             )
@@ -162,14 +171,15 @@ class Children:
                 cached=cached,
                 manager=self._kit.manager,
                 on_conflict=on_conflict,
+                subresource=subresource,
                 actor=self.actor,
             )
         except FieldsHeld as held:
             self._trace.look_again = min(self._trace.look_again, held.look_again)
             raise
-        self._applied.add(key)
+        self._applied.add((key, subresource))
         if sent:
-            self._trace.writes.append(f"apply {key}")
+            self._trace.writes.append(f"apply {subresource} of {key}" if subresource else f"apply {key}")
         else:
             self._trace.skipped += 1
         return stored

@@ -28,7 +28,7 @@ from konverge.runtime.record import PassLog
 from konverge.runtime.status import StatusEditor
 
 if TYPE_CHECKING:
-    pass
+    from konverge.client import Client
 
 __all__ = ["Context", "HasStatus"]
 
@@ -79,6 +79,7 @@ class Context(Generic[R_co]):
         self._log = log
         self.trace = Trace()
         self._made: Children | None = None
+        self._client: Client | None = None
 
     @property
     def log(self) -> structlog.typing.FilteringBoundLogger:
@@ -108,6 +109,21 @@ class Context(Generic[R_co]):
     def live(self, what: Kind[R] | type[R]) -> Live[R]:
         """Return reads of a kind that go to the API server each time."""
         return Live(kind_of(what), self._kit.client)
+
+    @property
+    def client(self) -> Client:
+        """The client, for what the verbs of a context do not offer: creating, replacing, JSON patches, raw requests.
+
+        What is written with it is seen by the barrier and by `/debug` as this pass's, and nothing is sent once the pass has ended. It
+        is not compared with the cache before it is sent, nor refused for another owner; a `raw` request is known to none of these.
+        """
+        if self._client is None:
+            self._client = self._kit.client.written_by(self._actor, self._before_write)
+        return self._client
+
+    def _before_write(self, what: str) -> None:
+        self._alive()
+        self.trace.writes.append(what)
 
     def serves(self, what: Kind[Any] | type[Any]) -> bool:
         """Tell whether the cluster serves a declared kind and its cache is complete: the question before using an optional one."""
@@ -140,28 +156,64 @@ class Context(Generic[R_co]):
         wanted = tuple(child if isinstance(child, Child) else Child(child) for child in children)
         return self._effects.make(f"ctx.children({len(wanted)} children)", lambda: self._children.apply_all(wanted))
 
-    def apply(self, object_: R, *, force: bool = False) -> Effect[R]:
-        """Server-side apply without owner reference, under the manager's name.
+    def apply(self, object_: R, *, force: bool = False, subresource: str = "", dry_run: bool = False) -> Effect[R]:
+        """Server-side apply without owner reference, under the manager's name; of the object, or of one of its subresources.
 
-        Raises FieldsHeld where fields are others', unless `force`.
+        A dry run changes nothing, is not counted as a write, and returns the object as it would be stored.
+        Raises FieldsHeld where fields are others', unless `force`; UsageError for the status of this controller's own kind.
         """
 
         async def start() -> R:
-            key, intent, _ = await self._children.identify(object_)
-            cached = self._children.cached(key)
-            stored = await self._children.send(key, intent, cached, TAKE if force else HOLD)
+            key, intent, _ = await self._children.identify(object_, subresource)
+            if subresource == "status" and key.kind == self._kit.kind:
+                raise UsageError(
+                    f"the status of {key.kind.kind} is written once, at the end of the pass, and this apply would undo it: "
+                    "set it with ctx.status"
+                )
+            if dry_run:
+                self._alive()
+                stored = await self._kit.applier.try_out(
+                    key, intent, manager=self._kit.manager, force=force, subresource=subresource
+                )
+            else:
+                stored = await self._children.send(
+                    key, intent, self._children.cached(key), TAKE if force else HOLD, subresource=subresource
+                )
             return _decode_like(object_, stored)
 
         return self._effects.make(lambda: f"ctx.apply({_what(object_)})", start)
 
-    def patch(self, what: Kind[R] | type[R], name: str, namespace: str = "", *, patch: Mapping[str, Any]) -> Effect[R]:
-        """Merge-patch an object: for requests to other controllers (annotations, un-suspending). It is no part of any intent."""
+    def patch(
+        self,
+        what: Kind[R] | type[R],
+        name: str,
+        namespace: str = "",
+        *,
+        patch: Mapping[str, Any],
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> Effect[R]:
+        """Merge-patch an object, or one of its subresources: for requests to other controllers (annotations, un-suspending, `scale`).
+
+        It is no part of any intent. A dry run changes nothing and returns the object as it would be stored.
+        """
 
         async def start() -> R:
             kind = kind_of(what)
             self._alive()
-            self.trace.writes.append(f"patch {Key('', kind, namespace, name)}")
-            return await self._kit.client.patch(kind, name, namespace, patch=patch, style="merge", actor=self._actor)
+            if not dry_run:
+                of = f"{subresource} of " if subresource else ""
+                self.trace.writes.append(f"patch {of}{Key('', kind, namespace, name)}")
+            return await self._kit.client.patch(
+                kind,
+                name,
+                namespace,
+                patch=patch,
+                style="merge",
+                subresource=subresource,
+                dry_run=dry_run,
+                actor=self._actor,
+            )
 
         return self._effects.make(f"ctx.patch({name})", start)
 
@@ -300,7 +352,7 @@ class Context(Generic[R_co]):
     def close(self, why: str) -> None:
         """Let nothing more out: effects that start from now on raise ReconcileTimeout, a thread that waits is woken. For the runtime."""
         self._ended = self._ended or why
-        self._made = None
+        self._made = self._client = None
         for future in tuple(self._waits):
             future.cancel()
 

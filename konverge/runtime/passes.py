@@ -173,7 +173,9 @@ class PassRunner:
 
         editor: StatusEditor[Any] = StatusEditor(
             previous=previous,
-            draft=partial(_drafted, type(status), previous) if isinstance(status, Status) else partial(dict, previous),
+            draft=partial(_drafted, type(status), previous)
+            if isinstance(status, Status)
+            else partial(_copied, previous),
             generation=cached.metadata.generation,
             declared=self._spec.conditions,
             now=self._kit.wall_clock(),
@@ -289,7 +291,10 @@ class PassRunner:
         editor: StatusEditor[Any] = ctx.status
         if editor.left:
             return
-        status = without_nulls(editor.intent(failed=failed))
+        shape = None
+        if self._spec.conditions is None and editor.asks_for_shape:
+            shape = await self._kit.client.condition_shape(key.kind)
+        status = without_nulls(editor.intent(failed=failed, shape=shape))
         if not status and self._owner not in (cached.owned or {}):
             return
         said = status if self._defaults is None else filled(status, self._defaults)  # as the server will store it
@@ -410,10 +415,15 @@ def _model_of(spec: Controller[Any]) -> type[CustomResource[Any, Any]]:
     return spec.model
 
 
+def _copied(stored: Mapping[str, Any]) -> dict[str, Any]:
+    copied: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(stored))
+    return copied
+
+
 def _drafted(model: type[Status], stored: Mapping[str, Any]) -> Status:
     """Return a status that equals the one of the object as it was stored, and shares nothing with it."""
     try:
-        return model.model_validate(msgspec.json.decode(msgspec.json.encode(stored)))
+        return model.model_validate(_copied(stored))
     except ValidationError:
         return readable(model, stored)
 

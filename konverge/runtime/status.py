@@ -10,16 +10,18 @@ apply; of a kind that it did not declare, the observed generation is its own con
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
+from konverge.client import ConditionShape
 from konverge.clock import rfc3339
 from konverge.conditions import (
     Condition,
     check_condition,
+    condition_entries,
     cut_condition,
     find_condition,
     marked,
@@ -28,7 +30,7 @@ from konverge.conditions import (
     write_conditions,
 )
 from konverge.errors import ConditionError
-from konverge.fields import decode_fields
+from konverge.fields import decode_fields, without_nulls
 from konverge.model import Model
 
 __all__ = ["Ours", "StatusEditor", "Transition", "nothing_else", "transitions"]
@@ -38,6 +40,8 @@ St_co = TypeVar("St_co", covariant=True)
 _APART = ("conditions",)
 _RUNTIMES = frozenset({"conditions", "observedGeneration"})
 """Fields of a status that this room writes by itself: where nothing else is stored, an untouched draft says nothing."""
+_BOOKKEPT = frozenset({"observedGeneration", "lastTransitionTime"})
+"""Fields of a condition that this room adds by itself: a kind that does not have them loses nothing."""
 _MAPPING = (dict, Mapping)
 _LEAF = (str, int, float)
 
@@ -48,16 +52,21 @@ class Ours:
 
     fields: frozenset[str]
     conditions: frozenset[str]
+    within: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The fields of each condition."""
 
     @classmethod
     def of(cls, owned: bytes | None) -> Ours:
         """Read it from the FieldsV1 of that writer's status entry; None is nothing."""
         status = decode_fields(owned).get("f:status", {}) if owned else {}
-        types = (name[2:] for name in status.get("f:conditions", {}) if name.startswith("k:"))
-        return cls(
-            frozenset(name[2:] for name in status if name.startswith("f:")),
-            frozenset(str(msgspec.json.decode(keys).get("type")) for keys in types),
-        )
+        within = {
+            str(msgspec.json.decode(name[2:]).get("type")): frozenset(
+                one[2:] for one in owned_fields if one[:2] == "f:"
+            )
+            for name, owned_fields in status.get("f:conditions", {}).items()
+            if name.startswith("k:")
+        }
+        return cls(frozenset(name[2:] for name in status if name.startswith("f:")), frozenset(within), within)
 
 
 def _wire(draft: Model | dict[str, Any]) -> dict[str, Any]:
@@ -120,6 +129,12 @@ def _by_type(conditions: Any) -> dict[str, Any] | None:
     return {str(entry["type"]): entry for entry in conditions}
 
 
+def _unread() -> ConditionError:
+    return ConditionError(
+        'conditions in the draft are not read; set each with ctx.status.mark("Ready", True, "Scheduled")'
+    )
+
+
 class StatusEditor(Generic[St_co]):
     """What a pass says about its object.
 
@@ -147,11 +162,12 @@ class StatusEditor(Generic[St_co]):
         self._now = now
         self._strict = strict
         self._ours = ours
-        self._initial = {} if ours is None else _wire(self._draft)
+        self._initial = {} if ours is None else _wire(draft())
         self._before = read_conditions(previous.get("conditions"))
         kept = self._before if declared is None else tuple(c for c in self._before if c.type in declared)
         self._conditions = kept
         self._marked: set[str] = set()
+        self._more: dict[str, Mapping[str, Any]] = {}
         self._retracted: set[str] = set()
         self._cleared: tuple[str, ...] = ()
         self.left = False
@@ -162,6 +178,7 @@ class StatusEditor(Generic[St_co]):
         """Made when it is first asked for: most passes that only mark conditions never ask."""
         if self._made is None:
             self._made = self._make()
+            self._read = self._made.__dict__.get("conditions") if isinstance(self._made, Model) else None
         return self._made
 
     @property
@@ -170,7 +187,9 @@ class StatusEditor(Generic[St_co]):
         return cast(St_co, self._draft)
 
     def update(self, status: Model) -> None:
-        """Set the fields that were set in `status`, conditions and the observed generation aside."""
+        """Set the fields that were set in `status`, the observed generation aside; its conditions are set with `mark`."""
+        if getattr(status, "conditions", ()):
+            self._refuse(_unread())
         for name in status.model_fields_set - {"conditions", "observed_generation"}:
             setattr(self._draft, name, getattr(status, name))
 
@@ -198,19 +217,28 @@ class StatusEditor(Generic[St_co]):
         """Return a condition as it stands now."""
         return find_condition(self._conditions, type_)
 
-    def mark(self, type_: str, status: bool | None, reason: str, message: str = "") -> None:
+    def mark(
+        self,
+        type_: str,
+        status: bool | None,
+        reason: str,
+        message: str = "",
+        *,
+        fields: Mapping[str, Any] | None = None,
+    ) -> None:
         """Set a condition; `status` None is Unknown.
 
         Stamps the generation in hand, and moves lastTransitionTime only when the status changes. An undeclared type, a malformed
         reason or a message that is too long raises ConditionError where the manager is strict (in tests); else it is cut and logged.
+        `fields` are more fields of the condition, of a kind that is not ours: `{"lastProbeTime": ...}`.
         """
+        if fields and self._declared is not None:
+            self._refuse(ConditionError(f"condition {type_}: fields={sorted(fields)} are for kinds that are not ours"))
+            fields = None
         try:
             check_condition(type_, reason, message, self._declared)
         except ConditionError as error:
-            if self._strict:
-                raise
-            if self._complain is not None:
-                self._complain(error)
+            self._refuse(error)
             if self._declared is not None and type_ not in self._declared:
                 return
             reason, message = cut_condition(reason, message)
@@ -225,9 +253,19 @@ class StatusEditor(Generic[St_co]):
         )
         self._marked.add(type_)
         self._retracted.discard(type_)
+        if fields or self._more:
+            self._more[type_] = fields or {}
+
+    def _refuse(self, error: ConditionError) -> None:
+        """Raise in tests, log in production."""
+        if self._strict:
+            raise error
+        if self._complain is not None:
+            self._complain(error)
 
     def retract(self, type_: str) -> None:
         """Remove a condition from the status."""
+        self._marked.discard(type_)
         self._conditions = tuple(condition for condition in self._conditions if condition.type != type_)
         self._retracted.add(type_)
 
@@ -239,19 +277,36 @@ class StatusEditor(Generic[St_co]):
         """Tell whether this pass marked the condition."""
         return type_ in self._marked
 
-    def intent(self, *, failed: bool) -> dict[str, Any]:
+    @property
+    def asks_for_shape(self) -> bool:
+        """Whether conditions of a kind that this controller did not declare are to be written, whose shape matters then."""
+        if self._declared is not None:
+            return False
+        return bool(self._marked or self._retracted or (self._ours is not None and "conditions" in self._ours.fields))
+
+    def intent(self, *, failed: bool, shape: ConditionShape | None = None) -> dict[str, Any]:
         """Return everything that this controller says about the status, as the apply will hold it.
 
-        After a failed pass the observed generation stays what it was: what was seen is not yet handled.
+        After a failed pass the observed generation stays what it was: what was seen is not yet handled. `shape` is that of the conditions
+        of a kind that is not ours.
         """
+        made = self._made
+        # Conditions that were put into the draft are read by nothing. Compared here, since this is asked once a pass.
+        if made is not None and (
+            made.__dict__.get("conditions") is not self._read
+            if isinstance(made, Model)
+            else made.get("conditions") != self._previous.get("conditions")
+        ):
+            self._refuse(_unread())
         status: dict[str, Any] = {}
         if self._made is not None or self._declared is None or not self._previous.keys() <= _RUNTIMES:
             wire = _wire(self._draft)
             status = {key: value for key, value in wire.items() if self._speaks_of(key, value)}
             self._cleared = tuple(key for key, value in wire.items() if value is None and key not in status)
-        conditions = [self._stamped(condition) for condition in self._conditions if self._judges(condition.type)]
+        judged = [self._stamped(condition) for condition in self._conditions if self._judges(condition.type)]
+        conditions = write_conditions(judged) if self._declared is not None else self._said(judged, shape)
         if conditions:
-            status["conditions"] = write_conditions(conditions)
+            status["conditions"] = conditions
         observed = self._previous.get("observedGeneration") if failed else self._generation
         if self._declared is not None and isinstance(observed, int):
             status["observedGeneration"] = observed
@@ -272,6 +327,35 @@ class StatusEditor(Generic[St_co]):
             if len(kept) != len(stored):
                 patch["conditions"] = kept
         return patch
+
+    def _said(self, judged: Sequence[Condition], shape: ConditionShape | None) -> list[dict[str, Any]]:
+        """Return the conditions of a kind that is not ours as the apply will hold them."""
+        said = {entry["type"]: self._shaped(entry, shape) for entry in write_conditions(judged)}
+        if shape is None or shape.by_type:
+            return list(said.values())
+        # The server keeps these conditions as one value: those of others stand in it as they are stored.
+        stored = condition_entries(self._previous.get("conditions"))
+        others = (entry for entry in stored if entry["type"] not in self._retracted)
+        whole = [*(dict(said.pop(str(entry["type"]), entry)) for entry in others), *said.values()]
+        owned = self._ours is not None and "conditions" in self._ours.fields
+        return whole if owned or without_nulls(whole) != stored else []
+
+    def _shaped(self, entry: dict[str, Any], shape: ConditionShape | None) -> dict[str, Any]:
+        """Return a condition of a kind that is not ours with the fields that the kind has, and with those that were given or kept."""
+        type_ = str(entry["type"])
+        if type_ in self._marked:
+            entry |= self._more.get(type_, {})
+        else:
+            raw = next(one for one in condition_entries(self._previous.get("conditions")) if str(one["type"]) == type_)
+            own = self._ours.within.get(type_, frozenset()) if self._ours is not None else frozenset()
+            entry |= {name: raw[name] for name in own if name in raw and name not in entry}
+        if shape is None:
+            return entry
+        for name in [name for name in entry if name not in shape.fields]:
+            if entry.pop(name) not in (None, "") and name not in _BOOKKEPT and self._complain is not None:
+                has = ", ".join(sorted(shape.fields))
+                self._complain(ConditionError(f"condition {type_}: this kind's conditions have no {name}, but {has}"))
+        return entry
 
     def _speaks_of(self, name: str, value: Any) -> bool:
         """Tell whether a field is part of what this controller says: where several write one status, only what it set or owns."""

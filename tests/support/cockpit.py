@@ -124,6 +124,9 @@ class Server:
     async def resource(self, kind: Kind[Any]) -> ResourceInfo:
         return self.info(kind)
 
+    async def condition_shape(self, kind: Kind[Any]) -> None:
+        """Say nothing of it, as a server without OpenAPI documents."""
+
     def store(self, kind: Kind[Any], data: dict[str, Any]) -> dict[str, Any]:
         self.version += 1
         metadata = data["metadata"]

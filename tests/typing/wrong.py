@@ -90,6 +90,8 @@ async def reconcile(backup: Backup, ctx: kv.Context[Backup]) -> kv.Outcome:
     await ctx.own(CRON_JOB.new("nightly"), on_conflict="TAKE")  # error: mypy[arg-type] pyright[reportArgumentType]
     await ctx.own(SECRET)  # error: mypy[type-var] pyright[reportArgumentType]
     await ctx.carry_out(kv.Done())  # error: mypy[arg-type] pyright[reportArgumentType]
+    await ctx.patch(SECRET, "a", patch={}, subresource=1)  # error: mypy[arg-type] pyright[reportArgumentType]
+    await ctx.client.create(SECRET)  # error: mypy[type-var] pyright[reportArgumentType]
     found = ctx.cache(SECRET).find("web", "target")
     found.name  # error: mypy[union-attr] pyright[reportOptionalMemberAccess]
     kv.RequeueAfter("30 s")  # error: mypy[arg-type] pyright[reportArgumentType]

@@ -1,0 +1,72 @@
+"""What the conditions of a kind look like, read from the OpenAPI document that the server publishes of it.
+
+The library writes conditions as metav1.Condition. Built-in kinds and other people's CRDs have other fields (a Job's condition has no
+observedGeneration, and an apply with a field that is not declared is refused), and some keep their conditions as one value (a list that is
+atomic: whoever applies it replaces all of it).
+
+Promises: pure. A schema that does not say gives None, which stands for metav1.Condition in a list by type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from konverge.kinds import Kind
+
+__all__ = ["ConditionShape", "document_path", "shape_in"]
+
+_REFERENCE = "#/components/schemas/"
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionShape:
+    """The fields that a condition of a kind has, and whether the server merges conditions by their type."""
+
+    fields: frozenset[str]
+    by_type: bool
+
+
+def document_path(kind: Kind[Any]) -> str:
+    """Return where the server publishes the document of a kind's group and version."""
+    return f"/openapi/v3/apis/{kind.api_version}" if kind.group else f"/openapi/v3/api/{kind.api_version}"
+
+
+def shape_in(document: Any, kind: Kind[Any]) -> ConditionShape | None:
+    """Return the shape of a kind's conditions; None if any field may stand in them. Raises LookupError for a kind that is not there."""
+    schemas = _mapping(_mapping(_mapping(document).get("components")).get("schemas"))
+    wanted = {"group": kind.group, "version": kind.version, "kind": kind.kind}
+    for schema in schemas.values():
+        if wanted in (_mapping(schema).get("x-kubernetes-group-version-kind") or ()):
+            break
+    else:
+        raise LookupError(f"the document says nothing of {kind.group_kind}")
+    conditions = _field(_field(schema, "status", schemas), "conditions", schemas)
+    entry = _resolved(conditions.get("items"), schemas)
+    fields = _mapping(entry.get("properties"))
+    if not fields or entry.get("x-kubernetes-preserve-unknown-fields"):
+        return None
+    by_type = conditions.get("x-kubernetes-list-type") == "map" and conditions.get("x-kubernetes-list-map-keys") == [
+        "type"
+    ]
+    return ConditionShape(frozenset(fields), by_type)
+
+
+def _field(schema: Any, name: str, schemas: Mapping[str, Any]) -> Mapping[str, Any]:
+    return _resolved(_mapping(_mapping(schema).get("properties")).get(name), schemas)
+
+
+def _resolved(schema: Any, schemas: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema with what it refers to, by itself or in allOf; what stands beside a reference wins."""
+    found = _mapping(schema)
+    merged: dict[str, Any] = {}
+    for part in (found, *(found.get("allOf") or ())):
+        reference = str(_mapping(part).get("$ref", ""))
+        if reference.startswith(_REFERENCE):
+            merged |= _mapping(schemas.get(reference.removeprefix(_REFERENCE)))
+    return {**merged, **found}
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
