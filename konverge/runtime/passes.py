@@ -297,9 +297,10 @@ class PassRunner:
         status = without_nulls(editor.intent(failed=failed, shape=shape))
         if not status and self._owner not in (cached.owned or {}):
             return
-        said = status if self._defaults is None else filled(status, self._defaults)  # as the server will store it
-        if not editor.split:
-            status = said
+        said = status
+        if self._defaults is not None:
+            said = filled(status, self._defaults)  # as the server will store it
+            status = status if editor.split else said
         # The version is what keeps a successor of the same name from being given this status: a uid alone is not looked at
         # by the status endpoint of custom resources (kube-apiserver 1.36, tried).
         metadata = {"name": key.name, "uid": cached.metadata.uid, "resourceVersion": self._version_of(key, cached)}
