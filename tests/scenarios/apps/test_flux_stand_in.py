@@ -264,3 +264,38 @@ def test_a_values_error_quotes_values_as_the_real_one_does(kit: Any) -> None:
     dry.install(**VALUES)
     release = dry.objects["HelmRelease", "shop"]
     assert any("hunter2" in entry["message"] for entry in release["status"]["conditions"])
+
+
+def origins(events: Any) -> list[str]:
+    """What tells where a chart came from, as far as it does not depend on the content: by kind, without repetitions."""
+    newest: dict[str, Any] = {}
+    found = []
+    for _, name, made in events:
+        kind, status = made["kind"], made.get("status") or {}
+        if name in ("HelmRepository/shop", "OCIRepository/shop"):
+            newest[kind] = (status.get("artifact") or {}).get("revision", "")
+        if kind == "HelmChart" and "artifact" in status and status.get("observedGeneration") != -1:
+            found.append(
+                f"chart of the repository: {status['observedSourceArtifactRevision'] == newest['HelmRepository']}"
+            )
+        if kind == "HelmRelease" and status.get("history") and "OCIRepository" in newest:
+            digest = newest["OCIRepository"].rpartition("@")[2]
+            latest = status["history"][0]["ociDigest"] == digest
+            found.append(f"attempted: {status['lastAttemptedRevisionDigest'] == digest}, deployed: {latest}")
+    return [one for place, one in enumerate(found) if not place or found[place - 1] != one]
+
+
+@pytest.mark.parametrize("scenario", ["install-upgrade", "oci-chart-ref"])
+def test_the_stand_in_tells_where_a_chart_came_from_as_recorded(kit: Any, scenario: str) -> None:
+    assert origins(SCRIPTS[scenario](kit).seen) == origins(kit.recorded(scenario))
+    assert len(origins(kit.recorded(scenario))) >= 1
+
+
+def test_a_mirror_makes_the_same_artifact_and_another_url_another_one(kit: Any) -> None:
+    revisions = []
+    dry = kit.dry(mirrors={"oci://mirror/shop": "oci://registry/shop"})
+    for url in ("oci://registry/shop", "oci://mirror/shop", "oci://other/shop"):
+        dry.put("OCIRepository", "shop", {"url": url, "ref": {"tag": "1.0.0"}})
+        dry.run("OCIRepository")
+        revisions.append(dry.objects["OCIRepository", "shop"]["status"]["artifact"]["revision"])
+    assert revisions[0] == revisions[1] != revisions[2]
