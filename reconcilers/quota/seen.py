@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final
 
@@ -151,6 +152,7 @@ class QuotaView:
     """The defaults that are part of its hard; None where it does not say (Capsule's), and those of the pool are taken for them."""
 
 
+@lru_cache(maxsize=16384)
 def mark_of(claim: str) -> str:
     """Return the mark of a claim of this name on its ResourceQuota: short, so that thousands fit.
 

@@ -45,6 +45,7 @@ def steps_of(seen: Seen, allocation: Allocation) -> Steps:
     """Return what is still to be written."""
     applies: dict[str, Amounts] = {}
     removes = []
+    defaults = defaults_of(seen.pool)
     for namespace, hard in allocation.quotas.items():
         present = seen.quotas.get(namespace)
         if hard is None:
@@ -54,7 +55,7 @@ def steps_of(seen: Seen, allocation: Allocation) -> Steps:
             present is None
             or not present.intact
             or dict(present.hard) != hard
-            or (namespace not in seen.ending and not _noted(seen.pool, present, allocation.claims.get(namespace, ())))
+            or (namespace not in seen.ending and not _noted(defaults, present, allocation.claims.get(namespace, ())))
         ):
             applies[namespace] = hard
     said = (
@@ -75,9 +76,9 @@ def steps_of(seen: Seen, allocation: Allocation) -> Steps:
     )
 
 
-def _noted(pool: PoolView, quota: QuotaView, entries: tuple[Entry, ...]) -> bool:
+def _noted(defaults: Amounts, quota: QuotaView, entries: tuple[Entry, ...]) -> bool:
     """Tell whether a ResourceQuota tells who is allocated and which defaults are in it. Who was allocated before may stand there too."""
-    return quota.defaults == defaults_of(pool) and marks_of(entries) <= quota.claims
+    return quota.defaults == defaults and marks_of(entries) <= quota.claims
 
 
 def defaults_of(pool: PoolView) -> Amounts:

@@ -44,6 +44,42 @@ async def test_x12_a_quota_that_was_changed_or_deleted_by_hand_is_restored(here:
     assert await here.start_pod("a", "large", {"cpu": "2"}) is False
     await here.kubectl("label", "resourcequota", QUOTA, "-n", here.ns("a"), f"{Label.POOL}-")
     await here.until(RESOURCE_QUOTA, "a", QUOTA, lambda quota: quota.metadata.label(Label.POOL) == "p")
+    stripped = '{"metadata": {"ownerReferences": null}}'
+    for _ in range(2):
+        await here.kubectl("patch", "resourcequota", QUOTA, "-n", here.ns("a"), "--type=merge", "-p", stripped)
+        adopted = await here.until(
+            RESOURCE_QUOTA, "a", QUOTA, lambda quota: quota.metadata.controller is not None, seconds=2
+        )
+        assert adopted.metadata.uid == again.metadata.uid
+    await here.kubectl("delete", "resourcequota", QUOTA, "-n", here.ns("a"))
+    await here.until(RESOURCE_QUOTA, "a", QUOTA, lambda quota: quota.metadata.uid != again.metadata.uid, seconds=2)
+
+
+async def test_statuses_that_kubectl_wiped_are_rebuilt_at_once_and_no_claim_loses_its_place(here: Plane) -> None:
+    await here.start("a", "b")
+    await here.pool()
+    await here.claim("b", "first", cpu=4)
+    await here.bound("b", "first")
+    await here.claim("a", "elder", cpu=5)
+    await here.says("a", "elder", "PoolExhausted")
+    await here.claim("a", "c", cpu=3)
+    await here.delete("b", "first")
+    await here.bound("a", "c")
+    await here.patch("a", "elder", {"spec": {"claim": {CPU: 4}}})
+    await here.says("a", "elder", "PoolExhausted", "requested: requests.cpu=4")
+    await here.spent({CPU: 3})
+    wiped = ("--subresource=status", "--type=merge", "-p", '{"status": null}')
+    await here.kubectl("patch", "resourcepoolclaim", "c", "-n", here.ns("a"), *wiped)
+    await here.until(ResourcePoolClaim, "a", "c", lambda claim: claim.status.condition is not None, seconds=2)
+    await here.bound("a", "c")
+    await here.lab.stop()
+    await here.kubectl("patch", "resourcepool", "p", *wiped)
+    for name in ("c", "elder"):
+        await here.kubectl("patch", "resourcepoolclaim", name, "-n", here.ns("a"), *wiped)
+    await here.start()
+    await here.bound("a", "c")
+    await here.says("a", "elder", "PoolExhausted")
+    await here.spent({CPU: 3})
 
 
 @pytest.mark.parametrize(

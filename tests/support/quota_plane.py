@@ -42,6 +42,8 @@ _PATIENCE = 40.0
 
 def cells(printed: str) -> list[dict[str, str]]:
     """Read a table: a dict of each line, by column; without AGE, which is never the same."""
+    if not printed.strip():
+        return []  # nothing was found yet
     head, *lines = [line for line in printed.splitlines() if line.strip()]
     columns = [(found.group().strip(), found.start(), found.end()) for found in _COLUMN.finditer(head)]
     last = columns[-1][0]
