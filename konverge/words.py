@@ -23,6 +23,7 @@ class Reason:
 
     VALIDATION_FAILED: Final = "ValidationFailed"
     VALID: Final = "Valid"
+    RECONCILE_FAILED: Final = "ReconcileFailed"
 
 
 class EventType:

@@ -18,7 +18,7 @@ import msgspec
 from pydantic import ValidationError
 
 from konverge.client import Write
-from konverge.conditions import find_condition
+from konverge.conditions import cut_condition, find_condition
 from konverge.crds import CustomResource
 from konverge.crds.defaults import filled
 from konverge.crds.resource import status_defaults
@@ -42,6 +42,7 @@ from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.runtime.applier import StatusAnswer
 from konverge.runtime.barrier import View, look
 from konverge.runtime.builder import Controller
+from konverge.runtime.containment import TOO_DEEP, told_of
 from konverge.runtime.context import Context
 from konverge.runtime.decisions import checked
 from konverge.runtime.finalizers import Step, adding, next_step, removing
@@ -160,11 +161,22 @@ class PassRunner:
         try:
             return cached.decode(key.kind), None
         except InvalidObject as error:
-            undecoded = getattr(self._spec.model, "undecoded", None)
-            return (Object(cached.data()) if undecoded is None else undecoded(cached.data(), error)), error
+            invalid = error
+        except Exception as error:  # noqa: BLE001  # what is stored is an input, whatever a model makes of it
+            problem = (
+                TOO_DEEP if isinstance(error, RecursionError) else f"decoding it failed with {type(error).__name__}"
+            )
+            invalid = InvalidObject(f"{key.kind.kind} {key.path}", ".", problem)
+            invalid.__cause__ = error
+        undecoded = getattr(self._spec.model, "undecoded", None)
+        try:
+            data = cached.data()
+        except RecursionError:
+            data = {"metadata": msgspec.to_builtins(cached.metadata), "status": _status_of(cached)}
+        return (Object(data) if undecoded is None else undecoded(data, invalid)), invalid
 
     def _context(self, key: Key, cached: Cached, object_: Any, reasons: tuple[str, ...], log: PassLog) -> Context[Any]:
-        previous, status = cached.status(), getattr(object_, "status", None)
+        previous, status = _status_of(cached), getattr(object_, "status", None)
         # Of a kind that this controller did not declare, the status is somebody else's but for what was said here.
         split = self._spec.conditions is None or (bool(self._spec.status_suffix) and not self._spec.status_shared)
 
@@ -261,16 +273,43 @@ class PassRunner:
             except Exception as error:  # noqa: BLE001  # counted and retried as the pass's outcome
                 return error
             return ended
-        if step is Step.RECONCILE and not isinstance(ended, Exception):
+        if isinstance(ended, Exception):
+            self._mark_failed(ctx, told_of(ended))
+        elif step is Step.RECONCILE:
             self._clear_invalid(ctx)
+            self._clear_failed(ctx)
         return await self._written(key, cached, ctx, ended)
+
+    def _mark_failed(self, ctx: Context[Any], words: str | None) -> None:
+        """Say that the reconcile failed, unless it said itself what is wrong."""
+        editor: StatusEditor[Any] = ctx.status
+        type_, status = self._failing()
+        said = editor.find(type_)
+        if words is None or not type_ or (editor.was_marked(type_) and said is not None and said.is_true is status):
+            return
+        reason, message = cut_condition(Reason.RECONCILE_FAILED, words)
+        editor.mark(type_, status, reason, message)
+
+    def _failing(self) -> tuple[str, bool]:
+        """Return the condition that tells of a failure, and its status: Ready False, else the one of `invalid_as` True."""
+        if ConditionType.READY in (self._spec.conditions or ()):
+            return ConditionType.READY, False
+        return (self._spec.invalid or ("", ""))[0], True
+
+    def _clear_failed(self, ctx: Context[Any]) -> None:
+        """Take back what `_mark_failed` said, unless this reconcile judged that condition itself."""
+        editor: StatusEditor[Any] = ctx.status
+        type_, _ = self._failing()
+        stale = find_condition(editor.before, type_)
+        if stale is not None and stale.reason == Reason.RECONCILE_FAILED and not editor.was_marked(type_):
+            editor.retract(type_)
 
     async def _written(
         self, key: Key, cached: Cached, ctx: Context[Any], ended: Outcome | Exception
     ) -> Outcome | Exception:
         """Write the status; its failure is the pass's outcome unless the pass had failed before."""
         try:
-            await self.write_status(key, cached, ctx, failed=isinstance(ended, Exception))
+            await self._accepted(key, cached, ctx, failed=isinstance(ended, Exception))
         except Conflict:
             if isinstance(ended, Exception):
                 return ended
@@ -282,6 +321,18 @@ class PassRunner:
                 return ended
             return error
         return ended
+
+    async def _accepted(self, key: Key, cached: Cached, ctx: Context[Any], *, failed: bool) -> None:
+        """Write the status. One that cannot be written, or is refused, is replaced by the stored one and what is wrong, and raised."""
+        try:
+            await self.write_status(key, cached, ctx, failed=failed)
+        except Exception as error:
+            words = None if isinstance(error, Forbidden) else told_of(error)
+            if words is not None:
+                ctx.status.start_over()
+                self._mark_failed(ctx, words)
+                await self.write_status(key, cached, ctx, failed=True)
+            raise
 
     async def write_status(self, key: Key, cached: Cached, ctx: Context[Any], *, failed: bool) -> None:
         """Apply the status once, announce transitions. An object that is gone has no status to write.
@@ -427,6 +478,14 @@ def _drafted(model: type[Status], stored: Mapping[str, Any]) -> Status:
         return model.model_validate(_copied(stored))
     except ValidationError:
         return readable(model, stored)
+
+
+def _status_of(cached: Cached) -> dict[str, Any]:
+    """Return the stored status, {} for one that cannot be read: it is rebuilt."""
+    try:
+        return cached.status()
+    except RecursionError:
+        return {}
 
 
 _PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -1,0 +1,70 @@
+"""What the status of an object says about a reconcile that raised, so that no object is retried in silence.
+
+Promises: pure. An error that says nothing about the object (a server that is down, a write that was overtaken) is not told: the retry
+mends it. Everything else is, without any text that may quote a value: of an exception that is not the library's only its type, of a
+refusal of the API server the request, the code and the fields. The words are the same in every retry, so they are written once.
+"""
+
+from __future__ import annotations
+
+from konverge.errors import (
+    ApiError,
+    Conflict,
+    Expired,
+    InvalidObject,
+    KonvergeError,
+    NotAnOutcome,
+    NotFound,
+    RetryAfter,
+    ServerFailure,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
+from konverge.runtime.plan import FieldsHeld
+
+__all__ = ["TOO_DEEP", "told_of"]
+
+TOO_DEEP = "its values are nested too deeply; make them flatter"
+_PASSING = (
+    Conflict,
+    Expired,
+    NotFound,
+    RetryAfter,
+    ServerFailure,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+    FieldsHeld,
+)
+"""The next try may end otherwise, or the reconciler itself says what it waits for."""
+_RETRIED = "it is tried again, and the controller's log says where it failed"
+
+
+def told_of(error: BaseException) -> str | None:
+    """Return what a status says of the error, None where it says nothing.
+
+    >>> told_of(ValueError("password=secret"))
+    "reconciling failed with ValueError; it is tried again, and the controller's log says where it failed"
+    >>> told_of(Unreachable("no answer")) is None
+    True
+    """
+    if isinstance(error, _PASSING):
+        return None
+    if isinstance(error, BaseExceptionGroup):
+        return next((words for inner in error.exceptions if (words := told_of(inner)) is not None), None)
+    if isinstance(error, RecursionError):
+        return TOO_DEEP
+    if isinstance(error, ApiError):
+        return _refusal(error)
+    # What a reconciler returned may hold anything.
+    if isinstance(error, KonvergeError) and not isinstance(error, NotAnOutcome):
+        return f"{error.field}: {error.problem}" if isinstance(error, InvalidObject) else str(error)
+    return f"reconciling failed with {type(error).__name__}; {_RETRIED}"
+
+
+def _refusal(error: ApiError) -> str:
+    fields = ", ".join(dict.fromkeys(field for field, _ in error.causes if field))
+    about = f" because of {fields}" if fields else ""
+    what = f"{error.status} {error.reason}".strip() or type(error).__name__
+    return f"the API server refused {error.request or 'a request'} with {what}{about}; {_RETRIED}"

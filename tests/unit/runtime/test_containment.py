@@ -1,0 +1,161 @@
+"""An object that was admitted has a status that says what is wrong, whatever a reconciler raises and whatever is stored."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any
+
+import pytest
+from widgets import CONFIG_MAP, By, Widget, WidgetSpec, widget
+
+import konverge as kv
+from konverge.client import Client
+from konverge.conditions import MAX_MESSAGE
+from konverge.crds import crd
+from konverge.errors import (
+    BadRequest,
+    Conflict,
+    Invalid,
+    InvalidObject,
+    KonvergeError,
+    NotAnOutcome,
+    ReconcileTimeout,
+    ServerFailure,
+    Unreachable,
+)
+from konverge.runtime import Controller
+from konverge.runtime.containment import TOO_DEEP, told_of
+from konverge.testing import ApiServer, install_crds
+from konverge.testing.lab import Lab
+
+SECRET = "hunter2"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ValueError(SECRET), "reconciling failed with ValueError; "),
+        (ExceptionGroup(SECRET, [Unreachable("x"), KeyError(SECRET)]), "reconciling failed with KeyError; "),
+        (NotAnOutcome(f"returned {SECRET!r}"), "reconciling failed with NotAnOutcome; "),
+        (RecursionError("maximum recursion depth exceeded"), TOO_DEEP),
+        (
+            Invalid(
+                f"spec.a: Invalid value: {SECRET}",
+                status=422,
+                reason="Invalid",
+                causes=[("spec.a", f"Invalid value: {SECRET}")],
+                request="apply jobs web/a",
+            ),
+            "the API server refused apply jobs web/a with 422 Invalid because of spec.a; ",
+        ),
+        (
+            BadRequest(SECRET, status=400, request="apply jobs web/a"),
+            "the API server refused apply jobs web/a with 400; ",
+        ),
+        (kv.Terminal("the volume is gone"), "the volume is gone"),
+        (ReconcileTimeout("it took longer than 120 s"), "it took longer than 120 s"),
+        (InvalidObject("Job web/a", ".spec.a", "is missing"), ".spec.a: is missing"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_what_a_status_says_of_an_error_quotes_no_value(error: Exception, words: str) -> None:
+    told = told_of(error)
+    assert told is not None
+    assert told.startswith(words)
+    assert SECRET not in told
+
+
+@pytest.mark.parametrize(
+    "error", [Unreachable("x"), ServerFailure("x"), Conflict("x"), kv.RetryAfter(1)], ids=lambda e: type(e).__name__
+)
+def test_an_error_that_the_next_try_may_mend_is_not_told(error: KonvergeError) -> None:
+    assert told_of(error) is None
+
+
+async def _start(lab: Lab, reconcile: Any, **more: Any) -> None:
+    sentence = Controller.of(Widget).owns(CONFIG_MAP).with_(**more).reconciled_by(By(reconcile))
+    await lab.start(lambda manager: manager.add(sentence))
+
+
+@pytest.mark.parametrize("judged", [True, False], ids=["a reconciler that marks Ready", "one that marks nothing"])
+async def test_an_exception_is_told_by_the_status_and_taken_back_by_the_next_success(lab: Lab, judged: bool) -> None:
+    async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        if w.spec.mode == "odd":
+            raise OverflowError(f"{SECRET} of {w.name}")
+        if judged:
+            ctx.status.mark("Ready", True, "Fine")
+        ctx.status.draft.note = w.spec.mode
+        return kv.Done()
+
+    await _start(lab, reconcile)
+    await lab.create(widget("bad", mode="odd"))
+    await lab.create(widget("good"))
+    bad = await lab.until(Widget, "bad", kv.is_false("Ready"))
+    assert bad.condition("Ready").reason == "ReconcileFailed"
+    assert "OverflowError" in bad.condition("Ready").message
+    assert SECRET not in str(bad.to_dict())
+    assert bad.condition("Ready").observed_generation == 1
+    assert bad.status.observed_generation is None
+    await lab.until(Widget, "good", lambda w: w.status.note == "plain")
+    await lab.patch(Widget, "bad", {"spec": {"mode": "plain"}})
+    mended = await lab.until(Widget, "bad", lambda w: w.status.note == "plain")
+    ready = mended.find_condition("Ready")
+    assert (ready is not None and ready.is_true) if judged else ready is None
+
+
+async def test_a_reconciler_that_said_what_is_wrong_before_it_raised_keeps_its_words(lab: Lab) -> None:
+    async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        ctx.status.mark("Ready", w.spec.parts > 0, "Counted")
+        raise kv.Terminal("and that was all")
+
+    await _start(lab, reconcile)
+    await lab.create(widget("none", parts=0))
+    await lab.create(widget("some", parts=1))
+    none = await lab.until(Widget, "none", kv.is_false("Ready"))
+    some = await lab.until(Widget, "some", kv.is_false("Ready"))
+    assert (none.condition("Ready").reason, some.condition("Ready").reason) == ("Counted", "ReconcileFailed")
+    assert some.condition("Ready").message == "and that was all"
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [(2**63, "422 Invalid because of status.parts"), ("many", "UserWarning")],
+    ids=["refused", "no status"],
+)
+async def test_a_status_that_cannot_be_written_is_replaced_by_one_that_says_so(
+    lab: Lab, parts: Any, words: str
+) -> None:
+    async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        ctx.status.mark("Ready", True, "Fine")
+        if w.spec.mode == "odd":
+            ctx.status.draft.__dict__["parts"] = parts  # past the model, which would refuse it
+            ctx.status.draft.model_fields_set.add("parts")
+        return kv.Done()
+
+    await _start(lab, reconcile)
+    await lab.create(widget("bad", mode="odd"))
+    bad = await lab.until(Widget, "bad", kv.is_false("Ready"))
+    assert bad.condition("Ready").reason == "ReconcileFailed"
+    assert words in bad.condition("Ready").message
+
+
+async def test_in_production_a_condition_that_is_too_long_is_cut_until_the_api_accepts_it() -> None:
+    async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        ctx.status.mark("Ready", False, "9 " + "x" * 5000 + "!:", "é" * (MAX_MESSAGE + 9))
+        return kv.Done()
+
+    async with (
+        ApiServer(random=Random(1)) as server,
+        Client(server.config(), name="tester", random=Random(2)) as client,
+    ):
+        await install_crds(client, [crd(Widget)])
+        manager = kv.Manager("tests", server.config(), settings=kv.ManagerSettings())
+        manager.add(Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(reconcile)))
+        async with manager:
+            await manager.ready(timeout=10)
+            await client.create(Widget.new("long", "default", spec=WidgetSpec()))
+            async with asyncio.timeout(10):
+                while (found := await client.get(Widget, "long", "default")).find_condition("Ready") is None:
+                    await asyncio.sleep(0.02)
+        assert len(found.condition("Ready").message) == MAX_MESSAGE
