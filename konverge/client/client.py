@@ -437,13 +437,20 @@ def _body_of(obj: Resource) -> dict[str, Any]:
 
 
 async def _all_pages(client: Client, kind: Kind[R], info: ResourceInfo, query: ListQuery) -> Listing[R]:
-    """Ask for all pages of a list and decode each as it comes, so that a long list does not hold up the loop."""
+    """Ask for all pages of a list and decode each as it comes, so that a long list does not hold up the loop.
+
+    The version is the first page's. Pages that follow a token are served at the version that the token names (API concepts, "Continue
+    Token, Exact"; KEP-365, and KEP-4988 from the cache), but from a server that breaks this the first is still the one from which a watch
+    misses nothing.
+    """
     items: list[R] = []
+    version = ""
     while True:
         page = await client.list_page(info, query)
+        version = version or page.resource_version
         items += (kind.decode(decode_object(raw)) for raw in page.items)
         if not page.continue_:
-            return Listing(items=items, resource_version=page.resource_version)
+            return Listing(items=items, resource_version=version)
         query = replace(query, continue_=page.continue_)
 
 

@@ -39,6 +39,13 @@ async def test_a_list_is_paged_and_its_items_know_their_kind(
     assert all(dict(request.params)["labelSelector"] == "x=y" for request in server.seen)
 
 
+async def test_a_list_has_the_version_of_its_first_page_since_a_watch_from_a_later_one_could_miss_events(
+    connect: Callable[..., Client], server: Any, say: Say
+) -> None:
+    server.script = [say(page(["a", "b"], "9", "t1")), say(page(["c"], "12"))]
+    assert (await connect(page_size=2).list(CONFIG_MAP)).resource_version == "9"
+
+
 async def test_a_list_whose_version_expires_half_way_is_asked_as_a_whole(
     connect: Callable[..., Client], server: Any, say: Say, refuse: Say
 ) -> None:
