@@ -7,6 +7,9 @@ refusal of the API server the request, the code and the fields. The words are th
 
 from __future__ import annotations
 
+from typing import Any
+
+from konverge.conditions import cut_condition, find_condition
 from konverge.errors import (
     ApiError,
     Conflict,
@@ -21,9 +24,12 @@ from konverge.errors import (
     Unauthorized,
     Unreachable,
 )
+from konverge.runtime.builder import Controller
 from konverge.runtime.plan import FieldsHeld
+from konverge.runtime.status import StatusEditor
+from konverge.words import ConditionType, Reason
 
-__all__ = ["TOO_DEEP", "told_of"]
+__all__ = ["TOO_DEEP", "clear_failed", "mark_failed", "told_of"]
 
 TOO_DEEP = "its values are nested too deeply; make them flatter"
 _PASSING = (
@@ -68,3 +74,28 @@ def _refusal(error: ApiError) -> str:
     about = f" because of {fields}" if fields else ""
     what = f"{error.status} {error.reason}".strip() or type(error).__name__
     return f"the API server refused {error.request or 'a request'} with {what}{about}; {_RETRIED}"
+
+
+def mark_failed(spec: Controller[Any], editor: StatusEditor[Any], words: str | None) -> None:
+    """Say that the reconcile failed, unless it said itself what is wrong."""
+    type_, status = _failing(spec)
+    said = editor.find(type_)
+    if words is None or not type_ or (editor.was_marked(type_) and said is not None and said.is_true is status):
+        return
+    reason, message = cut_condition(Reason.RECONCILE_FAILED, words)
+    editor.mark(type_, status, reason, message)
+
+
+def clear_failed(spec: Controller[Any], editor: StatusEditor[Any]) -> None:
+    """Take back what `mark_failed` said, unless this reconcile judged that condition itself."""
+    type_, _ = _failing(spec)
+    stale = find_condition(editor.before, type_)
+    if stale is not None and stale.reason == Reason.RECONCILE_FAILED and not editor.was_marked(type_):
+        editor.retract(type_)
+
+
+def _failing(spec: Controller[Any]) -> tuple[str, bool]:
+    """Return the condition that tells of a failure, and its status: Ready False, else the one of `invalid_as` True."""
+    if ConditionType.READY in (spec.conditions or ()):
+        return ConditionType.READY, False
+    return (spec.invalid or ("", ""))[0], True

@@ -18,7 +18,7 @@ import msgspec
 from pydantic import ValidationError
 
 from konverge.client import Write
-from konverge.conditions import cut_condition, find_condition
+from konverge.conditions import find_condition
 from konverge.crds import CustomResource
 from konverge.crds.defaults import filled
 from konverge.crds.resource import status_defaults
@@ -42,7 +42,7 @@ from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.runtime.applier import StatusAnswer
 from konverge.runtime.barrier import View, look
 from konverge.runtime.builder import Controller
-from konverge.runtime.containment import TOO_DEEP, told_of
+from konverge.runtime.containment import TOO_DEEP, clear_failed, mark_failed, told_of
 from konverge.runtime.context import Context
 from konverge.runtime.decisions import checked
 from konverge.runtime.finalizers import Step, adding, next_step, removing
@@ -274,35 +274,11 @@ class PassRunner:
                 return error
             return ended
         if isinstance(ended, Exception):
-            self._mark_failed(ctx, told_of(ended))
+            mark_failed(self._spec, ctx.status, told_of(ended))
         elif step is Step.RECONCILE:
             self._clear_invalid(ctx)
-            self._clear_failed(ctx)
+            clear_failed(self._spec, ctx.status)
         return await self._written(key, cached, ctx, ended)
-
-    def _mark_failed(self, ctx: Context[Any], words: str | None) -> None:
-        """Say that the reconcile failed, unless it said itself what is wrong."""
-        editor: StatusEditor[Any] = ctx.status
-        type_, status = self._failing()
-        said = editor.find(type_)
-        if words is None or not type_ or (editor.was_marked(type_) and said is not None and said.is_true is status):
-            return
-        reason, message = cut_condition(Reason.RECONCILE_FAILED, words)
-        editor.mark(type_, status, reason, message)
-
-    def _failing(self) -> tuple[str, bool]:
-        """Return the condition that tells of a failure, and its status: Ready False, else the one of `invalid_as` True."""
-        if ConditionType.READY in (self._spec.conditions or ()):
-            return ConditionType.READY, False
-        return (self._spec.invalid or ("", ""))[0], True
-
-    def _clear_failed(self, ctx: Context[Any]) -> None:
-        """Take back what `_mark_failed` said, unless this reconcile judged that condition itself."""
-        editor: StatusEditor[Any] = ctx.status
-        type_, _ = self._failing()
-        stale = find_condition(editor.before, type_)
-        if stale is not None and stale.reason == Reason.RECONCILE_FAILED and not editor.was_marked(type_):
-            editor.retract(type_)
 
     async def _written(
         self, key: Key, cached: Cached, ctx: Context[Any], ended: Outcome | Exception
@@ -330,7 +306,7 @@ class PassRunner:
             words = None if isinstance(error, Forbidden) else told_of(error)
             if words is not None:
                 ctx.status.start_over()
-                self._mark_failed(ctx, words)
+                mark_failed(self._spec, ctx.status, words)
                 await self.write_status(key, cached, ctx, failed=True)
             raise
 
