@@ -52,8 +52,11 @@ def rfc3339_micro(moment: datetime) -> str:
 
 
 def from_rfc3339(text: str) -> datetime:
-    """Read a timestamp of the API; raises ValueError where it is none."""
+    """Read a timestamp of the API; raises ValueError for one that is none, or that lies beyond the years 1 to 9999 in UTC."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(f"a timestamp without a zone: {text!r}")
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:  # with its offset it is of the year 0 or 10000
+        raise ValueError(f"a timestamp beyond the calendar: {text!r}") from error

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -43,7 +42,7 @@ from konverge.runtime.passes import PassRunner, Result
 from konverge.runtime.queue_metrics import PrometheusQueue
 from konverge.runtime.record import History, PassLog, PassRecord, takes_debug
 from konverge.runtime.report import ControllerReport, State
-from konverge.runtime.sources import INITIAL_PRIORITY, Ask, of_owned, of_primary, of_watched
+from konverge.runtime.sources import INITIAL_PRIORITY, Ask, OwnVersions, of_owned, of_primary, of_watched
 from konverge.runtime.stalls import StallWatch
 from konverge.words import LogKey, Why
 from konverge.workqueue import Item, ItemExponential, Pace, WorkQueue
@@ -51,7 +50,6 @@ from konverge.workqueue import Item, ItemExponential, Pace, WorkQueue
 __all__ = ["ControllerRunner", "Surroundings"]
 
 _AT_ONCE = 500
-_OWN_VERSIONS = 100_000
 _WORDS = (
     *(Why.INITIAL, Why.CREATED, Why.CHANGED, Why.DELETED, Why.OWNED, Why.WATCHED, Why.REQUEUE_AFTER, Why.RETRY),
     *(Why.HELD, Why.BARRIER, Why.RESYNC, Why.ASKED),
@@ -96,7 +94,7 @@ class ControllerRunner:
         self._feeds = Feeds(spec, around.informers, around.namespace)
         self._deferred: dict[Key, list[Change]] = {}
         self._waiting: dict[Key, _Waiting] = {}
-        self._own_versions: OrderedDict[Key, str] = OrderedDict()
+        self._own_versions = OwnVersions()
         self._threads: ThreadPoolExecutor | None = None
         self._stopping = asyncio.Event()
         self._last_error = ""
@@ -132,7 +130,7 @@ class ControllerRunner:
             strict=around.strict,
             executor=self._executor,
             announce=lambda key, metadata: around.announce(spec.kind, key, metadata),
-            echo=self._remember_own,
+            echo=self._own_versions.add,
         )
         self._log = get_logger("konverge.controller").bind(**{LogKey.CONTROLLER: spec.name})
         self._debugs = takes_debug(self._log)
@@ -246,7 +244,9 @@ class ControllerRunner:
         if held is not None:
             held.append(change)
             return
-        self._ask(of_primary(self.spec, change, self._own_versions.get(key, "")))
+        self._ask(of_primary(self.spec, change, self._own_versions.of(key)))
+        if change.new is not None:
+            self._own_versions.seen(key, change.new.metadata.resource_version)
 
     def _on_owned(self, watch: Watched, change: Change) -> None:
         if change.new is None:
@@ -295,12 +295,6 @@ class ControllerRunner:
         """Visit every object once, as the periodic resync does, but all in one turn of the event loop: for tests."""
         for namespace, name in self._feeds.primary.store.keys():  # noqa: SIM118  # a method of the store, no dict
             self.queue.add(Key("", self.spec.kind, namespace, name), reason=Why.RESYNC, priority=INITIAL_PRIORITY)
-
-    def _remember_own(self, key: Key, version: str) -> None:
-        self._own_versions[key] = version
-        self._own_versions.move_to_end(key)
-        if len(self._own_versions) > _OWN_VERSIONS:
-            self._own_versions.popitem(last=False)
 
     # --- work ----------------------------------------------------------------------------------------------------------------
 
@@ -393,7 +387,7 @@ class ControllerRunner:
                 "the cache stays behind own writes; the pass runs all the same", key=key.path, waits_for=behind
             )
             self._passes.stop_waiting(key)
-            self._own_versions.pop(key, None)  # its late echo is news to a pass that ran without it
+            self._own_versions.forget(key)  # its late echo is news to a pass that ran without it
             return False
         waiting.reasons = tuple(dict.fromkeys((*waiting.reasons, *item.reasons)))
         self._stale.inc()
@@ -403,7 +397,7 @@ class ControllerRunner:
     def _gone(self, key: Key) -> None:
         self.queue.forget(key)
         self._waiting.pop(key, None)
-        self._own_versions.pop(key, None)
+        self._own_versions.forget(key)
         self._applier.forget(key)
         self._around.client.ledger.forget(self._passes.actor(key))
         self._around.claims.forget(self.spec.name, key)

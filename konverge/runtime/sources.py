@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from konverge.errors import InvalidObject
 from konverge.informers import Cached, Change
-from konverge.keys import Key
+from konverge.keys import Key, compare_versions
 from konverge.runtime.builder import Controller, Watched
 from konverge.runtime.caches import Caches
 from konverge.runtime.predicates import life_changed
 from konverge.words import Why
 
-__all__ = ["INITIAL_PRIORITY", "Ask", "of_owned", "of_primary", "of_watched"]
+__all__ = ["INITIAL_PRIORITY", "Ask", "OwnVersions", "of_owned", "of_primary", "of_watched"]
 
 INITIAL_PRIORITY = -100
 """The priority of what the first list and a resync ask for: what changes now goes first (controller-runtime's number)."""
@@ -39,13 +40,60 @@ def _priority(change: Change) -> int:
     return INITIAL_PRIORITY if change.initial else 0
 
 
-def of_primary(spec: Controller[Any], change: Change, own_version: str) -> Iterator[Ask]:
+class OwnVersions:
+    """The versions that our own status writes made of each object, until an event shows them.
+
+    All of them are kept: the event of one write may be delivered after the next write was made, and is an echo all the same. Bounded:
+    objects that were not written for longest are forgotten first, and of each object only the last few versions are kept.
+
+    >>> from konverge.kinds import kind
+    >>> own, key = OwnVersions(), Key("", kind("v1", "Pod"), "web", "a")
+    >>> own.add(key, "7"), own.add(key, "9"), own.seen(key, "7"), own.of(key)
+    (None, None, None, ('9',))
+    """
+
+    def __init__(self, *, objects: int = 100_000, versions: int = 8) -> None:
+        self._objects = objects
+        self._versions = versions
+        self._known: OrderedDict[Key, tuple[str, ...]] = OrderedDict()
+
+    def add(self, key: Key, version: str) -> None:
+        """Keep the version that a write of ours made."""
+        self._known[key] = (*self.of(key), version)[-self._versions :]
+        self._known.move_to_end(key)
+        if len(self._known) > self._objects:
+            self._known.popitem(last=False)
+
+    def of(self, key: Key) -> tuple[str, ...]:
+        """Return the versions of an object whose events are still to come."""
+        return self._known.get(key, ())
+
+    def seen(self, key: Key, version: str) -> None:
+        """Drop this version and those before it: events of one object come in their order."""
+        known = self._known.get(key)
+        if known is None:
+            return
+        left = tuple(own for own in known if own != version and (compare_versions(own, version) or 1) > 0)
+        if left:
+            self._known[key] = left
+        else:
+            del self._known[key]
+
+    def forget(self, key: Key) -> None:
+        """Drop everything of an object."""
+        self._known.pop(key, None)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+def of_primary(spec: Controller[Any], change: Change, own_versions: Collection[str]) -> Iterator[Ask]:
     """Return the wish for the changed object itself; none for the echo of our own status write.
 
-    `own_version` is the version that this write made, where nothing but the status differed from what had been reconciled.
+    `own_versions` are those that such writes made, if nothing but the status differed from what had been reconciled.
     """
     if change.old is not None and change.new is not None:
-        if own_version and change.new.metadata.resource_version == own_version:
+        if change.new.metadata.resource_version in own_versions:
             return
         if spec.predicate is not None and not life_changed(change, spec.finalizer_name) and not spec.predicate(change):
             return

@@ -164,18 +164,15 @@ class StatusEditor(Generic[St_co]):
         self._ours = ours
         self._initial = {} if ours is None else _wire(draft())
         self._before = read_conditions(previous.get("conditions"))
-        self._conditions = self._kept()
+        kept = self._before if declared is None else tuple(c for c in self._before if c.type in declared)
+        self._kept = kept
+        self._conditions = kept
         self._marked: set[str] = set()
         self._more: dict[str, Mapping[str, Any]] = {}
         self._retracted: set[str] = set()
         self._cleared: tuple[str, ...] = ()
         self.left = False
         """Whether this pass leaves the status to its other writer."""
-
-    def _kept(self) -> tuple[Condition, ...]:
-        if self._declared is None:
-            return self._before
-        return tuple(condition for condition in self._before if condition.type in self._declared)
 
     @property
     def _draft(self) -> Model | dict[str, Any]:
@@ -281,7 +278,7 @@ class StatusEditor(Generic[St_co]):
         """Forget what this reconcile said: the status is what is stored."""
         self._made = None
         self._marked.clear()
-        self._conditions = self._kept()
+        self._conditions = self._kept
 
     def was_marked(self, type_: str) -> bool:
         """Tell whether this pass marked the condition."""

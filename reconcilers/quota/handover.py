@@ -67,6 +67,6 @@ def _is_held(lease: Object, now: datetime) -> bool:
     if not lease.get("spec", "holderIdentity") or not isinstance(renewed, str):
         return False
     try:
-        return now < from_rfc3339(renewed) + timedelta(seconds=2 * int(seconds))
-    except ValueError:
+        return now - from_rfc3339(renewed) < timedelta(seconds=2 * int(seconds))
+    except (ValueError, OverflowError):
         return True

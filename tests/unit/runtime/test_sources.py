@@ -14,7 +14,7 @@ from konverge.objects import Metadata, Object, OwnerReference
 from konverge.outcome import Done, Outcome
 from konverge.runtime import Caches, Context, Controller, generation_changed
 from konverge.runtime.predicates import differs_in_status_alone
-from konverge.runtime.sources import INITIAL_PRIORITY, of_owned, of_primary, of_watched
+from konverge.runtime.sources import INITIAL_PRIORITY, Ask, OwnVersions, of_owned, of_primary, of_watched
 
 BACKUP = kind("example.com/v1", "Backup")
 JOB = kind("batch/v1", "Job")
@@ -59,12 +59,12 @@ SPEC = Controller.of(BACKUP).owns(JOB).reconciled_by(Reconciler())
     ],
 )
 def test_a_change_of_the_primary_asks_for_its_own_key_and_says_why(what: Change, reason: str, priority: int) -> None:
-    [ask] = of_primary(SPEC, what, "")
+    [ask] = of_primary(SPEC, what, ())
     assert ask == (Key("", BACKUP, "web", "a"), reason, priority)
 
 
 def test_the_echo_of_our_own_status_write_asks_for_nothing() -> None:
-    assert list(of_primary(SPEC, change(cached(version="1"), cached(version="2")), "2")) == []
+    assert list(of_primary(SPEC, change(cached(version="1"), cached(version="2")), ("2",))) == []
 
 
 @pytest.mark.parametrize(
@@ -87,14 +87,39 @@ def test_only_a_write_that_differs_in_status_alone_makes_an_echo(changed: dict[s
 
 
 def test_a_status_that_somebody_else_wrote_asks_for_a_pass() -> None:
-    assert len(list(of_primary(SPEC, change(cached(version="1"), cached(version="3")), "2"))) == 1
+    assert len(list(of_primary(SPEC, change(cached(version="1"), cached(version="3")), ("2",)))) == 1
+
+
+def test_the_event_of_a_write_that_comes_after_the_next_write_is_still_an_echo() -> None:
+    own, key = OwnVersions(), Key("", BACKUP, "web", "a")
+    own.add(key, "2")
+    own.add(key, "3")
+    woken: list[Ask] = []
+    for before, after in (("1", "2"), ("2", "3"), ("3", "4")):
+        woken += of_primary(SPEC, change(cached(version=before), cached(version=after)), own.of(key))
+        own.seen(key, after)
+    assert [ask.reason for ask in woken] == ["changed"]
+    assert len(own) == 0
+
+
+def test_own_versions_are_bounded_and_those_before_one_that_was_seen_are_dropped() -> None:
+    own, keys = OwnVersions(objects=2, versions=3), [Key("", BACKUP, "web", name) for name in "abc"]
+    for key in keys:
+        for version in ("8", "9", "10", "11"):
+            own.add(key, version)
+    assert [own.of(key) for key in keys] == [(), ("9", "10", "11"), ("9", "10", "11")]
+    own.seen(keys[1], "10")  # an event that stands for several says the last version alone
+    assert own.of(keys[1]) == ("11",)
+    own.seen(keys[1], "12")
+    own.forget(keys[2])
+    assert len(own) == 0
 
 
 def test_a_predicate_filters_changes_but_never_creation_or_deletion() -> None:
     picky = SPEC.when(generation_changed)
-    assert list(of_primary(picky, change(cached(), cached(version="2")), "")) == []
-    assert len(list(of_primary(picky, change(None, cached()), ""))) == 1
-    assert len(list(of_primary(picky, change(cached(), None), ""))) == 1
+    assert list(of_primary(picky, change(cached(), cached(version="2")), ())) == []
+    assert len(list(of_primary(picky, change(None, cached()), ()))) == 1
+    assert len(list(of_primary(picky, change(cached(), None), ()))) == 1
 
 
 def owner(
