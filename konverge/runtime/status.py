@@ -306,7 +306,8 @@ class StatusEditor(Generic[St_co]):
         ):
             self._refuse(_unread())
         status: dict[str, Any] = {}
-        if self._made is not None or self._declared is None or not self._previous.keys() <= _RUNTIMES:
+        alone = self._declared is not None and self._ours is None
+        if self._made is not None or not alone or not self._previous.keys() <= _RUNTIMES:
             wire = _wire(self._draft)
             status = {key: value for key, value in wire.items() if self._speaks_of(key, value)}
             self._cleared = tuple(key for key, value in wire.items() if value is None and key not in status)
