@@ -82,9 +82,10 @@ def values_of(instance: ApplicationInstance) -> tuple[Kind[Object], str, str] | 
     return None if reference is None else (kind, reference.name, reference.key)
 
 
-def _values(instance: ApplicationInstance, ctx: Context[Any]) -> ValuesFrom | None:
+def _values(instance: ApplicationInstance, ctx: Context[Any], settings: Settings) -> ValuesFrom | None:
+    """Return what is known of values that live elsewhere; None also if that is for Flux alone to see."""
     where = values_of(instance)
-    if where is None:
+    if where is None or (where[0] == SECRET and not settings.watch_secrets):
         return None
     kind, name, key = where
     token = token_of(ctx.cache(kind).metadata(instance.namespace, name))
@@ -113,7 +114,7 @@ def observe(instance: ApplicationInstance, ctx: Context[Any], settings: Settings
             for kind, source in sources.items()
             if kind != in_use and source is not None and ours(instance.metadata, source)
         ),
-        values=_values(instance, ctx),
+        values=_values(instance, ctx, settings),
         namespace_labels=None if labels is None else labels.labels or {},
         release_unknown=not ctx.serves(HELM_RELEASE),
     )

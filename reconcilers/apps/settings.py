@@ -93,6 +93,9 @@ class Settings(_Frozen):
     forbidden_versions: tuple[Forbidden, ...] = ()
     """Charts and versions that must not run; an instance's annotation can override it."""
 
+    watch_secrets: bool = True
+    """Watch the metadata of Secrets, so that a change of values from one takes effect at once, and look for their key. False: no right on
+    Secrets is needed; Flux notices a change at its next look (`interval`), and tells itself what is missing."""
     check_at_admission: bool | None = None
     """Serve the webhook that refuses inline secrets, and what else the schema cannot see, before it is stored; null: if the manager says
     how the API server reaches its webhooks (webhooks.service or webhooks.url). Without it such an instance is stored, and Blocked."""

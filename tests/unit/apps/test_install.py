@@ -126,6 +126,19 @@ def test_the_rights_are_those_that_are_used_and_no_more() -> None:
     }
 
 
+def test_without_watching_secrets_there_is_no_right_on_them_and_nothing_else_changes() -> None:
+    chosen = Settings(watch_secrets=False)
+    assert {watch.kind for watch in controller().watched} - {watch.kind for watch in controller(chosen).watched} == {
+        SECRET
+    }
+    pairs = [
+        {(rule.group, resource, rule.verbs) for rule in rules(one) for resource in rule.resources}
+        for one in (Settings(), chosen)
+    ]
+    assert pairs[0] - pairs[1] == {("", "secrets", ("get", "list", "watch"))}
+    assert pairs[1] <= pairs[0]
+
+
 # --- the warning -----------------------------------------------------------------------------------------------------------------
 
 

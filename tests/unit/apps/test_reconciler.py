@@ -287,6 +287,19 @@ async def test_where_secrets_may_not_be_read_fluxs_word_will_do(make: Any, conte
     assert ctx.says()["Ready"] == "False/Installing"
 
 
+async def test_with_watching_secrets_off_no_secret_is_read_and_flux_alone_tells_of_it(make: Any, context: Any) -> None:
+    chosen = Settings(watch_secrets=False)
+    instance = make.instance(spec=SECRET_VALUES)
+    ctx = context()  # it has no such Secret: nothing looks
+    ctx.live_errors["Secret"] = [AssertionError("a Secret was read")]
+    await reconcile(instance, ctx, chosen)
+    assert ctx.says()["Ready"] == "False/Installing"
+    assert ctx.objects["HelmRelease", "shop"].get("spec", "valuesFrom", 0, "name") == "vals"
+    settle(ctx)
+    await reconcile(instance, ctx, chosen)
+    assert ctx.says()["Ready"] == "True/HelmReleaseReady"
+
+
 async def test_an_edited_secret_makes_flux_roll_out_and_readiness_waits_for_it(make: Any, context: Any) -> None:
     instance = make.instance(spec=SECRET_VALUES)
     ctx = context(secret("1"))

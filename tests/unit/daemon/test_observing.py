@@ -1,0 +1,147 @@
+"""Dashboards and alerts of deploy/, as tables over their files: every metric and label exists, Prometheus accepts each query, alerts fire.
+
+Those of quota have tests of their own for the words of that family and for what its panels show.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics import MetricWrapperBase
+from promtool import promtool, run_promtool
+
+from konverge.metrics import Metrics
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+CASES = Path(__file__).with_name("alerts.test.yaml")
+if not DEPLOY.exists():
+    pytest.skip("deploy/ is not part of the wheel", allow_module_level=True)
+
+NAMES = ("daemon", "apps")
+DASHBOARDS: dict[str, dict[str, Any]] = {
+    name: json.loads((DEPLOY / "dashboards" / f"{name}.json").read_text()) for name in NAMES
+}
+RULES = {
+    rule["alert"]: rule
+    for name in NAMES
+    for group in yaml.safe_load((DEPLOY / "alerts" / f"{name}.yaml").read_text())["groups"]
+    for rule in group["rules"]
+}
+TARGETS = [
+    pytest.param(name, panel["title"], target, id=f"{name}: {panel['title']}")
+    for name, dashboard in DASHBOARDS.items()
+    for panel in dashboard["panels"]
+    for target in panel["targets"]
+]
+SCRAPED = {"instance", "job"}
+"""Labels that Prometheus itself adds."""
+
+_METRIC = re.compile(r"\b((?:controller_runtime|workqueue|rest_client|konverge)_\w+)(?:\{([^}]*)\})?")
+_GROUPING = re.compile(r"\bby \(([^)]*)\)")
+
+needs_promtool = pytest.mark.skipif(
+    promtool() is None, reason="no promtool in PATH or in the cache: python tests/support/promtool.py"
+)
+
+
+def known() -> dict[str, set[str]]:
+    """The labels of every series that the library exposes, by the name that a query uses."""
+    found: dict[str, set[str]] = {}
+    for instrument in vars(Metrics(CollectorRegistry())).values():
+        if not isinstance(instrument, MetricWrapperBase):
+            continue
+        [family] = instrument.describe()
+        labels = set(instrument._labelnames)
+        ending = {"counter": "_total"}.get(family.type, "")
+        found[family.name + ending] = labels
+        if family.type == "histogram":
+            found |= {f"{family.name}_bucket": labels | {"le"}, f"{family.name}_count": labels}
+    return found
+
+
+KNOWN = known()
+
+
+def strays(expression: str) -> list[str]:
+    """What an expression names that the library does not expose."""
+    wrong, labels = [], set[str]()
+    for name, matchers in _METRIC.findall(expression):
+        if name not in KNOWN:
+            wrong.append(f"metric {name}")
+            continue
+        labels |= KNOWN[name] | SCRAPED
+        asked = re.findall(r'(\w+)\s*(?:=~|!~|!=|=)\s*"', matchers)
+        wrong += [f"label {label} of {name}" for label in asked if label not in KNOWN[name] | SCRAPED]
+    kept = (label.strip() for group in _GROUPING.findall(expression) for label in group.split(","))
+    return wrong + [f"label {label} in a grouping" for label in kept if label not in labels]
+
+
+def test_a_metric_or_label_that_does_not_exist_is_noticed() -> None:
+    assert strays('sum by (node) (rate(workqueue_depth{zone="a"}[5m])) > konverge_size') == [
+        "label zone of workqueue_depth",
+        "metric konverge_size",
+        "label node in a grouping",
+    ]
+
+
+@pytest.mark.parametrize(("name", "title", "target"), TARGETS)
+def test_a_panel_names_what_the_library_exposes_and_a_legend_what_its_query_keeps(
+    name: str, title: str, target: dict[str, Any]
+) -> None:
+    assert _METRIC.search(target["expr"]), title
+    assert strays(target["expr"]) == []
+    variables = {variable["name"] for variable in DASHBOARDS[name]["templating"]["list"]}
+    assert set(re.findall(r"\$(\w+)", target["expr"])) <= variables
+    kept = {label.strip() for group in _GROUPING.findall(target["expr"]) for label in group.split(",")}
+    assert set(re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat", ""))) <= kept
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_two_panels_stand_in_one_place(name: str) -> None:
+    panels = DASHBOARDS[name]["panels"]
+    taken = [
+        (x, y)
+        for place in (panel["gridPos"] for panel in panels)
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(set(taken)) == len(taken)
+    assert len({panel["id"] for panel in panels}) == len({panel["title"] for panel in panels}) == len(panels)
+
+
+@pytest.mark.parametrize("alert", RULES)
+def test_an_alert_waits_and_tells_what_to_do_with_labels_that_it_has(alert: str) -> None:
+    rule = RULES[alert]
+    assert strays(rule["expr"]) == []
+    assert rule["for"]
+    assert rule["labels"]["severity"] in {"warning", "critical"}
+    used = set(re.findall(r"\$labels\.(\w+)", " ".join(rule["annotations"].values())))
+    kept = {label.strip() for group in _GROUPING.findall(rule["expr"]) for label in group.split(",")} - {"le"}
+    assert used == kept
+
+
+def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() -> None:
+    tests = [one for case in yaml.safe_load(CASES.read_text())["tests"] for one in case["alert_rule_test"]]
+    for fires in (True, False):
+        assert {one["alertname"] for one in tests if bool(one["exp_alerts"]) is fires} == RULES.keys()
+
+
+@needs_promtool
+def test_prometheus_accepts_every_query(tmp_path: Path) -> None:
+    filled = [re.sub(r"\$\w+", ".*", target.values[2]["expr"]) for target in TARGETS]  # type: ignore[index]  # pytest types values as objects
+    rules = [{"record": f"panel:{number}", "expr": expr} for number, expr in enumerate(filled)]
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    done = run_promtool("check", "rules", tmp_path / "rules.yaml")
+    assert done.returncode == 0, done.stderr
+
+
+@needs_promtool
+def test_prometheus_raises_the_alerts_that_the_cases_expect() -> None:
+    done = run_promtool("test", "rules", CASES)
+    assert done.returncode == 0, done.stdout + done.stderr
