@@ -243,7 +243,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "oci with a tag": (merged(MANAGED, {"chart": {**OCI, "url": "oci://registry.example.com/org/shop:1.2.3"}}), "without tag or digest"),
     "oci in upper case": (merged(MANAGED, {"chart": {**OCI, "url": "oci://registry.example.com/Org"}}), "lower case"),
     "a chart with a path": (merged(MANAGED, {"chart": {"name": "org/shop"}}), "spec.chart.name in body should match"),
-    "a release name that Helm refuses": (merged(MANAGED, {"release": {"name": "x" * 54}}), "spec.release.name: Too long"),
+    "a release name that Helm refuses": (merged(MANAGED, {"release": {"name": "x" * 54}}), "spec.release.name: Too long: may not be more than 53"),
     "a service account that is none": (merged(MANAGED, {"serviceAccountName": "a/b"}), "spec.serviceAccountName in body should match"),
     "a namespace that is none": (merged(MANAGED, {"release": {"namespace": "a.b"}}), "spec.release.namespace in body should match"),
 }  # fmt: skip
