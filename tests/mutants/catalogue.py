@@ -24,6 +24,7 @@ STORIES: Final = (
     "shelf",
     "budget",
     "mover",
+    "namesakes",
 )
 """The stories of `scenarios.py`, in the order in which they are tried."""
 
@@ -684,4 +685,31 @@ _APPS: Final = (
     ),
 )
 
-MUTANTS: Final = (*_QUEUE, *_INFORMERS, *_LEDGER, *_STATUS, *_PASSES, *_OWNERS, *_APPS)
+_RIVALS: Final = (
+    Mutant(
+        "apps-rival-unseen",
+        "two instances of one Helm release upgrade each other's workload for ever",
+        APPS + "contention.py",
+        '        return "" if mine else first.name\n',
+        '        return ""\n',
+        ("namesakes",),
+    ),
+    Mutant(
+        "apps-rival-not-woken",
+        "an instance goes on waiting for one that is gone",
+        APPS + "contention.py",
+        "    if old is None or new is None:\n        return new is None\n",
+        "    if old is None or new is None:\n        return False\n",
+        ("namesakes",),
+    ),
+    Mutant(
+        "apps-youngest-first",
+        "a rival takes a running release from the instance that owns it",
+        APPS + "contention.py",
+        "    return min(contenders)\n",
+        "    return min(contenders, key=lambda one: one.name)\n",
+        ("namesakes",),
+    ),
+)
+
+MUTANTS: Final = (*_QUEUE, *_INFORMERS, *_LEDGER, *_STATUS, *_PASSES, *_OWNERS, *_APPS, *_RIVALS)

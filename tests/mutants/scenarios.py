@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import Final
 
-from stories_apps import mover
+from stories_apps import mover, namesakes
 from stories_children import backup, hold, sites, takeover
 from stories_others import budget, shelf, strangers
 from stories_times import badge, bucket, errands, guarded
@@ -39,5 +39,19 @@ def _story(told: Callable[[Lab], Awaitable[None]]) -> Callable[[Lab], Awaitable[
 
 SCENARIOS: Final = {
     one.__name__: _story(one)
-    for one in (backup, bucket, guarded, sites, takeover, hold, errands, badge, strangers, shelf, budget, mover)
+    for one in (
+        backup,
+        bucket,
+        guarded,
+        sites,
+        takeover,
+        hold,
+        errands,
+        badge,
+        strangers,
+        shelf,
+        budget,
+        mover,
+        namesakes,
+    )
 }

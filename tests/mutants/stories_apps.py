@@ -1,13 +1,15 @@
-"""The story of an application that moves: to a repository that nobody answers for, to another, and on while Flux stands still."""
+"""Stories of applications: one moves to a repository that does not answer, to another, and on while Flux stands still; two name one
+Helm release."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import Any
 
-from story_words import meddled_with, seen
+from story_words import gone, meddled_with, seen
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.reconcilers import apps
@@ -15,7 +17,7 @@ from konverge.reconcilers.apps import Settings
 from konverge.testing import Lab, install_crds
 from konverge.testing.flux import HelmController, World, flux_crds
 
-__all__ = ["mover"]
+__all__ = ["mover", "namesakes"]
 
 QUICK = Settings(source_grace=timedelta(seconds=1), stuck_after=timedelta(seconds=5))
 HOME, DEAD, NEW = (f"https://{name}.example.com" for name in ("home", "dead", "new"))
@@ -52,13 +54,7 @@ async def mover(lab: Lab) -> None:
     lab.masks.append(forget)
     await install_crds(lab.client, flux_crds())
     await lab.start(lambda manager: apps.install(manager, QUICK))
-    spec = {
-        "appRef": {"catalogId": "shop"},
-        "chart": {"sourceType": "helm", "url": HOME, "name": "shop", "version": "1.0.0"},
-        "release": {"name": "shop", "namespace": lab.namespace},
-        "values": {"source": "inline", "inline": {"replicas": 1}},
-    }
-    await lab.create(ApplicationInstance.decode({"metadata": {"name": "shop"}, "spec": spec}))
+    await lab.create(_named(lab, "shop"))
     if meddled_with(lab):  # nothing of what is said on the way is sure then, only where it ends
         await lab.enter(_flux(lab, World()))
         await _change(lab, url=NEW, version="1.1.0")
@@ -93,3 +89,32 @@ def _flux(lab: Lab, world: World) -> HelmController:
 
 async def _change(lab: Lab, **chart: str) -> None:
     await lab.patch(ApplicationInstance, "shop", {"spec": {"chart": chart}})
+
+
+async def namesakes(lab: Lab) -> None:
+    """Of two instances with one release name the younger waits, and goes on when the elder is gone."""
+    lab.masks.append(forget)
+    await install_crds(lab.client, flux_crds())
+    await lab.start(lambda manager: apps.install(manager, QUICK))
+    await lab.enter(_flux(lab, World()))
+    await lab.create(_named(lab, "elder"))
+    await seen(lab, ApplicationInstance, "elder", READY)
+    await lab.create(_named(lab, "a-younger"))
+    if not meddled_with(lab):
+        blocked = await seen(lab, ApplicationInstance, "a-younger", says("Blocked", "PolicyDenied"))
+        assert "belongs to ApplicationInstance elder," in str(blocked.to_dict()["status"])
+        await asyncio.sleep(1)
+        assert READY(await lab.get(ApplicationInstance, "elder")), "the elder is disturbed by the younger"
+    await lab.delete(ApplicationInstance, "elder")
+    await gone(lab, ApplicationInstance, "elder")
+    await seen(lab, ApplicationInstance, "a-younger", READY)
+
+
+def _named(lab: Lab, name: str) -> ApplicationInstance:
+    spec = {
+        "appRef": {"catalogId": "shop"},
+        "chart": {"sourceType": "helm", "url": HOME, "name": "shop", "version": "1.0.0"},
+        "release": {"name": "shop", "namespace": lab.namespace},
+        "values": {"source": "inline", "inline": {"replicas": 1}},
+    }
+    return ApplicationInstance.decode({"metadata": {"name": name}, "spec": spec})
