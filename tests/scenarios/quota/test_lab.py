@@ -11,7 +11,8 @@ from typing import Literal
 import pytest
 from quota_lab import CPU, POD, HeldByTheRule, Quotas, without_uids
 
-from konverge.crds.quota_v1beta2 import ResourcePool
+from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
+from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
 from konverge.testing import Lab
 from konverge.testing.lab import Plan
 from konverge.testing.lab.planning import plans_of
@@ -190,3 +191,28 @@ async def test_a_claim_without_a_pool_waits_in_one_queue_and_binds_in_the_pool_t
     assert claim.status.pool is not None
     assert (claim.status.pool.name, claim.status.queue) == ("q", None)
     await here.spent({CPU: 2}, pool="q")
+
+
+@pytest.mark.scenario
+async def test_statuses_are_wiped_and_a_quota_loses_its_owner(lab: Lab) -> None:
+    here = await guarded(lab).start("a", "b")
+    await here.pool(defaultsZero=True)
+    await here.claim("a", "c", cpu=3)
+    await here.bound("a", "c")
+    await here.grants("a", {CPU: 3})
+    await here.claim("b", "waits", cpu=3)
+    await here.says("b", "waits", "PoolExhausted")
+    stripped = {"metadata": {"ownerReferences": None}}
+    await lab.client.patch(RESOURCE_QUOTA, "capsule-pool-p", here.ns("a"), patch=stripped, style="merge")
+    wiped = {"status": None}
+    await lab.client.patch(ResourcePool, "p", patch=wiped, style="merge", subresource="status")
+    for where, name in (("a", "c"), ("b", "waits")):
+        await lab.client.patch(
+            ResourcePoolClaim, name, here.ns(where), patch=wiped, style="merge", subresource="status"
+        )
+    await here.bound("a", "c")
+    await here.says("b", "waits", "PoolExhausted", "available: requests.cpu=1")
+    await here.until(RESOURCE_QUOTA, "a", "capsule-pool-p", lambda quota: quota.metadata.controller is not None)
+    await here.delete("a", "c")
+    await here.bound("b", "waits")
+    await here.spent({CPU: 3})
