@@ -14,7 +14,6 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
-from urllib.parse import urlsplit
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.durations import format_duration
@@ -129,7 +128,8 @@ def oci_repository(instance: ApplicationInstance, settings: Settings) -> Object:
         "ref": {"tag": chart.version.replace("+", "_")},
         "layerSelector": dict(_LAYER),
     }
-    if urlsplit(url).netloc in settings.insecure_registries:
+    # By hand: what urlsplit refuses (`oci://[::1`), Flux refuses in its own words.
+    if url.partition("://")[2].partition("/")[0] in settings.insecure_registries:
         spec["insecure"] = True
     return OCI_REPOSITORY.new(instance.name, instance.namespace, **_source_metadata(instance, settings), spec=spec)
 

@@ -106,6 +106,11 @@ def test_only_named_registries_are_spoken_to_in_plain_http(make: Any) -> None:
     assert "insecure" not in oci_repository(instance, SETTINGS).spec
 
 
+def test_a_registry_that_is_no_host_at_all_is_left_to_flux_to_refuse(make: Any) -> None:
+    instance = make.instance(spec={"chart": {"sourceType": "oci", "url": "oci://[::1"}})
+    assert oci_repository(instance, SETTINGS).spec["url"].startswith("oci://[::1")
+
+
 @pytest.mark.parametrize(
     ("source", "field", "kind"), [("secretRef", "secretRef", "Secret"), ("configMapRef", "configMapRef", "ConfigMap")]
 )
