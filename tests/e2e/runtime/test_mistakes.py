@@ -110,7 +110,7 @@ async def test_an_existing_object_that_is_not_ours_is_refused_and_not_touched(la
         return kv.Done()
 
     await lab.create(SECRET.new("taken", data={"k": "dGhlaXJz"}))
-    assert "adopt=True" in await error_of(lab, controller(owns).owns(SECRET))
+    assert "with controller: true" in await error_of(lab, controller(owns).owns(SECRET))
     assert (await lab.get(SECRET, "taken")).get("data", "k") == "dGhlaXJz"
 
 
