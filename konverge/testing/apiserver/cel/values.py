@@ -91,7 +91,10 @@ def _time(text: Any) -> str:
         found = datetime.fromisoformat(text)
     except (TypeError, ValueError):
         raise BadData(f"Invalid date-time formatted string {text}") from None
-    return spelled(found if found.tzinfo is not None else found.replace(tzinfo=UTC))
+    try:
+        return spelled(found if found.tzinfo is not None else found.replace(tzinfo=UTC))
+    except OverflowError:  # in UTC it is of the year 0 or 10000, which Go can tell and datetime cannot
+        return spelled(found.replace(tzinfo=UTC))
 
 
 def _bytes(text: Any) -> bytes:

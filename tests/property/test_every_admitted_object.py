@@ -1,0 +1,152 @@
+"""An object that the API server admits has a status that speaks of it, whatever is in it and whatever a stranger wrote into its status.
+
+Fields of a good object are drawn anew from the CRD's own schema, and its status is overwritten with what that schema admits. In the end
+each object has a condition of its own generation, no reconcile ended in an unexpected exception, and a good neighbour is well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from any_value import admitted, changed
+from apps_lab import OCI_CHART, Apps
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from quota_lab import CPU, Quotas
+
+from konverge import errors
+from konverge.client import Client, decode_object
+from konverge.client.requests import MERGE
+from konverge.crds import CustomResource, crd
+from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.crds.catalogue import own_resources
+from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
+from konverge.errors import ApiError
+from konverge.kinds import Kind, kind_of
+from konverge.objects import Object
+from konverge.testing import Lab
+from konverge.testing.lab.plans import Plan
+from konverge.testing.lab.runs import run
+
+_EXPECTED = frozenset(errors.__all__)
+"""Errors of the library's own are told by the status; what else comes out of a reconcile is a defect."""
+APP = {
+    "appRef": {"catalogId": "shop"},
+    "chart": {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop", "version": "1.0.0"},
+    "release": {"name": "shop", "namespace": "lab"},
+    "values": {"source": "inline", "inline": {"replicas": 1}},
+}
+OCI = {**APP, "chart": {**APP["chart"], **OCI_CHART}}  # type: ignore[dict-item]  # a dict of its own
+POOL = {"quota": {"hard": {CPU: "4"}}, "selectors": [{"matchLabels": {"capsule.clastix.io/tenant": "solar-lab"}}]}
+CLAIM = {"pool": "p", "claim": {CPU: "1"}}
+
+
+async def _apps(lab: Lab, stack: AsyncExitStack) -> None:
+    await Apps(lab, stack).start(flux=False)
+
+
+async def _quota(lab: Lab, stack: AsyncExitStack) -> None:
+    quotas = await Quotas(lab).start("a")
+    await quotas.pool()
+
+
+@dataclass(frozen=True)
+class Family:
+    model: type[CustomResource[Any, Any]]
+    bases: tuple[dict[str, Any], ...]
+    start: Callable[[Lab, AsyncExitStack], Awaitable[None]]
+    namespace: str = "lab"
+
+
+FAMILIES = (
+    Family(ApplicationInstance, (APP, OCI), _apps),
+    Family(ResourcePool, (POOL,), _quota, ""),
+    Family(ResourcePoolClaim, (CLAIM,), _quota, "lab-a"),
+)
+
+
+def test_each_kind_of_ours_is_part_of_this() -> None:
+    assert {family.model for family in FAMILIES} == set(own_resources())
+
+
+def _schema(model: type[Any], part: str) -> dict[str, Any]:
+    version = crd(model)["spec"]["versions"][0]
+    found: dict[str, Any] = version["schema"]["openAPIV3Schema"]["properties"][part]
+    return found
+
+
+async def _speaks(client: Client, family: Family, name: str) -> None:
+    """Wait until a condition of the object is of its generation."""
+    kind = kind_of(family.model)
+    async with asyncio.timeout(600):
+        while True:
+            found = Object(decode_object(await client.raw("GET", _path(family, kind, name))))
+            status = found.get("status", default={}) or {}
+            said = [*(status.get("conditions") or ()), *filter(None, [status.get("condition")])]
+            if any(one.get("observedGeneration") == found.metadata.generation for one in said):
+                return
+            await asyncio.sleep(1)
+
+
+def _path(family: Family, kind: Kind[Any], name: str = "") -> str:
+    where = f"/namespaces/{family.namespace}" if family.namespace else ""
+    return f"/apis/{kind.api_version}{where}/{kind.plural}" + (f"/{name}" if name else "")
+
+
+async def _play(lab: Lab, family: Family, drawn: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+    kind, client = kind_of(family.model), lab.client
+    async with AsyncExitStack() as stack:
+        await family.start(lab, stack)
+        for number, (spec, status) in enumerate(drawn):
+            name = f"drawn-{number}"
+            body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "spec": spec}
+            try:
+                await client.raw("POST", _path(family, kind), body=body)
+            except ApiError:
+                continue  # it was not admitted
+            await _speaks(client, family, name)
+            try:
+                await client.raw(
+                    "PATCH", f"{_path(family, kind, name)}/status", body={"status": status}, content_type=MERGE
+                )
+            except ApiError:
+                continue
+            lab.manager.runner(_controller(lab, family)).resync_now()
+            await asyncio.sleep(5)
+            await _speaks(client, family, name)
+        wrong = [
+            f"{record.key}: {record.outcome}: {record.error}"
+            for controller in lab.manager.controllers
+            for record in lab.manager.runner(controller.name).history.recent()
+            if record.error and record.outcome not in _EXPECTED
+        ]
+        assert not wrong, wrong
+
+
+def _controller(lab: Lab, family: Family) -> str:
+    return next(one.name for one in lab.manager.controllers if one.kind == kind_of(family.model))
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.model.__name__)
+@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+@given(data=st.data())
+def test_whatever_is_admitted_gets_a_status_and_is_never_retried_in_silence(
+    family: Family, data: st.DataObject
+) -> None:
+    one = st.tuples(
+        st.sampled_from(family.bases).flatmap(lambda base: changed(base, _schema(family.model, "spec"))),
+        admitted(_schema(family.model, "status")),
+    )
+    drawn = data.draw(st.lists(one, min_size=8, max_size=8))
+
+    async def scenario(lab: Lab) -> None:
+        await _play(lab, family, drawn)
+
+    # What the stranger wrote may name any generation; the lab takes the true one for a step back.
+    problems = run(scenario, Plan(name="as it is")).problems
+    assert [problem for problem in problems if "observedGeneration went back" not in problem] == []
