@@ -133,7 +133,7 @@ def _controller(lab: Lab, family: Family) -> str:
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.model.__name__)
-@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=3, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
 @given(data=st.data())
 def test_whatever_is_admitted_gets_a_status_and_is_never_retried_in_silence(
     family: Family, data: st.DataObject
