@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -55,14 +54,15 @@ class OwnVersions:
     def __init__(self, *, objects: int = 100_000, versions: int = 8) -> None:
         self._objects = objects
         self._versions = versions
-        self._known: OrderedDict[Key, tuple[str, ...]] = OrderedDict()
+        self._known: dict[Key, tuple[str, ...]] = {}
 
     def add(self, key: Key, version: str) -> None:
         """Keep the version that a write of ours made."""
-        self._known[key] = (*self.of(key), version)[-self._versions :]
-        self._known.move_to_end(key)
-        if len(self._known) > self._objects:
-            self._known.popitem(last=False)
+        known = self._known
+        before = known.pop(key, None)  # put back last: a dict keeps the order of insertion
+        known[key] = (version,) if before is None else (*before, version)[-self._versions :]
+        if len(known) > self._objects:
+            del known[next(iter(known))]
 
     def of(self, key: Key) -> tuple[str, ...]:
         """Return the versions of an object whose events are still to come."""
@@ -72,6 +72,9 @@ class OwnVersions:
         """Drop this version and those before it: events of one object come in their order."""
         known = self._known.get(key)
         if known is None:
+            return
+        if known[-1] == version:  # nearly always
+            del self._known[key]
             return
         left = tuple(own for own in known if own != version and (compare_versions(own, version) or 1) > 0)
         if left:
