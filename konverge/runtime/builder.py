@@ -142,6 +142,8 @@ class Controller(Generic[R]):
     predicate: Predicate | None = None
     labels: str = ""
     rules: tuple[Rule, ...] = ()
+    live: tuple[Kind[Any], ...] | None = None
+    """The kinds that are read live; None: any may be."""
     status_suffix: str = ""
     status_shared: bool = False
     statuses: tuple[tuple[Kind[Any], str], ...] = ()
@@ -270,6 +272,14 @@ class Controller(Generic[R]):
     def needs(self, *rules: Rule) -> Controller[R]:
         """Declare rights beyond those that the other verbs imply, for live reads and patches; `konverge rbac` prints them all."""
         return replace(self, rules=(*self.rules, *rules))
+
+    def reads_live(self, *what: Kind[Any] | type[Any]) -> Controller[R]:
+        """Name all kinds that `ctx.live` reads: `konverge rbac` then gives `get` on these, and on no other kind that is only watched.
+
+        Without this verb any declared kind may be read live, so the rules give `get` on each. With it, `ctx.live` of a kind without the
+        right raises UsageError that names what to add. `.reads_live()` says that nothing is read live.
+        """
+        return replace(self, live=(*(self.live or ()), *(kind_of(one) for one in what)))
 
     def writes_status_as(self, suffix: str, *, shared: bool = False) -> Controller[R]:
         """Write status as the field manager `<manager>.<suffix>`: for two controllers that write one kind's status.

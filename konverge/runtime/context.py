@@ -107,8 +107,18 @@ class Context(Generic[R_co]):
         return self._kit.caches(what)
 
     def live(self, what: Kind[R] | type[R]) -> Live[R]:
-        """Return reads of a kind that go to the API server each time."""
-        return Live(kind_of(what), self._kit.client)
+        """Return reads of a kind that go to the API server each time.
+
+        Raises UsageError if the controller names what it reads live (`.reads_live`), and not this kind.
+        """
+        kind = kind_of(what)
+        if not self._kit.may_read_live(kind):
+            word = getattr(what, "__name__", None) or kind.kind.upper()
+            raise UsageError(
+                f"controller {self._kit.controller!r} reads {kind.group_kind} live, which its .reads_live(...) does not name, so "
+                f"konverge rbac gives no right to get it: declare .reads_live({word})"
+            )
+        return Live(kind, self._kit.client)
 
     @property
     def client(self) -> Client:

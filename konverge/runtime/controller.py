@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from random import Random
 from typing import Any
 
@@ -42,6 +42,7 @@ from konverge.runtime.passes import PassRunner, Result
 from konverge.runtime.queue_metrics import PrometheusQueue
 from konverge.runtime.record import History, PassLog, PassRecord, takes_debug
 from konverge.runtime.report import ControllerReport, State
+from konverge.runtime.rules import may_read_live
 from konverge.runtime.sources import INITIAL_PRIORITY, Ask, OwnVersions, of_owned, of_primary, of_watched
 from konverge.runtime.stalls import StallWatch
 from konverge.words import LogKey, Why
@@ -121,6 +122,7 @@ class ControllerRunner:
             wall_clock=wall_clock,
             serves=self.serves,
             claims=around.claims,
+            may_read_live=partial(may_read_live, spec),
             statuses={kind: f"{around.manager}.{suffix}" for kind, suffix in spec.statuses},
             announce=around.announce,
         )

@@ -43,6 +43,7 @@ class Kit:
     claims: Claims
     wall_clock: Callable[[], datetime]
     serves: Callable[[Kind[Any]], bool]
+    may_read_live: Callable[[Kind[Any]], bool] = lambda _: True
     statuses: Mapping[Kind[Any], str] = field(default_factory=dict)
     """Field managers of kinds of others whose status this controller writes too."""
     announce: Callable[[Kind[Any], Key, Metadata], Announce] | None = None

@@ -17,9 +17,10 @@ from konverge.kinds import Kind
 if TYPE_CHECKING:
     from konverge.runtime.builder import Controller
 
-__all__ = ["Rule", "cluster_role", "merged", "plural_of", "rules_of"]
+__all__ = ["Rule", "cluster_role", "may_read_live", "merged", "plural_of", "rules_of"]
 
 READ = ("get", "list", "watch")
+_WATCH = ("list", "watch")  # `list` for API servers that do not stream the first list
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +63,15 @@ def plural_of(kind: Kind[Any]) -> str:
 
 
 def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
-    """Return the rights that the runtime uses on behalf of this controller, and those that it declared."""
+    """Return the rights that the runtime uses on behalf of this controller, and those that it declared.
+
+    The runtime itself gets objects of the kinds that it writes: before the first apply of a child, and if a cache cannot tell whether it
+    shows a write. So only a kind that is watched and not written can do without `get`.
+    """
     primary, group = plural_of(controller.kind), controller.kind.group
     rules = [
         Rule(group, (primary,), (*READ, "patch") if controller.finalizer_name else READ),
-        Rule(group, (f"{primary}/status",), ("get", "patch")),
+        Rule(group, (f"{primary}/status",), ("patch",)),
         Rule("events.k8s.io", ("events",), ("create", "patch")),
     ]
     if controller.owned:
@@ -75,9 +80,33 @@ def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
         Rule(owned.kind.group, (plural_of(owned.kind),), (*READ, "create", "patch", "delete"))
         for owned in controller.owned
     ]
-    rules += [Rule(watch.kind.group, (plural_of(watch.kind),), READ) for watch in controller.watched]
-    rules += [Rule(kind.group, (f"{plural_of(kind)}/status",), ("get", "patch")) for kind, _ in controller.statuses]
+    watched = READ if controller.live is None else _WATCH
+    rules += [Rule(watch.kind.group, (plural_of(watch.kind),), watched) for watch in controller.watched]
+    rules += [Rule(kind.group, (plural_of(kind),), ("get", "list")) for kind in controller.live or ()]
+    for kind, _ in controller.statuses:
+        rules += [
+            Rule(kind.group, (plural_of(kind),), ("get",)),
+            Rule(kind.group, (f"{plural_of(kind)}/status",), ("patch",)),
+        ]
     return merged((*rules, *controller.rules))
+
+
+def may_read_live(controller: Controller[Any], kind: Kind[Any]) -> bool:
+    """Tell whether the controller's sentence gives the right to get objects of a kind; always if it does not say what is read live."""
+    if controller.live is None:
+        return True
+    got = (
+        controller.kind,
+        *controller.live,
+        *(one.kind for one in controller.owned),
+        *(k for k, _ in controller.statuses),
+    )
+    return any(one.group_kind == kind.group_kind for one in got) or any(
+        rule.group in (kind.group, "*")
+        and not {plural_of(kind), "*"}.isdisjoint(rule.resources)
+        and not {"get", "*"}.isdisjoint(rule.verbs)
+        for rule in controller.rules
+    )
 
 
 def merged(rules: Iterable[Rule]) -> tuple[Rule, ...]:

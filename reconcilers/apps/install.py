@@ -92,12 +92,13 @@ def controller(settings: Settings | None = None) -> Controller[ApplicationInstan
         .owns(OCI_REPOSITORY, optional=True)
         .watches(HELM_CHART, to=release_of_chart, optional=True)
         .watches(CONFIG_MAP, to=users_of(CONFIG_MAP), metadata_only=True)
+        .reads_live(CONFIG_MAP)
         .selecting(selected)
         .watches(VIEW, to=rivals_of, when=matters_to_rivals, labels=selected)
         .indexes(VIEW, BY_HELM_RELEASE, by=helm_release_of)
     )
     if chosen.watch_secrets:
-        described = described.watches(SECRET, to=users_of(SECRET), metadata_only=True)
+        described = described.watches(SECRET, to=users_of(SECRET), metadata_only=True).reads_live(SECRET)
     if chosen.require_namespace_label:
         described = described.watches(NAMESPACE, to=instances_in, metadata_only=True)
     if not (chosen.url_allow_list or chosen.service_account):

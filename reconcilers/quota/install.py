@@ -36,7 +36,7 @@ __all__ = ["TENANT_ROLE", "controllers", "definitions", "install", "rules", "ten
 TENANT_ROLE: Final = "konverge-resourcepoolclaims"
 """The name of the optional ClusterRole that lets tenants manage claims."""
 
-_LISTED: Final = ("get", "list")
+_LISTED: Final = ("list",)
 _GATE_RULES: Final = (
     Rule(LEASE.group, (str(LEASE.plural),), _LISTED),
     Rule(MUTATING.group, (str(MUTATING.plural), str(VALIDATING.plural)), _LISTED),
@@ -94,6 +94,7 @@ def controllers(
         .watches(NAMESPACE, to=wakes.pools_of_namespace, when=namespace_matters, metadata_only=True)
         .writes_status_of(ResourcePoolClaim, words.STATUS_MANAGER)
         .needs(Rule(GROUP, (str(CLAIM.plural),), ("patch", "delete")))
+        .reads_live()
         .with_(concurrency=chosen.pools_at_once, barrier=chosen.barrier, timeout=chosen.timeout)
     )
     claims = (
@@ -103,6 +104,7 @@ def controllers(
         .watches(POOL, to=wakes.claims_of_pool, when=notes.pool_matters)
         .writes_status_as(words.STATUS_MANAGER, shared=True)
         .needs(Rule(GROUP, (str(CLAIM.plural),), ("patch",)))
+        .reads_live()
         .with_(concurrency=chosen.claims_at_once)
     )
     if not chosen.beside_capsule:

@@ -14,16 +14,20 @@ from typing import Any
 
 import pytest
 import yaml
+from audit import Right, audited, rights_of, until_audited
 from operators import Operator
+from quota_lab import CPU, Quotas
 
 from konverge.client import Client, ClientConfig
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.daemon.settings import Settings
 from konverge.errors import Forbidden, Invalid
 from konverge.kinds import kind
-from konverge.reconcilers.apps.kinds import HELM_RELEASE, SECRET
+from konverge.reconcilers.apps.kinds import CONFIG_MAP, HELM_RELEASE, SECRET
 from konverge.testing import ControlPlane, ControlPlaneConfig, Lab, install_crds
 from konverge.testing.flux import HelmController, flux_crds
+from konverge.testing.proxy import Call
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -162,7 +166,7 @@ def test_the_containerfile_copies_all_that_the_wheel_is_built_from() -> None:
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
     """A cluster of its own: the manifests are cluster-wide."""
-    with ControlPlane(ControlPlaneConfig(controllers=True)) as running:
+    with ControlPlane(ControlPlaneConfig(controllers=True, audit=True)) as running:
         yield running
 
 
@@ -277,6 +281,125 @@ def runs(version: str) -> Callable[[ApplicationInstance], bool]:
         return told and chart is not None and chart.version == version
 
     return test
+
+
+# --- the rights -----------------------------------------------------------------------------------------------------------------
+
+_WRITTEN = (
+    "applicationinstances.apps.vworkspace.io",
+    "resourcepoolclaims.capsule.clastix.io",
+    "resourcepools.capsule.clastix.io",
+)
+_CACHED = (
+    *_WRITTEN,
+    *("configmaps", "namespaces", "resourcequotas", "secrets"),
+    "helmcharts.source.toolkit.fluxcd.io",
+    "helmreleases.helm.toolkit.fluxcd.io",
+    "helmrepositories.source.toolkit.fluxcd.io",
+    "ocirepositories.source.toolkit.fluxcd.io",
+)
+UNUSED: dict[Right, str] = {
+    **{
+        ("list", one): "an API server that does not stream the first list (WatchList) is asked for a plain one"
+        for one in _CACHED
+    },
+    **{
+        ("get", one): "if the cache cannot tell whether it shows a write, the barrier asks how the object stands"
+        for one in _WRITTEN
+    },
+    (
+        "get",
+        "resourcequotas",
+    ): "while the cache is not complete, a child is looked for before its first apply; the barrier, as above",
+    **{
+        (
+            "update",
+            f"{one}/finalizers",
+        ): "OwnerReferencesPermissionEnforcement asks for it of who sets blockOwnerDeletion on a child"
+        for one in ("applicationinstances.apps.vworkspace.io", "resourcepools.capsule.clastix.io")
+    },
+}
+"""Printed rights that this run does not use, and what needs them."""
+
+
+@control_plane_test
+@pytest.mark.timeout(180)
+async def test_the_audit_log_of_all_families_denies_nothing_and_shows_every_printed_right_used_but_those_with_a_reason(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    await deploy(plane)
+    account = template()["spec"]["serviceAccountName"]
+    user = f"system:serviceaccount:{NAMESPACE}:{account}"
+    mount = tmp_path / "serviceaccount"
+    await plane.service_account_files(mount, namespace=NAMESPACE, name=account)
+    await plane.create_namespace("rights")
+    daemon = Operator(container()["args"][1:], tmp_path / "log", environment=environment(plane, mount))
+    config = await ClientConfig.from_kubeconfig(plane.kubeconfig)
+    before = len(audited(plane))
+    async with Client(config, name="test") as client, Lab(client, config, "rights") as lab:
+        await install_crds(client, flux_crds())
+        async with daemon.running_for(), HelmController(config, namespace="rights"):
+            await daemon.ready()
+            await asyncio.gather(install_and_remove(lab), change_source_and_values(lab), share_a_pool(lab))
+            assert await daemon.stop() == 0
+        assert await lab.find(SECRET, "the-end") is None
+        await until_audited(plane, Call("GET", "/api/v1/namespaces/rights/secrets/the-end"))
+    [role] = [document for document in documents("rbac.yaml") if document["kind"] == "ClusterRole"]
+    asked = [one for one in audited(plane)[before:] if one.user == user]
+    used = {right for one in asked for right in one.rights}
+    assert {right for one in asked if one.code == 403 for right in one.rights} == set(), "denied"
+    unused = rights_of(role["rules"]) - used
+    assert unused == UNUSED.keys(), (
+        f"unused and without a reason: {sorted(unused - UNUSED.keys())}; used after all: {sorted(UNUSED.keys() - unused)}"
+    )
+
+
+async def change_source_and_values(lab: Lab) -> None:
+    """Have an application installed with values from a ConfigMap, its source's URL changed, and then the kind of its source, and back."""
+    await lab.create(CONFIG_MAP.new("values", data={"values.yaml": "replicas: 1"}))
+    helm = {"sourceType": "helm", "url": "https://charts.example.com", "name": "blog", "version": "1.0.0"}
+    oci = {"sourceType": "oci", "url": "oci://registry.example.com/charts", "name": "blog", "version": "1.1.0"}
+    spec = {
+        "appRef": {"catalogId": "blog"},
+        "chart": helm,
+        "release": {"name": "blog", "namespace": lab.namespace},
+        "values": {"source": "configMapRef", "configMapRef": {"name": "values", "key": "values.yaml"}},
+    }
+    await lab.create(ApplicationInstance.decode({"metadata": {"name": "blog"}, "spec": spec}))
+    await lab.until(ApplicationInstance, "blog", runs("1.0.0"), timeout=60)
+    steps = (
+        {"url": "https://mirror.example.com", "version": "1.0.1"},
+        oci,
+        {"url": "oci://mirror.example.com/charts", "version": "1.1.1"},
+        {**helm, "version": "1.2.0"},
+    )
+    for step in steps:
+        await lab.patch(ApplicationInstance, "blog", {"spec": {"chart": step}})
+        await lab.until(ApplicationInstance, "blog", runs(step["version"]), timeout=60)
+    await lab.delete(ApplicationInstance, "blog")
+    await lab.until_gone(ApplicationInstance, "blog", timeout=60)
+
+
+async def share_a_pool(lab: Lab) -> None:
+    """Have a pool shared out, changed, claimed from, let go of, and removed with its claims."""
+    here = Quotas(lab)
+    await here.namespace("a")
+    await here.pool(deleteBoundResources=True)
+    await here.claim("a", "stays", cpu=1)
+    await here.bound("a", "stays")
+    await here.claim("a", "edited", cpu=1)
+    await here.bound("a", "edited")
+    await here.grants("a", {CPU: 2})
+    await here.release("a", "edited")
+    await here.grants("a", {CPU: 1})
+    await here.patch("a", "edited", {"spec": {"claim": {CPU: 2}}})
+    await here.grants("a", {CPU: 3})
+    await here.bound("a", "edited")
+    await lab.client.delete(ResourcePool, "p")
+    async with asyncio.timeout(60):
+        while (await lab.client.list(ResourcePool)).items:
+            await asyncio.sleep(0.1)
+    assert [claim.name for claim in await lab.client.list(ResourcePoolClaim, here.ns("a"))] == []
 
 
 @control_plane_test

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from konverge.testing import ControlPlane
 from konverge.testing.proxy import Call, is_write
 
-__all__ = ["Audited", "audited", "until_audited"]
+__all__ = ["Audited", "Right", "audited", "rights_of", "until_audited"]
+
+Right: TypeAlias = tuple[str, str]
+"""A verb, and the resource with its group and subresource as kubectl writes them: ("patch", "resourcepools.capsule.clastix.io/status")."""
 
 _POLL = 0.05
 
@@ -27,6 +30,18 @@ class Audited:
     namespace: str
     name: str
     subresource: str
+    verb: str
+    resource: str
+    """With its group: `helmreleases.helm.toolkit.fluxcd.io`; "" where the request is about none."""
+
+    @property
+    def rights(self) -> frozenset[Right]:
+        """What it takes to be allowed: an apply that makes an object takes `create` besides `patch`."""
+        if not self.resource:
+            return frozenset()
+        about = f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+        verbs = {self.verb, "create"} if self.verb == "patch" and self.code == 201 else {self.verb}
+        return frozenset((verb, about) for verb in verbs)
 
     @property
     def write(self) -> bool:
@@ -69,6 +84,23 @@ def _read(entry: dict[str, Any]) -> Audited:
         namespace=about.get("namespace", ""),
         name=about.get("name", ""),
         subresource=about.get("subresource", ""),
+        verb=entry["verb"],
+        resource=_with_group(about.get("resource", ""), about.get("apiGroup", "")),
+    )
+
+
+def _with_group(resource: str, group: str) -> str:
+    return f"{resource}.{group}" if group else resource
+
+
+def rights_of(rules: Iterable[Mapping[str, Any]]) -> frozenset[Right]:
+    """Return the rights that RBAC rules give, one by one."""
+    return frozenset(
+        (verb, f"{_with_group(main, group)}{slash}{subresource}")
+        for rule in rules
+        for group in rule["apiGroups"]
+        for main, slash, subresource in (resource.partition("/") for resource in rule["resources"])
+        for verb in rule["verbs"]
     )
 
 

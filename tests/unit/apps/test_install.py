@@ -114,13 +114,13 @@ def test_the_rights_are_those_that_are_used_and_no_more() -> None:
     read, own = {"get", "list", "watch"}, {"get", "list", "watch", "create", "patch", "delete"}
     assert found == {
         ("apps.vworkspace.io", "applicationinstances"): read | {"patch"},
-        ("apps.vworkspace.io", "applicationinstances/status"): {"get", "patch"},
+        ("apps.vworkspace.io", "applicationinstances/status"): {"patch"},
         ("apps.vworkspace.io", "applicationinstances/finalizers"): {"update"},
         ("events.k8s.io", "events"): {"create", "patch"},
         ("helm.toolkit.fluxcd.io", "helmreleases"): own,
         ("source.toolkit.fluxcd.io", "helmrepositories"): own,
         ("source.toolkit.fluxcd.io", "ocirepositories"): own,
-        ("source.toolkit.fluxcd.io", "helmcharts"): read,
+        ("source.toolkit.fluxcd.io", "helmcharts"): {"list", "watch"},
         ("", "secrets"): read,
         ("", "configmaps"): read,
     }

@@ -12,10 +12,13 @@ from konverge.kinds import kind
 from konverge.objects import Metadata, Object
 from konverge.outcome import Done, Outcome
 from konverge.runtime import Caches, Context, Controller, Manager, Rule, cluster_role, rules_of
+from konverge.testing import Lab
 
 BACKUP = kind("example.com/v1", "Backup")
 CRON_JOB = kind("batch/v1", "CronJob")
 SECRET = kind("v1", "Secret")
+CONFIG_MAP = kind("v1", "ConfigMap")
+NAMESPACE = kind("v1", "Namespace", namespaced=False)
 
 
 def untyped(value: Any) -> Any:  # what the type checker would refuse, as an untyped caller could pass it
@@ -127,11 +130,60 @@ def test_the_rules_follow_from_the_sentence() -> None:
     rules = {(rule.group, resource): set(rule.verbs) for rule in rules_of(controller) for resource in rule.resources}
     assert rules == {
         ("example.com", "backups"): {"get", "list", "watch", "patch"},
-        ("example.com", "backups/status"): {"get", "patch"},
+        ("example.com", "backups/status"): {"patch"},
         ("example.com", "backups/finalizers"): {"update"},
         ("batch", "cronjobs"): {"get", "list", "watch", "create", "patch", "delete"},
         ("", "secrets"): {"get", "list", "watch"},
         ("events.k8s.io", "events"): {"create", "patch"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("live", "secrets"),
+    [
+        ((), {"list", "watch"}),
+        ((SECRET,), {"get", "list", "watch"}),
+    ],
+)
+def test_with_live_reads_named_no_other_kind_that_is_only_watched_is_gotten(
+    live: tuple[Any, ...], secrets: set[str]
+) -> None:
+    controller = whole().watches(CONFIG_MAP, to=nobody, metadata_only=True).reads_live(*live)
+    rules = {(rule.group, resource): set(rule.verbs) for rule in rules_of(controller) for resource in rule.resources}
+    assert rules["", "secrets"] == secrets
+    assert rules["", "configmaps"] == {"list", "watch"}
+    assert "get" in rules["example.com", "backups"] & rules["batch", "cronjobs"], "the runtime gets what it writes"
+
+
+async def test_a_live_read_that_the_sentence_does_not_name_is_an_error_that_says_what_to_add(lab: Lab) -> None:
+    said: list[str] = []
+
+    class ReadsLive(Reconciler):
+        async def reconcile(self, backup: Object, ctx: Context[Object]) -> Outcome:
+            for what in (BACKUP, CONFIG_MAP, NAMESPACE):
+                ctx.live(what)
+            try:
+                ctx.live(SECRET)
+            except UsageError as error:
+                said.append(str(error))
+            return Done()
+
+    named = (
+        Controller.of(CONFIG_MAP)
+        .named("backup")
+        .watches(SECRET, to=nobody, metadata_only=True)
+        .reads_live(BACKUP)
+        .needs(Rule("", ("namespaces",), ("get", "list")))
+        .reconciled_by(ReadsLive())
+    )
+    await lab.start(lambda manager: manager.add(named))
+    await lab.create(CONFIG_MAP.new("one"))
+    await lab.settled()
+    assert set(said) == {
+        (
+            "controller 'backup' reads Secret live, which its .reads_live(...) does not name, so konverge rbac gives no right to get it: "
+            "declare .reads_live(SECRET)"
+        )
     }
 
 

@@ -147,7 +147,7 @@ def test_two_writers_of_a_status_that_do_not_share_it_are_refused_in_either_orde
 
 
 def test_the_right_to_another_status_is_among_the_rules() -> None:
-    assert Rule("tests.konverge.dev", ("widgets/status",), ("get", "patch")) in rules_of(shop())
+    assert Rule("tests.konverge.dev", ("widgets/status",), ("patch",)) in rules_of(shop())
 
 
 async def test_a_controller_begins_only_once_its_gate_is_open(lab: Lab) -> None:
