@@ -278,7 +278,12 @@ def _from_flag(value: Any, leaf: Leaf) -> Any:
         if value.lstrip().startswith(("[", "{")):
             import json
 
-            return json.loads(value)
+            try:
+                return json.loads(value)
+            except ValueError as error:
+                raise ConfigError(
+                    f"{leaf.path}={value} is no JSON ({error}): quote its texts, or write a list without brackets, a,b"
+                ) from error
         return [part.strip() for part in value.split(",") if part.strip()]
     return value
 

@@ -45,8 +45,9 @@ def rbac(
 ) -> None:
     """Print the RBAC rules that the chosen controllers need.
 
-    A ClusterRole, or with --namespace a Role there; --controllers and settings that change what is watched count. Nothing is asked of a
-    cluster. `konverge rbac --service-account konverge/konverge | kubectl apply -f -` grants them.
+    A ClusterRole, or with --namespace a Role there, and a Role in each namespace that a setting narrows rights to. --controllers and
+    settings that change what is watched count. Nothing is asked of a cluster.
+    `konverge rbac --service-account konverge/konverge | kubectl apply -f -` grants them.
     """
     from konverge.crds import to_yaml
 
@@ -71,16 +72,19 @@ async def rules_for(build: Build | None, settings: Settings, name: str = "rbac")
 
 
 def manifests(name: str, rules: Iterable[Rule], namespace: str, service_account: str | None) -> list[dict[str, Any]]:
-    """Return the role, and where a ServiceAccount is given its binding. Raises click.UsageError for a malformed one."""
-    from konverge.runtime import cluster_role
+    """Return the roles, and where a ServiceAccount is given their bindings. Raises click.UsageError for a malformed one."""
+    from konverge.runtime.rules import cluster_role, narrowed_roles
 
-    role = cluster_role(name, rules, namespace=namespace)
+    needed = tuple(rules)
+    roles = [cluster_role(name, needed, namespace=namespace)]
+    if not namespace:
+        roles += narrowed_roles(name, needed)
     if service_account is None:
-        return [role]
+        return roles
     home, slash, account = service_account.partition("/")
     if not (home and slash and account):
         raise click.UsageError(f"--service-account {service_account}: write namespace/name")
-    return [role, binding(role, home, account)]
+    return [document for role in roles for document in (role, binding(role, home, account))]
 
 
 def binding(role: dict[str, Any], namespace: str, account: str) -> dict[str, Any]:

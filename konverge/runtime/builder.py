@@ -71,6 +71,8 @@ class Watched:
     optional: bool = False
     predicate: Predicate | None = None
     labels: str = ""
+    namespaces: tuple[str, ...] = ()
+    """The namespaces in which it is watched; empty: wherever the manager watches."""
     known_by: Callable[[Metadata], str] | None = None
     """Of owned ones: the name of the owner of one that bears no controller reference, "" where it is none of ours."""
 
@@ -190,6 +192,7 @@ class Controller(Generic[R]):
         optional: bool = False,
         when: Predicate | None = None,
         labels: str = "",
+        namespaces: Iterable[str] = (),
     ) -> Controller[R]: ...
 
     @overload
@@ -202,6 +205,7 @@ class Controller(Generic[R]):
         optional: bool = False,
         when: Predicate | None = None,
         labels: str = "",
+        namespaces: Iterable[str] = (),
     ) -> Controller[R]: ...
 
     def watches(
@@ -213,14 +217,22 @@ class Controller(Generic[R]):
         optional: bool = False,
         when: Predicate | None = None,
         labels: str = "",
+        namespaces: Iterable[str] = (),
     ) -> Controller[R]:
         """Watch another kind: `to` says which keys a change of such an object concerns (`Watches` with a map function).
 
         `to` is asked for the object before and after a change, so that both the old and the new reference are served. With
-        `metadata_only` only metadata is cached and `to` gets a `Metadata`; Secrets and ConfigMaps belong there.
+        `metadata_only` only metadata is cached and `to` gets a `Metadata`; Secrets and ConfigMaps belong there. With `namespaces` it
+        is watched in these alone, and the rights on it are given there alone.
         """
         LabelSelector.given(labels, f"controller {self.name!r}: .watches")
-        watch = Watched(self._another(kind_of(what)), to, metadata_only, optional, when, labels)
+        kind = self._another(kind_of(what))
+        where = () if isinstance(namespaces, str) else tuple(sorted(set(namespaces)))
+        if namespaces and (not all(where) or not where or kind.namespaced is False):
+            raise UsageError(
+                f"controller {self.name!r}: .watches({kind.kind}, namespaces={namespaces!r}): give names of namespaces"
+            )
+        watch = Watched(kind, to, metadata_only, optional, when, labels, where)
         return replace(self, watched=(*self.watched, watch))
 
     def _another(self, kind: Kind[Any]) -> Kind[Any]:

@@ -16,6 +16,7 @@ from konverge.informers import Cached, Informer
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.objects import Metadata, MetadataObject
+from konverge.runtime.narrowed import Narrowed
 from konverge.selectors import LabelSelector
 
 __all__ = ["Caches", "Live", "Reader", "not_watched"]
@@ -32,6 +33,10 @@ def not_watched(controller: str, kind: Kind[Any], word: str) -> CacheNotWatched:
     )
 
 
+def _metadata_only(informer: Informer | Narrowed) -> bool:
+    return informer.metadata_only if isinstance(informer, Narrowed) else informer.selection.metadata_only
+
+
 class Reader(Generic[R_co]):
     """The cache of one kind, for reading. Reads never leave the process; they may lag behind the API server.
 
@@ -43,13 +48,13 @@ class Reader(Generic[R_co]):
 
     __slots__ = ("_cluster", "_informer", "_kind")
 
-    def __init__(self, kind: Kind[R_co], informer: Informer, cluster: str = "") -> None:
+    def __init__(self, kind: Kind[R_co], informer: Informer | Narrowed, cluster: str = "") -> None:
         self._kind = kind
         self._informer = informer
         self._cluster = cluster
 
     def _decoded(self, cached: Cached) -> R_co:
-        if not self._informer.selection.metadata_only:
+        if not _metadata_only(self._informer):
             return cached.decode(self._kind)
         data = cached.data()
         data["apiVersion"], data["kind"] = self._kind.api_version, self._kind.kind
@@ -115,7 +120,7 @@ class Caches:
 
     __slots__ = ("_controller", "_informers")
 
-    def __init__(self, controller: str, informers: Mapping[Kind[Any], Informer]) -> None:
+    def __init__(self, controller: str, informers: Mapping[Kind[Any], Informer | Narrowed]) -> None:
         self._controller = controller
         self._informers = informers
 
@@ -128,8 +133,9 @@ class Caches:
         return Reader(kind, informer)
 
     def informer(self, kind: Kind[Any]) -> Informer | None:
-        """Return the informer of a kind, for the runtime."""
-        return self._informers.get(kind)
+        """Return the informer of a kind, for the runtime; None also for a kind that is watched in some namespaces alone."""
+        found = self._informers.get(kind)
+        return None if isinstance(found, Narrowed) else found
 
 
 class Live(Generic[R]):

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from konverge.informers import Cause, Change, Informer, InformerSet, Registration, Selection
 from konverge.kinds import Kind
 from konverge.runtime.builder import Controller, Watched
+from konverge.runtime.narrowed import Narrowed
 from konverge.runtime.report import Obstacle, why_not
 
 __all__ = ["Feeds"]
@@ -52,7 +53,7 @@ class Feeds:
         self._set = informers
         self._namespace = namespace
         self._feeds: list[_Feed] = []
-        self.informers: dict[Kind[Any], Informer] = {}
+        self.informers: dict[Kind[Any], Informer | Narrowed] = {}
         """What the reconciler reads, by kind."""
 
     def open(
@@ -67,10 +68,20 @@ class Feeds:
         for one in spec.owned:
             self._feed(one.kind, one, Selection(one.kind, where), partial(owned, one))
         for one in spec.watched:
-            selection = Selection(one.kind, where, labels=one.labels, metadata_only=one.metadata_only)
-            self._feed(one.kind, one, selection, partial(watched, one))
+            self._watch(one, partial(watched, one))
         for index in spec.indexed:
             self.informers[index.kind].add_index(index.name, index)
+
+    def _watch(self, one: Watched, handler: Callable[[Change], None]) -> None:
+        chosen = Selection(one.kind, self._namespace, labels=one.labels, metadata_only=one.metadata_only)
+        if not one.namespaces:
+            self._feed(one.kind, one, chosen, handler)
+            return
+        narrowed = self.informers[one.kind] = Narrowed(metadata_only=one.metadata_only)
+        for namespace in one.namespaces:
+            if self._namespace in (None, namespace):
+                informer = self._feed(one.kind, one, replace(chosen, namespace=namespace), handler)
+                narrowed.informers[namespace] = informer
 
     def _feed(
         self, kind: Kind[Any], watch: Watched | None, selection: Selection, handler: Callable[[Change], None]

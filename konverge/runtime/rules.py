@@ -17,7 +17,7 @@ from konverge.kinds import Kind
 if TYPE_CHECKING:
     from konverge.runtime.builder import Controller
 
-__all__ = ["Rule", "cluster_role", "may_read_live", "merged", "plural_of", "rules_of"]
+__all__ = ["Rule", "cluster_role", "may_read_live", "merged", "narrowed_roles", "plural_of", "rules_of"]
 
 READ = ("get", "list", "watch")
 _WATCH = ("list", "watch")  # `list` for API servers that do not stream the first list
@@ -35,6 +35,8 @@ class Rule:
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
     names: tuple[str, ...] = ()
+    namespace: str = ""
+    """The namespace in which alone it is needed; empty: wherever the manager watches."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as rbac.authorization.k8s.io/v1 writes it."""
@@ -81,8 +83,12 @@ def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
         for owned in controller.owned
     ]
     watched = READ if controller.live is None else _WATCH
-    rules += [Rule(watch.kind.group, (plural_of(watch.kind),), watched) for watch in controller.watched]
-    rules += [Rule(kind.group, (plural_of(kind),), ("get", "list")) for kind in controller.live or ()]
+    places = {watch.kind: watch.namespaces for watch in controller.watched if watch.namespaces}
+    for kind, verbs in (
+        *((watch.kind, watched) for watch in controller.watched),
+        *((kind, ("get", "list")) for kind in controller.live or ()),
+    ):
+        rules += [Rule(kind.group, (plural_of(kind),), verbs, namespace=place) for place in places.get(kind, ("",))]
     for kind, _ in controller.statuses:
         rules += [
             Rule(kind.group, (plural_of(kind),), ("get",)),
@@ -111,27 +117,36 @@ def may_read_live(controller: Controller[Any], kind: Kind[Any]) -> bool:
 
 def merged(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     """Return the same rights with one rule for each resource, and resources of equal verbs in one rule; sorted."""
-    verbs: dict[tuple[str, str, tuple[str, ...]], set[str]] = defaultdict(set)
+    verbs: dict[tuple[str, str, tuple[str, ...], str], set[str]] = defaultdict(set)
     for rule in rules:
         for resource in rule.resources:
-            verbs[rule.group, resource, rule.names] |= set(rule.verbs)
-    together: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = defaultdict(list)
-    for (group, resource, names), allowed in verbs.items():
-        together[group, tuple(sorted(allowed)), names].append(resource)
+            verbs[rule.group, resource, rule.names, rule.namespace] |= set(rule.verbs)
+    together: dict[tuple[str, tuple[str, ...], tuple[str, ...], str], list[str]] = defaultdict(list)
+    for (group, resource, names, namespace), allowed in verbs.items():
+        together[group, tuple(sorted(allowed)), names, namespace].append(resource)
     return tuple(
-        Rule(group, tuple(sorted(resources)), allowed, names)
-        for (group, allowed, names), resources in sorted(
+        Rule(group, tuple(sorted(resources)), allowed, names, namespace)
+        for (group, allowed, names, namespace), resources in sorted(
             together.items(), key=lambda item: (item[0][0], item[1], item[0])
         )
     )
 
 
 def cluster_role(name: str, rules: Iterable[Rule], *, namespace: str = "") -> dict[str, Any]:
-    """Return a ClusterRole, or a Role where a namespace is given."""
+    """Return a ClusterRole, or a Role where a namespace is given; rules that are needed in another namespace alone are left out."""
     metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role" if namespace else "ClusterRole",
         "metadata": metadata,
-        "rules": [rule.to_dict() for rule in merged(rules)],
+        "rules": [rule.to_dict() for rule in merged(rule for rule in rules if rule.namespace in ("", namespace))],
     }
+
+
+def narrowed_roles(name: str, rules: Iterable[Rule]) -> list[dict[str, Any]]:
+    """Return a Role for each namespace in which alone some of these rules are needed: what `cluster_role` leaves out."""
+    found: dict[str, list[Rule]] = defaultdict(list)
+    for rule in rules:
+        if rule.namespace:
+            found[rule.namespace].append(rule)
+    return [cluster_role(name, found[namespace], namespace=namespace) for namespace in sorted(found)]

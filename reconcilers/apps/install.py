@@ -98,7 +98,9 @@ def controller(settings: Settings | None = None) -> Controller[ApplicationInstan
         .indexes(VIEW, BY_HELM_RELEASE, by=helm_release_of)
     )
     if chosen.watch_secrets:
-        described = described.watches(SECRET, to=users_of(SECRET), metadata_only=True).reads_live(SECRET)
+        described = described.watches(
+            SECRET, to=users_of(SECRET), metadata_only=True, namespaces=chosen.secret_namespaces
+        ).reads_live(SECRET)
     if chosen.require_namespace_label:
         described = described.watches(NAMESPACE, to=instances_in, metadata_only=True)
     if not (chosen.url_allow_list or chosen.service_account):

@@ -85,7 +85,7 @@ def values_of(instance: ApplicationInstance) -> tuple[Kind[Object], str, str] | 
 def _values(instance: ApplicationInstance, ctx: Context[Any], settings: Settings) -> ValuesFrom | None:
     """Return what is known of values that live elsewhere; None also if that is for Flux alone to see."""
     where = values_of(instance)
-    if where is None or (where[0] == SECRET and not settings.watch_secrets):
+    if where is None or (where[0] == SECRET and not settings.watches_secrets_in(instance.namespace)):
         return None
     kind, name, key = where
     token = token_of(ctx.cache(kind).metadata(instance.namespace, name))

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, field_validator, model_validator
 
 from konverge.crds.durations import format_duration, parse_duration
 from konverge.reconcilers.apps.versions import Range
@@ -96,6 +96,9 @@ class Settings(_Frozen):
     watch_secrets: bool = True
     """Watch the metadata of Secrets, so that a change of values from one takes effect at once, and look for their key. False: no right on
     Secrets is needed; Flux notices a change at its next look (`interval`), and tells itself what is missing."""
+    secret_namespaces: tuple[str, ...] = ()
+    """The namespaces in which Secrets are watched and read, and in which alone rights on them are needed; empty: wherever the manager
+    watches. An instance elsewhere whose values come from a Secret is Blocked."""
     check_at_admission: bool | None = None
     """Serve the webhook that refuses inline secrets, and what else the schema cannot see, before it is stored; null: if the manager says
     how the API server reaches its webhooks (webhooks.service or webhooks.url). Without it such an instance is stored, and Blocked."""
@@ -106,3 +109,15 @@ class Settings(_Frozen):
     """Gate: refuse instances whose label `app.vworkspace.io/cluster-id` names another cluster than `cluster_id`."""
     require_namespace_label: bool = False
     """Gate: refuse instances in namespaces without label `managed-by=vworkspace`."""
+
+    @model_validator(mode="after")
+    def _of_one_mind(self) -> Self:
+        if self.secret_namespaces and not self.watch_secrets:
+            raise ValueError(
+                "watch_secrets=false watches no Secret, so secret_namespaces has no meaning: give one of the two"
+            )
+        return self
+
+    def watches_secrets_in(self, namespace: str) -> bool:
+        """Tell whether Secrets of a namespace are watched and read."""
+        return self.watch_secrets and (not self.secret_namespaces or namespace in self.secret_namespaces)

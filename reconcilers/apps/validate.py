@@ -193,6 +193,18 @@ def account_is_allowed(subject: Subject) -> Iterator[str]:
     )
 
 
+def secret_is_watched(subject: Subject) -> Iterator[str]:
+    """The setting `secret_namespaces`: where it names namespaces, values come from Secrets of these alone."""
+    values, namespace, settings = subject.instance.spec.values, subject.instance.namespace, subject.settings
+    if values is None or values.source != "secretRef" or not settings.secret_namespaces:
+        return
+    if not settings.watches_secrets_in(namespace):
+        yield (
+            f"spec.values.secretRef: Secrets of namespace {namespace} are not read here; add {namespace} to the setting "
+            "apps.secret_namespaces and grant what konverge rbac prints then, or take the values from a ConfigMap or inline"
+        )
+
+
 def belongs_to_this_cluster(subject: Subject) -> Iterator[str]:
     """The gate `require_cluster_id`."""
     label = subject.instance.labels.get(Label.CLUSTER_ID, "")
@@ -234,6 +246,7 @@ CHECKS: Final[tuple[tuple[str, tuple[Check, ...]], ...]] = (
             url_is_allowed,
             version_is_not_forbidden,
             account_is_allowed,
+            secret_is_watched,
         ),
     ),
 )

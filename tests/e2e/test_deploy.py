@@ -253,14 +253,7 @@ async def test_the_daemon_runs_as_its_pod_would(plane: ControlPlane, tmp_path: P
 async def install_and_remove(lab: Lab) -> None:
     """Have an application installed with values from a Secret, upgraded, and removed."""
     await lab.create(SECRET.new("values", stringData={"values.yaml": "replicas: 1"}))
-    chart = {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop", "version": "1.0.0"}
-    spec = {
-        "appRef": {"catalogId": "shop"},
-        "chart": chart,
-        "release": {"name": "shop", "namespace": lab.namespace},
-        "values": {"source": "secretRef", "secretRef": {"name": "values", "key": "values.yaml"}},
-    }
-    await lab.create(ApplicationInstance.decode({"metadata": {"name": "shop"}, "spec": spec}))
+    await lab.create(shop(lab.namespace))
     for wanted in ("1.0.0", "1.1.0"):
         await lab.patch(ApplicationInstance, "shop", {"spec": {"chart": {"version": wanted}}})
         await lab.until(ApplicationInstance, "shop", runs(wanted), timeout=60)
@@ -272,6 +265,18 @@ async def install_and_remove(lab: Lab) -> None:
     await lab.delete(ApplicationInstance, "shop")
     await lab.until_gone(ApplicationInstance, "shop", timeout=60)
     assert await lab.find(HELM_RELEASE, "shop") is None
+
+
+def shop(namespace: str) -> ApplicationInstance:
+    """Return an instance with values from a Secret."""
+    chart = {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop", "version": "1.0.0"}
+    spec = {
+        "appRef": {"catalogId": "shop"},
+        "chart": chart,
+        "release": {"name": "shop", "namespace": namespace},
+        "values": {"source": "secretRef", "secretRef": {"name": "values", "key": "values.yaml"}},
+    }
+    return ApplicationInstance.decode({"metadata": {"name": "shop"}, "spec": spec})
 
 
 def runs(version: str) -> Callable[[ApplicationInstance], bool]:
@@ -352,6 +357,53 @@ async def test_the_audit_log_of_all_families_denies_nothing_and_shows_every_prin
     assert unused == UNUSED.keys(), (
         f"unused and without a reason: {sorted(unused - UNUSED.keys())}; used after all: {sorted(UNUSED.keys() - unused)}"
     )
+
+
+@control_plane_test
+@pytest.mark.timeout(180)
+async def test_secrets_that_are_narrowed_to_a_namespace_take_a_role_there_alone_and_block_instances_elsewhere(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    await deploy(plane)
+    narrowed = ("--set", "apps.secret_namespaces=narrow")
+    for name in ("narrow", "wide"):
+        await plane.create_namespace(name)
+    mount = tmp_path / "serviceaccount"
+    await plane.service_account_files(mount, namespace=NAMESPACE, name="narrowed")
+    words = ("rbac", "--name", "narrowed", "--service-account", f"{NAMESPACE}/narrowed", *narrowed)
+    printed = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "konverge.daemon.main", *words],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    roles = {one["metadata"].get("namespace", ""): one for one in yaml.safe_load_all(printed.stdout) if "rules" in one}
+    assert {place for place, role in roles.items() if "secrets" in str(role)} == {"narrow"}
+    await plane.kubectl("apply", "-f", "-", stdin=printed.stdout)
+    daemon = Operator([*container()["args"][1:], *narrowed], tmp_path / "log", environment=environment(plane, mount))
+    config = await ClientConfig.from_kubeconfig(plane.kubeconfig)
+    async with (
+        Client(config, name="test") as client,
+        Lab(client, config, "narrow") as lab,
+        Lab(client, config, "wide") as elsewhere,
+    ):
+        await install_crds(client, flux_crds())
+        async with daemon.running_for(), HelmController(config, namespace="narrow"):
+            await daemon.ready()
+            await elsewhere.create(shop("wide"))
+            told = await elsewhere.until(ApplicationInstance, "shop", is_blocked)
+            assert "add wide to the setting apps.secret_namespaces" in told.condition("Blocked").message
+            await install_and_remove(lab)
+            await elsewhere.delete(ApplicationInstance, "shop")
+            await elsewhere.until_gone(ApplicationInstance, "shop")
+            assert await daemon.stop() == 0
+    assert told_errors(daemon) == []
+
+
+def is_blocked(found: ApplicationInstance) -> bool:
+    blocked = found.find_condition("Blocked")
+    return blocked is not None and blocked.is_true
 
 
 async def change_source_and_values(lab: Lab) -> None:

@@ -15,6 +15,7 @@ from konverge.reconcilers.apps import Settings, controller, install, rules
 from konverge.reconcilers.apps.install import instances_in, release_of_chart, users_of
 from konverge.reconcilers.apps.kinds import CONFIG_MAP, HELM_CHART, SECRET
 from konverge.runtime import Manager, cluster_role
+from konverge.runtime.rules import narrowed_roles
 from konverge.testing import Lab
 
 INSTANCE = kind("apps.vworkspace.io/v1alpha1", "ApplicationInstance")
@@ -124,6 +125,20 @@ def test_the_rights_are_those_that_are_used_and_no_more() -> None:
         ("", "secrets"): read,
         ("", "configmaps"): read,
     }
+
+
+def test_secrets_that_are_narrowed_to_namespaces_take_roles_there_and_none_of_the_cluster() -> None:
+    found = rules(Settings(secret_namespaces=("web", "shop")))
+    assert "secrets" not in str(cluster_role("konverge", found))
+    assert [(role["metadata"]["namespace"], role["rules"]) for role in narrowed_roles("konverge", found)] == [
+        (place, [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch"]}])
+        for place in ("shop", "web")
+    ]
+
+
+def test_secrets_can_not_be_narrowed_and_switched_off_at_once() -> None:
+    with pytest.raises(ValueError, match="give one of the two"):
+        Settings(watch_secrets=False, secret_namespaces=("web",))
 
 
 def test_without_watching_secrets_there_is_no_right_on_them_and_nothing_else_changes() -> None:

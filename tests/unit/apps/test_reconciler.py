@@ -300,6 +300,25 @@ async def test_with_watching_secrets_off_no_secret_is_read_and_flux_alone_tells_
     assert ctx.says()["Ready"] == "True/HelmReleaseReady"
 
 
+async def test_values_from_a_secret_outside_the_named_namespaces_are_blocked_with_the_setting_to_change(
+    make: Any, context: Any
+) -> None:
+    instance = make.instance(spec=SECRET_VALUES)
+    ctx = context(secret())
+    ctx.live_errors["Secret"] = [AssertionError("a Secret was read")]
+    await reconcile(instance, ctx, Settings(secret_namespaces=("elsewhere",)))
+    assert ctx.says()["Blocked"] == "True/PolicyDenied"
+    told = ctx.message("Blocked")
+    assert f"add {instance.namespace} to the setting apps.secret_namespaces" in told
+    assert ("HelmRelease", "shop") not in ctx.objects
+    ctx.live_errors.clear()
+    await reconcile(instance, ctx, Settings(secret_namespaces=("elsewhere", instance.namespace)))
+    assert ctx.says()["Blocked"] == "False/Unblocked"
+    settle(ctx)
+    await reconcile(instance, ctx, Settings(secret_namespaces=("elsewhere", instance.namespace)))
+    assert ctx.says()["Ready"] == "True/HelmReleaseReady"
+
+
 async def test_an_edited_secret_makes_flux_roll_out_and_readiness_waits_for_it(make: Any, context: Any) -> None:
     instance = make.instance(spec=SECRET_VALUES)
     ctx = context(secret("1"))

@@ -165,6 +165,12 @@ def test_a_mistake_in_a_file_names_the_file(tmp_path: Path, name: str, text: str
     assert name in str(caught.value)
 
 
+def test_a_list_that_is_no_json_is_an_error_that_says_how_to_write_it() -> None:
+    with pytest.raises(ConfigError, match=r"apps\.url_allow_list=\[a,b\] is no JSON .*without brackets, a,b"):
+        loaded({}, {"apps.url_allow_list": "[a,b]"})
+    assert loaded({}, {"apps.url_allow_list": '["a", "b"]'}).settings.apps.url_allow_list == ("a", "b")
+
+
 def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         loaded(file=tmp_path / "none.yaml")
