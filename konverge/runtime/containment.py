@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from konverge.conditions import cut_condition, find_condition
+from konverge.conditions import cut_condition
 from konverge.errors import (
     ApiError,
     Conflict,
@@ -29,7 +29,7 @@ from konverge.runtime.plan import FieldsHeld
 from konverge.runtime.status import StatusEditor
 from konverge.words import ConditionType, Reason
 
-__all__ = ["TOO_DEEP", "clear_failed", "mark_failed", "told_of"]
+__all__ = ["TOO_DEEP", "clear_failed", "failing", "mark_failed", "told_of"]
 
 TOO_DEEP = "its values are nested too deeply; make them flatter"
 _PASSING = (
@@ -76,9 +76,16 @@ def _refusal(error: ApiError) -> str:
     return f"the API server refused {error.request or 'a request'} with {what}{about}; {_RETRIED}"
 
 
-def mark_failed(spec: Controller[Any], editor: StatusEditor[Any], words: str | None) -> None:
+def failing(spec: Controller[Any]) -> tuple[str, bool]:
+    """Return the condition that tells of a failure ("": none does), and its status: Ready False, else the one of `invalid_as` True."""
+    if ConditionType.READY in (spec.conditions or ()):
+        return ConditionType.READY, False
+    return (spec.invalid or ("", ""))[0], True
+
+
+def mark_failed(editor: StatusEditor[Any], telling: tuple[str, bool], words: str | None) -> None:
     """Say that the reconcile failed, unless it said itself what is wrong."""
-    type_, status = _failing(spec)
+    type_, status = telling
     said = editor.find(type_)
     if words is None or not type_ or (editor.was_marked(type_) and said is not None and said.is_true is status):
         return
@@ -86,16 +93,8 @@ def mark_failed(spec: Controller[Any], editor: StatusEditor[Any], words: str | N
     editor.mark(type_, status, reason, message)
 
 
-def clear_failed(spec: Controller[Any], editor: StatusEditor[Any]) -> None:
+def clear_failed(editor: StatusEditor[Any], telling: tuple[str, bool]) -> None:
     """Take back what `mark_failed` said, unless this reconcile judged that condition itself."""
-    type_, _ = _failing(spec)
-    stale = find_condition(editor.before, type_)
-    if stale is not None and stale.reason == Reason.RECONCILE_FAILED and not editor.was_marked(type_):
-        editor.retract(type_)
-
-
-def _failing(spec: Controller[Any]) -> tuple[str, bool]:
-    """Return the condition that tells of a failure, and its status: Ready False, else the one of `invalid_as` True."""
-    if ConditionType.READY in (spec.conditions or ()):
-        return ConditionType.READY, False
-    return (spec.invalid or ("", ""))[0], True
+    for stale in editor.before:
+        if stale.reason == Reason.RECONCILE_FAILED and stale.type == telling[0] and not editor.was_marked(stale.type):
+            editor.retract(stale.type)

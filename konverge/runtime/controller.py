@@ -246,8 +246,9 @@ class ControllerRunner:
         if held is not None:
             held.append(change)
             return
-        self._ask(of_primary(self.spec, change, self._own_versions.of(key)))
-        if change.new is not None:
+        own = self._own_versions.of(key)
+        self._ask(of_primary(self.spec, change, own))
+        if own and change.new is not None:
             self._own_versions.seen(key, change.new.metadata.resource_version)
 
     def _on_owned(self, watch: Watched, change: Change) -> None:

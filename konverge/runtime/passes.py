@@ -42,7 +42,7 @@ from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.runtime.applier import StatusAnswer
 from konverge.runtime.barrier import View, look
 from konverge.runtime.builder import Controller
-from konverge.runtime.containment import TOO_DEEP, clear_failed, mark_failed, told_of
+from konverge.runtime.containment import TOO_DEEP, clear_failed, failing, mark_failed, told_of
 from konverge.runtime.context import Context
 from konverge.runtime.decisions import checked
 from konverge.runtime.finalizers import Step, adding, next_step, removing
@@ -91,6 +91,7 @@ class PassRunner:
         self._echo = echo
         self._owner = Owner(kit.manager, "Apply", "status")
         self._limit = spec.numbers.timeout
+        self._telling = failing(spec)
         self._defaults = None if spec.conditions is None else status_defaults(_model_of(spec))
         # Asked once and not in each pass.
         self._verbs: dict[Step, tuple[str, Any, bool]] = {}
@@ -172,11 +173,15 @@ class PassRunner:
         try:
             data = cached.data()
         except RecursionError:
-            data = {"metadata": msgspec.to_builtins(cached.metadata), "status": _status_of(cached)}
+            data = {"metadata": msgspec.to_builtins(cached.metadata)}
         return (Object(data) if undecoded is None else undecoded(data, invalid)), invalid
 
     def _context(self, key: Key, cached: Cached, object_: Any, reasons: tuple[str, ...], log: PassLog) -> Context[Any]:
-        previous, status = _status_of(cached), getattr(object_, "status", None)
+        try:
+            previous = cached.status()
+        except RecursionError:
+            previous = {}  # it cannot be read, and is rebuilt
+        status = getattr(object_, "status", None)
         # Of a kind that this controller did not declare, the status is somebody else's but for what was said here.
         split = self._spec.conditions is None or (bool(self._spec.status_suffix) and not self._spec.status_shared)
 
@@ -274,41 +279,38 @@ class PassRunner:
                 return error
             return ended
         if isinstance(ended, Exception):
-            mark_failed(self._spec, ctx.status, told_of(ended))
+            mark_failed(ctx.status, self._telling, told_of(ended))
         elif step is Step.RECONCILE:
             self._clear_invalid(ctx)
-            clear_failed(self._spec, ctx.status)
+            clear_failed(ctx.status, self._telling)
         return await self._written(key, cached, ctx, ended)
 
     async def _written(
         self, key: Key, cached: Cached, ctx: Context[Any], ended: Outcome | Exception
     ) -> Outcome | Exception:
         """Write the status; its failure is the pass's outcome unless the pass had failed before."""
+        failed = isinstance(ended, Exception)
         try:
-            await self._accepted(key, cached, ctx, failed=isinstance(ended, Exception))
+            try:
+                await self.write_status(key, cached, ctx, failed=failed)
+            except Exception as error:
+                words = None if isinstance(error, Forbidden) else told_of(error)
+                if words is not None:  # it cannot be written, or is refused: then the stored one is, with what is wrong
+                    ctx.status.start_over()
+                    mark_failed(ctx.status, self._telling, words)
+                    await self.write_status(key, cached, ctx, failed=True)
+                raise
         except Conflict:
-            if isinstance(ended, Exception):
+            if failed:
                 return ended
             ctx.log.debug("the object changed during its pass; it is looked at again before its status is written")
             return RequeueAfter(_CHANGED)
         except Exception as error:  # noqa: BLE001  # counted and retried as the pass's outcome
-            if isinstance(ended, Exception):
+            if failed:
                 ctx.log.warning("the status could not be written after a failed pass", error=str(error))
                 return ended
             return error
         return ended
-
-    async def _accepted(self, key: Key, cached: Cached, ctx: Context[Any], *, failed: bool) -> None:
-        """Write the status. One that cannot be written, or is refused, is replaced by the stored one and what is wrong, and raised."""
-        try:
-            await self.write_status(key, cached, ctx, failed=failed)
-        except Exception as error:
-            words = None if isinstance(error, Forbidden) else told_of(error)
-            if words is not None:
-                ctx.status.start_over()
-                mark_failed(self._spec, ctx.status, words)
-                await self.write_status(key, cached, ctx, failed=True)
-            raise
 
     async def write_status(self, key: Key, cached: Cached, ctx: Context[Any], *, failed: bool) -> None:
         """Apply the status once, announce transitions. An object that is gone has no status to write.
@@ -454,14 +456,6 @@ def _drafted(model: type[Status], stored: Mapping[str, Any]) -> Status:
         return model.model_validate(_copied(stored))
     except ValidationError:
         return readable(model, stored)
-
-
-def _status_of(cached: Cached) -> dict[str, Any]:
-    """Return the stored status, {} for one that cannot be read: it is rebuilt."""
-    try:
-        return cached.status()
-    except RecursionError:
-        return {}
 
 
 _PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -84,7 +84,7 @@ def _schema(model: type[Any], part: str) -> dict[str, Any]:
 async def _speaks(client: Client, family: Family, name: str) -> None:
     """Wait until a condition of the object is of its generation."""
     kind = kind_of(family.model)
-    async with asyncio.timeout(600):
+    async with asyncio.timeout(120):
         while True:
             found = Object(decode_object(await client.raw("GET", _path(family, kind, name))))
             status = found.get("status", default={}) or {}

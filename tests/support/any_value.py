@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 __all__ = ["admitted", "changed"]
 
-_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+_CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
+"""Without NUL: the CEL library of the server in memory ends texts there, and takes two such keys for one."""
+_TEXT = st.text(_CHARACTERS, max_size=12)
 _TIMES = st.sampled_from(
     [
         "9999-12-31T23:59:59-01:00",
@@ -64,7 +66,7 @@ def _text(schema: Schema) -> st.SearchStrategy[str]:
     if "pattern" in schema:
         found = st.from_regex(str(schema["pattern"]), fullmatch=True)
         return found.filter(lambda text: least <= len(text) <= most)
-    return st.text(st.characters(exclude_categories=["Cs"]), min_size=least, max_size=max(least, min(most, 12)))
+    return st.text(_CHARACTERS, min_size=least, max_size=max(least, min(most, 12)))
 
 
 def _object(schema: Schema) -> st.SearchStrategy[dict[str, Any]]:
