@@ -126,7 +126,7 @@ class _Pass:
         queue = []
         for claim in sorted(self.seen.claims, key=lambda claim: claim.priority):
             if claim.deleting:
-                if claim.uid in self.before or claim.says_bound(self.pool):
+                if claim.uid in self.before or claim.says_bound(self.pool.name, self.pool.uid):
                     self.verdicts[claim.uid] = let_go(self.pool.name)
                 continue
             if claim.is_tried_elsewhere(self.pool):
@@ -199,13 +199,13 @@ class _Pass:
         """Tell whether the annotation is at work: the claim is let go now, or was, and its owner has not edited it since."""
         if claim.let_go:
             return claim.steps_aside()
-        return claim.uid in self.before or claim.says_bound(self.pool)
+        return claim.uid in self.before or claim.says_bound(self.pool.name, self.pool.uid)
 
     def _was_allocated(self, claim: ClaimView) -> bool:
         """Tell whether one of three witnesses says so: the pool's status, the claim's own, or, where the first is lost, the quota."""
         if claim.let_go:
             return False
-        if claim.uid in self.before or claim.says_bound(self.pool):
+        if claim.uid in self.before or claim.says_bound(self.pool.name, self.pool.uid):
             return True
         if not self.seen.before.lost or claim.is_tried_elsewhere(self.pool):
             return False

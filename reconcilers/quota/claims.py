@@ -37,6 +37,9 @@ _PATIENCE: Final = timedelta(seconds=10)
 
 def judge(claim: ClaimView, pools: Mapping[str, PoolFacts]) -> tuple[Verdict, Place] | None:
     """Return what a claim says, and where it is put; None where it is the pool controller's turn to say."""
+    holder = pools.get(claim.assigned[0])
+    if holder is not None and holder.deleting and holder.deletes_bound and claim.says_bound(holder.name, holder.uid):
+        return None  # the finalizer of the pool goes by what the claim says; one that survives is judged when the pool is gone
     if claim.pool:
         pool = pools.get(claim.pool)
         if pool is None:

@@ -25,7 +25,7 @@ from konverge.reconcilers.quota.render import pool_marks, pool_status
 from konverge.reconcilers.quota.seen import Seen
 from konverge.reconcilers.quota.settings import Settings
 from konverge.reconcilers.quota.steps import place_by, steps_of
-from konverge.reconcilers.quota.views import claim_view, pool_view
+from konverge.reconcilers.quota.views import claim_view
 from konverge.reconcilers.quota.words import Label, quota_name
 
 if TYPE_CHECKING:
@@ -123,9 +123,9 @@ class ResourcePoolReconciler:
                     ctx.log.debug("a claim was made anew and stays", namespace=namespace, name=name)
 
         bound = {(where, entry.name, entry.uid) for where, entries in pool.status.claims.items() for entry in entries}
-        view, reader = pool_view(pool), complete(ctx, CLAIM)
+        reader = complete(ctx, CLAIM)
         claims = self._books.claims.read(reader, reader.all_metadata(), claim_view).values()
-        bound |= {(claim.namespace, claim.name, claim.uid) for claim in claims if claim.says_bound(view)}
+        bound |= {(claim.namespace, claim.name, claim.uid) for claim in claims if claim.says_bound(pool.name, pool.uid)}
         async with asyncio.TaskGroup() as tasks:
             for namespace, name, uid in sorted(bound):
                 tasks.create_task(delete(namespace, name, uid))

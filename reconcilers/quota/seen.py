@@ -113,10 +113,10 @@ class ClaimView:
         this = (pool.name, pool.uid)
         return not self.pool and self.queue == this and bool(self.assigned[0]) and self.assigned != this
 
-    def says_bound(self, pool: PoolView) -> bool:
-        """Tell whether the claim's own status says that it is allocated in this very pool."""
+    def says_bound(self, pool: str, uid: str) -> bool:
+        """Tell whether the claim's own status says that it is allocated in the pool of this name and uid."""
         said = self.condition
-        return said is not None and said.type == Type.BOUND and said.is_true and self.assigned == (pool.name, pool.uid)
+        return said is not None and said.type == Type.BOUND and said.is_true and self.assigned == (pool, uid)
 
     @property
     def asks_anew(self) -> bool:

@@ -194,6 +194,8 @@ class PoolFacts:
     """The uids of the claims that it lists."""
     unseen_since: datetime | None = None
     """When it was created, where its own controller has not looked at it yet."""
+    deletes_bound: bool = False
+    """Whether its finalizer deletes the claims that are allocated in it."""
 
 
 def facts_of(pool: Object) -> PoolFacts:
@@ -208,6 +210,7 @@ def facts_of(pool: Object) -> PoolFacts:
         unseen_since=metadata.created if pool.get("status", "observedGeneration") is None else None,
         namespaces=frozenset(name for name in namespaces if isinstance(name, str)),
         listed=frozenset(_listed(pool.get("status", "claims", default={}))),
+        deletes_bound=pool.get("spec", "config", "deleteBoundResources") is True,
         offer=Offer(
             name=metadata.name,
             uid=metadata.uid,

@@ -451,7 +451,7 @@ async def share_a_pool(lab: Lab) -> None:
     async with asyncio.timeout(60):
         while (await lab.client.list(ResourcePool)).items:
             await asyncio.sleep(0.1)
-    assert "stays" not in [claim.name for claim in await lab.client.list(ResourcePoolClaim, here.ns("a"))]
+    assert [claim.name for claim in await lab.client.list(ResourcePoolClaim, here.ns("a"))] == []
 
 
 @control_plane_test

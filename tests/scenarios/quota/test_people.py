@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -205,7 +206,8 @@ async def test_a_selector_in_which_nothing_is_written_selects_nothing(lab: Lab) 
 
 
 @pytest.mark.lab_on("memory")
-async def test_a_bound_claim_that_was_not_recorded_yet_goes_with_a_pool_that_says_so(lab: Lab) -> None:
+@pytest.mark.parametrize("refusals", [0, 2], ids=["at once", "after the claim controller had its turn"])
+async def test_a_bound_claim_that_was_not_recorded_yet_goes_with_a_pool_that_says_so(lab: Lab, refusals: int) -> None:
     here = await Quotas(lab).start("a")
     await here.pool(deleteBoundResources=True)
     await here.spent({CPU: 0})
@@ -215,9 +217,13 @@ async def test_a_bound_claim_that_was_not_recorded_yet_goes_with_a_pool_that_say
     await here.claim("a", "c", cpu=3)
     await here.bound("a", "c")
     assert (await here.get(ResourcePool, "", "p")).status.claims == {}
+    refused = Match(verbs=("delete",), resources=("resourcepoolclaims.capsule.clastix.io",))
+    lab.server.faults.add(Rule(refused, Refuse(403), count=refusals))
     await lab.client.delete(ResourcePool, "p")
     lab.server.faults.remove(lost)
-    await lab.settled(timeout=60)
+    async with asyncio.timeout(900):  # of virtual time
+        while (await lab.client.list(ResourcePool)).items:
+            await asyncio.sleep(1)
     assert (await lab.client.list(ResourcePoolClaim, here.ns("a"))).items == []
 
 

@@ -237,3 +237,13 @@ def test_a_damaged_status_of_a_pool_offers_nothing() -> None:
     )
     found = facts_of(damaged)
     assert (found.offer.hard, found.offer.available, found.namespaces) == ({}, {}, frozenset({"a"}))
+
+
+def test_an_allocated_claim_of_a_dying_pool_that_deletes_its_claims_is_left_to_the_pools_finalizer() -> None:
+    bound = Condition(type="Bound", status="True", reason="Succeeded", observed_generation=1)
+    dying = facts("p", deleting=True)
+    for view in (claim("p", assigned=("p", "p-1")), claim(assigned=("p", "p-1"))):
+        allocated = replace(view, condition=bound)
+        assert judge(allocated, {"p": replace(dying, deletes_bound=True)}) is None
+        assert said(allocated, dying)[3] == "", "a pool that lets its claims live"
+        assert said(view, replace(dying, deletes_bound=True))[3] == "", "a claim that waits"

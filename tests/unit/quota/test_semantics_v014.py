@@ -147,7 +147,7 @@ def test_a_status_of_the_other_form_is_written_anew_and_keeps_its_allocation(now
         "status": claim_status(VIEW, BOUND, place, NOW, then),
     }
     view = claim_view(CLAIM.decode(stored))
-    assert view.says_bound(pool({CPU: 4}))
+    assert view.says_bound("p", pool({CPU: 4}).uid)
     assert says(view, BOUND, place, then)
     assert not says(view, BOUND, place, now)
 
