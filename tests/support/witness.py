@@ -41,7 +41,7 @@ _DROPPED = frozenset(
         "lastHandledReconcileAt",
     }
 )
-_STAMPS = re.compile(r"(/values-token|-hash|-uid|[dD]igest)$")
+_STAMPS = re.compile(r"(/values-token|/applied-source|-hash|-uid|[dD]igest)$")
 
 
 def masked(value: Any, namespace: str) -> Any:

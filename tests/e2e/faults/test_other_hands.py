@@ -68,7 +68,7 @@ async def test_a_child_that_was_cut_off_from_its_owner_is_not_touched_any_more_a
     await lab.until(Widget, "one", kv.is_true("Ready"))
     await lab.patch(CONFIG_MAP, "of-one", {"metadata": {"ownerReferences": None}, "data": {"mode": "theirs"}})
     await lab.patch(Widget, "one", {"spec": {"mode": "fancy"}})
-    await eventually(lambda: "adopt=True" in last_pass(lab).error)
+    await eventually(lambda: "hand it over" in last_pass(lab).error)
     await lab.create(widget("neighbour"))
     await lab.until(Widget, "neighbour", kv.is_true("Ready"))
     assert (await lab.get(CONFIG_MAP, "of-one")).get("data", "mode") == "theirs"
