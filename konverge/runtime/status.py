@@ -310,7 +310,9 @@ class StatusEditor(Generic[St_co]):
         if self._made is not None or not alone or not self._previous.keys() <= _RUNTIMES:
             wire = _wire(self._draft)
             status = {key: value for key, value in wire.items() if self._speaks_of(key, value)}
-            self._cleared = tuple(key for key, value in wire.items() if value is None and key not in status)
+            # What is stored and not said any more was taken out too: the draft begins as what is stored.
+            left = {*self._previous, *wire} - _RUNTIMES - status.keys()
+            self._cleared = tuple(sorted(left)) if left else ()
         judged = [self._stamped(condition) for condition in self._conditions if self._judges(condition.type)]
         conditions = write_conditions(judged) if self._declared is not None else self._said(judged, shape)
         if conditions:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from quota_lab import CPU, POD, RELEASE, HeldByTheRule, Quotas
 
+from konverge.client.requests import MERGE
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import Invalid
+from konverge.kinds import kind_of
 from konverge.reconcilers.quota import Settings
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
 from konverge.testing import Lab
@@ -292,3 +294,16 @@ async def test_claims_of_nothing_of_one_tenant_leave_room_in_a_pools_list_for_th
     assert pool.condition("Ready").is_true
     await here.delete("a", "c0")
     await here.bound("a", "c3")
+
+
+async def test_claims_of_no_namespace_that_a_stranger_wrote_into_a_pools_status_go_and_the_pool_rests(lab: Lab) -> None:
+    here = await Quotas(lab).start("a")
+    await here.pool()
+    await here.spent({CPU: 0})
+    written = {"gone": [{"name": "n", "uid": "u", "claims": {CPU: "1"}}]}
+    path = f"/apis/{kind_of(ResourcePool).api_version}/resourcepools/p/status"
+    await lab.client.raw("PATCH", path, body={"status": {"claims": written}}, content_type=MERGE)
+    lab.manager.runner("resourcepool").resync_now()  # a pool's own status wakes it no sooner
+    await asyncio.sleep(5)
+    assert not (await lab.client.get(ResourcePool, "p")).status.claims
+    assert len(lab.manager.runner("resourcepool").history.recent()) < 20
