@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from konverge.client import WatchEvent, status_error
+from konverge.client import WatchEvent, flattened, status_error
 from konverge.fields import Owner, owned_by
 from konverge.informers.cached import Cached, Delta
 from konverge.informers.messages import Bookmark, Failed, Input, Items
@@ -67,7 +67,10 @@ def strip(raw: bytes, managed: bytes) -> bytes:
             return raw[:start] + raw[end + 1 :]
         if raw[start - 1] == _COMMA:
             return raw[: start - 1] + raw[end:]
-    top = _TOP.decode(raw)
+    try:
+        top = _TOP.decode(raw)
+    except RecursionError:
+        top = _TOP.decode(flattened(raw))
     metadata = _TOP.decode(top["metadata"])
     del metadata["managedFields"]
     top["metadata"] = msgspec.Raw(msgspec.json.encode(metadata))
@@ -137,7 +140,10 @@ class Decoder:
 
     def _head(self, raw: msgspec.Raw) -> _Head | None:
         try:
-            head = _DECODE(raw)
+            try:
+                head = _DECODE(raw)
+            except RecursionError:  # it was decoded a few frames further out, as one of many
+                head = _DECODE(flattened(bytes(raw)))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             self._odd(Odd.UNREADABLE, str(error))
             return None

@@ -12,7 +12,7 @@
     transport.py    the seam below which bytes travel: aiohttp sessions, deadlines, keepalive
     sending.py      one call: slot, attempts, credentials, metrics
     discovery.py    which resources the server serves
-    watching.py     lines and events out of a watch
+    watching.py     lines and events out of a watch; depth.py: what is nested too deeply to be decoded
     ledger.py       what this process wrote
     client.py       the verbs
 
@@ -28,6 +28,7 @@ if not __name__.startswith("konverge."):
 from konverge.client.answers import decode_as, decode_object
 from konverge.client.client import Client
 from konverge.client.config import ClientConfig
+from konverge.client.depth import LEFT_OUT, flattened
 from konverge.client.ledger import Ledger, LedgerStatistics, Ticket, Write, WriteState
 from konverge.client.resources import Listing, ListQuery, Page, ResourceInfo, WatchQuery
 from konverge.client.settings import ClientSettings
@@ -37,6 +38,7 @@ from konverge.client.transport import Answer, OpenStream, Transport
 from konverge.client.watching import WatchEvent, WatchIdle, WatchStream
 
 __all__ = [
+    "LEFT_OUT",
     "Answer",
     "Client",
     "ClientConfig",
@@ -59,6 +61,7 @@ __all__ = [
     "WriteState",
     "decode_as",
     "decode_object",
+    "flattened",
     "missing_rule",
     "status_error",
 ]

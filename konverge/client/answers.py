@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from konverge.client.depth import flattened
 from konverge.client.resources import Page
 from konverge.errors import ServerFailure
 from konverge.objects import Metadata
@@ -68,7 +69,10 @@ _WRITTEN = msgspec.json.Decoder(_WithWritten)
 def decode_as(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, what: str) -> T:
     """Decode a body by this decoder; `what` names what was asked for."""
     try:
-        return decoder.decode(body)
+        try:
+            return decoder.decode(body)
+        except RecursionError:
+            return decoder.decode(flattened(bytes(body)))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ServerFailure(f"a success was answered with {len(bytes(body))} bytes that are no {what}") from error
 

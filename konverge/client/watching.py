@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
 
+from konverge.client.depth import flattened
 from konverge.errors import Unreachable
 
 __all__ = ["LineSplitter", "WatchEvent", "WatchIdle", "WatchStream"]
@@ -122,7 +123,10 @@ class WatchStream:
 
     def _decoded(self, lines: bytes) -> list[WatchEvent]:
         try:
-            events = _DECODE.decode_lines(lines)
+            try:
+                events = _DECODE.decode_lines(lines)
+            except RecursionError:
+                events = _DECODE.decode_lines(flattened(lines))
         except msgspec.DecodeError as error:
             raise Unreachable(f"{self._what}: the stream broke off inside an event, or is no watch") from error
         self.events_read += len(events)

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from konverge.client import Write
+from konverge.client import LEFT_OUT, Write
 from konverge.conditions import find_condition
 from konverge.crds import CustomResource
 from konverge.crds.defaults import filled
@@ -160,7 +160,10 @@ class PassRunner:
 
     def _decode(self, key: Key, cached: Cached) -> tuple[Any, InvalidObject | None]:
         try:
-            return cached.decode(key.kind), None
+            decoded = cached.decode(key.kind)
+            if LEFT_OUT not in cached.body:
+                return decoded, None
+            invalid = InvalidObject(f"{key.kind.kind} {key.path}", ".", TOO_DEEP)
         except InvalidObject as error:
             invalid = error
         except Exception as error:  # noqa: BLE001  # what is stored is an input, whatever a model makes of it

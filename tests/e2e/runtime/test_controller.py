@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from widgets import CONFIG_MAP, SECRET, By, Widget, WidgetSpec, WidgetStatus, part, widget
 
 import konverge as kv
+from konverge.crds import PreserveUnknown
 from konverge.keys import Key
 from konverge.runtime import ManagerSettings
 from konverge.testing import Lab
@@ -190,6 +191,40 @@ async def test_an_object_that_does_not_decode_is_marked_and_nobody_else_suffers(
     await lab.delete(Widget, "bad")
     await lab.until_gone(Widget, "bad")
     assert finalized == ["bad"]
+
+
+class DeepSpec(kv.Model):
+    values: Annotated[dict[str, Any], PreserveUnknown()]
+
+
+@kv.resource("deep.example.com/v1", conditions=("Ready", "Blocked"))
+class Deep(kv.CustomResource[DeepSpec, kv.Status]):
+    """It holds anything."""
+
+
+@pytest.mark.parametrize(
+    ("depth", "reason"), [(900, "ReconcileFailed"), (1500, "ValidationFailed"), (4000, "ValidationFailed")]
+)
+async def test_values_that_are_nested_too_deeply_are_told_by_the_status_and_neighbours_do_not_suffer(
+    lab: Lab, depth: int, reason: str
+) -> None:
+    async def reconcile(deep: Deep, ctx: kv.Context[Deep]) -> kv.Outcome:
+        if deep.spec.values:
+            await ctx.apply(Deep.new("copy", deep.namespace, spec=deep.spec))
+        ctx.status.mark("Ready", True, "Fine")
+        return kv.Done()
+
+    sentence = kv.Controller.of(Deep).invalid_as("Blocked", "ValidationFailed")
+    await lab.start(lambda manager: manager.add(sentence.reconciled_by(By(reconcile))))
+    body = b'{"apiVersion":"deep.example.com/v1","kind":"Deep","metadata":{"name":"deep"},"spec":{"values":%s1%s}}'
+    path = f"/apis/deep.example.com/v1/namespaces/{lab.namespace}/deeps"
+    await lab.client.raw("POST", path, body=body % (b'{"a":' * depth, b"}" * depth))
+    await lab.create(Deep.new("flat", spec=DeepSpec(values={})))
+    await lab.until(Deep, "flat", kv.is_true("Ready"))
+    deep = await lab.until(Deep, "deep", kv.is_false("Ready"))
+    assert deep.condition("Ready").reason == reason
+    await lab.delete(Deep, "deep")
+    await lab.until_gone(Deep, "deep")
 
 
 async def test_a_held_conflict_names_manager_and_field_and_ends_when_the_other_lets_go(lab: Lab) -> None:

@@ -1,0 +1,41 @@
+"""JSON that is nested deeper than a decoder of this process can follow.
+
+Promises: pure; linear in the bytes. The API server admits objects of 10,000 levels (in fields whose unknown members are preserved),
+and decoders here end at about 1,000 with RecursionError. What is below `LEVELS` is then replaced by a text, `LEFT_OUT`, so that
+one such object costs its neighbours in a list or a watch nothing; whoever acts on an object looks for that text first.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["LEFT_OUT", "LEVELS", "flattened"]
+
+LEVELS: Final = 300
+LEFT_OUT: Final = b'"konverge left out what is nested too deeply here"'
+_TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]')
+_OPENING: Final = frozenset((b"{", b"["))
+
+
+def flattened(text: bytes) -> bytes:
+    """Return JSON, or lines of it, without what is nested below `LEVELS`.
+
+    >>> flattened(b'{"a": [1, "}"]}'), len(flattened(b"[" * 5000 + b"]" * 5000)) < 1000
+    (b'{"a": [1, "}"]}', True)
+    """
+    parts: list[bytes] = []
+    depth = done = start = 0
+    for token in _TOKENS.finditer(text):
+        found = token.group()
+        if found in _OPENING:
+            depth += 1
+            if depth == LEVELS + 1:
+                start = token.start()
+        elif len(found) == 1:
+            if depth == LEVELS + 1:
+                parts += (text[done:start], LEFT_OUT)
+                done = token.end()
+            depth -= 1
+    parts.append(text[done:])
+    return b"".join(parts)

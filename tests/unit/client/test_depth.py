@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from konverge.client import LEFT_OUT, decode_object, flattened
+from konverge.client.depth import LEVELS
+from konverge.client.watching import WatchStream
+from konverge.informers.decode import Decoder
+from konverge.informers.settings import Selection
+from konverge.kinds import kind
+
+POD = kind("v1", "Pod")
+_JSON = st.recursive(
+    st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+)
+
+
+def pod(name: str, depth: int) -> bytes:
+    head = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "web", "resourceVersion": "7"}}
+    return (
+        json.dumps(head).encode()[:-1] + b',"spec":' + b'{"a":[' * (depth // 2) + b'"}"' + b"]}" * (depth // 2) + b"}"
+    )
+
+
+@given(_JSON)
+def test_what_is_not_nested_deeply_is_left_as_it_is(value: Any) -> None:
+    text = msgspec.json.encode(value)
+    assert flattened(text) == text
+
+
+@pytest.mark.parametrize("depth", [LEVELS - 2, LEVELS, LEVELS + 2, 9_000])
+def test_an_object_of_any_depth_is_decoded_and_what_was_left_out_can_be_seen(depth: int) -> None:
+    text = pod("deep", depth)
+    assert decode_object(text)["metadata"]["name"] == "deep"
+    assert (LEFT_OUT in flattened(text)) is (depth >= LEVELS)
+    json.loads(flattened(text))
+
+
+@pytest.mark.parametrize("depth", [930, 960, 990, 9_000])
+async def test_an_object_that_is_nested_too_deeply_costs_its_neighbours_in_a_watch_nothing(depth: int) -> None:
+    lines = b"".join(b'{"type":"ADDED","object":' + pod(*of) + b"}\n" for of in (("a", 2), ("deep", depth), ("b", 2)))
+    parts = iter((lines, b""))
+
+    async def read() -> bytes:
+        return next(parts)
+
+    stream = WatchStream(read, what="watch pods", idle_seconds=9, max_line_bytes=10**6)
+    decoder = Decoder(Selection(POD), frozenset({"konverge"}), lambda *_: pytest.fail("an object was dropped"))
+    names = []
+    async for events in stream:
+        for given_ in decoder.events(events):
+            names += [delta.name for delta in given_.deltas]  # type: ignore[union-attr]  # there are Items alone
+    assert names == ["a", "deep", "b"]
