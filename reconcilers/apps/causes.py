@@ -75,7 +75,7 @@ _QUOTED: Final = re.compile(
 _LOOSE: Final = re.compile(r"\b(Invalid value|Unsupported value|Duplicate value): &?[\w.]*[{\[(].*", re.DOTALL)
 """A value that is no scalar: where it ends is not known, so the rest of the text goes with it."""
 _URL: Final = re.compile(
-    r"(?P<scheme>[a-z][a-z0-9+.-]*://)(?P<user>[^\s/\"'@]*@)?(?P<path>[^\s\"'?#]*)(?P<query>[?#][^\s\"']*)?"
+    r"(?P<scheme>(?<![a-z0-9+.-])[a-z0-9+.-]*://)(?P<user>[^\s/\"'@]*@)?(?P<path>[^\s\"'?#]*)(?P<query>[?#][^\s\"']*)?"
 )
 
 

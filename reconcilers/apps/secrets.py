@@ -42,7 +42,8 @@ _ELSEWHERE: Final = re.compile(
 )
 """Values that say where the secret is: a file, or a store that a tool of the chart reads."""
 _PRIVATE_KEY: Final = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----")
-_URL_PASSWORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@]*:([^\s/@]+)@(?!sha256:)")
+_URL_PASSWORD: Final = re.compile(r"(?<=[A-Za-z0-9+.-])://[^\s/:@]*:([^\s/@]+)@(?!sha256:)")
+"""Begins at the colon: from each letter of a long text on, a scheme would be sought up to its end."""
 
 
 class _Leaf(NamedTuple):

@@ -1,7 +1,8 @@
 """An object that the API server admits has a status that speaks of it, whatever is in it and whatever a stranger wrote into its status.
 
 Fields of a good object are drawn anew from the CRD's own schema, and its status is overwritten with what that schema admits. In the end
-each object has a condition of its own generation, no reconcile ended in an unexpected exception, and a good neighbour is well.
+each object has a condition of its own generation, no reconcile ended in an unexpected exception, and a good object that comes after all
+of them has its status too.
 """
 
 from __future__ import annotations
@@ -120,6 +121,9 @@ async def _play(lab: Lab, family: Family, drawn: list[tuple[dict[str, Any], dict
             lab.manager.runner(_controller(lab, family)).resync_now()
             await asyncio.sleep(5)
             await _speaks(client, family, name)
+        neighbour = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "neighbour"}}
+        await client.raw("POST", _path(family, kind), body={**neighbour, "spec": family.bases[0]})
+        await _speaks(client, family, "neighbour")
         wrong = [
             f"{record.key}: {record.outcome}: {record.error}"
             for controller in lab.manager.controllers

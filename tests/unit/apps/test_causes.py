@@ -205,3 +205,13 @@ async def test_what_the_api_server_refuses_of_a_child_is_told_without_its_values
     await ApplicationInstanceReconciler(Settings()).reconcile(make.instance(), ctx)
     assert "spec.values.a: Invalid value: too long" in ctx.message("Blocked")
     assert PLANTED not in repr(ctx.plan)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "text", ["x" * 1_000_000, "a." * 500_000, "Get://" + "a" * 1_000_000, 'Service "' + "a" * 1_000_000]
+)
+def test_a_long_text_without_a_url_is_read_in_one_go(text: str) -> None:
+    """From each letter of it on, a scheme used to be sought up to its end."""
+    assert without_queries(text) == text
+    assert without_queries(f"{text} 1https://bot:hunter2@a.example.com/b?c=d") == f"{text} 1https://a.example.com/b"

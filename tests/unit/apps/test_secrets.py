@@ -155,3 +155,11 @@ def test_values_of_any_depth_are_looked_through() -> None:
     for _ in range(5000):
         values = {"a": values}
     assert len(secrets(values, "")) == len(nulls(values, "")) == 1
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("text", ["x" * 1_000_000, "a." * 500_000, "a://" * 250_000, "-----BEGIN " * 90_000])
+def test_a_long_text_is_looked_through_in_one_go(text: str) -> None:
+    """From each letter of it on, a scheme used to be sought up to its end: half a megabyte held the daemon for two minutes."""
+    assert secrets({"motd": text}, ".values") == []
+    assert secrets({"motd": f"{text} a://b:hunter2@c"}, ".values") == [".values.motd"]
