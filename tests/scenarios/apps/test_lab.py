@@ -50,7 +50,8 @@ def forget_tokens(data: dict[str, Any]) -> None:
 
 def forget_history(data: dict[str, Any]) -> None:
     """Take out what Flux tells of a release's past, where one that was made anew was installed, and the note with a source's uid."""
-    (data["metadata"].get("annotations") or {}).pop("vworkspace.io/applied-source", None)
+    for name in ("applied-source", "last-applied-generation"):  # an instance that was made anew has generation 1
+        (data["metadata"].get("annotations") or {}).pop(f"vworkspace.io/{name}", None)
     if data["kind"] == "HelmRelease" and "status" in data:
         standing = [{"type": one["type"], "status": one["status"]} for one in data["status"].get("conditions", ())]
         data["status"] = {"conditions": standing}

@@ -110,10 +110,14 @@ class Shop:
 
 
 def forget_history(data: dict[str, Any]) -> None:
-    """Take out what differs from run to run below us: what Flux tells of a release's past, and notes that name uids and times."""
+    """Take out what differs from run to run below us: what Flux tells of a release's past, and notes that name uids, times and generations.
+
+    An instance that was made anew has generation 1.
+    """
     if data["kind"] == "HelmRelease":
-        for name in ("vworkspace.io/applied-source", "reconcile.fluxcd.io/requestedAt"):
-            (data["metadata"].get("annotations") or {}).pop(name, None)
+        for name in ("applied-source", "last-applied-generation"):
+            (data["metadata"].get("annotations") or {}).pop(f"vworkspace.io/{name}", None)
+        (data["metadata"].get("annotations") or {}).pop("reconcile.fluxcd.io/requestedAt", None)
     if data["kind"] in ("HelmRelease", "HelmChart", "HelmRepository", "OCIRepository") and "status" in data:
         standing = [{"type": one["type"], "status": one["status"]} for one in data["status"].get("conditions", ())]
         data["status"] = {"conditions": standing}
