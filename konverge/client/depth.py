@@ -2,7 +2,7 @@
 
 Promises: pure; linear in the bytes. The API server admits objects of 10,000 levels (in fields whose unknown members are preserved),
 and decoders here end at about 1,000 with RecursionError. What is below `LEVELS` is then replaced by a text, `LEFT_OUT`, so that
-one such object costs its neighbours in a list or a watch nothing; whoever acts on an object looks for that text first.
+one such object costs its neighbours in a list or a watch nothing. A reconcile looks for that text before it acts on an object.
 """
 
 from __future__ import annotations

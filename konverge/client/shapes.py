@@ -1,8 +1,8 @@
-"""What the conditions of a kind look like, read from the OpenAPI document that the server publishes of it.
+"""The shape of a kind's conditions, read from the OpenAPI document that the server publishes.
 
 The library writes conditions as metav1.Condition. Built-in kinds and other people's CRDs have other fields (a Job's condition has no
 observedGeneration, and an apply with a field that is not declared is refused), and some keep their conditions as one value (a list that is
-atomic: whoever applies it replaces all of it).
+atomic: an apply replaces all of it).
 
 Promises: pure. A schema that does not say gives None, which stands for metav1.Condition in a list by type.
 """

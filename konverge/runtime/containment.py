@@ -1,6 +1,6 @@
-"""What the status of an object says about a reconcile that raised, so that no object is retried in silence.
+"""The condition that reports a failed reconcile, so that no object is retried in silence.
 
-Promises: pure. An error that says nothing about the object (a server that is down, a write that was overtaken) is not told: the retry
+Promises: pure. An error that says nothing about the object (a server that is down, a write that was overtaken) is not reported: the retry
 mends it. Everything else is, without any text that may quote a value: of an exception that is not the library's only its type, of a
 refusal of the API server the request, the code and the fields. The words are the same in every retry, so they are written once.
 """
