@@ -27,15 +27,15 @@ ifeq ($(KONVERGE_NO_CONTROL_PLANE),1)
 	@echo "==> without a control plane, as asked (KONVERGE_NO_CONTROL_PLANE=1)"
 else ifeq ($(KONVERGE_REQUIRE_CONTROL_PLANE),1)
 	@$(BIN)/konverge control-plane install
-	@$(BIN)/python tests/support/go_programs.py
+	@$(BIN)/python tools/go_programs.py
 else
 	@$(BIN)/konverge control-plane install || echo "==> going on without a control plane: the tests that need it are skipped"
-	@$(BIN)/python tests/support/go_programs.py || echo "==> going on without helm and the client-go program: their tests are skipped"
+	@$(BIN)/python tools/go_programs.py || echo "==> going on without helm and the client-go program: their tests are skipped"
 endif
 
 .PHONY: promtool
 promtool: venv
-	@if ! $(BIN)/python tests/support/promtool.py; then echo "==> going on without promtool: what it would say of alerts and dashboards is not tested"; fi
+	@if ! $(BIN)/python tools/promtool.py; then echo "==> going on without promtool: what it would say of alerts and dashboards is not tested"; fi
 
 # --- verbs ---------------------------------------------------------------------------------------------------------------------
 
@@ -66,11 +66,11 @@ test-unit: venv ## Run what needs no server: unit and property tests (seconds)
 lint: venv ## Check style, formatting, types, floors, and that generated files are fresh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy konverge tests examples
-	$(BIN)/python tests/meta/type_errors.py
+	$(BIN)/mypy konverge tests examples tools
+	$(BIN)/python tools/type_errors.py
 	$(BIN)/lint-imports
 	$(BIN)/python -m konverge.crds.generate --check
-	$(BIN)/python tests/meta/readme.py --check
+	$(BIN)/python tools/readme.py --check
 
 .PHONY: fmt
 fmt: venv ## Format, and mend what ruff can mend
@@ -85,19 +85,24 @@ generate: readme ## Write what is generated anew: CRD manifests, those under dep
 
 .PHONY: readme
 readme: venv ## Put the examples into README.md and docs/ anew
-	$(BIN)/python tests/meta/readme.py
+	$(BIN)/python tools/readme.py
 
 .PHONY: bench
 bench: venv ## Measure, print tables, append to build/bench.json; one alone with ONLY=informers
-	$(BIN)/python tests/bench/run.py $(if $(ONLY),--only $(ONLY)) $(ARGS)
+	$(BIN)/python tools/bench/run.py $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 .PHONY: guard
 guard: venv ## Count what a thousand objects cost (requests, calls, bytes) and take that as the figures that tests/guard holds us to
-	$(BIN)/python tests/support/guard.py --write
+	$(BIN)/python tools/guard/count.py --write
 
 .PHONY: mutants
 mutants: venv ## Plant faults in copies of the tree, one by one, and let the lab find each; one alone with ONLY=barrier-off
-	$(BIN)/python tests/mutants/plant.py $(if $(ONLY),--only $(ONLY)) $(ARGS)
+	$(BIN)/python tools/mutants/plant.py $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+.PHONY: record
+record: venv ## Ask a real kube-apiserver again what tests compare with; one recorder: ONLY=reading, its arguments in ARGS
+	@if [ -z "$(ONLY)" ]; then echo "ONLY= names one recorder, a module of tools/record: make record ONLY=reading"; exit 2; fi
+	PYTHONPATH=tools $(BIN)/python -m record.$(ONLY) $(ARGS)
 
 .PHONY: dist
 dist: venv ## Build the sdist, and the wheel from the sdist, into dist/

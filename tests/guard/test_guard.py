@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from guard import BASELINE, VERSION, count, flat, grown
+from guard.count import BASELINE, VERSION, count, flat, grown
 
 pytestmark = pytest.mark.timeout(300)
 

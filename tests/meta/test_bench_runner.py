@@ -38,7 +38,7 @@ MALFORMED = {
 
 @pytest.fixture
 def runner(tree: Tree) -> Any:
-    return tree.load("tests/bench/run.py")
+    return tree.load("tools/bench/run.py")
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_columns_of_the_table_are_aligned(runner: Any) -> None:
 
 
 def test_every_benchmark_of_the_tree_says_what_it_measures(runner: Any, tree: Tree) -> None:
-    found = runner.discover(tree.root / "tests" / "bench")
+    found = runner.discover(tree.root / "tools" / "bench")
     assert found
     assert [path.name for path in found.values() if not path.read_text().startswith('"""')] == []
 

@@ -27,6 +27,7 @@ VERBS = {
     "guard",
     "generate",
     "readme",
+    "record",
     "bench",
     "dist",
     "lock",
@@ -93,11 +94,11 @@ def test_the_tests_fetch_promtool_and_go_on_without_it(tree: Tree, setting: str)
         for line in make(tree.root, "--dry-run", "test", *filter(None, [setting])).splitlines()
         if "promtool" in line
     ]
-    assert step.startswith("if ! .venv/bin/python tests/support/promtool.py; then echo ")
+    assert step.startswith("if ! .venv/bin/python tools/promtool.py; then echo ")
 
 
 def test_promtool_that_cannot_be_had_is_one_line_and_an_exit_code(tree: Tree, tmp_path: Path) -> None:
-    program = [sys.executable, str(tree.root / "tests" / "support" / "promtool.py")]
+    program = [sys.executable, str(tree.root / "tools" / "promtool.py")]
     nowhere = {"PATH": str(tmp_path), "KONVERGE_CACHE": str(tmp_path)}
     done = subprocess.run(program, env=nowhere, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def catalogue(tree: Tree) -> Any:
-    return tree.load("tests/mutants/catalogue.py")
+    return tree.load("tools/mutants/catalogue.py")
 
 
 def test_every_mutant_fits_the_tree_and_still_parses(tree: Tree, catalogue: Any) -> None:
@@ -30,7 +30,7 @@ def test_there_are_at_least_forty_mutants_of_different_names(catalogue: Any) -> 
 def test_every_story_that_a_mutant_names_exists(tree: Tree, catalogue: Any) -> None:
     functions = {
         node.name
-        for stories in (tree.root / "tests/mutants").glob("stories_*.py")
+        for stories in (tree.root / "tools/mutants").glob("stories_*.py")
         for node in ast.parse(stories.read_text()).body
         if isinstance(node, ast.AsyncFunctionDef)
     }

@@ -17,7 +17,7 @@ FILES = {"examples/a.py": "print(1)\n", "b.yaml": "a: 1\n"}
 
 @pytest.fixture
 def tool(tree: Tree) -> Any:
-    return tree.load("tests/meta/readme.py")
+    return tree.load("tools/readme.py")
 
 
 @pytest.fixture

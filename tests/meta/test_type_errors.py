@@ -20,7 +20,7 @@ strange()  # error: pyright[reportUnknownMemberType]
 
 @pytest.fixture
 def tool(tree: Tree) -> Any:
-    return tree.load("tests/meta/type_errors.py")
+    return tree.load("tools/type_errors.py")
 
 
 def test_each_checker_has_its_expectations_by_line(tool: Any) -> None:

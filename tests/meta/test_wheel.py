@@ -29,7 +29,7 @@ SDIST = {"house/__init__.py": "1", "room/__init__.py": "2", "room/data/a.yaml": 
 
 @pytest.fixture
 def tool(tree: Tree) -> Any:
-    return tree.load("tests/meta/wheel.py")
+    return tree.load("tools/check_wheel.py")
 
 
 @pytest.fixture

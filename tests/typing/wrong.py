@@ -1,6 +1,6 @@
 """Wrong programs. Never run: `make lint` checks that mypy and strict pyright report exactly these errors.
 
-Each line with a mistake ends in a comment that names the error of each checker; `tests/meta/type_errors.py` compares.
+Each line with a mistake ends in a comment that names the error of each checker; `tools/type_errors.py` compares.
 """
 
 # pyright: strict

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import go_programs
+import kubectl_runner
 import pytest
 from kubectl_runner import Kubectl
 from lightkube import ApiError, AsyncClient, KubeConfig
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(90, func_only=True)  # that of the build, which the first test waits for, is its own
 
-CHART = str(Path(go_programs.__file__).with_name("chart"))
+CHART = str(Path(kubectl_runner.__file__).with_name("chart"))
 ROBOT = create_namespaced_resource("chart.example.com", "v1", "Robot", "robots")
 OURS = (ConfigMap, Secret, Service, ServiceAccount, Deployment, Role, RoleBinding, ROBOT)
 CHANGED = ("--set=color=blue,replicas=3,service=false,task=paint",)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pytest
 
-RUN = Path(__file__).parents[2] / "bench" / "run.py"
+RUN = Path(__file__).parents[3] / "tools" / "bench" / "run.py"
 
 
 class Runner(Protocol):

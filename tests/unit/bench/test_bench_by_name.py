@@ -18,5 +18,5 @@ def test_what_takes_hours_runs_only_when_named_or_quick(runner: Runner, tmp_path
 
 
 def test_the_peers_are_left_out_of_all_benchmarks(runner: Runner) -> None:
-    folder = Path(__file__).parents[2] / "bench"
+    folder = Path(__file__).parents[3] / "tools" / "bench"
     assert "peers" not in runner.by_default(runner.discover(folder), quick=False)

@@ -46,7 +46,7 @@ _METRIC = re.compile(r"\b((?:controller_runtime|workqueue|rest_client|konverge)_
 _GROUPING = re.compile(r"\bby \(([^)]*)\)")
 
 needs_promtool = pytest.mark.skipif(
-    promtool() is None, reason="no promtool in PATH or in the cache: python tests/support/promtool.py"
+    promtool() is None, reason="no promtool in PATH or in the cache: python tools/promtool.py"
 )
 
 

@@ -23,7 +23,7 @@ ALERTS: dict[str, dict[str, Any]] = {
 }
 
 needs_promtool = pytest.mark.skipif(
-    promtool() is None, reason="no promtool in PATH or in the cache: python tests/support/promtool.py"
+    promtool() is None, reason="no promtool in PATH or in the cache: python tools/promtool.py"
 )
 
 

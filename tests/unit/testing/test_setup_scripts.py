@@ -13,7 +13,7 @@ from go_programs import HELM, go_program
 
 from konverge.testing.failures import InstallFailed
 
-SUPPORT = Path(promtool.__file__).parent
+TOOLS = Path(promtool.__file__).parent
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_a_package_archive_that_does_not_answer_is_told_in_one_line(
 @pytest.mark.parametrize("script", ["go_programs.py", "promtool.py"])
 def test_a_script_that_cannot_do_it_ends_with_one_line_and_exit_code_1(script: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, SUPPORT / script],
+        [sys.executable, TOOLS / script],
         env={"PATH": str(tmp_path), "KONVERGE_CACHE": str(tmp_path), "HOME": str(tmp_path)},
         capture_output=True,
         text=True,

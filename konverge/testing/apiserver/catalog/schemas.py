@@ -1,7 +1,7 @@
 """Schemas of the built-in kinds, read from `definitions.json` when the first of them is looked at.
 
 Promises: what a real server publishes under /openapi/v3, word by word but for descriptions: types, formats, enums, required fields,
-defaults, list types and keys, map types, patch keys, unions. `tests/support/record_catalog.py` records it. The parsed file is shared by
+defaults, list types and keys, map types, patch keys, unions. `tools/record/catalog.py` records it. The parsed file is shared by
 all servers of a process, and nobody may change it.
 
 Does not promise what the real schemas do not say: `default` at a built-in place is what Go makes of an absent field (`{}`, `""`, `0`) as

@@ -1,4 +1,4 @@
-"""What Go's struct definitions say of Kubernetes' fields and OpenAPI does not; made by tests/support/record_go_types.py.
+"""What Go's struct definitions say of Kubernetes' fields and OpenAPI does not; made by tools/record/go_types.py.
 
 Promises: facts only, read lazily. A line names a struct (group, version, name) and the fields that have marks; an indented line continues
 it. `*` a pointer, so that a zero value stays; `?` dropped when zero though the schema has a default or requires it; `!` always written,

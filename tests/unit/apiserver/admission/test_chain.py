@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 import pytest
-from record_admission_hooks import patch
-from record_admission_objects import Stored
+from record.admission.hooks import patch
+from stored_objects import Stored
 
 from konverge.testing.apiserver.admission import Admission, AdmissionCall, Handler, QuotaUpdate
 from konverge.testing.apiserver.nodes import Node

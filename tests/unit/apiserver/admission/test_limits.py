@@ -8,7 +8,7 @@ import time
 from typing import Any, Literal
 
 import pytest
-from record_admission_objects import Stored
+from stored_objects import Stored
 
 from konverge.testing.apiserver.admission import Admission, AdmissionCall
 from konverge.testing.apiserver.admission.limits import check_limits, fill_limits, limited

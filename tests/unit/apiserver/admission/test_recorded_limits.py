@@ -1,4 +1,4 @@
-"""LimitRanges as a real server kept and enforced them (see `tests/support/record_limits.py`): every step's answer, through the whole server."""
+"""LimitRanges as a real server kept and enforced them (see `tools/record/admission/limits.py`): every step's answer, through the whole server."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from record_admission_hooks import answered as hook_answer
-from record_limits_world import INJECTED, LIMIT_CASES, shown
+from record.admission.hooks import answered as hook_answer
+from record.admission.limits_world import INJECTED, LIMIT_CASES, shown
 
 from konverge.testing.apiserver import ApiServer
 from konverge.testing.apiserver.admission import Handler

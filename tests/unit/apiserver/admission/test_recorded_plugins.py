@@ -1,4 +1,4 @@
-"""Namespaces, pods and evictions as a real server treated them (see `tests/support/record_admission.py`)."""
+"""Namespaces, pods and evictions as a real server treated them (see `tools/record/admission/recorder.py`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from record_admission_objects import Stored
+from stored_objects import Stored
 
 from konverge.testing.apiserver.admission import Admission, AdmissionCall, check_namespace, evict
 from konverge.testing.apiserver.admission.defaults import ServiceAccounts

@@ -1,4 +1,4 @@
-"""ResourceQuota as a real server kept it (see `tests/support/record_admission.py`): every step's answer, what is used after it, the controller's sums."""
+"""ResourceQuota as a real server kept it (see `tools/record/admission/recorder.py`): every step's answer, what is used after it, the controller's sums."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from record_admission_objects import Stored
+from stored_objects import Stored
 
 from konverge.testing.apiserver.admission import AdmissionCall, QuotaUpdate, charge, recalculate
 from konverge.testing.apiserver.nodes import Node

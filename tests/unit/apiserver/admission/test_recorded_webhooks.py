@@ -1,4 +1,4 @@
-"""Webhooks as a real server asked them (see `tests/support/record_admission.py`): the same reviews, and the same answers to the client."""
+"""Webhooks as a real server asked them (see `tools/record/admission/recorder.py`): the same reviews, and the same answers to the client."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from record_admission_hooks import answered
-from record_admission_objects import Stored
+from record.admission.hooks import answered
+from stored_objects import Stored
 
 from konverge.testing.apiserver.admission import Admission, AdmissionCall, Handler
 from konverge.testing.apiserver.auth import attributes_of

@@ -1,4 +1,4 @@
-"""Webhooks behind real TLS on loopback: what only a connection does, as a real server words it (see `tests/support/record_admission.py`)."""
+"""Webhooks behind real TLS on loopback: what only a connection does, as a real server words it (see `tools/record/admission/recorder.py`)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import trustme
 from aiohttp import web
-from record_admission_hooks import plane_answer
-from record_admission_objects import Stored
+from record.admission.hooks import plane_answer
+from stored_objects import Stored
 
 from konverge.testing.apiserver.admission import Admission, AdmissionCall
 from konverge.testing.apiserver.nodes import Node

@@ -1,4 +1,4 @@
-"""What a real kube-apiserver answered to sequences of writes (`tests/support/record_apply.py`), asked again here."""
+"""What a real kube-apiserver answered to sequences of writes (`tools/record/apply.py`), asked again here."""
 
 from __future__ import annotations
 

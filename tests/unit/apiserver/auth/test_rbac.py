@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 import pytest
-from record_admission_objects import Stored
-from record_admission_world import binding, role, rule
+from record.admission.world import binding, role, rule
+from stored_objects import Stored
 
 from konverge.testing.apiserver import auth
 from konverge.testing.apiserver.auth import Attributes

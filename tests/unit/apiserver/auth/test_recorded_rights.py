@@ -1,4 +1,4 @@
-"""Rights as a real server decided them (see `tests/support/record_admission.py`): the same decisions, reasons and words."""
+"""Rights as a real server decided them (see `tools/record/admission/recorder.py`): the same decisions, reasons and words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from record_admission_objects import Stored
+from stored_objects import Stored
 
 from konverge.testing.apiserver import auth
 from konverge.testing.apiserver.requests import Call, User

@@ -1,4 +1,4 @@
-"""Who asks, as a real server found out (see `tests/support/record_admission.py`): impersonation, TokenRequest, TokenReview."""
+"""Who asks, as a real server found out (see `tools/record/admission/recorder.py`): impersonation, TokenRequest, TokenReview."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from record_admission_objects import Stored
+from stored_objects import Stored
 
 from konverge.testing.apiserver import auth
 from konverge.testing.apiserver.requests import ADMIN, ANONYMOUS, Call, User

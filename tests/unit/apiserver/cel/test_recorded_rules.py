@@ -1,4 +1,4 @@
-"""What a real API server said of rules (`tests/support/record_cel.py`), said again by ours."""
+"""What a real API server said of rules (`tools/record/cel.py`), said again by ours."""
 
 from __future__ import annotations
 

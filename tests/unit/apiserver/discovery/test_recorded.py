@@ -1,4 +1,4 @@
-"""What a real kube-apiserver says of itself, asked again here. See `tests/support/record_discovery.py`."""
+"""What a real kube-apiserver says of itself, asked again here. See `tools/record/discovery.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from definitions import resource_of
-from record_discovery import AGGREGATED, operations, plain
+from record.discovery import AGGREGATED, operations, plain
 
 from konverge.testing.apiserver.catalog import builtin
 from konverge.testing.apiserver.discovery import Discovery

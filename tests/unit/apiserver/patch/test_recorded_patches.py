@@ -1,4 +1,4 @@
-"""What a real API server made of patches (`tests/support/record_patch.py`), made again by ours.
+"""What a real API server made of patches (`tools/record/patch.py`), made again by ours.
 
 The server fills in defaults after patching; what it may have added so is listed here. What it refuses after patching (validation, decoding) is
 not the patch's business: there it only has to have been merged.

@@ -1,4 +1,4 @@
-"""What a real kube-apiserver answered to GET, LIST and WATCH, asked again of the in-memory store. See `tests/support/record_reading.py`."""
+"""What a real kube-apiserver answered to GET, LIST and WATCH, asked again of the in-memory store. See `tools/record/reading.py`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
-from reading_script import WIDGETS
-from record_reading import COLLECTIONS, masked, masked_line, query_text
+from record.reading import COLLECTIONS, masked, masked_line, query_text
+from record.reading_script import WIDGETS
 
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.reading import (

@@ -1,4 +1,4 @@
-"""What a real server answered to cases.yaml (tests/support/record_schemas.py) is what these schemas answer."""
+"""What a real server answered to cases.yaml (tools/record/schemas.py) is what these schemas answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from record_schemas import GROUP, instance, value_fields
+from record.schemas import GROUP, instance, value_fields
 
 from konverge.testing.apiserver import schemas
 from konverge.testing.apiserver.nodes import Node

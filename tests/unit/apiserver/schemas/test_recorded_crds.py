@@ -1,4 +1,4 @@
-"""What a real server answered to cases_crds.yaml (tests/support/record_schemas.py) is what `validate_crd` answers."""
+"""What a real server answered to cases_crds.yaml (tools/record/schemas.py) is what `validate_crd` answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from record_schemas import merged
+from record.schemas import merged
 
 from konverge.testing.apiserver import schemas
 from konverge.testing.apiserver.statuses import FieldError

@@ -1,4 +1,4 @@
-"""What a real kube-apiserver made of objects of built-in kinds, and what the strategies make of them. See tests/support/record_strategies.py."""
+"""What a real kube-apiserver made of objects of built-in kinds, and what the strategies make of them. See tools/record/strategies.py."""
 
 from __future__ import annotations
 

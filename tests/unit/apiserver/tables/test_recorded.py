@@ -1,4 +1,4 @@
-"""Rows and columns of a real kube-apiserver, made again here. See `tests/support/record_tables.py` and `record_catalog.py`."""
+"""Rows and columns of a real kube-apiserver, made again here. See `tools/record/tables.py` and `tools/record/catalog.py`."""
 
 from __future__ import annotations
 

@@ -1,0 +1,121 @@
+"""Clients written in Go, built once for a machine from the module `tests/support/go_clients`: helm, and a small program on client-go.
+
+Promises: versions and checksums are pinned by `go_clients/go.mod` and `go.sum`, which a build never changes. The programs appear in the
+cache of `konverge control-plane install` whole or not at all, in a folder named by what they were built from: another state of the sources
+is another folder. A second session waits for the first one's build. The build cache is one of our own and goes when it has served.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from konverge.testing.binaries import Cache, is_program
+from konverge.testing.failures import BinariesMissing, ControlPlaneError, InstallFailed
+from konverge.testing.gobuild import build_environment
+
+__all__ = ["BUILD_SECONDS", "CLIENTS", "HELM", "go_program"]
+
+CLIENTS = "clients"
+HELM = "helm"
+BUILD_SECONDS = 900
+"""The longest that a build may take: it is about six minutes of one core, three of two."""
+
+_SOURCES = Path(__file__).parents[1] / "tests" / "support" / "go_clients"
+_COMMAND = ("go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w")
+_PACKAGES = (".", "helm.sh/helm/v4/cmd/helm")
+_END_SECONDS = 10
+_LOG_LINES = 15
+
+
+def go_program(name: str, environment: Mapping[str, str], *, tell: Callable[[str], None] | None) -> Path:
+    """Return the path of one of the programs; builds all of them where they are not there yet, and tells so before.
+
+    Raises BinariesMissing where there is no Go, or nobody to tell; InstallFailed with the last words of a build that did not succeed.
+    """
+    cache = Cache.of(environment)
+    home = cache.root / "go-clients" / _fingerprint()
+    if is_program(home / name):
+        return home / name
+    if tell is None:
+        raise BinariesMissing(f"no {name} in {home}, and none is built")
+    if shutil.which("go", path=environment.get("PATH")) is None:
+        raise BinariesMissing(f"no {name}: it is built from source, and there is no go in PATH")
+    with _locked(home.with_name("build.lock")):
+        if not is_program(home / name):
+            tell(f"building {HELM} and a program on client-go into {home} (once for this machine; some minutes)")
+            _build(home, environment, Cache(cache.root / "go-clients"))
+    return home / name
+
+
+def _fingerprint() -> str:
+    digest = hashlib.sha256(repr(_COMMAND).encode())
+    for path in sorted(_SOURCES.iterdir()):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _build(home: Path, environment: Mapping[str, str], cache: Cache) -> None:
+    partial = home.with_name(f"{home.name}.part")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    process = subprocess.Popen(
+        [*_COMMAND, "-o", f"{partial}/", *_PACKAGES],
+        cwd=_SOURCES,
+        env=build_environment(environment, cache),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        said, _ = process.communicate(timeout=BUILD_SECONDS)
+    except BaseException as error:  # a deadline, Ctrl-C: no compiler stays behind
+        _end(process)
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise InstallFailed(
+                f"go build of {HELM} and {CLIENTS} took longer than {BUILD_SECONDS} s and was ended; run it again when the machine is less busy"
+            ) from None
+        raise
+    if process.returncode:
+        raise InstallFailed("\n".join((f"go build of {HELM} and {CLIENTS} failed:", *said.splitlines()[-_LOG_LINES:])))
+    partial.rename(home)
+    # Go keeps the files of its cache writable, so nothing stands in the way.
+    shutil.rmtree(cache.go_build)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Interrupt Go, which then removes its work folder; kill what is left of it."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=_END_SECONDS)
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+if __name__ == "__main__":  # so that a build can be had before the tests
+    try:
+        print(go_program(HELM, os.environ, tell=print))
+    except (ControlPlaneError, OSError) as error:
+        sys.exit(str(error))

@@ -1,0 +1,97 @@
+"""Explore the stories on the tree that is imported, until one plan breaks one of them; print what it was as JSON.
+
+    python tools/mutants/hunt.py '{"root": "/a/copy", "stories": ["backup"], "hints": ["crash"], "seconds": 60}'
+
+Promises: the same tree gives the same answer. The plans are the lab's own; `hints` only say which of them come first. Prints
+`{"found": {"story", "plan", "problem"} or null, "plans": how many ran}`. The copy comes first on the path, and it is checked that nothing else was imported.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+
+@dataclass
+class Hunt:
+    """One hunt; `until` is when it is given up."""
+
+    hints: list[str]
+    until: float
+    plans: int = 0
+    left: list[str] = field(default_factory=list)
+
+    def story(self, name: str, scenario: Any) -> dict[str, str] | None:
+        """Return what breaks this story first."""
+        from konverge.clock import monotonic
+        from konverge.testing.lab.judging import differences, verdict
+        from konverge.testing.lab.planning import plans_of
+        from konverge.testing.lab.plans import Plan
+        from konverge.testing.lab.runs import run
+
+        reference = run(scenario, Plan(name="the reference run"), long=True)
+        if reference.problems:
+            return _found(name, "the reference run", reference.problems)
+        for seed in (1, 2):
+            other = run(scenario, Plan(name="reference", seed=seed))
+            problems = other.problems + differences(reference.state, other.state)
+            if problems:
+                return _found(name, f"the reference run, seed {seed}", problems)
+        for plan in self._ordered(plans_of(reference, process="lab").plans):
+            if monotonic() > self.until:
+                self.left.append(name)
+                return None
+            self.plans += 1
+            problems = verdict(reference, run(scenario, plan))
+            if problems:
+                return _found(name, plan.name, problems)
+        return None
+
+    def _ordered(self, plans: tuple[Any, ...]) -> Iterator[Any]:
+        """Yield the plans that a hint names, then the others, in an order that is drawn but always the same."""
+        rest = list(plans)
+        for hint in self.hints:
+            named = [plan for plan in rest if hint in plan.name]
+            rest = [plan for plan in rest if hint not in plan.name]
+            yield from named
+        Random(7).shuffle(rest)
+        yield from rest
+
+
+def _found(story: str, plan: str, problems: list[str]) -> dict[str, str]:
+    return {"story": story, "plan": plan, "problem": problems[0]}
+
+
+def main(orders: dict[str, Any]) -> dict[str, Any]:
+    """Hunt by these orders."""
+    sys.path.insert(0, orders["root"])
+    from scenarios import SCENARIOS
+
+    import konverge
+    from konverge.clock import monotonic
+
+    began = monotonic()
+
+    hunt = Hunt(orders["hints"], began + orders["seconds"])
+    found = None
+    for name in orders["stories"]:
+        found = hunt.story(name, SCENARIOS[name])
+        if found is not None:
+            break
+    _only_from(Path(orders["root"]))
+    return {"found": found, "plans": hunt.plans, "left": hunt.left, "konverge": konverge.__file__}
+
+
+def _only_from(root: Path) -> None:
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "konverge" and not Path(module.__file__ or root).is_relative_to(root):
+            raise RuntimeError(f"{name} was imported from {module.__file__}, not from {root}")
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(json.loads(sys.argv[1]))))

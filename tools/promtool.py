@@ -1,0 +1,81 @@
+"""Prometheus' promtool, for the tests of alert rules and dashboards: `python tools/promtool.py` puts it into the cache.
+
+Promises: `promtool` looks in PATH and in the cache of `konverge control-plane install`, and changes nothing. `fetch` takes the program out
+of Debian's package, without installing the package; it appears in the cache whole or not at all. Where neither can be had, tests that
+need it are skipped with that reason; what can be checked without it is checked all the same.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from konverge.testing.binaries import Cache, is_program
+
+__all__ = ["PROMTOOL", "fetch", "promtool", "run_promtool"]
+
+PROMTOOL = "promtool"
+_PACKAGE = "prometheus"
+_SECONDS = 120
+
+
+def promtool(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """Return where the program is; None where it is not."""
+    found = shutil.which(PROMTOOL, path=environment.get("PATH"))
+    cached = _cached(environment)
+    return Path(found) if found else cached if is_program(cached) else None
+
+
+def _cached(environment: Mapping[str, str]) -> Path:
+    return Cache.of(environment).root / PROMTOOL / PROMTOOL
+
+
+def fetch(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return where the program is, after taking it out of Debian's package where it is not there yet; raises OSError where it cannot."""
+    if (found := promtool(environment)) is not None:
+        return found
+    if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
+        raise OSError("no promtool: it comes with Debian's package prometheus, and this is no Debian")
+    home = _cached(environment)
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=home.parent) as folder:
+        if _ran(["apt-get", "download", _PACKAGE], folder):
+            _ran(["apt-get", "update"], folder)
+            if why := _ran(["apt-get", "download", _PACKAGE], folder):
+                raise OSError(f"no promtool: {why}")
+        [package] = Path(folder).glob("*.deb")
+        if why := _ran(["dpkg-deb", "--extract", str(package), folder], folder):
+            raise OSError(f"no promtool: {why}")
+        (Path(folder) / "usr" / "bin" / PROMTOOL).rename(home)
+    return home
+
+
+def _ran(command: list[str], folder: str) -> str:
+    """Run a command; returns why it did not do what it should, "" if it did."""
+    words = " ".join(command[:3])
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return f"{words} took longer than {_SECONDS} s and was ended; the package archive may not answer, so run it again later"
+    return "" if done.returncode == 0 else f"{words} failed"
+
+
+def run_promtool(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the program; raises FileNotFoundError where it is missing."""
+    program = promtool()
+    if program is None:
+        raise FileNotFoundError(PROMTOOL)
+    command = [str(program), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+
+
+if __name__ == "__main__":
+    try:
+        print(fetch())
+    except OSError as error:
+        sys.exit(str(error))

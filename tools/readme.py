@@ -1,0 +1,70 @@
+"""Put the files that documents show into them: `make readme` writes, `make lint` checks.
+
+A document shows a file of the repository between two lines, and what stands between them is this program's:
+
+    <!-- include: examples/backup_operator.py -->
+    <!-- end include -->
+
+Promises: README.md and everything below docs/ is looked at; running it again changes nothing. `--check` writes nothing and exits with
+1 where a document shows an older state of a file.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+BLOCK = re.compile(
+    r"^(?P<head><!-- include: (?P<path>\S+) -->\n)(?P<body>.*?)^(?P<tail><!-- end include -->)$",
+    re.MULTILINE | re.DOTALL,
+)
+OPENING = re.compile(r"^<!-- include:", re.MULTILINE)
+LANGUAGES = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".sh": "sh", ".json": "json"}
+
+
+def included(document: str, read: Callable[[str], str]) -> str:
+    """Return a document with the files that it shows as they are now; raises ValueError where a block is not closed."""
+
+    def block(match: re.Match[str]) -> str:
+        path = match["path"]
+        fence = f"```{LANGUAGES.get(Path(path).suffix, '')}\n{read(path).rstrip()}\n```\n"
+        return f"{match['head']}{fence}{match['tail']}"
+
+    fresh, count = BLOCK.subn(block, document)
+    if count != len(OPENING.findall(document)):
+        raise ValueError("a block is closed by <!-- end include --> on a line of its own before the next one begins")
+    return fresh
+
+
+def stale(root: Path) -> dict[Path, str]:
+    """Return the documents below a folder that do not show files as they are, with what they should be."""
+    found = {}
+    for path in (root / "README.md", *sorted((root / "docs").rglob("*.md"))):
+        document = path.read_text()
+        fresh = included(document, lambda name: (root / name).read_text())
+        if fresh != document:
+            found[path] = fresh
+    return found
+
+
+def main(arguments: Sequence[str], root: Path = ROOT) -> int:
+    """Write the documents, or with `--check` only compare them; return the exit code."""
+    if arguments not in ([], ["--check"]):
+        print("usage: python tools/readme.py [--check]", file=sys.stderr)
+        return 2
+    found = stale(root)
+    for path, fresh in found.items():
+        if arguments:
+            print(f"{path.relative_to(root)} shows an older state of a file; run: make readme", file=sys.stderr)
+        else:
+            path.write_text(fresh)
+            print(path.relative_to(root))
+    return 1 if arguments and found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,79 @@
+"""Ask a real kube-apiserver what LimitRanges make of pods and claims, and write its answers down for the unit tests.
+
+Run it by hand after a new version of Kubernetes: `make record ONLY=admission.limits`. It starts a kube-apiserver of its own,
+without controllers, writes `recorded_limits.json` beside the tests of the room `admission`, and takes about half a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from record.admission.limits_world import INJECTED, LIMIT_CASES, LIMIT_HOOKS, shown
+from record.admission.plane import Server, pause
+from record.admission.recorder import ask_with_webhooks
+
+from konverge.testing.config import ControlPlaneConfig
+from konverge.testing.plane import Plane
+
+FILE = Path(__file__).resolve().parents[3] / "tests/unit/apiserver/admission/recorded_limits.json"
+SECONDS = 1.0
+"""After so long a server has heard of a new LimitRange."""
+
+Data = dict[str, Any]
+
+
+def record(server: Server, namespace: str, steps: list[Data]) -> list[Data]:
+    """Do the steps of a case, and return them with the answers."""
+    server.make("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    found = []
+    for step in steps:
+        headers = [("Content-Type", "application/merge-patch+json")] if step["method"] == "PATCH" else []
+        path = f"/api/v1/namespaces/{namespace}/{step['path']}"
+        status, document = server.ask(step["method"], path, step.get("body"), headers)
+        found.append({**step, "status": status, "answer": shown(document)})
+        if "limitranges" in step["path"] and step["method"] != "GET" and status < 300:
+            pause(SECONDS)
+    return found
+
+
+def record_hooks(server: Server) -> list[Data]:
+    """Make pods that webhooks change."""
+    record(server, INJECTED, LIMIT_CASES["defaults"][:1])
+    found = asyncio.run(ask_with_webhooks(server, LIMIT_HOOKS))
+    return [
+        {
+            **{key: value for key, value in case.items() if key not in ("asked", "old")},
+            "answer": shown(case["answer"]),
+            "asked": [[one["target"], shown(one["review"]["request"]["object"])] for one in case["asked"]],
+        }
+        for case in found
+    ]
+
+
+def main() -> None:
+    """Record everything."""
+    plane = Plane(ControlPlaneConfig())
+    plane.start()
+    try:
+        server = Server(plane)
+        heavy = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "heavy"}}
+        given = {**heavy, "handler": "heavy", "overhead": {"podFixed": {"cpu": "1"}}}
+        server.make("/apis/node.k8s.io/v1/runtimeclasses", given)
+        pause(SECONDS)
+        found = {namespace: record(server, namespace, steps) for namespace, steps in LIMIT_CASES.items()}
+        found[INJECTED] = record_hooks(server)
+    finally:
+        plane.stop()
+    lines = [
+        f"{json.dumps(namespace)}: [\n" + ",\n".join(json.dumps(step, separators=(",", ":")) for step in steps) + "\n]"
+        for namespace, steps in found.items()
+    ]
+    FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    print(FILE.name, sum(map(len, found.values())), "steps")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""Make `strategies/gotypes.py` again: what Go's struct definitions say and OpenAPI does not.
+
+Run as `make record ONLY=go_types ARGS="API APIMACHINERY APIEXTENSIONS OPENAPI"`: the folders of the Go modules k8s.io/api,
+k8s.io/apimachinery and k8s.io/apiextensions-apiserver in the module cache, and `api/openapi-spec/v3` of k8s.io/kubernetes. Prints the module's text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+_STRUCT = re.compile(r"^type (\w+) struct \{$(.*?)^\}$", re.MULTILINE | re.DOTALL)
+_FIELD = re.compile(r'^\t(?:(\w+)\s+)?([\w.*\[\]]+)\s+`[^`]*json:"([^"]*)"', re.MULTILINE)
+_BUILTIN = {"string", "bool", "int32", "int64", "int", "byte", "uint8", "float64", "any", "intstr.IntOrString"}
+_SCHEMA_TYPES = {"string": "string", "boolean": "bool", "integer": "int", "number": "float64"}
+_KEPT_VALUES = {"metav1.Time", "metav1.MicroTime", "Time", "MicroTime", "resource.Quantity"}
+
+
+def structs(folder: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for path in sorted(folder.glob("*.go")):
+        if not path.name.endswith("_test.go") and not path.name.startswith("zz_"):
+            found.update(_STRUCT.findall(path.read_text()))
+    return found
+
+
+def fields(body: str, known: dict[str, str], inline: str = "") -> list[tuple[str, str, set[str], str]]:
+    """Return JSON name, Go type, options and the embedded struct it comes from."""
+    found: list[tuple[str, str, set[str], str]] = []
+    for _, type_, tag in _FIELD.findall(body):
+        name, *options = tag.split(",")
+        short = type_.rpartition(".")[2].lstrip("*")
+        if name == "" and "inline" in options:
+            if short in known and short != "TypeMeta":
+                found += fields(known[short], known, f"{inline}.{short}".lstrip("."))
+        elif name not in ("", "-"):
+            found.append((name, type_, set(options), inline))
+    return found
+
+
+def printed(type_: str, version: str) -> str:
+    """Return a Go type as its reflection prints it."""
+    bare = type_.lstrip("*")
+    prefix = re.match(r"(?:\[\]|map\[[\w.]+\])*", bare)
+    assert prefix is not None
+    head, core = prefix.group(0), bare[prefix.end() :]
+    package, _, name = core.rpartition(".")
+    if package in ("metav1", "v1", "corev1", "core"):
+        core = f"v1.{name}"
+    elif not package and core not in _BUILTIN:
+        core = f"{version}.{core}"
+    return (head + core).replace("byte", "uint8")
+
+
+def expected(schema: dict[str, Any], version: str) -> str:
+    """Return the Go type that the schema alone would tell."""
+    if "$ref" in schema or "allOf" in schema:
+        return "*"
+    kind = schema.get("type", "")
+    if kind == "array":
+        return "[]" + expected(schema["items"], version)
+    if kind == "object" and "additionalProperties" in schema:
+        return "map[string]" + expected(schema["additionalProperties"], version)
+    if schema.get("format") == "byte":
+        return "[]uint8"
+    return str(schema.get("format")) if kind == "integer" else _SCHEMA_TYPES.get(kind, "*")
+
+
+def marks(schema: dict[str, Any], required: bool, type_: str, options: set[str], inline: str, version: str) -> str:
+    """Return what the schema does not say of a field: `*` pointer, `?` dropped when zero, `!` kept, `=` its type, `^` embedded in."""
+    pointer, omitted = type_.startswith("*"), bool(options & {"omitempty", "omitzero"})
+    reference = "$ref" in schema or "allOf" in schema
+    said = ""
+    if not reference and schema.get("type") in _SCHEMA_TYPES and schema.get("format") != "byte":
+        if pointer:
+            said += "*"
+        elif omitted and schema.get("default") is not None:
+            said += "?"
+        elif not omitted and "default" not in schema:
+            said += "!"
+    elif schema.get("type") in ("array", "object") or schema.get("format") == "byte":
+        said += "?" if omitted and required else "!" if not omitted and not required else ""
+    elif reference and type_ in _KEPT_VALUES and "omitzero" not in options:
+        said += "!"
+    real = printed(type_, version)
+    guess = expected(schema, version)
+    if not re.fullmatch(re.escape(guess).replace(r"\*", r"[\w.]+"), real) or (
+        "*" in guess and not re.match(r"[\[\]\w]*v\d", real) and not reference
+    ):
+        said += "=" + real
+    return said + (f"^{inline}" if inline else "")
+
+
+_DEFINITION = re.compile(
+    r"io\.k8s\.(?:api\.(\w+)|(api)machinery\.pkg\.apis\.meta|(apiextensions)-apiserver\.pkg\.apis\.apiextensions)\.(v\d)\.(\w+)"
+)
+
+
+def table(api: Path, machinery: Path, extensions: Path, specs: Path) -> dict[str, list[str]]:
+    definitions: dict[str, Any] = {}
+    for path in sorted(specs.glob("*__v[12]_openapi.json")):
+        definitions.update(json.loads(path.read_text()).get("components", {}).get("schemas", {}))
+    result: dict[str, list[str]] = {}
+    parsed: dict[str, dict[str, str]] = {}
+    for name, schema in sorted(definitions.items()):
+        found = _DEFINITION.fullmatch(name)
+        if found is None or "properties" not in schema:
+            continue
+        group, meta, extension, version, struct = found.groups()
+        if meta:
+            group, folder = "meta", machinery / "pkg/apis/meta" / version
+        elif extension:
+            group, folder = extension, extensions / "pkg/apis/apiextensions" / version
+        else:
+            folder = api / group / version
+        known = parsed.setdefault(str(folder), structs(folder) if folder.is_dir() else {})
+        if struct not in known:
+            continue
+        properties, required = schema["properties"], set(schema.get("required", ()))
+        lines = []
+        for field, type_, options, inline in fields(known[struct], known):
+            if field in properties and (
+                said := marks(properties[field], field in required, type_, options, inline, version)
+            ):
+                lines.append(field + said)
+        if lines:
+            result[f"{group}.{version}.{struct}"] = lines
+    return result
+
+
+_HEAD = '''"""What Go's struct definitions say of Kubernetes' fields and OpenAPI does not; made by tools/record/go_types.py.
+
+Promises: facts only, read lazily. A line names a struct (group, version, name) and the fields that have marks; an indented line continues
+it. `*` a pointer, so that a zero value stays; `?` dropped when zero though the schema has a default or requires it; `!` always written,
+null if it must be; `=T` its Go type where OpenAPI does not tell; `^E` the embedded struct that it comes from (decode errors name it).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Final, NamedTuple
+
+from konverge.testing.apiserver.nodes import Node
+
+__all__ = ["Mark", "go_name", "marks"]
+
+
+class Mark(NamedTuple):
+    """What Go says of one field."""
+
+    pointer: bool = False
+    omitted: bool = False
+    kept: bool = False
+    type: str = ""
+    embedded: str = ""
+
+
+def go_name(node: Node) -> tuple[str, str, str]:
+    """Return (group, version, struct) of a definition of Kubernetes' own, ("", "v1", name) of any other."""
+    parts = node.reference.split(".")
+    if len(parts) >= 3 and re.fullmatch(r"v\\d\\w*", parts[-2]):
+        return parts[-3], parts[-2], parts[-1]
+    return "", "v1", parts[-1]
+
+
+def marks(node: Node) -> dict[str, Mark]:
+    """Return the marks of the fields of a struct; {} where there are none."""
+    return _table().get(".".join(go_name(node)), {})
+
+
+@cache
+def _table() -> dict[str, dict[str, Mark]]:
+    lines = _TABLE.replace("\\n  ", " ").strip().splitlines()
+    return {line.partition(" ")[0]: _marks(line.split()[1:]) for line in lines}
+
+
+def _marks(words: list[str]) -> dict[str, Mark]:
+    found = {}
+    for word in words:
+        rest, _, embedded = word.partition("^")
+        rest, _, type_ = rest.partition("=")
+        name = rest.rstrip("*?!")
+        signs = rest[len(name) :]
+        found[name] = Mark("*" in signs, "?" in signs, "!" in signs, type_, embedded)
+    return found
+
+
+_TABLE: Final = """
+'''
+
+
+def text(found: dict[str, list[str]]) -> str:
+    lines = [
+        textwrap.fill(" ".join([struct, *marked]), 116, subsequent_indent="  ", break_on_hyphens=False)
+        for struct, marked in found.items()
+    ]
+    return _HEAD + "\n".join(lines) + '\n"""\n'
+
+
+if __name__ == "__main__":
+    sys.stdout.write(text(table(*(Path(argument) for argument in sys.argv[1:5]))))

@@ -1,0 +1,111 @@
+"""Check the programs that users write, right ones and wrong ones, with strict pyright and mypy; `make lint` runs it.
+
+The right ones are what `[tool.pyright]` of pyproject.toml includes: the examples, the README's test and tests/typing. The wrong ones are in
+tests/typing/wrong.py, where each line with a mistake says which errors it is to have:
+
+    BACKUPS.with_(concurency=3)  # error: mypy[call-arg] pyright[reportCallIssue]
+
+Exits with 1 if a checker reports anything else, or does not report what is expected. mypy reads its cache, so it is quick after a run over
+the tree. pyright brings its own node (the extra `dev`); without it this says so and checks with mypy alone.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WRONG = "tests/typing/wrong.py"
+
+Errors = Mapping[tuple[str, int], frozenset[str]]
+"""The codes of the errors by file and line."""
+
+_EXPECTED = re.compile(r"# error: (?P<checkers>(?:\w+\[[\w,-]+\] ?)+)$")
+_CHECKER = re.compile(r"(\w+)\[([\w,-]+)\]")
+_MYPY = re.compile(r"^(?P<file>[^:]+):(?P<line>\d+): error: (?P<message>.*?)(?:  \[(?P<code>[\w-]+)\])?$")
+
+
+def expected(text: str, checker: str, file: str = WRONG) -> Errors:
+    """Return the errors that the comments of a program announce for one checker."""
+    found: dict[tuple[str, int], frozenset[str]] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if announced := _EXPECTED.search(line):
+            codes = dict(_CHECKER.findall(announced["checkers"])).get(checker, "")
+            if codes:
+                found[file, number] = frozenset(codes.split(","))
+    return found
+
+
+def of_mypy(output: str) -> Errors:
+    """Return the errors in the output of mypy."""
+    lines = (_MYPY.match(line) for line in output.splitlines())
+    return _gathered((line["file"], int(line["line"]), line["code"] or line["message"]) for line in lines if line)
+
+
+def of_pyright(output: str, root: Path = ROOT) -> Errors:
+    """Return the errors in the JSON output of pyright."""
+    reported = [one for one in json.loads(output)["generalDiagnostics"] if one["severity"] == "error"]
+    return _gathered(
+        (
+            Path(one["file"]).relative_to(root).as_posix(),
+            one["range"]["start"]["line"] + 1,
+            one.get("rule") or one["message"],
+        )
+        for one in reported
+    )
+
+
+def _gathered(errors: Iterable[tuple[str, int, str]]) -> Errors:
+    found: dict[tuple[str, int], frozenset[str]] = {}
+    for file, line, code in errors:
+        found[file, line] = found.get((file, line), frozenset()) | {code}
+    return found
+
+
+def differences(checker: str, wanted: Errors, reported: Errors) -> list[str]:
+    """Say of each line on which a checker does not report what was expected, what it reports and what it should."""
+    return [
+        f"{file}:{line}: {checker} reports {_words(reported.get((file, line)))}, expected {_words(wanted.get((file, line)))}"
+        for file, line in sorted({*wanted, *reported})
+        if wanted.get((file, line)) != reported.get((file, line))
+    ]
+
+
+def _words(codes: frozenset[str] | None) -> str:
+    return ", ".join(sorted(codes)) if codes else "nothing"
+
+
+def main() -> int:
+    """Run both checkers; return the exit code."""
+    text = (ROOT / WRONG).read_text()
+    output = _run("mypy", WRONG)
+    found = differences("mypy", expected(text, "mypy"), of_mypy(output))
+    if importlib.util.find_spec("pyright") is None:
+        print("pyright is not installed, so only mypy was asked; make venv installs it (extra dev)", file=sys.stderr)
+    else:
+        output = _run("pyright", "--outputjson")
+        try:
+            reported = of_pyright(output)
+        except ValueError:
+            found.append(f"pyright did not run: {output.strip()[:500]}")
+        else:
+            found += differences("pyright", expected(text, "pyright"), reported)
+    for line in found:
+        print(line, file=sys.stderr)
+    return 1 if found else 0
+
+
+def _run(module: str, *arguments: str) -> str:
+    ran = subprocess.run(
+        [sys.executable, "-m", module, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return ran.stdout or ran.stderr
+
+
+if __name__ == "__main__":
+    sys.exit(main())
