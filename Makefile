@@ -63,7 +63,7 @@ test-unit: venv ## Run what needs no server: unit and property tests (seconds)
 	$(BIN)/pytest tests/unit tests/property $(ARGS)
 
 .PHONY: lint
-lint: venv ## Check style, formatting, types, floors, and that generated files are fresh
+lint: venv ## Check style, formatting, types, floors, language, and that generated files are fresh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy konverge tests examples tools
@@ -71,6 +71,7 @@ lint: venv ## Check style, formatting, types, floors, and that generated files a
 	$(BIN)/lint-imports
 	$(BIN)/python -m konverge.crds.generate --check
 	$(BIN)/python tools/readme.py --check
+	$(BIN)/python tools/prose.py --check
 
 .PHONY: fmt
 fmt: venv ## Format, and mend what ruff can mend

@@ -1,0 +1,399 @@
+"""Count the habits of language that CONTRIBUTING.md asks to avoid, in comments, docstrings and Markdown documents.
+
+    python tools/prose.py                              table: per 10,000 words, by room
+    python tools/prose.py --list what docs konverge    each place as file:line: sentence
+    python tools/prose.py --check                      fails if a count grew beyond tools/prose.json
+    python tools/prose.py --write                      takes the present counts into tools/prose.json
+
+Guarantees: `--check` reads files only. `--write` never raises the total of a fault; a sentence that moved to another room is taken over.
+
+Caveats: the patterns are approximations. Code, fenced blocks, quoted words in backticks and error texts in code are not read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import bisect
+import io
+import json
+import os
+import re
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FIGURES = Path("tools/prose.json")
+
+_DETERMINER = (
+    r"(?:a|an|the|this|that|each|every|one|no|any|some|another|which|whose|its|their|our|own|per|of|by|in|for)"
+)
+_ADJECTIVE = (
+    r"(?:first|second|next|last|late|later|earlier|previous|new|old|same|single|other|whole|clean|failed|running|ended|"
+    r"slow|long|two|three|several|many|few|all|more|reconcile|reconciler's|controller's|pools?|own)"
+)
+
+FAULTS: Mapping[str, re.Pattern[str]] = {
+    "who": re.compile(r"\b(?:nobody|somebody|whoever|everybody|strangers?)\b", re.IGNORECASE),
+    "what": re.compile(r"^(?:And |But |So |Or )?What(?:'s)? (?!if\b)(?!.*\?\W*$)"),
+    "where": re.compile(r"\bwhere (?:there|it|they|none|nothing|no|neither|nobody|somebody)\b", re.IGNORECASE),
+    "is no": re.compile(
+        r"\b(?:is|are|was|were) no (?!longer\b|more\b|less\b|fewer\b|other\b|better\b|worse\b|older\b|newer\b|larger\b|smaller\b|"
+        r"different\b|greater\b|matter\b)[a-z]",
+        re.IGNORECASE,
+    ),
+    "is told": re.compile(r"\b(?:is|are|was|were|be|been|being|gets?|got) told\b(?! apart\b)", re.IGNORECASE),
+    "pass": re.compile(
+        rf"\b(?:{_DETERMINER} )(?:{_ADJECTIVE} )*pass(?:es)?\b(?! (?:it|them|the|a|an|on|over|only|through|to|into)\b)"
+        rf"|\b{_ADJECTIVE} passes\b|\bpass's\b|\bpasses'|\bpasses (?:of|that|which|are|were|run|ran)\b",
+        re.IGNORECASE,
+    ),
+}
+"""The patterns by the name that `--list` takes (with dashes): each match is one fault."""
+
+RECONCILE = re.compile(r"\breconcil", re.IGNORECASE)
+"""The field's word for the work: it should be frequent."""
+
+UPSTREAM = re.compile(
+    r"https?://(?!localhost|127\.|\[|[\w.-]*example\b|[\w.-]*\.svc\b|[\w-]+(?:[:/]|$))[\w.-]+\.[a-z]{2,}"
+    r"|\bKEP-\d+|\b[\w-]+/[\w.-]+#\d+"
+)
+"""A reference that a reader can follow out of the repository: a link, a KEP, an issue."""
+
+ROOMS: Mapping[str, tuple[str, ...]] = {
+    "ground floor": ("konverge/*.py",),
+    "client": ("konverge/client",),
+    "runtime": ("konverge/runtime",),
+    "workqueue": ("workqueue",),
+    "informers": ("informers",),
+    "crds": ("crds",),
+    "reconcilers": ("reconcilers",),
+    "daemon": ("cmd",),
+    "testing kit": ("konverge/testing",),
+    "tests": ("tests",),
+    "tools": ("tools",),
+    "examples": ("examples",),
+}
+"""The Python files of each room. Markdown documents, wherever they stand, are the room `docs`."""
+
+PRODUCT = ("ground floor", "client", "runtime", "workqueue", "informers", "crds", "reconcilers", "daemon")
+"""Rooms that are added up as the row `product`: the shipped code without the testing kit."""
+
+_SKIPPED = {"build", "dist", "node_modules", "__pycache__"}
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*]*\s+(?=[\"'(\[*]*[A-Z`0-9])")
+_QUOTED = re.compile(r"``[^`]*``|`[^`]*`")
+_LINK_TARGET = re.compile(r"\]\([^)]*\)")
+_URL = re.compile(r"https?://\S+")
+_DIRECTIVE = re.compile(r"#\s*(?:noqa|type:\s*ignore|pragma|fmt:|pyright:|!/)")
+_ITEM = re.compile(r"^\s*(?:[-*+]|\d+\.)\s+")
+_WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence without its markup, and its place."""
+
+    path: str
+    line: int
+    text: str
+
+
+@dataclass(slots=True)
+class Tally:
+    """Words, faults and references of some files."""
+
+    words: int = 0
+    lines: int = 0
+    reconcile: int = 0
+    upstream: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: Tally) -> None:
+        """Add the figures of other files to these."""
+        self.words += other.words
+        self.lines += other.lines
+        self.reconcile += other.reconcile
+        self.upstream += other.upstream
+        self.faults.update(other.faults)
+
+
+def faults_of(sentence: str) -> Counter[str]:
+    """Return how often each fault stands in a sentence."""
+    found = {name: sum(1 for _ in pattern.finditer(sentence)) for name, pattern in FAULTS.items()}
+    return Counter({name: count for name, count in found.items() if count})
+
+
+Paragraph = list[tuple[int, str]]
+"""Lines of one paragraph with their numbers."""
+
+
+def sentences_of_python(text: str, path: str = "") -> list[Sentence]:
+    """Return the sentences of the comments and docstrings of a module; a string that stands alone is a docstring."""
+    return [one for paragraph in _python_paragraphs(text) for one in _sentences(paragraph, path)]
+
+
+def sentences_of_markdown(text: str, path: str = "") -> list[Sentence]:
+    """Return the sentences of a document: paragraphs, headings, list items and table cells, without fenced blocks and HTML comments."""
+    return [one for paragraph in _markdown_paragraphs(text) for one in _sentences(paragraph, path)]
+
+
+def _python_paragraphs(text: str) -> Iterator[Paragraph]:
+    comment: Paragraph = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT and not _DIRECTIVE.match(token.string):
+            line, alone = token.start[0], not token.line[: token.start[1]].strip()
+            if comment and not (alone and comment[-1][0] == line - 1):
+                yield comment
+                comment = []
+            comment.append((line, token.string.lstrip("#:").strip()))
+            if not alone:
+                yield comment
+                comment = []
+    yield comment
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield from _docstring_paragraphs(node.value.value, node.lineno)
+
+
+def _docstring_paragraphs(text: str, first: int) -> Iterator[Paragraph]:
+    """Leave out code: doctests, and blocks that are indented further than the text around them."""
+    lines = text.splitlines()
+    margin = min((len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()), default=0)
+    paragraph: Paragraph = []
+    code = False
+    for number, line in enumerate(lines, start=first):
+        body = line[margin:] if number > first else line
+        if not body.strip():
+            yield paragraph
+            paragraph, code = [], False
+            continue
+        if not paragraph:
+            code = body.startswith("    ") or body.lstrip().startswith((">>>", "..."))
+        if code or body.lstrip().startswith((">>>", "... ")):
+            continue
+        if paragraph and _ITEM.match(body):
+            yield paragraph
+            paragraph = []
+        paragraph.append((number, _ITEM.sub("", body).strip()))
+    yield paragraph
+
+
+def _markdown_paragraphs(text: str) -> Iterator[Paragraph]:
+    paragraph: Paragraph = []
+    fence, comment = "", False
+    for number, line in enumerate(text.splitlines(), start=1):
+        body = line.strip()
+        if fence or body.startswith(("```", "~~~")):
+            fence = "" if fence and body.startswith(fence) else fence or body[:3]
+            yield paragraph
+            paragraph = []
+            continue
+        if comment or body.startswith("<!--"):
+            comment = "-->" not in body
+            continue
+        if not body or body.startswith(("#", "|")) or _ITEM.match(line):
+            yield paragraph
+            paragraph = []
+        if body.startswith("|"):
+            yield from ([(number, cell.strip())] for cell in body.strip("|").split("|"))
+        elif body.startswith("#"):
+            yield [(number, body.lstrip("# "))]
+        elif body:
+            paragraph.append((number, _ITEM.sub("", line).strip().lstrip("> ")))
+    yield paragraph
+
+
+def _sentences(paragraph: Paragraph, path: str) -> Iterator[Sentence]:
+    starts, text = [], ""
+    for _, line in paragraph:
+        starts.append(len(text))
+        text += line + " "
+    position = 0
+    for piece in _SENTENCE_END.split(text):
+        begin = text.index(piece, position)
+        position = begin + len(piece)
+        if shown := plain(piece):
+            number = paragraph[bisect.bisect_right(starts, begin) - 1][0]
+            yield Sentence(path, number, shown)
+
+
+def plain(text: str) -> str:
+    """Return a sentence without quoted code, link targets and emphasis."""
+    text = _URL.sub("", _LINK_TARGET.sub("]", _QUOTED.sub("`x`", text)))
+    return " ".join(text.replace("[", "").replace("]", "").replace("**", "").strip(" *_\"'(").split())
+
+
+def files(root: Path = ROOT) -> Iterator[Path]:
+    """Yield the Python and Markdown files below a folder, links and hidden folders aside, as paths relative to it."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".")
+            and name not in _SKIPPED
+            and not name.endswith(".egg-info")
+            and not Path(folder, name).is_symlink()
+        )
+        yield from (Path(folder, name).relative_to(root) for name in sorted(names) if name.endswith((".py", ".md")))
+
+
+def room_of(path: Path) -> str | None:
+    """Return the room that a file is counted for, if any."""
+    if path.suffix == ".md":
+        return "docs"
+    for room, places in ROOMS.items():
+        for place in places:
+            if (path.match(place) and len(path.parts) == 2) if "*" in place else path.is_relative_to(place):
+                return room
+    return None
+
+
+def paragraphs_of(path: Path, text: str) -> Iterator[Paragraph]:
+    """Yield the paragraphs of a file with this text."""
+    return _markdown_paragraphs(text) if path.suffix == ".md" else _python_paragraphs(text)
+
+
+def sentences_of(path: Path, root: Path = ROOT) -> list[Sentence]:
+    """Return the sentences of a file below the root."""
+    paragraphs = paragraphs_of(path, (root / path).read_text())
+    return [sentence for paragraph in paragraphs for sentence in _sentences(paragraph, str(path))]
+
+
+def tally_of(path: Path, root: Path = ROOT) -> Tally:
+    """Return the figures of one file."""
+    text = (root / path).read_text()
+    paragraphs = list(paragraphs_of(path, text))
+    tally = Tally(lines=text.count("\n"))
+    tally.upstream = sum(1 for lines in paragraphs for _, line in lines for _ in UPSTREAM.finditer(line))
+    for sentence in (one for lines in paragraphs for one in _sentences(lines, str(path))):
+        tally.words += sum(1 for _ in _WORD.finditer(sentence.text))
+        tally.reconcile += sum(1 for _ in RECONCILE.finditer(sentence.text))
+        tally.faults.update(faults_of(sentence.text))
+    return tally
+
+
+def tallies(root: Path = ROOT) -> dict[str, Tally]:
+    """Return the figures of each room, in the order in which they are shown."""
+    found = {room: Tally() for room in (*ROOMS, "docs")}
+    for path in files(root):
+        if (room := room_of(path)) is not None:
+            found[room].add(tally_of(path, root))
+    return found
+
+
+def summed(rows: Iterable[Tally]) -> Tally:
+    """Return the figures of several rooms as one."""
+    total = Tally()
+    for row in rows:
+        total.add(row)
+    return total
+
+
+def table(found: Mapping[str, Tally]) -> str:
+    """Return the table by room: per 10,000 words, and in brackets the number of places."""
+    rows = {
+        **{room: found[room] for room in PRODUCT},
+        "product": summed(found[room] for room in PRODUCT),
+        **{room: tally for room, tally in found.items() if room not in PRODUCT},
+        "all": summed(found.values()),
+    }
+    head = ["per 10,000 words", "words", *FAULTS, "reconcil*", "links/1,000 lines"]
+    body = [
+        [
+            room,
+            f"{tally.words:,}",
+            *(f"{_rate(tally.faults[name], tally.words):.1f} ({tally.faults[name]})" for name in FAULTS),
+            f"{_rate(tally.reconcile, tally.words):.1f}",
+            f"{_rate(tally.upstream, tally.lines) / 10:.2f}",
+        ]
+        for room, tally in rows.items()
+    ]
+    widths = [max(len(line[column]) for line in (head, *body)) for column in range(len(head))]
+    return "\n".join(
+        "  ".join(
+            [line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))]
+        )
+        for line in (head, *body)
+    )
+
+
+def _rate(count: int, words: int) -> float:
+    return 10_000 * count / words if words else 0.0
+
+
+Figures = Mapping[str, Mapping[str, int]]
+"""The number of places by room and fault."""
+
+
+def figures_of(found: Mapping[str, Tally]) -> Figures:
+    """Return what is compared and committed of the counts."""
+    return {room: {name: tally.faults[name] for name in FAULTS} for room, tally in found.items()}
+
+
+def grown(committed: Figures, found: Figures) -> list[str]:
+    """Say of each count that is above the committed one by how much."""
+    return [
+        f"{room}: {name!r} grew from {committed.get(room, {}).get(name, 0)} to {count}; "
+        f"reword, or see the places with: python tools/prose.py --list {name.replace(' ', '-')} {_places(room)}"
+        for room, counts in found.items()
+        for name, count in counts.items()
+        if count > committed.get(room, {}).get(name, 0)
+    ]
+
+
+def raised(committed: Figures, found: Figures) -> list[str]:
+    """Say of each fault that stands at more places than the committed figures have in all."""
+    totals = {name: sum(row[name] for row in found.values()) for name in FAULTS}
+    before = {name: sum(row.get(name, 0) for row in committed.values()) for name in FAULTS}
+    return [f"{name!r}: {totals[name]} places, {before[name]} before" for name in FAULTS if totals[name] > before[name]]
+
+
+def _places(room: str) -> str:
+    return " ".join(ROOMS.get(room, (".",)))
+
+
+def _listed(fault: str, paths: Sequence[str], root: Path) -> Iterator[str]:
+    for path in files(root):
+        if room_of(path) is None or not any(path.is_relative_to(one) or path.match(one) for one in paths):
+            continue
+        for sentence in sorted(sentences_of(path, root), key=lambda one: one.line):
+            if fault in faults_of(sentence.text):
+                yield f"{sentence.path}:{sentence.line}: {sentence.text}"
+
+
+def main(arguments: Sequence[str], root: Path = ROOT) -> int:
+    """Print the table or the places, or compare or write the figures; return the exit code."""
+    parser = argparse.ArgumentParser(prog="tools/prose.py", description=(__doc__ or "").splitlines()[0])
+    verbs = parser.add_mutually_exclusive_group()
+    names = [name.replace(" ", "-") for name in FAULTS]
+    verbs.add_argument("--list", metavar="FAULT", choices=names, help=f"print each place of one of: {', '.join(names)}")
+    verbs.add_argument("--check", action="store_true", help="fail if a count grew")
+    verbs.add_argument("--write", action="store_true", help="commit to the present counts")
+    parser.add_argument("paths", nargs="*", default=["."], help="files and folders for --list, relative to the root")
+    chosen = parser.parse_args(arguments)
+    if chosen.list:
+        for line in _listed(chosen.list.replace("-", " "), chosen.paths, root):
+            print(line)
+        return 0
+    found = tallies(root)
+    if not (chosen.check or chosen.write):
+        print(table(found))
+        return 0
+    file = root / FIGURES
+    committed: Figures = json.loads(file.read_text()) if file.exists() else {}
+    figures = figures_of(found)
+    wrong = grown(committed, figures) if chosen.check else raised(committed, figures) if committed else []
+    for line in wrong:
+        print(line, file=sys.stderr)
+    if chosen.write and not wrong:
+        file.write_text(json.dumps(figures, indent=1) + "\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
