@@ -38,6 +38,8 @@ R_contra = TypeVar("R_contra", bound=Resource, contravariant=True)
 Mapper: TypeAlias = "Callable[[Any, Caches], Iterable[Key]]"
 Gate: TypeAlias = "Callable[[Client], Awaitable[str]]"
 """Asked before a controller begins: what keeps it from that, in words that say what to do; "" where nothing does."""
+FailureReport: TypeAlias = "Callable[[Any, Context[Any], str], None]"
+"""Sets in `ctx.status` that a reconcile of the object failed, with this message."""
 
 _NAME = re.compile(r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
 _FINALIZER = re.compile(r"^[a-z0-9.-]+\.[a-z]+/[A-Za-z0-9._-]+$")
@@ -140,6 +142,7 @@ class Controller(Generic[R]):
     indexed: tuple[Indexed, ...] = ()
     finalizer_name: str = ""
     invalid: tuple[str, str] | None = None
+    failure_report: FailureReport | None = None
     conditions: tuple[str, ...] | None = None
     predicate: Predicate | None = None
     labels: str = ""
@@ -271,6 +274,16 @@ class Controller(Generic[R]):
     def invalid_as(self, type_: str, reason: str) -> Controller[R]:
         """Say how an object that no longer decodes is marked: condition `type_` becomes True, Ready False, both with `reason`."""
         return replace(self, invalid=(type_, reason))
+
+    def reports_failure(self, *, by: Callable[[R, Context[R], str], None]) -> Controller[R]:
+        """Report a failed reconcile by this function: for a status that has another form than a condition `Ready`.
+
+        `by(object, ctx, message)` sets fields and conditions of `ctx.status`, or calls `ctx.status.leave()`; it can send nothing. It is
+        called in place of setting `Ready` to False: if a reconcile raised an error that the next try need not mend, if the stored object
+        does not decode, and if the status was refused. The message quotes no value and is the same in every retry. The reconciler itself
+        takes the report back, since it sets the same fields when it succeeds. An exception of the function is logged.
+        """
+        return replace(self, failure_report=by)
 
     def when(self, predicate: Predicate) -> Controller[R]:
         """Let only these changes of the primary kind ask for a pass. Creation, deletion and resync always do."""

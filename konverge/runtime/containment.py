@@ -7,7 +7,7 @@ refusal of the API server the request, the code and the fields. The words are th
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from konverge.conditions import cut_condition
 from konverge.errors import (
@@ -23,13 +23,17 @@ from konverge.errors import (
     TooManyRequests,
     Unauthorized,
     Unreachable,
+    stack_of,
 )
 from konverge.runtime.builder import Controller
 from konverge.runtime.plan import FieldsHeld
 from konverge.runtime.status import StatusEditor
-from konverge.words import ConditionType, Reason
+from konverge.words import ConditionType, LogKey, Reason
 
-__all__ = ["TOO_DEEP", "clear_failed", "failing", "mark_failed", "told_of"]
+if TYPE_CHECKING:
+    from konverge.runtime.context import Context
+
+__all__ = ["TOO_DEEP", "clear_failed", "failing", "report_failure", "told_of"]
 
 TOO_DEEP = "its values are nested too deeply; make them flatter"
 _PASSING = (
@@ -83,18 +87,31 @@ def failing(spec: Controller[Any]) -> tuple[str, bool]:
     return (spec.invalid or ("", ""))[0], True
 
 
-def mark_failed(editor: StatusEditor[Any], telling: tuple[str, bool], words: str | None) -> None:
-    """Say that the reconcile failed, unless it said itself what is wrong."""
+def report_failure(spec: Controller[Any], ctx: Context[Any], words: str | None) -> None:
+    """Report in the status that the reconcile failed; None reports nothing."""
+    if words is None:
+        return
+    if spec.failure_report is None:
+        _mark_failed(ctx.status, failing(spec), words)
+        return
+    try:
+        spec.failure_report(ctx.object, ctx, words)
+    except Exception as error:  # noqa: BLE001  # user code: its failure must not hide the one that it reports
+        ctx.log.error("the function of .reports_failure raised", **{LogKey.STACK: stack_of(error)})
+
+
+def _mark_failed(editor: StatusEditor[Any], telling: tuple[str, bool], words: str) -> None:
+    """Set the condition that tells of a failure, unless the reconcile said itself what is wrong."""
     type_, status = telling
     said = editor.find(type_)
-    if words is None or not type_ or (editor.was_marked(type_) and said is not None and said.is_true is status):
+    if not type_ or (editor.was_marked(type_) and said is not None and said.is_true is status):
         return
     reason, message = cut_condition(Reason.RECONCILE_FAILED, words)
     editor.mark(type_, status, reason, message)
 
 
 def clear_failed(editor: StatusEditor[Any], telling: tuple[str, bool]) -> None:
-    """Take back what `mark_failed` said, unless this reconcile judged that condition itself."""
+    """Take back what `report_failure` said, unless this reconcile judged that condition itself."""
     for stale in editor.before:
         if stale.reason == Reason.RECONCILE_FAILED and stale.type == telling[0] and not editor.was_marked(stale.type):
             editor.retract(stale.type)

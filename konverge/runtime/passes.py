@@ -42,7 +42,7 @@ from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.runtime.applier import StatusAnswer
 from konverge.runtime.barrier import View, look
 from konverge.runtime.builder import Controller
-from konverge.runtime.containment import TOO_DEEP, clear_failed, failing, mark_failed, told_of
+from konverge.runtime.containment import TOO_DEEP, clear_failed, failing, report_failure, told_of
 from konverge.runtime.context import Context
 from konverge.runtime.decisions import checked
 from konverge.runtime.finalizers import Step, adding, next_step, removing
@@ -282,7 +282,7 @@ class PassRunner:
                 return error
             return ended
         if isinstance(ended, Exception):
-            mark_failed(ctx.status, self._telling, told_of(ended))
+            report_failure(self._spec, ctx, told_of(ended))
         elif step is Step.RECONCILE:
             self._clear_invalid(ctx)
             clear_failed(ctx.status, self._telling)
@@ -300,7 +300,7 @@ class PassRunner:
                 words = None if isinstance(error, Forbidden) else told_of(error)
                 if words is not None:  # it cannot be written, or is refused: then the stored one is, with what is wrong
                     ctx.status.start_over()
-                    mark_failed(ctx.status, self._telling, words)
+                    report_failure(self._spec, ctx, words)
                     await self.write_status(key, cached, ctx, failed=True)
                 raise
         except Conflict:
@@ -399,7 +399,9 @@ class PassRunner:
         type_, reason = self._spec.invalid or ("", Reason.VALIDATION_FAILED)
         if type_:
             editor.mark(type_, True, reason, message)
-        if ConditionType.READY in declared:
+        if self._spec.failure_report is not None:
+            report_failure(self._spec, ctx, message)
+        elif ConditionType.READY in declared:
             editor.mark(ConditionType.READY, False, reason, message)
         ctx.log.warning("a stored object does not decode", error=str(error))
         ended = await self._written(key, cached, ctx, Done())

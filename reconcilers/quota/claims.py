@@ -11,19 +11,20 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from konverge.crds.quota_v1beta2 import PoolReference, ResourcePoolClaim
+from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.quota.assign import Offer, choose
 from konverge.reconcilers.quota.book import Book
-from konverge.reconcilers.quota.forms import said_by
+from konverge.reconcilers.quota.forms import read, said_by
 from konverge.reconcilers.quota.hands import announcement, let_go_of_owners
-from konverge.reconcilers.quota.kinds import CLAIM
+from konverge.reconcilers.quota.kinds import CLAIM, POOL
 from konverge.reconcilers.quota.metrics import QuotaMetrics
 from konverge.reconcilers.quota.notes import Notes
 from konverge.reconcilers.quota.observe import pools_seen
 from konverge.reconcilers.quota.render import claim_condition
 from konverge.reconcilers.quota.seen import NOWHERE, ClaimView, Place
 from konverge.reconcilers.quota.verdicts import FOUND, QUEUED, Verdict, failed, unassigned
-from konverge.reconcilers.quota.views import PoolFacts, claim_view
+from konverge.reconcilers.quota.views import PoolFacts, claim_view, named_in
 from konverge.reconcilers.quota.words import Message, Semantics, Type, pool_not_found
 
 if TYPE_CHECKING:
@@ -108,6 +109,29 @@ class ResourcePoolClaimReconciler:
         self._say(view, *judged, ctx)
         return Done()
 
+    def report_failure(self, claim: ResourcePoolClaim, ctx: Context[Any], message: str) -> None:
+        """Say that judging the claim failed, unless a pool speaks for it.
+
+        It reads metadata and single fields, since the view of the claim or of a pool may be the part that failed.
+        """
+        path = (claim.namespace, claim.name)
+        stored = ctx.cache(CLAIM).find(*path)
+        if stored is None or _is_spoken_for(claim, stored, ctx):
+            ctx.status.leave()
+            return
+        status = claim.status
+        view = ClaimView(
+            namespace=claim.namespace,
+            name=claim.name,
+            uid=claim.uid,
+            generation=claim.generation,
+            pool=named_in(stored),
+            condition=status.condition if status.semantics is None else read(status.conditions)[0],
+            semantics=status.semantics or Semantics.V012,
+        )
+        self._notes.waiting[path] = view.pool
+        self._say(view, failed(message), NOWHERE, ctx)
+
     def _say(self, view: ClaimView, verdict: Verdict, place: Place, ctx: Context[Any]) -> None:
         draft = ctx.status.draft
         if self._semantics == Semantics.V014:
@@ -124,6 +148,18 @@ class ResourcePoolClaimReconciler:
         if news is not None:
             ctx.event(news[0], verdict.message, type_=news[1], action=news[2])
         self._metrics.of_claim(view, verdict, place.name)
+
+
+def _is_spoken_for(claim: ResourcePoolClaim, stored: Object, ctx: Context[Any]) -> bool:
+    """Tell whether the status of a claim is a pool's: of one that lives and has said something, or whose finalizer goes by what it says."""
+    pools, status = ctx.cache(POOL), claim.status
+    given = status.pool.name if status.pool is not None else ""
+    waits = status.queue.name if status.queue is not None else ""
+    pool = pools.metadata("", named_in(stored) or given or waits)
+    if pool is not None and not pool.deleting:
+        return bool(claim.conditions)
+    holder = pools.metadata("", given)
+    return holder is not None and holder.deleting
 
 
 def _reference(pool: tuple[str, str]) -> PoolReference | None:

@@ -110,9 +110,10 @@ def controllers(
     if not chosen.beside_capsule:
         pools = pools.starts_when(capsule_serves).needs(*_GATE_RULES)
         claims = claims.starts_when(capsule_serves).needs(*_GATE_RULES)
+    judging = ResourcePoolClaimReconciler(notes, shown, chosen.semantics)
     return (
         pools.reconciled_by(ResourcePoolReconciler(chosen, notes, shown)),
-        claims.reconciled_by(ResourcePoolClaimReconciler(notes, shown, chosen.semantics)),
+        claims.reports_failure(by=judging.report_failure).reconciled_by(judging),
     )
 
 

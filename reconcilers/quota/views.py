@@ -27,6 +27,7 @@ __all__ = [
     "claim_view",
     "facts_of",
     "ledger_in",
+    "named_in",
     "pool_references",
     "pool_view",
     "quota_view",
@@ -84,7 +85,7 @@ def claim_view(claim: Object) -> ClaimView:
         version=metadata.resource_version,
         created=metadata.creation_timestamp or "",
         generation=metadata.generation,
-        pool=_text(claim.get("spec", "pool")),
+        pool=named_in(claim),
         amounts=amounts,
         formats={name: quantity.format for name, quantity in _quantities(asked).items()},
         problem=unreadable or problem_of(amounts),
@@ -98,6 +99,11 @@ def claim_view(claim: Object) -> ClaimView:
         left_over=left_over,
         in_use=in_use,
     )
+
+
+def named_in(claim: Object) -> str:
+    """Return the pool that a claim names, "" if it names none."""
+    return _text(claim.get("spec", "pool"))
 
 
 _POOLS = (("spec", "pool"), ("status", "pool", "name"), ("status", "queue", "name"))

@@ -140,6 +140,70 @@ async def test_a_status_that_cannot_be_written_is_replaced_by_one_that_says_so(
     assert words in bad.condition("Ready").message
 
 
+def write_note(w: Widget, ctx: kv.Context[Widget], message: str) -> None:
+    """Report a failure in a field, as a kind does whose status has no condition Ready."""
+    ctx.status.draft.note = f"{w.name}: {message}"
+
+
+@pytest.mark.parametrize("how", ["it raises", "its status is refused", "the object does not decode"])
+async def test_a_controller_that_declares_how_reports_its_failures_in_its_own_form(lab: Lab, how: str) -> None:
+    async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        ctx.status.draft.note = "fine"
+        if w.spec.mode == "odd" and how == "it raises":
+            raise OverflowError(SECRET)
+        if w.spec.mode == "odd":
+            ctx.status.draft.__dict__["parts"] = 2**63
+            ctx.status.draft.model_fields_set.add("parts")
+        return kv.Done()
+
+    sentence = Controller.of(Widget).owns(CONFIG_MAP).reports_failure(by=write_note).reconciled_by(By(reconcile))
+    await lab.start(lambda manager: manager.add(sentence))
+    await lab.create(widget("w", mode="odd"))
+    if how == "the object does not decode":
+        await lab.settled()
+        stored = lab.server.store.get(("tests.konverge.dev", "widgets"), lab.namespace, "w")
+        assert stored is not None
+        data = stored.object()
+        data["spec"]["parts"] = {"not": "a number"}
+        lab.server.store.update(("tests.konverge.dev", "widgets"), stored, data)
+    expected = {
+        "it raises": "w: reconciling failed with OverflowError",
+        "its status is refused": "422 Invalid because of status.parts",
+        "the object does not decode": "w: .spec.parts: ",
+    }[how]
+    found = await lab.until(
+        kv.kind("tests.konverge.dev/v1", "Widget"), "w", lambda w: expected in (w.get("status", "note") or "")
+    )
+    assert found.get("status", "conditions") is None
+    assert SECRET not in str(found.to_dict())
+    await lab.patch(Widget, "w", {"spec": {"mode": "plain", "parts": 1}})
+    await lab.until(Widget, "w", lambda w: w.status.note == "fine")
+
+
+async def test_an_exception_of_the_reporting_function_is_logged_and_the_reconcile_is_retried(
+    lab: Lab, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures = 2
+
+    async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        nonlocal failures
+        failures -= 1
+        if failures >= 0:
+            raise OverflowError(SECRET)
+        ctx.status.mark("Ready", True, "Fine")
+        return kv.Done()
+
+    def report(w: Widget, ctx: kv.Context[Widget], message: str) -> None:
+        raise LookupError("no such field")
+
+    sentence = Controller.of(Widget).owns(CONFIG_MAP).reports_failure(by=report).reconciled_by(By(reconcile))
+    await lab.start(lambda manager: manager.add(sentence))
+    await lab.create(widget("w"))
+    await lab.until(Widget, "w", kv.is_true("Ready"))
+    assert "the function of .reports_failure raised" in caplog.text
+    assert "reconcile failed" in caplog.text
+
+
 async def test_in_production_a_condition_that_is_too_long_is_cut_until_the_api_accepts_it() -> None:
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         ctx.status.mark("Ready", False, "9 " + "x" * 5000 + "!:", "é" * (MAX_MESSAGE + 9))
