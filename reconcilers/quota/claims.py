@@ -153,8 +153,7 @@ class ResourcePoolClaimReconciler:
 def _is_spoken_for(claim: ResourcePoolClaim, stored: Object, ctx: Context[Any]) -> bool:
     """Tell whether the status of a claim is a pool's: of one that lives and has said something, or whose finalizer goes by what it says."""
     pools, status = ctx.cache(POOL), claim.status
-    given = status.pool.name if status.pool is not None else ""
-    waits = status.queue.name if status.queue is not None else ""
+    given, waits = ((place.name or "") if place is not None else "" for place in (status.pool, status.queue))
     pool = pools.metadata("", named_in(stored) or given or waits)
     if pool is not None and not pool.deleting:
         return bool(claim.conditions)
