@@ -72,6 +72,7 @@ lint: venv ## Check style, formatting, types, floors, language, and that generat
 	$(BIN)/python -m konverge.crds.generate --check
 	$(BIN)/python tools/readme.py --check
 	$(BIN)/python tools/prose.py --check
+	$(BIN)/python tools/changelog.py --check
 
 .PHONY: fmt
 fmt: venv ## Format, and mend what ruff can mend
@@ -87,6 +88,10 @@ generate: readme ## Write what is generated anew: CRD manifests, those under dep
 .PHONY: readme
 readme: venv ## Put the examples into README.md and docs/ anew
 	$(BIN)/python tools/readme.py
+
+.PHONY: changelog
+changelog: venv ## Build the section Unreleased of CHANGELOG.md from changes.d/
+	@$(BIN)/python tools/changelog.py
 
 .PHONY: bench
 bench: venv ## Measure, print tables, append to build/bench.json; one alone with ONLY=informers

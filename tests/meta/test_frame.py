@@ -27,6 +27,7 @@ VERBS = {
     "guard",
     "generate",
     "readme",
+    "changelog",
     "record",
     "bench",
     "dist",
@@ -34,7 +35,6 @@ VERBS = {
     "clean",
 }
 
-FRAGMENT = re.compile(r"\d{3}\.(?:feature|change|fix|removal|docs)\.md")
 DECISION = re.compile(r"\d{4}-[a-z0-9-]+\.md")
 STATUS = re.compile(r"^Status: (?:proposed|accepted|superseded by \d{4})$", re.MULTILINE)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\((?P<target>[^)#\s]+)(?:#[^)]*)?\)")
@@ -175,9 +175,3 @@ def test_every_decision_has_a_number_a_status_and_a_place_in_the_list(tree: Tree
         assert f"]({path.name})" in index, f"{path.name} is not in docs/adr/README.md"
     numbers = [path.name[:4] for path in decisions]
     assert len(set(numbers)) == len(numbers)
-
-
-def test_every_piece_of_news_is_named_by_its_issue_and_kind(tree: Tree) -> None:
-    fragments = [path for path in tree.below("changes.d") if path.name != "README.md"]
-    assert fragments
-    assert [path.name for path in fragments if not FRAGMENT.fullmatch(path.name) or not path.read_text().strip()] == []
