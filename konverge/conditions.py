@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 from pydantic import ConfigDict, TypeAdapter
 
@@ -20,6 +20,7 @@ from konverge.model import Model
 
 __all__ = [
     "MAX_MESSAGE",
+    "STATUSES",
     "Condition",
     "Conditioned",
     "Truth",
@@ -36,6 +37,9 @@ __all__ = [
 ]
 
 Truth: TypeAlias = Literal["True", "False", "Unknown"]
+
+STATUSES: tuple[Truth, ...] = get_args(Truth)
+"""Every status that a condition can have."""
 
 MAX_MESSAGE = 32768
 """The longest message of metav1.Condition, in characters."""
@@ -86,7 +90,7 @@ def _made_to_fit(entry: Mapping[str, Any]) -> dict[str, Any]:
     status, moved, generation = (entry.get(name) for name in ("status", "lastTransitionTime", "observedGeneration"))
     return {
         "type": str(entry.get("type", "")),
-        "status": status if status in ("True", "False", "Unknown") else "Unknown",
+        "status": status if status in STATUSES else "Unknown",
         "reason": str(entry.get("reason") or ""),
         "message": str(entry.get("message") or ""),
         "last_transition_time": moved if isinstance(moved, str) else None,

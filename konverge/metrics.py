@@ -235,6 +235,11 @@ class Metrics:
         self.blocking_calls = self._counter(
             "konverge_blocking_calls_total", "Passes seen blocking the event loop", _CONTROLLER
         )
+        self.status_conditions = self._gauge(
+            "konverge_status_conditions",
+            "Objects of the controller by condition and its status",
+            ("controller", "condition", "status"),
+        )
         self.decode_errors = self._counter(
             "konverge_decode_errors_total", "Stored objects that did not fit their model", _CONTROLLER
         )

@@ -144,6 +144,8 @@ class Controller(Generic[R]):
     invalid: tuple[str, str] | None = None
     failure_report: FailureReport | None = None
     conditions: tuple[str, ...] | None = None
+    counted: tuple[str, ...] = ()
+    """The condition types whose objects are counted by status."""
     predicate: Predicate | None = None
     labels: str = ""
     rules: tuple[Rule, ...] = ()
@@ -284,6 +286,21 @@ class Controller(Generic[R]):
         takes the report back, since it sets the same fields when it succeeds. An exception of the function is logged.
         """
         return replace(self, failure_report=by)
+
+    def counts_conditions(self, *types: str) -> Controller[R]:
+        """Show in the metric `konverge_status_conditions` how many objects have each status of these conditions.
+
+        Without arguments all conditions that the model declares are counted; of a kind without a model name them. Each event of such an
+        object then costs two more reads of its status.
+        """
+        chosen = types or self.conditions or ()
+        undeclared = [type_ for type_ in chosen if self.conditions is not None and type_ not in self.conditions]
+        if not chosen or undeclared:
+            raise UsageError(
+                f"controller {self.name!r}: .counts_conditions({', '.join(map(repr, types))}): name condition types that "
+                f"{self.kind.group_kind} declares ({', '.join(self.conditions or ()) or 'none are declared'})"
+            )
+        return replace(self, counted=tuple(chosen))
 
     def when(self, predicate: Predicate) -> Controller[R]:
         """Let only these changes of the primary kind ask for a pass. Creation, deletion and resync always do."""

@@ -32,6 +32,7 @@ from konverge.runtime.applier import Applier
 from konverge.runtime.barrier import pause
 from konverge.runtime.builder import Controller, Watched
 from konverge.runtime.caches import Caches
+from konverge.runtime.condition_counts import ConditionCounts
 from konverge.runtime.decisions import Action, Verdict, judge
 from konverge.runtime.denials import Denials
 from konverge.runtime.feeds import Feeds
@@ -135,6 +136,7 @@ class ControllerRunner:
             echo=self._own_versions.add,
         )
         self._log = get_logger("konverge.controller").bind(**{LogKey.CONTROLLER: spec.name})
+        self._conditions = ConditionCounts(around.metrics, spec.name, spec.counted)
         self._debugs = takes_debug(self._log)
         self._gate = Gatekeeper(spec.gate, spec.kind, around.client, self._log)
         self._init_metrics()
@@ -165,7 +167,7 @@ class ControllerRunner:
         """Wait for the caches, work, and end in order when stopped. Raises only what is a bug of the runtime."""
         self._together.append(self)
         try:
-            self._feeds.open(self._on_primary, self._on_owned, self._on_watched)
+            self._feeds.open(self._conditions.open(self._on_primary), self._on_owned, self._on_watched)
             await self._first(self._synced(), self._stopping.wait())
             if not self._stopping.is_set():
                 self.state = State.WAITING
@@ -178,6 +180,7 @@ class ControllerRunner:
             self.state = State.STOPPED
             self._together.remove(self)
             self._feeds.close()
+            self._conditions.close()
             self._queue_metrics.close()
             if self._threads is not None:
                 self._threads.shutdown(wait=False, cancel_futures=True)

@@ -87,6 +87,7 @@ def controller(settings: Settings | None = None) -> Controller[ApplicationInstan
         .named(CONTROLLER)
         .finalizer(FINALIZER)
         .invalid_as(Type.BLOCKED, Blocked.VALIDATION_FAILED)
+        .counts_conditions()
         .owns(HELM_RELEASE, optional=True)
         .owns(HELM_REPOSITORY, optional=True)
         .owns(OCI_REPOSITORY, optional=True)

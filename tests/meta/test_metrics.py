@@ -90,6 +90,7 @@ OURS = {
     "konverge_event_loop_lag_seconds": Series("histogram", (), I),
     "konverge_blocking_calls_total": Series("counter", CONTROLLER),
     "konverge_decode_errors_total": Series("counter", CONTROLLER),
+    "konverge_status_conditions": Series("gauge", ("controller", "condition", "status")),
 }
 
 CONTRACT = {**UPSTREAM, **INFORMERS, **OURS}
