@@ -7,7 +7,7 @@ What CEL cannot see, the reconciler checks (Blocked/ValidationFailed): that `rel
 sees only name and generateName of metadata); secrets inside `values.inline` (CEL does not look into unknown fields); that an
 instance that turns into a placeholder owns no release (here only its status is seen, which may lag behind).
 
-Source: reference/apps.md sections 1, 2 and 8, reference/downstream.md 1.2.
+Source: docs/reference/apps.md#api, docs/reference/apps.md#conditions, docs/reference/flux.md#what-is-rendered.
 """
 
 from __future__ import annotations

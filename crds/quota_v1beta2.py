@@ -10,8 +10,9 @@ To release a claim (annotation) and to delete anything is always allowed.
 Does not promise: that the names of resources are such as the API server accepts in a ResourceQuota; it says so when it is asked. Nor
 that a fraction is refused of an extended resource by its bare name (example.com/widgets), which no quota counts: the family refuses it.
 
-Source: reference/quota.md 1.1, 1.2, 2.8, 6.1 to 6.3, 6.10. Which resources are counted in whole numbers: kubernetes
-`pkg/apis/core/v1/helper` (IsIntegerResourceName) and `pkg/apis/core/validation` (ValidateResourceQuotaSpec).
+Source: docs/reference/capsule.md#objects, docs/reference/capsule.md#admission-and-rules. Which resources are counted in whole numbers:
+IsIntegerResourceName and ValidateResourceQuotaSpec
+(https://github.com/kubernetes/kubernetes/blob/master/pkg/apis/core/validation/validation.go).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@
     events.py       Kubernetes Events; server.py metrics, health and debug; stalls.py the watch over the event loop
     admission/      webhooks: what is asked before anything is stored
 
-Promises: the order of things that DESIGN.md draws as the way of an object. Knows no family.
+Promises: the order of things that is written down in docs/reference/runtime.md#reconcile-loop. Knows no family.
 """
 
 from __future__ import annotations

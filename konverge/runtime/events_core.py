@@ -1,6 +1,6 @@
 """Kubernetes Events: what is sent, what is only counted, what is dropped. Pure: every method is told the time.
 
-Promises (client-go `tools/events`, runtime-semantics 2.7): events of one identity (type, action, reason, controller, instance,
+Promises (docs/reference/runtime.md#events): events of one identity (type, action, reason, controller, instance,
 regarding, related; never the note) are one Event object. The first is created; the second makes it a series and is sent as a patch;
 later ones are counted here and written after 30 minutes at the latest. After 6 minutes without another the series is written a last
 time and forgotten. Memory is bounded: so many identities, so many waiting writes, so many source objects.

@@ -1,6 +1,6 @@
 """The status of the object in hand: marked during a pass, written once at its end.
 
-Promises (runtime-semantics 2.9, KEP and incident numbers there): one apply holds everything that this controller owns; conditions that
+Promises (docs/reference/runtime.md#status): one apply holds everything that this controller owns; conditions that
 were not marked keep their value and their own observedGeneration; types that the resource no longer declares are left out, which
 removes them; a retraction is an explicit call. After a raise the marks so far are written, but `status.observedGeneration` stays.
 Where the status is not this controller's alone (two writers, or a kind that it did not declare), only what it owns or said is in the

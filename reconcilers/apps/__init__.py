@@ -10,7 +10,7 @@
     admission.py   the webhook: what is wrong in itself is refused before it is stored
     reconciler.py  wires them
 
-Requirement: seed 003, "ApplicationInstance -> HelmRelease". Behaviour of Flux: downstream.md section 1,
+The API: docs/reference/apps.md. Behaviour of Flux: docs/reference/flux.md,
 and the recordings in tests/recordings/flux.
 """
 

@@ -1,11 +1,11 @@
 """What a HelmRelease and its sources say, and which part of it is news of the present spec.
 
-Promises: pure reading; a status that somebody mangled reads as absent, never as a crash. The rules (downstream.md 1.5): a condition
-other than Reconciling counts only if its observedGeneration is the object's generation. The generation alone proves nothing:
-Flux stamps it on a suspended release too, and editing `OCIRepository.spec.ref` or a Secret with values changes no generation at all.
-So a release is `current` only if the attempt was of this generation, for OCI also of this version, and if no request of ours for new
-values is still open. Nor does another URL of the source change the release: whether Flux has fetched from it is seen on the
-source alone (`Source.fetched`), and for OCI by the digest of what was attempted and deployed.
+Promises: pure reading; a status that somebody mangled reads as absent, never as a crash. The rules (docs/reference/flux.md#freshness): a
+condition other than Reconciling counts only if its observedGeneration is the object's generation. The generation alone proves nothing:
+Flux stamps it on a suspended release too, and editing `OCIRepository.spec.ref` or a Secret with values changes no generation at all. So a
+release is `current` only if the attempt was of this generation, for OCI also of this version, and if no request of ours for new values is
+still open. Nor does another URL of the source change the release: whether Flux has fetched from it is seen on the source alone
+(`Source.fetched`), and for OCI by the digest of what was attempted and deployed.
 """
 
 from __future__ import annotations

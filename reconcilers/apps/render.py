@@ -1,9 +1,9 @@
 """The children of an ApplicationInstance: one HelmRelease and one source, one function each.
 
-Rules (downstream.md 1.2, 1.7; apps.md section 8): all bear the instance's name and live beside it, because owner references and
-`valuesFrom` cannot cross namespaces. An OCI chart is an OCIRepository that the release names in `chartRef`; `chart.spec.sourceRef` refuses
-that kind. Values from a Secret or ConfigMap are referred to, never copied. `suspend` is never rendered, so that a human's
-`flux suspend` stands; strategies, remediation and tests are left to Flux's defaults.
+Rules (docs/reference/flux.md#what-is-rendered, docs/reference/apps.md#names-and-labels): all bear the instance's name and live beside it,
+because owner references and `valuesFrom` cannot cross namespaces. An OCI chart is an OCIRepository that the release names in `chartRef`;
+`chart.spec.sourceRef` refuses that kind. Values from a Secret or ConfigMap are referred to, never copied. `suspend` is never rendered, so
+that a human's `flux suspend` stands; strategies, remediation and tests are left to Flux's defaults.
 
 Promises: pure, and a function of spec and settings alone: equal input renders equal bytes, and at rest nothing is written.
 """

@@ -1,7 +1,7 @@
 """Settings of the apps family: every number and switch, with unit, default and reason.
 
-Promises: a `Settings()` with nothing given is safe to run with; the gates of the original (apps.md section 5) are off. Durations are
-written as Go writes them, with days besides (`30s`, `5m`, `30d`).
+Promises: a `Settings()` with nothing given is safe to run with; the gates of the original (docs/reference/apps.md#names-and-labels) are
+off. Durations are written as Go writes them, with days besides (`30s`, `5m`, `30d`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """For how long Flux has said nothing about what it should be doing, and what follows from that. Pure.
 
 Two silences differ. A controller that took the release up and hangs (Ready stays Unknown although Helm is done,
-fluxcd/helm-controller#1409, #1429) is asked once more before the instance is called Stalled, since asking mends it. A spec that was not
+docs/reference/flux.md#traps, 5) is asked once more before the instance is called Stalled, since asking mends it. A spec that was not
 taken up at all (the controller is frozen or gone, or the source-controller below it) is Stalled after the patience itself, for a new
 install and an upgrade alike; asking is tried then too.
 """

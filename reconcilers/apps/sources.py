@@ -1,7 +1,7 @@
 """Why a chart cannot be had, since when, and whether that has lasted long enough to say so.
 
-Rules (downstream.md 1.7): the grace time counts from the failure of the source, not from the release's Ready, which starts again at
-each retry. The HelmChart is asked before the HelmRepository. A source that is missing altogether fails since the release
+Rules (docs/reference/apps.md#translation): the grace time counts from the failure of the source, not from the release's Ready, which
+starts again at each retry. The HelmChart is asked before the HelmRepository. A source that is missing altogether fails since the release
 complained about it. During the grace time nothing is wrong: at each version change a healthy source flickers for up to half a second.
 
 A new URL changes neither the generation nor the version of a release, so `hold` tells by the sources themselves whether Flux has fetched

@@ -1,4 +1,4 @@
-"""From what Flux reports to what an ApplicationInstance says: the table of downstream.md 1.7, first matching row wins.
+"""From what Flux reports to what an ApplicationInstance says: the first row that matches wins (docs/reference/apps.md#translation).
 
 Promises: pure; every HelmRelease matches a row. Each row is a function named by what it recognises, in the order of `ROWS`; its docstring
 gives the row's number in the reference.

@@ -1,9 +1,9 @@
 """The end of an ApplicationInstance: uninstall in order, step by step.
 
-Rules (downstream.md 1.7, section 9): the HelmRelease goes first, the sources after it is gone. A suspended HelmRelease that is deleted
-drops its finalizer without uninstalling, and every workload stays behind unseen; so it is resumed first, and deleted with the version
-and uid of that very answer, so that nobody suspends it in between. The wait is bounded only in patience: after it Stalled says what to do,
-and the finalizer stays, because dropping it silently would be that same loss.
+Rules (docs/reference/apps.md#uninstall, docs/reference/flux.md#traps): the HelmRelease goes first, the sources after it is gone. A
+suspended HelmRelease that is deleted drops its finalizer without uninstalling, and every workload stays behind unseen; so it is resumed
+first, and deleted with the version and uid of that very answer, so that nobody suspends it in between. The wait is bounded only in
+patience: after it Stalled says what to do, and the finalizer stays, because dropping it silently would be that same loss.
 
 Promises: pure; each step is decided by what is there now, so it can be repeated after any crash. What the instance does not control is
 never touched. It needs no spec: an instance that no longer decodes is uninstalled too.

@@ -1,7 +1,7 @@
 """What an ApplicationInstance must satisfy before anything is made for it.
 
 The CEL rules of the CRD hold much of this at admission; it is checked again here, because the CRD in the cluster may be older than this
-program, because CEL cannot see everything, and because policies are settings (apps.md section 1). What the patterns and
+program, because CEL cannot see everything, and because policies are settings (docs/reference/apps.md#api). What the patterns and
 enums of the schema hold is in the model: an object that breaks them does not decode, and the runtime marks it ValidationFailed.
 
 Promises: pure; `CHECKS` is the policy, in the order in which it is told. A message names the field and says what to do, and never repeats

@@ -1,8 +1,8 @@
 """Values that live in a Secret or ConfigMap: what is known of them, and when Flux is asked to read them again.
 
 Editing them changes no generation anywhere, and helm-controller watches only those that carry a label of its own
-(downstream.md 1.5). So the state of the referent, its uid and resourceVersion, becomes a token; where it changes, the token is
-written into `reconcile.fluxcd.io/requestedAt`, which asks Flux for a reconcile.
+(docs/reference/flux.md#freshness). So the state of the referent, its uid and resourceVersion, becomes a token; where it changes, the
+token is written into `reconcile.fluxcd.io/requestedAt`, which asks Flux for a reconcile.
 
 Invariants: that annotation is no part of the applied intent, because people write it too (`flux reconcile`); a human's request is
 never a conflict, and never answered by another of ours, because the last token is remembered beside it. Content never comes here: only

@@ -1,8 +1,8 @@
 """Versions of charts: exact SemVer 2.0.0, with the leading `v` that some charts carry.
 
 Promises: `parse` accepts exact versions only, no ranges. `same` answers whether a chart version that Flux reports is the wanted one;
-for OCI charts build metadata is ignored on both sides, because Flux appends `+<digest>` (fluxcd/helm-controller, OCIRepository).
-Ordering is SemVer precedence (semver.org section 11).
+for OCI charts build metadata is ignored on both sides, because Flux appends `+<digest>` (docs/reference/flux.md#freshness).
+Ordering is SemVer precedence (https://semver.org/#spec-item-11).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The vocabulary of the apps family: every word that crosses its border is written here once.
 
-Condition types and reasons are the original's (`vworkspace-io/vworkspace-operator`, docs/api/conditions.md), so that dashboards and
+Condition types and reasons are the original's (docs/reference/apps.md#conditions), so that dashboards and
 scripts of its users keep working; those below "ours" have no counterpart there. Reasons that Flux writes are passed on under Flux's
 own names, which stand in `Flux`.
 """

@@ -1,6 +1,6 @@
 """The quota family: ResourcePools hand out what their ResourcePoolClaims ask for, as one ResourceQuota per namespace.
 
-A drop-in for Capsule's resource pools (`capsule.clastix.io/v1beta2`). Requirement: seed 002; behaviour and decisions: reference/quota.md.
+A drop-in for Capsule's resource pools (`capsule.clastix.io/v1beta2`). Behaviour and decisions: docs/reference/capsule.md.
 """
 
 from __future__ import annotations

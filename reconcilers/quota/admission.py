@@ -1,4 +1,4 @@
-"""The family's one webhook: a claim that names no pool is given one before it is stored, as the requirement describes it.
+"""The family's one webhook: a claim that names no pool is given one before it is stored, as Capsule's page describes it.
 
 Promises: it writes `spec.pool` and nothing else, and it concludes by the function that the claim controller goes by (`judge`): the
 lowest-named pool that serves the namespace, has every resource, and room for it now. A claim that names a pool is not asked about, one
@@ -10,7 +10,7 @@ controller then assigns, into `status.pool`. What must hold is in the schema of 
 
 Its path is the library's, not Capsule's (`/resourcepool/claim/mutating`): by that one `handover` knows a Capsule that is still there.
 
-Source: the requirement, "Auto-Assignment"; reference/quota.md 2.8, 6.3.
+Source: docs/reference/capsule.md#assignment.
 """
 
 from __future__ import annotations

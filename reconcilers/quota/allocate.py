@@ -1,6 +1,6 @@
 """The allocator: what a pool hands out to which claim.
 
-Promises (quota.md 2.2 to 2.5 and 6.2 to 6.8): pure, and independent of the order of what it is given. Claims are taken by priority:
+Promises (docs/reference/capsule.md#allocation): pure, and independent of the order of what it is given. Claims are taken by priority:
 creation, then name, then namespace. A claim is allocated whole or not at all. What is allocated stays so, whoever is older (sticky), also
 where hard was lowered below it. With `ordered` a claim waits for an older one that waits for the same resource. Nothing is handed out
 that a namespace still holds (`holding`), except to that namespace itself. A claim that can never be allocated is marked alone. Beyond

@@ -1,9 +1,10 @@
 """Amounts of resources: whole numbers of billionths by the name of the resource, and how they are shown.
 
 Promises: exact; two spellings of one amount are one amount (`1000m` is `1`). `show` prints in the format of the pool's hard for that
-resource, whatever was added in which order (quota.md 6.4). `problem_of` says why a claim can never be part of a ResourceQuota: amounts
-below zero, fractions of what is counted in pieces (kubernetes `pkg/apis/core/validation`, `pkg/apis/core/v1/helper`), and amounts that
-no status could show. What was stored before that rule is `bounded` when it is read, so no text of it is longer than the API takes.
+resource, whatever was added in which order (docs/reference/capsule.md#allocation). `problem_of` says why a claim can never be part of a
+ResourceQuota: amounts below zero, fractions of what is counted in pieces (kubernetes `pkg/apis/core/validation`,
+`pkg/apis/core/v1/helper`), and amounts that no status could show. What was stored before that rule is `bounded` when it is read, so no
+text of it is longer than the API takes.
 """
 
 from __future__ import annotations

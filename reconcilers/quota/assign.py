@@ -1,9 +1,9 @@
 """Which pool a claim without one is given: the lowest-named that serves its namespace, has every resource, and room for it now.
 
-Promises (quota.md 6.3): pure and deterministic; the webhook and the claim controller ask the same function. Where none has room, the
-claim waits in the queue of one: of the only one that has every resource, else of the lowest-named whose hard is large enough. Where no
-pool could ever take it, each candidate's shortage is named. What a pool has room for is what its status says: the pool controller alone
-hands out, so a claim that was given a pool may still have to wait there, as one that named it would.
+Promises (docs/reference/capsule.md#assignment): pure and deterministic; the webhook and the claim controller ask the same function. Where
+none has room, the claim waits in the queue of one: of the only one that has every resource, else of the lowest-named whose hard is large
+enough. Where no pool could ever take it, each candidate's shortage is named. What a pool has room for is what its status says: the pool
+controller alone hands out, so a claim that was given a pool may still have to wait there, as one that named it would.
 """
 
 from __future__ import annotations

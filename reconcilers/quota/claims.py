@@ -1,7 +1,8 @@
 """The reconciler of ResourcePoolClaims that no pool looks after: those whose pool is missing or being deleted, and those without one.
 
 The status of a claim has two writers that take turns: the pool controller writes it while the claim belongs to a pool that exists and is
-not being deleted, this one else (quota.md 6.9). Whose turn it is, `judge` alone says. What Capsule left behind on claims goes here too.
+not being deleted, this one else (docs/reference/capsule.md#one-writer). Whose turn it is, `judge` alone says. What Capsule left behind on
+claims goes here too.
 """
 
 from __future__ import annotations

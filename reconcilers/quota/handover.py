@@ -6,7 +6,7 @@ a right, the family does not begin, and says which right.
 
 Does not promise: to notice a Capsule that is installed later; the hand-over page says to remove its webhooks first.
 
-Source: Capsule `cmd/controller/main.go` (LeaderElectionID) and `internal/webhook` (paths), quota.md 1.3.
+Source: docs/reference/capsule.md#objects.
 """
 
 from __future__ import annotations

@@ -267,7 +267,7 @@ def announcement(claim: ClaimView, verdict: Verdict) -> tuple[str, str, str] | N
 
 
 async def let_go_of_owners(claim: Metadata, ctx: Context[Any]) -> None:
-    """Remove owner references to pools, which Capsule left: with one, a claim would go with its pool (quota.md 6.7)."""
+    """Remove the owner references to pools that Capsule left (docs/reference/capsule.md#owner-references)."""
     places = pool_references(claim, GROUP)
     if not places:
         return

@@ -1,9 +1,9 @@
 """What one namespace holds of a pool, and how it gives back: shrink first, credit later.
 
-Promises (quota.md 6.2): a namespace holds, of each resource of the pool, the greatest of what its allocated claims sum up to, what its
-ResourceQuota grants (spec.hard), what the cluster still goes by (status.hard), and, of what it has let go, what it still uses. The
-default of the resource is no part of any of these: of a ResourceQuota, it is the default that was written with it. What is left of a
-default that was lowered counts until the status follows, and is no claim: no record is made of it.
+Promises (docs/reference/capsule.md#shrink-first-credit-later): a namespace holds, of each resource of the pool, the greatest of what its
+allocated claims sum up to, what its ResourceQuota grants (spec.hard), what the cluster still goes by (status.hard), and, of what it has
+let go, what it still uses. The default of the resource is no part of any of these: of a ResourceQuota, it is the default that was written
+with it. What is left of a default that was lowered counts until the status follows, and is no claim: no record is made of it.
 
 Giving back takes two passes: the first records in the pool's status what is held (`releasing`) and lowers nothing; the second, which
 sees the record, lowers the ResourceQuota. The record goes, and the pool may hand the amount out again, once the ResourceQuota shows

@@ -4,13 +4,13 @@
     plan          Seen, headroom -> pools, claims, notes
 
 Promises: one pool for each item of `spec.resourceQuotas`, with the item's `hard` and scopes, for the namespaces that bear the tenant's
-label, in the form that the requirement calls most compatible (defaultsZero); where the item counts for each namespace, `hard` times their
+label, in the form that Capsule's page calls most compatible (defaultsZero); where the item counts for each namespace, `hard` times their
 number. One claim for each pool and namespace: what the namespace uses there now, and the headroom on top. Headroom never makes claims
 that do not fit into their pool together: it shrinks, and a note says so. The same input gives the same objects, in the same order.
 
 Does not promise: that what is used fits into `hard`. Capsule's quotas can be overrun, and then the last claims wait; a note says so.
 
-Source: the requirement's "Migration"; reference/quota.md 6.11.
+Source: docs/reference/capsule.md#the-page-of-capsule, its section about migration.
 """
 
 from __future__ import annotations

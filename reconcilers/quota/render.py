@@ -1,8 +1,8 @@
 """What is written: the ResourceQuota of a namespace, the status of a claim, the status of a pool.
 
 Promises: pure. One function renders the status of a claim for both controllers that write it in turn, so that what one of them wrote and
-no longer holds goes when the other takes over (quota.md 6.9). The time of a claim's condition moves with its type and status, not with
-words. Amounts are written in the format of the pool's hard.
+no longer holds goes when the other takes over (docs/reference/capsule.md#one-writer). The time of a claim's condition moves with its type
+and status, not with words. Amounts are written in the format of the pool's hard.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which namespaces a pool selects.
 
-Promises: pure. Selectors are ORed, the parts of one are ANDed. A selector in which nothing is written selects nothing (quota.md 1.1; a
-Kubernetes selector would select everything), and so does a pool without selectors.
+Promises: pure. Selectors are ORed, the parts of one are ANDed. A selector in which nothing is written selects nothing
+(docs/reference/capsule.md#objects; a Kubernetes selector would select everything), and so does a pool without selectors.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Promises: pure and deterministic. Of what a ResourceQuota counts as used, as far as the pool names it, claims are taken off by turns: the
 one that covers most of what is left, the older of two that cover as much, until nothing is left or nothing more is covered. Those are
-in use. How much a claim covers is summed over its resources, bytes beside cores, as Capsule does (reference quota.md 2.7).
+in use. How much a claim covers is summed over its resources, bytes beside cores, as Capsule does (docs/reference/capsule.md#use).
 """
 
 from __future__ import annotations

@@ -248,7 +248,7 @@ def _selectors(entries: Iterable[Any]) -> Iterable[LabelSelector]:
 
 
 def pool_references(metadata: Metadata, group: str) -> tuple[int, ...]:
-    """Return where in the owner references of a claim pools stand: Capsule put them there, ours are none (quota.md 6.7)."""
+    """Return the positions of pools among the owner references of a claim (docs/reference/capsule.md#owner-references)."""
     return tuple(
         index
         for index, owner in enumerate(metadata.owner_references)

@@ -1,13 +1,13 @@
 """The vocabulary of the quota family: every word that crosses its border is written here once.
 
-Promises: conditions, reasons, messages, labels, annotations, finalizer and metrics are those of Capsule v0.10 to v0.12, which the
-requirement shows, so that scripts, dashboards and alerts of its users keep working; what is newer in Capsule or ours alone says so.
+Promises: conditions, reasons, messages, labels, annotations, finalizer and metrics are those of Capsule v0.10 to v0.12, which
+Capsule's page shows, so that scripts, dashboards and alerts of its users keep working; what is newer in Capsule or ours alone says so.
 A metric is declared whole (name, labels, help): whoever records it and whoever draws it read the same line. The functions that make
 messages are pure, and the same arguments give the same text.
 
 Does not promise: an order of the parts of a message; whoever joins them sorts by resource.
 
-Source: reference/quota.md 1.2, 1.3, 2.9, 2.10 and 6.1; the requirement's printed tables and metrics.
+Source: docs/reference/capsule.md#reasons-and-messages, docs/reference/capsule.md#metrics, docs/reference/capsule.md#the-page-of-capsule.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def test_both_servers_answer_in_the_same_words(answers: tuple[Answers, Answers],
 
 @pytest.fixture(scope="module")
 def examples(control_plane: ControlPlane) -> Answers:
-    """What the real server said to the examples of the requirement."""
+    """What the real server said to the examples of Capsule's page."""
 
     async def ask() -> Answers:
         async with real_target(control_plane) as real:
@@ -102,7 +102,7 @@ CLAIMS = {
     "get-mem": ("sampler", "Bound", "False", "QueueExhausted", QUEUED),
     "skip-the-line": ("sampler", "Bound", "True", "Succeeded", "Claimed resources"),
 }
-"""Rows of the requirement's tables: pool, type, status, reason, message."""
+"""Rows of the tables of Capsule's page: pool, type, status, reason, message."""
 
 
 def cells(table: str) -> list[list[str]]:

@@ -1,6 +1,6 @@
-"""The migration of the requirement on a real control plane, step by step.
+"""The migration of docs/reference/capsule.md#the-page-of-capsule on a real control plane, step by step.
 
-Pods are counted by the real quota controller, the pools are served by the family, Capsule is a double. One namespace is moved by hand, as the requirement shows it, the others by the command.
+Pods are counted by the real quota controller, the pools are served by the family, Capsule is a double. One namespace is moved by hand, as the page shows it, the others by the command.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ QUOTAS = {
     ),
     "capsule-migration-1": ("pods: 3/3", ""),
 }
-"""What the requirement shows of migration-dev before the migration: REQUEST and LIMIT."""
+"""What the page shows of migration-dev before the migration: REQUEST and LIMIT."""
 POOL_QUOTAS = {
     "capsule-pool-migration-compute": (
         "requests.cpu: 375m/375m, requests.memory: 384Mi/384Mi",
@@ -51,7 +51,7 @@ POOL_QUOTAS = {
 
 @pytest_asyncio.fixture
 async def capsule(admin: Client, admin_kubeconfig: Path) -> AsyncIterator[Capsule]:
-    """Capsule, with the requirement's tenant, beside the family; what belongs to the whole cluster is removed at the end."""
+    """Capsule, with the page's tenant, beside the family; what belongs to the whole cluster is removed at the end."""
     await install_crds(admin, [crd(ResourcePool), crd(ResourcePoolClaim)])
     manager = Manager("konverge", await ClientConfig.load(kubeconfig=str(admin_kubeconfig)))
     quota.install(manager)

@@ -1,6 +1,7 @@
 """What is let go while pods run, on a real control plane: shrink first, credit later, and never more than there is.
 
-After each story everything that was stored in it is replayed in its order, and the rule of quota.md 6.2 checked after each write.
+After each story everything that was stored in it is replayed in its order, and the rule of
+docs/reference/capsule.md#shrink-first-credit-later checked after each write.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the requirement prints, on a real control plane: the tables of kubectl cell by cell (AGE aside), and its metrics.
+"""The tables of Capsule's page, on a real control plane: the tables of kubectl cell by cell (AGE aside), and its metrics.
 
-The tables stand here as the requirement prints them; kubectl has put its columns in another order since. Slips of the requirement's text
-are set right: `capsule-pool-exmaple`, and QueueExhausted where PoolExhausted is explained (quota.md 6.11).
+The tables stand here as the page prints them; kubectl has put its columns in another order since. Slips of its text
+are set right: `capsule-pool-exmaple`, and QueueExhausted where PoolExhausted is explained (docs/reference/capsule.md#the-page-of-capsule).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from konverge.testing import ControlPlane, Lab
 
 pytestmark = pytest.mark.control_plane
 
-EXAMPLES = Path(__file__).parents[1] / "unit" / "quota" / "seed_examples"
+EXAMPLES = Path(__file__).parents[1] / "unit" / "quota" / "capsule_examples"
 MIGRATION = Path(__file__).parents[2] / "examples" / "quota_migration"
 CLAIMS = ("resourcepoolclaims", "--all-namespaces")
 
@@ -154,7 +154,7 @@ capsule_claim_condition{condition="Assigned",name="skip-the-line",pool="sampler"
 capsule_claim_condition{condition="Bound",name="large",pool="sampler",reason="PoolExhausted",status="False",target_namespace="solar-prod"} 0
 capsule_claim_condition{condition="Bound",name="skip-the-line",pool="sampler",reason="Succeeded",status="True",target_namespace="solar-test"} 1
 """
-"""As the requirement prints it, but for the claim that waits: it has 1 on Assigned, and not on Bound, where dashboards count what is bound."""
+"""As the page prints it, but for the claim that waits: it has 1 on Assigned, and not on Bound, where dashboards count what is bound."""
 
 
 @pytest_asyncio.fixture
@@ -249,7 +249,7 @@ capsule-pool-migration-size      130m   pods: 3/3
 
 @pytest_asyncio.fixture
 async def capsule(here: Plane) -> AsyncIterator[Capsule]:
-    """Capsule with the requirement's tenant and its pods."""
+    """Capsule with the page's tenant and its pods."""
     client = here.lab.client
     await here.without(*PODS)
     yield await migration_world(client)

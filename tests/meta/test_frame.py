@@ -175,3 +175,25 @@ def test_every_decision_has_a_number_a_status_and_a_place_in_the_list(tree: Tree
         assert f"]({path.name})" in index, f"{path.name} is not in docs/adr/README.md"
     numbers = [path.name[:4] for path in decisions]
     assert len(set(numbers)) == len(numbers)
+
+
+def test_every_decision_has_the_headings_of_the_template_and_its_own_status_in_the_list(tree: Tree) -> None:
+    folder = tree.root / "docs" / "adr"
+    template = re.findall(r"^## (.+)$", (folder / "template.md").read_text(), re.MULTILINE)
+    index = (folder / "README.md").read_text()
+    wrong = []
+    for path in tree.below("docs/adr", ".md"):
+        text = path.read_text()
+        status = STATUS.search(text)
+        if path.name in {"README.md", "template.md"} or status is None:
+            continue
+        headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+        title = re.search(rf"^# {path.name[:4]}\. (.+)$", text, re.MULTILINE)
+        said = status[0].removeprefix("Status: ")
+        if headings not in (template, template[:-1]):
+            wrong.append(
+                f"{path.name}: its headings are {headings}, the template's {template}; only the last may be left out"
+            )
+        if title is None or f"| [{path.name[:4]}]({path.name}) | {title[1]} | {said} |" not in index:
+            wrong.append(f"{path.name}: docs/adr/README.md has no row with its number, title and status ({said})")
+    assert not wrong, "\n".join(wrong)

@@ -1,8 +1,8 @@
 """Pools under everything that can happen to them, one write at a time, with a crash between any two.
 
-After each of our writes, the formula of quota.md 6.2: what is held in all is at most the pool's hard, or no more than before the write.
-Where nobody else writes, something plainer holds besides: pods never use more than the pool has. At rest: a further pass writes nothing,
-nobody waits for what is free, and who was allocated stays so.
+After each of our writes, the formula of docs/reference/capsule.md#shrink-first-credit-later: what is held in all is at most the pool's
+hard, or no more than before the write. Where nobody else writes, something plainer holds besides: pods never use more than the pool has.
+At rest: a further pass writes nothing, nobody waits for what is free, and who was allocated stays so.
 """
 
 from __future__ import annotations

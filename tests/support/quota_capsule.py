@@ -1,7 +1,8 @@
-"""What Capsule does for a tenant with `spec.resourceQuotas`, as far as a migration meets it; and the tenant of the requirement.
+"""What Capsule does for a tenant with `spec.resourceQuotas`, as far as a migration meets it; and the tenant of its page.
 
     Capsule.pass_      one level-triggered pass: label and list namespaces, make, resize or remove the tenant's ResourceQuotas
-    migration_world    the tenant `migration` with pods in three namespaces, as the requirement's "Migration" begins
+    migration_world    the tenant `migration` with pods in three namespaces, as the migration begins
+    (docs/reference/capsule.md#the-page-of-capsule)
 
 With scope Tenant each namespace may use what the others leave: `hard` is that of the item less what the others use.
 """
@@ -31,7 +32,7 @@ QUOTA = kind("v1", "ResourceQuota")
 POD = kind("v1", "Pod")
 LABEL = "capsule.clastix.io/tenant"
 PODS: Mapping[str, int] = {"migration-dev": 3, "migration-prod": 2, "migration-test": 2}
-"""How many pods run in each namespace of the requirement's tenant; the numbers of its tables follow from them."""
+"""How many pods run in each namespace of the tenant of Capsule's page; the numbers of its tables follow from them."""
 _EACH = {"cpu": "125m", "memory": "128Mi"}
 _PATIENCE = 30.0
 _LOOK = 0.1
@@ -129,7 +130,7 @@ def _head(found: Object) -> dict[str, Any]:
 
 
 def pod(name: str, namespace: str) -> Object:
-    """A pod with the amounts of the requirement."""
+    """A pod with the amounts of Capsule's page."""
     container = {
         "name": "c",
         "image": "registry.example.com/c:1",
@@ -139,7 +140,7 @@ def pod(name: str, namespace: str) -> Object:
 
 
 async def migration_world(client: Client) -> Capsule:
-    """Make the tenant of the requirement, its namespaces, Capsule's quotas and seven pods; return Capsule."""
+    """Make the tenant of Capsule's page, its namespaces, Capsule's quotas and seven pods; return Capsule."""
     await install_crds(client, documents("0_crds.yaml"))
     [tenant] = documents("1_tenant.yaml")
     await client.apply(TENANT, {key: value for key, value in tenant.items() if key != "status"})

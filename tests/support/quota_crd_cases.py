@@ -47,12 +47,12 @@ def documents(path: Path) -> list[dict[str, Any]]:
 EXAMPLES: dict[str, dict[str, Any]] = {
     f"{path.stem} {document['metadata']['name']}": document
     for path in (
-        *sorted((_ROOT / "tests" / "unit" / "quota" / "seed_examples").glob("*.yaml")),
+        *sorted((_ROOT / "tests" / "unit" / "quota" / "capsule_examples").glob("*.yaml")),
         *sorted(path for path in MIGRATION.glob("*.yaml") if path.name != "0_crds.yaml"),
     )
     for document in documents(path)
 }
-"""Every YAML example of the requirement, as it stands there."""
+"""Every YAML example of Capsule's page, as it stands there."""
 
 GROUP_VERSION = "capsule.clastix.io/v1beta2"
 P = {"limits.cpu": "2", "limits.memory": "2Gi", "requests.cpu": "2", "requests.memory": "2Gi"}

@@ -46,7 +46,8 @@ def without_uids(data: dict[str, Any]) -> None:
 
 
 class HeldByTheRule:
-    """The safety predicate of quota.md 6.2, from what is stored alone: no write makes more be held than the pool has.
+    """The safety predicate of docs/reference/capsule.md#shrink-first-credit-later, from what is stored alone: no write makes more be held
+    than the pool has.
 
     Nobody but the family writes hard of a ResourceQuota where this is used.
     """

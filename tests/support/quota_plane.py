@@ -3,7 +3,7 @@
 `Plane` is `Quotas` on a plane that the tests of a session share: it begins by removing what other tests left of pools and claims, and
 ends, while the family still runs, with the removal of its own. `History` keeps every event of ResourceQuotas, pods and one pool. Versions
 of etcd are one count for all objects, so sorted by them the three streams are the order in which the writes were made, and the rule of
-quota.md 6.2 is checked after each of them.
+docs/reference/capsule.md#shrink-first-credit-later is checked after each of them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def pod(name: str, namespace: str, requests: Mapping[str, str], limits: Mapping[
 
 
 class Plane(Quotas):
-    """A lab on a real control plane, where namespaces may have names of their own: those of the requirement's tables."""
+    """A lab on a real control plane, where namespaces may have names of their own: those of the tables of Capsule's page."""
 
     def __init__(self, lab: Lab, plane: ControlPlane) -> None:
         super().__init__(lab)
@@ -247,7 +247,7 @@ class _World:
         return _billionths(self.pool["spec"]["quota"].get("hard")) if self.pool else {}
 
     def held(self) -> dict[str, int]:
-        """Return what is held of each resource, by the formula of quota.md 6.2 (of a pool whose defaults are zero)."""
+        """Return what is held of each resource (docs/reference/capsule.md#shrink-first-credit-later), of a pool whose defaults are zero."""
         assert self.pool is not None
         status = self.pool.get("status") or {}
         listed, releasing = status.get("claims") or {}, status.get("releasing") or {}

@@ -2,7 +2,8 @@
 
 Promises: a pass sees what is stored and writes in the order of `steps`, one write at a time, so that a test can stop it after any of them.
 ResourceQuotas behave as the real ones: spec.hard is written by us, status follows only with `observe`, admission goes by status.hard, and
-what admission lets in is charged at once. `held` is the formula of quota.md 6.2, written a second time, from what is stored alone.
+what admission lets in is charged at once. `held` is the formula of docs/reference/capsule.md#shrink-first-credit-later, written a second
+time, from what is stored alone.
 """
 
 from __future__ import annotations
@@ -220,7 +221,7 @@ class DryWorld:
     # --- what is asserted ----------------------------------------------------------------------------------------------------
 
     def held(self) -> dict[str, int]:
-        """Return what all namespaces hold, by the formula of quota.md 6.2 on what is stored."""
+        """Return what all namespaces hold, by the formula of docs/reference/capsule.md#shrink-first-credit-later on what is stored."""
         total = dict.fromkeys(self.pool.hard, 0)
         everyone = {*self.quotas, *self.ledger.claims, *self.ledger.releasing}
         for namespace in everyone:

@@ -2,7 +2,8 @@
 
 Server, controllers and client are one process on a loop whose time is virtual, so figures are CPU time, the server's included where it says
 so; the allocator alone is pure. Writes are counted where they are sent, at the gate of the lab; passes by the controller's own metric.
-Targets are those of reference/quota.md (X18, X29, section 6.8); where it names none, a row has none.
+Targets are those of docs/reference/capsule.md#rows (X18, X29) and docs/reference/capsule.md#allocation; where they name none, a row has
+none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """From a reference run to plans: every fault at every place where it can matter, and the list of those that cannot. Pure.
 
 Promises: the same reference gives the same plans in the same order. A plan that is left out is listed with the reason; nothing is left
-out silently. Source of the kinds of plan: Sieve (OSDI '22) for crashes, stale views and unobserved events; `runtime-semantics` section 6
-for the rest.
+out silently. Source of the kinds of plan: Sieve (OSDI '22) for crashes, stale views and unobserved events;
+docs/reference/runtime.md#fault-plans for the rest.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows of quota.md section 3 about what goes wrong around the family: failed reads, refusals, hands of others, a second server."""
+"""Rows of docs/reference/capsule.md#rows about failed reads, refusals, foreign writes and a second server."""
 
 from __future__ import annotations
 

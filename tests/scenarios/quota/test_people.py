@@ -1,4 +1,4 @@
-"""Rows of quota.md section 3 about what people write, and about what two controllers make of it together."""
+"""Rows of docs/reference/capsule.md#rows about what people write, and about what two controllers make of it together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of quota.md section 3 on the API server in memory, with its quota admission and its resourcequota controller."""
+"""Rows of docs/reference/capsule.md#rows on the API server in memory, with its quota admission and its resourcequota controller."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Where the original operator was weak, and the known traps of Flux: each is a behaviour that ours must not have.
 
-The rows are those of apps.md section 9 and downstream.md sections 9 and 10 that concern an ApplicationInstance. What needs a real API
+The numbers are those of docs/reference/apps.md#defects-of-the-original and docs/reference/flux.md#traps. What needs a real API
 server is in tests/e2e/test_apps*.py: Flux's own schemas, field conflicts, watches, the order of an uninstall, missing CRDs.
 """
 
@@ -32,17 +32,17 @@ def said(make: Any, *conditions: Any, **changes: Any) -> tuple[bool | None, str]
     return None if ready is None else (ready.status, ready.reason)
 
 
-# --- apps.md section 9 -----------------------------------------------------------------------------------------------------------
+# --- the original, 1 to 6 --------------------------------------------------------------------------------------------------------
 
 
-def test_apps_9_3_an_oci_chart_goes_through_chart_ref_and_keeps_its_scheme(make: Any) -> None:
+def test_defect_1_an_oci_chart_goes_through_chart_ref_and_keeps_its_scheme(make: Any) -> None:
     children = children_of(make.instance(spec=OCI), Settings())
     assert "chart" not in children.release.spec
     assert children.release.spec["chartRef"]["kind"] == "OCIRepository"
     assert children.source.spec["url"].startswith("oci://")
 
 
-def test_apps_9_7_changes_of_everything_downstream_ask_for_a_pass() -> None:
+def test_defect_2_changes_of_everything_downstream_ask_for_a_pass() -> None:
     described = controller()
     watched = {watch.kind.kind for watch in (*described.owned, *described.watched)}
     assert watched == {
@@ -59,7 +59,7 @@ def test_apps_9_7_changes_of_everything_downstream_ask_for_a_pass() -> None:
     ]
 
 
-async def test_apps_9_7_the_finalizer_is_held_until_the_uninstall_has_ended(make: Any, context: Any) -> None:
+async def test_defect_3_the_finalizer_is_held_until_the_uninstall_has_ended(make: Any, context: Any) -> None:
     ctx, reconciler = context(make.release(), make.source("HelmRepository")), ApplicationInstanceReconciler(Settings())
     assert isinstance(await reconciler.finalize(make.instance(), ctx), RequeueAfter)
     ctx.objects.pop(("HelmRelease", "shop"))
@@ -69,7 +69,7 @@ async def test_apps_9_7_the_finalizer_is_held_until_the_uninstall_has_ended(make
     assert await reconciler.finalize(make.instance(), ctx) == Done()
 
 
-async def test_apps_9_7_a_pass_without_news_does_not_touch_the_status(make: Any, context: Any) -> None:
+async def test_defect_4_a_pass_without_news_does_not_touch_the_status(make: Any, context: Any) -> None:
     ctx, reconciler = context(), ApplicationInstanceReconciler(Settings())
     await reconciler.reconcile(make.instance(), ctx)
     conditions = [
@@ -87,7 +87,7 @@ async def test_apps_9_7_a_pass_without_news_does_not_touch_the_status(make: Any,
     assert "last_reconcile_time" not in ctx.plan.draft.model_fields_set
 
 
-def test_apps_9_7_no_finalizer_is_added_to_an_object_under_deletion(make: Any) -> None:
+def test_defect_5_no_finalizer_is_added_to_an_object_under_deletion(make: Any) -> None:
     deleted = kind("apps.vworkspace.io/v1alpha1", "ApplicationInstance").new("shop", "team")
     deleted.data["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
     assert next_step(deleted.metadata, "apps.vworkspace.io/finalizer") is Step.IGNORE
@@ -100,7 +100,7 @@ def test_apps_9_7_no_finalizer_is_added_to_an_object_under_deletion(make: Any) -
         ("Drifted", {}),
     ],
 )
-def test_apps_9_12_what_was_only_documented_is_said(make: Any, row: str, says: dict[str, Any]) -> None:
+def test_defect_6_what_was_only_documented_is_said(make: Any, row: str, says: dict[str, Any]) -> None:
     verdict = translate(
         make.facts(
             make.release(
@@ -115,7 +115,7 @@ def test_apps_9_12_what_was_only_documented_is_said(make: Any, row: str, says: d
     assert told.status is True
 
 
-# --- downstream.md section 9 -----------------------------------------------------------------------------------------------------
+# --- traps of Flux ---------------------------------------------------------------------------------------------------------------
 
 
 def test_trap_1_ready_of_an_older_generation_is_not_ready(make: Any) -> None:
@@ -168,31 +168,31 @@ def test_trap_5_a_release_that_stays_unknown_is_stalled_in_the_end(make: Any) ->
     assert verdict.stalled.reason == "ProgressDeadlineExceeded"
 
 
-def test_trap_15_a_child_of_that_name_is_ours_only_by_uid(make: Any) -> None:
+def test_trap_6_a_child_of_that_name_is_ours_only_by_uid(make: Any) -> None:
     owner = make.instance().metadata
     assert ours(owner, make.release())
     assert not ours(owner, make.source("HelmRepository", owner_uid="an earlier instance of that name"))
 
 
-# --- downstream.md section 10: internal/helmengine/flux.go -----------------------------------------------------------------------
+# --- the original, 7 to 10 -------------------------------------------------------------------------------------------------------
 
 
-def test_flux_go_the_target_namespace_is_rendered(make: Any) -> None:
+def test_defect_7_the_target_namespace_is_rendered(make: Any) -> None:
     assert children_of(make.instance(), Settings()).release.spec["targetNamespace"] == "team"
 
 
-def test_flux_go_secret_values_are_never_copied(make: Any) -> None:
+def test_defect_8_secret_values_are_never_copied(make: Any) -> None:
     values = {"values": {"source": "secretRef", "secretRef": {"name": "vals", "key": "values.yaml"}}}
     spec = children_of(make.instance(spec=values), Settings()).release.spec
     assert "values" not in spec
     assert spec["valuesFrom"] == [{"kind": "Secret", "name": "vals", "valuesKey": "values.yaml"}]
 
 
-def test_flux_go_sources_are_declared_as_owned() -> None:
+def test_defect_9_sources_are_declared_as_owned() -> None:
     assert {owned.kind.kind for owned in controller().owned} == {"HelmRelease", "HelmRepository", "OCIRepository"}
 
 
-def test_flux_go_the_generation_of_each_condition_is_looked_at(make: Any) -> None:
+def test_defect_10_the_generation_of_each_condition_is_looked_at(make: Any) -> None:
     stalled = make.condition("Stalled", "True", "RetriesExceeded", generation=1)
     release = make.release(stalled, generation=2, attempted=1, observed=1)
     assert isinstance(release, Object)

@@ -1,4 +1,4 @@
-"""The allocator by itself: the rows of quota.md section 3 that are its business, and the rules of its section 2."""
+"""The allocator by itself: its rows of docs/reference/capsule.md#rows, and the rules of docs/reference/capsule.md#allocation."""
 
 from __future__ import annotations
 

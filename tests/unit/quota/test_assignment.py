@@ -1,4 +1,4 @@
-"""Who looks after a claim, and which pool one without a pool is given: quota.md 2.1, 6.3, 6.9."""
+"""The writer of a claim, and the pool of one that names none: docs/reference/capsule.md#assignment, docs/reference/capsule.md#one-writer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`konverge quota migrate` on the requirement's tenant, with Capsule's part played by a double."""
+"""`konverge quota migrate` on the tenant of Capsule's page, with Capsule's part played by a double."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_the_claims_of_the_requirement_come_out(client: Client) -> None:
 
 
 @pytest.mark.usefixtures("capsule")
-async def test_the_quotas_that_it_reads_are_those_of_the_requirement(client: Client) -> None:
+async def test_the_quotas_that_it_reads_are_those_of_capsules_page(client: Client) -> None:
     first, second = await client.list(QUOTA, "migration-dev")
     assert (first.metadata.name, second.metadata.name) == ("capsule-migration-0", "capsule-migration-1")
     assert quantities.written(quantities.read(first.data["status"]["hard"])) == {

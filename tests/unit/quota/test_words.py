@@ -18,7 +18,7 @@ def test_the_examples_of_the_words_run() -> None:
     assert doctest.testmod(words).failed == 0
 
 
-def test_the_metrics_are_those_of_the_original_in_the_era_of_the_requirement() -> None:
+def test_the_metrics_are_those_of_capsule_v0_10() -> None:
     assert {metric.name: metric.labels for metric in METRICS} == {
         **{
             f"capsule_pool_{name}": ("pool", "resource")
