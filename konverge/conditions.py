@@ -28,6 +28,8 @@ __all__ = [
     "condition_entries",
     "cut_condition",
     "find_condition",
+    "fit_condition",
+    "fit_conditions",
     "is_false",
     "is_true",
     "marked",
@@ -158,6 +160,47 @@ def cut_condition(reason: str, message: str) -> tuple[str, str]:
     if len(message) > MAX_MESSAGE:
         message = message[: MAX_MESSAGE - 1] + "…"
     return word or "Unspecified", message
+
+
+def fit_condition(
+    type_: str,
+    reason: str,
+    message: str,
+    declared: Sequence[str] | None,
+    refuse: Callable[[ConditionError], None],
+) -> tuple[str, str]:
+    """Return reason and message as the API accepts them.
+
+    If either has to be cut, `refuse` is called first with the error that says so; it may raise it.
+    """
+    try:
+        check_condition(type_, reason, message, declared)
+    except ConditionError as error:
+        refuse(error)
+        return cut_condition(reason, message)
+    return reason, message
+
+
+def fit_conditions(status: Mapping[str, Any], refuse: Callable[[ConditionError], None]) -> dict[str, Any]:
+    """Return a status, as plain data, with its conditions cut to what the API accepts: those of its list, and a single one in a field.
+
+    >>> fit_conditions({"condition": {"type": "Bound", "status": "True", "reason": "9 Odd!"}, "note": "!"}, lambda error: None)
+    {'condition': {'type': 'Bound', 'status': 'True', 'reason': 'Odd'}, 'note': '!'}
+    """
+    return {name: _fit(value, refuse) for name, value in status.items()}
+
+
+def _fit(value: Any, refuse: Callable[[ConditionError], None]) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_fit(entry, refuse) for entry in value]
+    if not isinstance(value, Mapping) or not {"type", "status"} <= value.keys():
+        return value
+    said = {name: value[name] for name in ("reason", "message") if isinstance(value.get(name), str)}
+    reason, message = fit_condition(
+        str(value["type"]), said.get("reason", "Unspecified"), said.get("message", ""), None, refuse
+    )
+    cut = {"reason": reason, "message": message}
+    return {**value, **{name: cut[name] for name in said}}
 
 
 def marked(

@@ -91,6 +91,7 @@ def report_failure(spec: Controller[Any], ctx: Context[Any], words: str | None) 
     """Report in the status that the reconcile failed; None reports nothing."""
     if words is None:
         return
+    words = cut_condition(Reason.RECONCILE_FAILED, words)[1]
     if spec.failure_report is None:
         _mark_failed(ctx.status, failing(spec), words)
         return
@@ -106,8 +107,7 @@ def _mark_failed(editor: StatusEditor[Any], telling: tuple[str, bool], words: st
     said = editor.find(type_)
     if not type_ or (editor.was_marked(type_) and said is not None and said.is_true is status):
         return
-    reason, message = cut_condition(Reason.RECONCILE_FAILED, words)
-    editor.mark(type_, status, reason, message)
+    editor.mark(type_, status, Reason.RECONCILE_FAILED, words)
 
 
 def clear_failed(editor: StatusEditor[Any], telling: tuple[str, bool]) -> None:

@@ -272,7 +272,7 @@ class Context(Generic[R_co]):
 
         `status` holds everything that the two writers of the kind own. `uid` and `resource_version` are those of the object as it was
         read: raises Conflict where it changed since. Nothing is sent where nothing would change, nor for an object that is gone;
-        returns whether anything was.
+        returns whether anything was. A condition that the API would refuse is cut and logged; ConditionError if the manager is strict.
         """
         kind = kind_of(what)
 
@@ -290,7 +290,12 @@ class Context(Generic[R_co]):
             metadata = {"name": name, "uid": uid, "resourceVersion": resource_version}
             if namespace:
                 metadata["namespace"] = namespace
-            intent = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "status": dict(status)}
+            intent = {
+                "apiVersion": kind.api_version,
+                "kind": kind.kind,
+                "metadata": metadata,
+                "status": self._status.fitted(status),
+            }
             try:
                 answer = await self._kit.applier.apply_status(
                     key, intent, cached=cached, manager=manager, actor=self._actor

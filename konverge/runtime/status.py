@@ -20,10 +20,10 @@ from konverge.client import ConditionShape
 from konverge.clock import rfc3339
 from konverge.conditions import (
     Condition,
-    check_condition,
     condition_entries,
-    cut_condition,
     find_condition,
+    fit_condition,
+    fit_conditions,
     marked,
     read_conditions,
     truth,
@@ -236,13 +236,9 @@ class StatusEditor(Generic[St_co]):
         if fields and self._declared is not None:
             self._refuse(ConditionError(f"condition {type_}: fields={sorted(fields)} are for kinds that are not ours"))
             fields = None
-        try:
-            check_condition(type_, reason, message, self._declared)
-        except ConditionError as error:
-            self._refuse(error)
-            if self._declared is not None and type_ not in self._declared:
-                return
-            reason, message = cut_condition(reason, message)
+        reason, message = fit_condition(type_, reason, message, self._declared, self._refuse)
+        if self._declared is not None and type_ not in self._declared:
+            return
         self._conditions = marked(
             self._conditions,
             type_,
@@ -256,6 +252,10 @@ class StatusEditor(Generic[St_co]):
         self._retracted.discard(type_)
         if fields or self._more:
             self._more[type_] = fields or {}
+
+    def fitted(self, status: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the status of another object with its conditions cut as `mark` cuts those of this one; raises ConditionError if strict."""
+        return fit_conditions(status, self._refuse)
 
     def _refuse(self, error: ConditionError) -> None:
         """Raise in tests, log in production."""

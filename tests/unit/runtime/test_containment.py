@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from copy import deepcopy
 from random import Random
 from typing import Any
 
@@ -11,10 +14,11 @@ from widgets import CONFIG_MAP, By, Widget, WidgetSpec, widget
 
 import konverge as kv
 from konverge.client import Client
-from konverge.conditions import MAX_MESSAGE
+from konverge.conditions import MAX_MESSAGE, fit_conditions
 from konverge.crds import crd
 from konverge.errors import (
     BadRequest,
+    ConditionError,
     Conflict,
     Invalid,
     InvalidObject,
@@ -24,12 +28,14 @@ from konverge.errors import (
     ServerFailure,
     Unreachable,
 )
+from konverge.keys import Key
 from konverge.runtime import Controller
 from konverge.runtime.containment import TOO_DEEP, told_of
 from konverge.testing import ApiServer, install_crds
 from konverge.testing.lab import Lab
 
 SECRET = "hunter2"
+EVENT = kv.kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 
 
 @pytest.mark.parametrize(
@@ -204,22 +210,145 @@ async def test_an_exception_of_the_reporting_function_is_logged_and_the_reconcil
     assert "reconcile failed" in caplog.text
 
 
-async def test_in_production_a_condition_that_is_too_long_is_cut_until_the_api_accepts_it() -> None:
+async def test_a_terminal_error_reports_its_own_text_cut_to_what_the_api_accepts_and_nothing_of_its_cause(
+    lab: Lab, caplog: pytest.LogCaptureFixture
+) -> None:
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-        ctx.status.mark("Ready", False, "9 " + "x" * 5000 + "!:", "é" * (MAX_MESSAGE + 9))
-        return kv.Done()
+        try:
+            raise ConnectionError(f"password={SECRET}")
+        except ConnectionError as cause:
+            error = kv.Terminal("the volume is gone: " + "é" * w.spec.parts)
+            error.add_note(f"with {SECRET}")
+            raise error from cause
 
+    await _start(lab, reconcile)
+    for name, parts in (("short", 1), ("long", 2 * MAX_MESSAGE)):
+        await lab.create(widget(name, parts=parts))
+        found = await lab.until(Widget, name, kv.is_false("Ready"))
+        ready = found.condition("Ready")
+        assert (ready.reason, ready.message[:19]) == ("ReconcileFailed", "the volume is gone:")
+        assert len(ready.message) == min(parts + 20, MAX_MESSAGE)
+        assert SECRET not in str(found.to_dict())
+    await lab.settled()
+    events = (await lab.client.list(EVENT, lab.namespace)).items
+    assert {event.get("regarding", "name") for event in events} == {"short", "long"}
+    assert all(len(event.get("note")) <= 1024 for event in events)
+    assert SECRET not in str([event.to_dict() for event in events])
+    assert SECRET not in str(lab.manager.runner("widget").history.recent())
+    assert SECRET not in caplog.text
+
+
+async def test_a_text_of_any_length_reaches_the_reporting_function_cut_to_what_the_api_accepts(lab: Lab) -> None:
+    async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        raise kv.Terminal("x" * (MAX_MESSAGE + 1))
+
+    sentence = Controller.of(Widget).owns(CONFIG_MAP).reports_failure(by=write_note).reconciled_by(By(reconcile))
+    await lab.start(lambda manager: manager.add(sentence))
+    await lab.create(widget("w"))
+    found = await lab.until(Widget, "w", lambda w: bool(w.status.note))
+    assert len((found.status.note or "").removeprefix("w: ")) == MAX_MESSAGE
+
+
+def long_condition(status: str = "False") -> dict[str, str]:
+    return {
+        "type": "Ready",
+        "status": status,
+        "reason": "9 odd!",
+        "message": "é" * (MAX_MESSAGE + 9),
+        "lastTransitionTime": "2030-01-01T00:00:00Z",
+    }
+
+
+@asynccontextmanager
+async def running(*controllers: Controller[Any], strict: bool) -> AsyncIterator[tuple[Client, kv.Manager]]:
+    """A manager with these controllers, in production or as in tests."""
     async with (
         ApiServer(random=Random(1)) as server,
         Client(server.config(), name="tester", random=Random(2)) as client,
     ):
         await install_crds(client, [crd(Widget)])
-        manager = kv.Manager("tests", server.config(), settings=kv.ManagerSettings())
-        manager.add(Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(reconcile)))
+        manager = kv.Manager("tests", server.config(), settings=kv.ManagerSettings(strict=strict))
+        for controller in controllers:
+            manager.add(controller)
         async with manager:
             await manager.ready(timeout=10)
-            await client.create(Widget.new("long", "default", spec=WidgetSpec()))
-            async with asyncio.timeout(10):
-                while (found := await client.get(Widget, "long", "default")).find_condition("Ready") is None:
-                    await asyncio.sleep(0.02)
+            yield client, manager
+
+
+@pytest.mark.parametrize("strict", [True, False], ids=["in tests", "in production"])
+async def test_the_conditions_of_another_object_are_cut_as_those_of_the_object_in_hand(strict: bool) -> None:
+    met: list[str] = []
+
+    async def judge(w: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
+        found = ctx.cache(Widget).find(w.namespace, "judged")
+        if found is None:
+            return kv.Done()
+        status = {"conditions": [long_condition()], "note": "judged"}
+        version = found.metadata.resource_version
+        try:
+            await ctx.write_status(
+                Widget, "judged", w.namespace, status=status, uid=found.uid, resource_version=version
+            )
+        except ConditionError as error:
+            met.append(str(error))
+        return kv.Done()
+
+    controller = (
+        Controller.of(CONFIG_MAP)
+        .named("judge")
+        .watches(Widget, to=lambda w, _: [Key("", CONFIG_MAP, w.namespace, "judge")])
+        .writes_status_of(Widget, "widget")
+        .reconciled_by(By(judge))
+    )
+    async with running(controller, strict=strict) as (client, _):
+        await client.create(CONFIG_MAP.new("judge", "default"))
+        await client.create(Widget.new("judged", "default", spec=WidgetSpec()))
+        async with asyncio.timeout(10):
+            while not met and (await client.get(Widget, "judged", "default")).status.note is None:
+                await asyncio.sleep(0.02)
+        found = await client.get(Widget, "judged", "default")
+    if strict:
+        assert "reason '9 odd!' of condition Ready" in met[0]
+        assert found.status.note is None
+    else:
+        assert met == []
+        ready = found.condition("Ready")
+        assert (ready.reason, len(ready.message)) == ("odd", MAX_MESSAGE)
+
+
+@pytest.mark.parametrize(
+    ("status", "cut"),
+    [
+        ({"conditions": [long_condition()]}, True),
+        ({"condition": long_condition()}, True),
+        ({"conditions": [{"type": "Ready", "status": "True"}]}, False),
+        ({"conditions": [], "note": "é" * (MAX_MESSAGE + 9), "pool": {"name": "p"}}, False),
+        ({"conditions": "none", "condition": {"type": 7}}, False),
+    ],
+    ids=["a list of conditions", "one condition", "one without reason and message", "none", "no conditions at all"],
+)
+def test_only_conditions_of_a_status_are_cut_and_what_was_given_is_not_changed(
+    status: dict[str, Any], cut: bool
+) -> None:
+    before, refused = deepcopy(status), list[ConditionError]()
+    after = fit_conditions(status, refused.append)
+    assert status == before
+    assert bool(refused) is cut
+    assert (after == before) is not cut
+    entries = after["conditions"] if "condition" not in after else [after["condition"]]
+    if cut:
+        assert [(entry["reason"], len(entry["message"])) for entry in entries] == [("odd", MAX_MESSAGE)]
+
+
+async def test_in_production_a_condition_that_is_too_long_is_cut_until_the_api_accepts_it() -> None:
+    async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        ctx.status.mark("Ready", False, "9 " + "x" * 5000 + "!:", "é" * (MAX_MESSAGE + 9))
+        return kv.Done()
+
+    sentence = Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(reconcile))
+    async with running(sentence, strict=False) as (client, _):
+        await client.create(Widget.new("long", "default", spec=WidgetSpec()))
+        async with asyncio.timeout(10):
+            while (found := await client.get(Widget, "long", "default")).find_condition("Ready") is None:
+                await asyncio.sleep(0.02)
         assert len(found.condition("Ready").message) == MAX_MESSAGE
