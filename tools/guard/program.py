@@ -34,7 +34,9 @@ from konverge.testing.loop import VirtualTimeLoop
 
 OBJECTS: Final = 1000
 PACKAGE: Final = Path(kv.__file__).resolve().parent
-ROOMS: Final = ("crds", "informers", "reconcilers", "workqueue")
+LINKED: Final = {path.resolve(): path.name for path in PACKAGE.iterdir() if path.is_symlink()}
+"""The rooms that stand elsewhere and are linked into the package."""
+GROUND: Final = "the ground floor"
 NAMESPACE: Final = "default"
 NAME: Final = "guard"
 
@@ -65,11 +67,11 @@ def build(manager: kv.Manager) -> None:
 
 
 class Calls(AbstractContextManager["Calls"]):
-    """Counts calls of Python functions and of C functions by the file of the library in which they are made; "elsewhere" is everybody else's."""
+    """Counts calls of Python functions and of C functions by the room of the library in which they are made."""
 
     def __init__(self) -> None:
-        self.by_file: Counter[str] = Counter()
-        self._files: dict[CodeType, str] = {}
+        self.by_room: Counter[str] = Counter()
+        self._rooms: dict[CodeType, str] = {}
 
     def __enter__(self) -> Self:
         sys.setprofile(self._count)
@@ -81,21 +83,19 @@ class Calls(AbstractContextManager["Calls"]):
     def _count(self, frame: FrameType, event: str, _: object) -> None:
         if event in ("call", "c_call"):
             code = frame.f_code
-            name = self._files.get(code)
+            name = self._rooms.get(code)
             if name is None:
-                name = self._files[code] = file_of(code.co_filename)
-            self.by_file[name] += 1
+                name = self._rooms[code] = room_of(code.co_filename)
+            self.by_room[name] += 1
 
 
-def file_of(path: str) -> str:
-    """Return a file of the library as `room/file.py`, "testing" for all of its test kit, "elsewhere" for everything else."""
-    parts = Path(path).resolve().parts
-    home = PACKAGE.parts
-    if parts[: len(home)] == home:
-        inside = parts[len(home) :]
-        return "testing" if inside[0] == "testing" else "/".join(inside)
-    room = next((room for room in ROOMS if parts[: len(home)] == (*home[:-1], room)), None)
-    return "/".join(parts[len(home) - 1 :]) if room is not None else "elsewhere"
+def room_of(path: str) -> str:
+    """Return the room of the library in which a file stands, `GROUND` for a file in none, "elsewhere" for one of another library."""
+    file = Path(path).resolve()
+    if file.is_relative_to(PACKAGE):
+        inside = file.relative_to(PACKAGE).parts
+        return inside[0] if len(inside) > 1 else GROUND
+    return next((name for folder, name in LINKED.items() if file.is_relative_to(folder)), "elsewhere")
 
 
 CONFIG_MAP: Final = kv.kind("v1", "ConfigMap")
@@ -187,7 +187,7 @@ def kept_bytes() -> int:
     """Return the bytes that the library's own lines and what they call hold, the test kit aside."""
     total = 0
     for statistic in tracemalloc.take_snapshot().statistics("filename"):
-        if file_of(statistic.traceback[0].filename) != "testing":
+        if room_of(statistic.traceback[0].filename) != "testing":
             total += statistic.size
     return total
 
@@ -219,14 +219,14 @@ def main() -> None:
     with planted() if options.planted else nullcontext():
         if options.children:
             loop.run_until_complete(children(calls))
-            print(json.dumps({"children": sum(calls.by_file.values())}))
+            print(json.dumps({"children": sum(calls.by_room.values())}))
         elif options.bytes:
             tracemalloc.start()
             requests = loop.run_until_complete(work(nullcontext(), note))
             print(json.dumps({"requests": requests, "bytes": held[0]}))
         else:
             requests = loop.run_until_complete(work(calls, lambda: None))
-            counted = {name: number for name, number in sorted(calls.by_file.items()) if name != "testing"}
+            counted = {name: number for name, number in sorted(calls.by_room.items()) if name != "testing"}
             print(json.dumps({"requests": requests, "calls": counted}))
 
 
