@@ -1,8 +1,8 @@
 """Waits between failures, as frozen data.
 
 Promises: the n-th wait in a row is `start * factor**n`, at most `cap`, then stretched by a random factor between 1 and 1 + `jitter`
-(client-go `wait.Backoff` with a reset: the stretch comes after the cap). Without a failure for `reset` seconds the row begins
-anew. Pure: time and the random number are arguments.
+(client-go, https://github.com/kubernetes/apimachinery/blob/master/pkg/util/wait/backoff.go, with a reset: the stretch comes after the
+cap). Without a failure for `reset` seconds the row begins anew. Pure: time and the random number are arguments.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ managers applied were taken out of them first (`owned`), because they decide whe
 
 Does not promise: that `metadata.labels` and `metadata.annotations` are copies; they are shared by all who read this object and are
 read only.
+
+Memory of caches that keep every Secret and its managedFields: https://github.com/k8ssandra/k8ssandra-operator/issues/1752
 """
 
 from __future__ import annotations

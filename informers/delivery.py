@@ -10,6 +10,9 @@ Promises, per handler
 - Delivery gives the event loop its turn (`konverge.informers.pace`).
 
 `HandlerQueue` decides and awaits nothing; `Registration` is the task around it.
+
+client-go buffers every event of a slow handler, without a bound (processorListener):
+https://github.com/kubernetes/client-go/blob/master/tools/cache/shared_informer.go
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Promises: the function of an index is called once per object and change; the values it gave are remembered, so it need not give
 the same again for the old object. An index function that raises leaves its object without values, and is logged and counted.
+
+The indexes of client-go: https://github.com/kubernetes/client-go/blob/master/tools/cache/thread_safe_store.go
 """
 
 from __future__ import annotations

@@ -23,6 +23,10 @@ Promises
 Deviations from client-go (tools/cache/reflector.go), each for a reason: plain lists are consistent and paged (see
 `InformerSettings.consistent_lists`); after a refused or cut watch the version is kept instead of listing again; a dead stream
 found by the read-idle limit is replaced at once; a streaming list has a deadline; its failure is remembered.
+
+The rules of client-go: https://github.com/kubernetes/client-go/blob/master/tools/cache/reflector.go. Streaming lists that never end:
+https://github.com/kubernetes/kubernetes/issues/140890. A kind that is no longer served:
+https://github.com/kubernetes/kubernetes/issues/79610. The whole of it: docs/reference/runtime.md#list-and-watch.
 """
 
 from __future__ import annotations

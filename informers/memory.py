@@ -1,4 +1,8 @@
-"""Which resources are better listed plainly, remembered by all informers of a set."""
+"""Which resources are better listed plainly, remembered by all informers of a set.
+
+client-go has no such memory, and asks at each round the server that never ends a streaming list:
+https://github.com/kubernetes/kubernetes/issues/140890
+"""
 
 from __future__ import annotations
 

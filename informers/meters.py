@@ -3,6 +3,9 @@
 Promises: gauges are computed when they are scraped, so they cost nothing per event. Informers that report under the same labels
 (one kind in two namespaces, two managers with one `Metrics`) are summed up; times show the worst of them. When the last informer
 under some labels stops, the series with these labels go away.
+
+Names and labels of `informer_*`:
+https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5647-stale-controller-handling
 """
 
 from __future__ import annotations

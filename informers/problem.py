@@ -1,6 +1,8 @@
 """Why a list or watch was begun again, and what keeps an informer from being up to date.
 
 Errors are classified once, here; the state machine, the metrics (label `cause`) and the report to people use the same words.
+
+410 and a version that is too large for the server: https://kubernetes.io/docs/reference/using-api/api-concepts/#unavailable-resource-versions
 """
 
 from __future__ import annotations

@@ -64,7 +64,8 @@ class InformerSettings:
     """
 
     watch_list: bool = True
-    """Ask for the initial state as a stream (KEP-3157); servers that do not honour it are noticed and remembered."""
+    """Ask for the initial state as a stream (https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/3157-watch-list);
+    servers that do not honour it are noticed and remembered."""
 
     progress: float = 30.0
     """How long a streaming list may bring no further initial object before a plain list is made instead. client-go waits for ever."""
@@ -77,10 +78,12 @@ class InformerSettings:
 
     consistent_lists: bool = True
     """Plain lists ask for the latest state, in pages. False is client-go's way: the first list takes any state that the server
-    has cached (it may be older than what this process saw before a restart) and gets it whole, which stalls the event loop."""
+    has cached (it may be older than what this process saw before a restart) and gets it whole, which stalls the event loop.
+    https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/2340-Consistent-reads-from-cache"""
 
     read_idle: float = 70.0
-    """A watch without a byte for so long is dead. Bookmarks come about each minute; with it a dead watch is repaired within 75 s."""
+    """A watch without a byte for so long is dead. Bookmarks come about each minute; with it a dead watch is repaired within 75 s.
+    https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/956-watch-bookmark"""
 
     watch_timeout: tuple[int, int] = (300, 600)
     """The server is asked to end each watch after a random time between these, so that watches spread over API servers."""

@@ -8,6 +8,9 @@ Promises
 - An event that brings the version which the store already holds changes nothing and is told to nobody.
 
 Does not promise: order between objects; that two kinds are equally fresh. Versions of different resources are never compared.
+
+The version of a store is what a barrier compares with:
+https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5647-stale-controller-handling
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Keys of objects, and the order of resource versions.
 
-Promises: a `Key` names one object in one cluster and is hashable. `compare_versions` follows KEP-5504 (stable in Kubernetes
+Promises: a `Key` names one object in one cluster and is hashable. `compare_versions` follows
+https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5504-comparable-resource-version (stable in Kubernetes
 1.35): two versions of one resource compare as numbers; anything else is "unknown", and callers fail open.
 
 Does not promise: versions of different resources must never be compared; nothing here can stop that.

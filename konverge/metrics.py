@@ -1,9 +1,12 @@
 """Every metric of the library: name, labels, buckets, help.
 
 Promises: names, labels and buckets of the `controller_runtime_*`, `workqueue_*`, `rest_client_*`, `leader_election_*` and `certwatcher_*`
-series are those of controller-runtime (pkg/internal/controller/metrics, pkg/metrics, pkg/webhook/internal/metrics), so its dashboards
-work unchanged; `informer_*` are those of Kubernetes 1.36 (KEP-5647); what is ours alone begins with `konverge_`. Nothing is registered
-globally: a `Metrics` belongs to the registry that it is given, and several managers may share one.
+series are those of controller-runtime
+(https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/internal/controller/metrics/metrics.go, pkg/metrics,
+pkg/webhook/internal/metrics), so its dashboards work unchanged; `informer_*` are those of Kubernetes 1.36
+(https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5647-stale-controller-handling); what is ours alone begins
+with `konverge_`. Nothing is registered globally: a `Metrics` belongs to the registry that it is given, and several managers may share
+one.
 
 Does not promise: native histograms (the Python client cannot record them); the classic buckets are the contract.
 """

@@ -1,10 +1,11 @@
 """When a failed key is tried again, and why a storm of events does not put that off.
 
-The flaw that this rule answers (k/k #132805): while a key waits for its retry, events go on arriving. Each
-one rightly runs the key at once, because new information deserves a run. If each of those runs fails and each failure doubles
-the delay, a minute of events drives the key to the longest delay there is, though it never waited for any of them.
+The flaw that this rule answers (https://github.com/kubernetes/kubernetes/issues/132805): while a key waits for its retry, events go on
+arriving. Each one rightly runs the key at once, because new information deserves a run. If each of those runs fails and each failure
+doubles the delay, a minute of events drives the key to the longest delay there is, though it never waited for any of them.
 
-The rule (as the Java operator SDK has it since 5.4). A key whose last run failed has a retry deadline. When a run fails:
+The rule (https://github.com/operator-framework/java-operator-sdk/pull/3380). A key whose last run failed has a retry deadline. When a run
+fails:
 
     no deadline is set                          count the failure; the limiter sets a deadline
     the deadline is further away than `near`    keep the deadline; count nothing

@@ -16,6 +16,9 @@ The rules, of client-go's queue and controller-runtime's priority queue, with th
 Invariants: a READY entry's key is not in work; a HELD entry's key is; every entry in `_waiting` is in lanes (READY), in the
 timetable (DELAYED) or held by its key's work (HELD); `_depth` counts READY and HELD by priority. Time that runs backwards by
 a rounding error does no harm.
+
+client-go: https://github.com/kubernetes/client-go/blob/master/util/workqueue/queue.go
+controller-runtime: https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/controller/priorityqueue/priorityqueue.go
 """
 
 from __future__ import annotations

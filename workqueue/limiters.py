@@ -7,7 +7,8 @@ its memory is bounded as long as the caller forgets a key when it succeeded, whe
 Does not promise: to look at the delays that it gave earlier. That an event inside a running delay must not lengthen it is the
 rule of `konverge.workqueue.backoff`.
 
-Source of the rules and numbers: client-go's default limiters (5 ms doubling to 1000 s; bucket of 100, 10 per second).
+Source of the rules and numbers: https://github.com/kubernetes/client-go/blob/master/util/workqueue/default_rate_limiters.go (5 ms
+doubling to 1000 s; bucket of 100, 10 per second).
 """
 
 from __future__ import annotations

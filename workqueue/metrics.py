@@ -1,6 +1,7 @@
 """What the queue measures, without naming who collects it.
 
-Source of the rules: the workqueue metrics of client-go as controller-runtime's priority queue keeps them, so that dashboards
+Source of the rules: https://github.com/kubernetes/client-go/blob/master/util/workqueue/metrics.go, and
+https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/controller/priorityqueue/metrics.go, so that dashboards
 made for those read ours. Two of their gauges, unfinished work and the longest running worker, are ages: they are computed on
 demand by `statistics()` instead of being pushed.
 """

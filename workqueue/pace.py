@@ -6,6 +6,9 @@ even a retry. With a debounce, an event waits until `debounce` seconds passed wi
 retries): there the earliest time still wins over a debounce that would settle later.
 
 Pure. Memory is bounded: each start forgets the starts of other keys that can no longer hold anything back.
+
+controller-runtime has neither: https://github.com/kubernetes-sigs/controller-runtime/issues/857. cluster-api limits its reconcilers by a
+wrapper: https://github.com/kubernetes-sigs/cluster-api/issues/13005. A debounce in kube-rs: https://github.com/kube-rs/kube/issues/1247
 """
 
 from __future__ import annotations

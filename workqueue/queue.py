@@ -6,6 +6,8 @@ and the queue owns no task. Time is the running loop's. `shut_down` and `drain` 
 
 Does not promise: fairness between getters; use from another thread than the loop's (`loop.call_soon_threadsafe` is the way in);
 use by two loops.
+
+Getters that hang after a shut-down, in the field: https://github.com/kubernetes-sigs/controller-runtime/issues/3538
 """
 
 from __future__ import annotations

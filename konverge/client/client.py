@@ -440,8 +440,10 @@ async def _all_pages(client: Client, kind: Kind[R], info: ResourceInfo, query: L
     """Ask for all pages of a list and decode each as it comes, so that a long list does not hold up the loop.
 
     The version is the first page's. Pages that follow a token are served at the version that the token names (API concepts, "Continue
-    Token, Exact"; KEP-365, and KEP-4988 from the cache), but from a server that breaks this the first is still the one from which a watch
-    misses nothing.
+    Token, Exact"), but from a server that breaks this the first is still the one from which a watch misses nothing.
+
+    Sources: https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/365-paginated-lists and, from the watch cache,
+    https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/4988-snapshottable-api-server-cache
     """
     items: list[R] = []
     version = ""

@@ -7,6 +7,7 @@ Promises: the plugin and all that it started are gone when `run_plugin` returns 
 nobody to ask. What it writes to its error stream is quoted in the error when it fails, and nowhere else.
 
 Source of the rules: client.authentication.k8s.io/v1 (ExecCredential).
+https://kubernetes.io/docs/reference/config-api/client-authentication.v1/
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Promises: no import beyond the standard library. Token and CA are followed: the kubelet replaces them by swapping a symlink, long before
 the token expires. The address comes from the environment, which the kubelet sets for every container.
+
+Source: https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/
 """
 
 from __future__ import annotations

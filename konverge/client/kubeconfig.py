@@ -8,6 +8,8 @@ renewed.
 
 Promises: credentials are renewed before they expire, when one of their files changes, and after the server refused them; at most
 every ten seconds. While a renewal fails the old ones are used, and a warning says why.
+
+How several files are joined: https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/#merging-kubeconfig-files
 """
 
 from __future__ import annotations

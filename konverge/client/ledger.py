@@ -9,6 +9,9 @@ Does not promise: anything about other processes, nor that a version will ever s
 Invariants: settled versions of one object only grow (where they can be compared); `seen` with an outdated write changes nothing;
 the memory of last writers is bounded and forgets the longest unwritten first. Objects are told apart by group, kind, namespace and
 name; the version of the API through which one was written does not matter.
+
+The problem, in controller-runtime: https://github.com/kubernetes-sigs/controller-runtime/issues/3320. A store of the same kind in its
+controllers: https://github.com/kubernetes-sigs/cluster-api/pull/13720
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Promises: the rules of Go's `http.ProxyFromEnvironment`, as kubectl and client-go use them: HTTPS_PROXY or HTTP_PROXY by the server's
 scheme, upper case or lower; NO_PROXY with host names, domain suffixes, addresses, address ranges and `*`; never a proxy for the loopback.
 Unlike aiohttp's `trust_env` it does not read `~/.netrc` into requests to the API server.
+
+Source: https://pkg.go.dev/golang.org/x/net/http/httpproxy
 """
 
 from __future__ import annotations

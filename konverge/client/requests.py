@@ -8,6 +8,7 @@ Invariants: names and namespaces are escaped into the path; a namespaced kind ne
 have any (UsageError before anything is sent); bodies are bytes; `what` never contains any part of a body.
 
 Source of the rules: Kubernetes API concepts (paths, patch media types, field manager, dry run, metadata-only answers).
+https://kubernetes.io/docs/reference/using-api/api-concepts/, https://kubernetes.io/docs/reference/using-api/server-side-apply/
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@
 A 429 and a 503 with Retry-After say that the server did not take the request up; another 5xx may come from behind a write that was
 done. "storage is (re)initializing", the answer of a CRD that was just made, is such a 429. The wait is never shorter than the server
 asked for; where that would break the deadline of the call, the error is raised at once. Waits carry jitter.
+
+Meaning of a 429: https://kubernetes.io/docs/concepts/cluster-administration/flow-control/
 """
 
 from __future__ import annotations

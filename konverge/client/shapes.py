@@ -5,6 +5,8 @@ observedGeneration, and an apply with a field that is not declared is refused), 
 atomic: an apply replaces all of it).
 
 Promises: pure. A schema that does not say gives None, which stands for metav1.Condition in a list by type.
+
+List types: https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ is no Status is quoted only where it is short plain text.
 Source of the rules: k8s.io/apimachinery `pkg/apis/meta/v1` (Status, StatusDetails, StatusReason), `pkg/api/errors`; the text of a
 403 is that of k8s.io/apiserver `endpoints/handlers/responsewriters`; the causes of an apply conflict those of
 `pkg/endpoints/handlers/fieldmanager`.
+https://github.com/kubernetes/apimachinery/blob/master/pkg/api/errors/errors.go
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ is gone afterwards.
 
 Python 3.13 began to refuse certificates that break RFC 5280 in ways that many cluster authorities do (no authority key identifier,
 basic constraints that are not marked critical). `TlsOptions.strict_x509` is the switch, and the error says so.
+
+Source: https://docs.python.org/3/whatsnew/3.13.html#ssl
 """
 
 from __future__ import annotations

@@ -95,7 +95,10 @@ class _Broken(Exception):
 async def _no_second_attempt(
     request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """Keep aiohttp from repeating PUT and DELETE by itself when a kept connection breaks: that is for `retry` to decide."""
+    """Keep aiohttp from repeating PUT and DELETE by itself when a kept connection breaks: that is for `retry` to decide.
+
+    Source: https://github.com/aio-libs/aiohttp/issues/10790
+    """
     try:
         return await handler(request)
     except (aiohttp.ClientError, OSError) as error:

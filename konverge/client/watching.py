@@ -5,6 +5,8 @@ with no limit but its own. `WatchStream` yields lists of events, each list being
 ends where the server ended the watch, and raises `Unreachable` where the connection was cut, `WatchIdle` after a silence.
 
 Does not promise: to know kinds, versions or bookmarks; to reconnect. That is the reflector's.
+
+Why the limit of silence is the watch's and not the connection's: https://github.com/kube-rs/kube/pull/1945
 """
 
 from __future__ import annotations

@@ -6,6 +6,9 @@ to stand is not compared again while intent and version are the same: most child
 conflict and was declared HOLD is not sent again until the intent, or the object, changed.
 
 The decisions are pure functions on what the cache and the memory say; `Applier` is the shell that sends.
+
+Applies that change nothing and loops on defaults, in the field: https://github.com/operator-framework/java-operator-sdk/issues/2249,
+https://github.com/keycloak/keycloak/issues/38846, https://github.com/kubernetes/kubernetes/issues/131175
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 The rule of KEP-5647 (controllers of Kubernetes 1.36), for every kind: after a write, note object and version; before the next pass of
 the key, compare with what the informer shows; behind means wait, with a limit, then go on and count it. Where versions cannot be
 compared, or nobody caches the object (another namespace, other labels), the barrier is open. `look` is pure.
+
+Source: https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5647-stale-controller-handling. A stale read in the
+field: https://github.com/kubernetes-sigs/controller-runtime/issues/1464
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Promises: everything read from a cache is a private copy, decoded for the caller; changing it corrupts nothing. A cache that the
 controller did not declare is an error that says which verb to add, not a silent new informer.
+
+A read that starts an informer for all Secrets of a cluster: https://github.com/k8ssandra/k8ssandra-operator/issues/1752
 """
 
 from __future__ import annotations

@@ -14,6 +14,9 @@ The table of controller-runtime (`pkg/internal/controller/controller.go`) with o
 
 Unlike controller-runtime a terminal error forgets the limiter, and an error with a delay of its own is one outcome instead of a
 result beside an error.
+
+Source: https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/internal/controller/controller.go. A result beside an error is
+ignored there: https://github.com/kubernetes-sigs/controller-runtime/issues/808
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A missing right to list or watch is seen by the informer. One to create, patch or delete is seen by a pass, and is the controller's
 problem all the same: it cannot do its work, and the remedy is a rule. It counts until the key that met it passes again, or is gone.
+
+In controller-runtime one missing right keeps every controller from its work: https://github.com/kubernetes-sigs/controller-runtime/issues/1653
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ is no part of the identity: in client-go it is, so that events about an object t
 Does not promise: that an event arrives. Events are for people to read; nothing may depend on them.
 
 Invariants: an entry waits at most once. A write is rendered when it is sent, so it holds the latest count.
+
+client-go: https://github.com/kubernetes/client-go/blob/master/tools/events/event_broadcaster.go
 """
 
 from __future__ import annotations

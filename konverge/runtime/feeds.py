@@ -2,6 +2,8 @@
 
 Promises: a controller waits for every kind that it needs, and of an optional one until it is known whether there is anything to cache.
 What is missing for one controller stops no other. After `close` no handler and no informer is left.
+
+Kinds that come and go, in controller-runtime: https://github.com/kubernetes-sigs/controller-runtime/issues/2983
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Rules (runtime-tested on a real server): added by a JSON patch that tests what it saw, never to an object under deletion; removed by a
 JSON patch that tests the list; an object or a uid that is gone counts as removed. The patches are pure data, made here.
+
+Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/. An object under deletion takes no new finalizer:
+https://github.com/kubernetes/kubernetes/issues/32339, https://github.com/kubernetes-sigs/cluster-api/issues/8946
 """
 
 from __future__ import annotations

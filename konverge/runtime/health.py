@@ -4,6 +4,8 @@ Promises: the forms of kube-apiserver and controller-runtime. `ok` alone where a
 each check, `[+]name ok` or `[-]name failed: reason`, and a verdict; status 200 or 500. `?verbose` always lists, `?exclude=name` leaves a
 check out, `/readyz/<check>` asks for one. Unlike theirs, reasons are told: they are written for operators and hold no secrets. With
 `Accept: application/json` or `?format=json` the same as data.
+
+Source: https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/healthz/healthz.go
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ were not marked keep their value and their own observedGeneration; types that th
 removes them; a retraction is an explicit call. After a raise the marks so far are written, but `status.observedGeneration` stays.
 Where the status is not this controller's alone (two writers, or a kind that it did not declare), only what it owns or said is in the
 apply; of a kind that it did not declare, the observed generation is its own controller's affair. `intent` and `nothing_else` are pure.
+
+Conditions: https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ one to put into it; the same webhooks give the same bytes. Defaults that have a 
 manager that watches one namespace asks for objects of that namespace alone.
 
 `caBundle` is left out: whoever owns the certificates puts it in (the running manager, cert-manager's cainjector, or `bundle`).
+
+Source: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
 """
 
 from __future__ import annotations

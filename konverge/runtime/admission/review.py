@@ -4,6 +4,7 @@ Promises: `admission.k8s.io/v1` and nothing else; everything that a request has 
 ignored. What is no such review raises `NoReview`, whose words are for the log of the API server. The uid goes back as it came.
 
 The shape is that of k8s.io/api `admission/v1/types.go`.
+https://github.com/kubernetes/api/blob/master/admission/v1/types.go
 """
 
 from __future__ import annotations
