@@ -14,9 +14,12 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
+from promql import Declared, filled, kept
 from promtool import promtool, run_promtool
 
+from konverge.conditions import STATUSES
 from konverge.metrics import Metrics
+from konverge.reconcilers.apps import controller
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 CASES = Path(__file__).with_name("alerts.test.yaml")
@@ -27,6 +30,7 @@ NAMES = ("daemon", "apps")
 DASHBOARDS: dict[str, dict[str, Any]] = {
     name: json.loads((DEPLOY / "dashboards" / f"{name}.json").read_text()) for name in NAMES
 }
+CONDITIONS = controller().counted
 RULES = {
     rule["alert"]: rule
     for name in NAMES
@@ -39,12 +43,6 @@ TARGETS = [
     for panel in dashboard["panels"]
     for target in panel["targets"]
 ]
-SCRAPED = {"instance", "job"}
-"""Labels that Prometheus itself adds."""
-
-_METRIC = re.compile(r"\b((?:controller_runtime|workqueue|rest_client|konverge)_\w+)(?:\{([^}]*)\})?")
-_GROUPING = re.compile(r"\bby \(([^)]*)\)")
-
 needs_promtool = pytest.mark.skipif(
     promtool() is None, reason="no promtool in PATH or in the cache: python tools/promtool.py"
 )
@@ -65,27 +63,15 @@ def known() -> dict[str, set[str]]:
     return found
 
 
-KNOWN = known()
-
-
-def strays(expression: str) -> list[str]:
-    """What an expression names that the library does not expose."""
-    wrong, labels = [], set[str]()
-    for name, matchers in _METRIC.findall(expression):
-        if name not in KNOWN:
-            wrong.append(f"metric {name}")
-            continue
-        labels |= KNOWN[name] | SCRAPED
-        asked = re.findall(r'(\w+)\s*(?:=~|!~|!=|=)\s*"', matchers)
-        wrong += [f"label {label} of {name}" for label in asked if label not in KNOWN[name] | SCRAPED]
-    kept = (label.strip() for group in _GROUPING.findall(expression) for label in group.split(","))
-    return wrong + [f"label {label} in a grouping" for label in kept if label not in labels]
+DECLARED = Declared(known(), {"condition": CONDITIONS, "status": STATUSES}, scraped={"instance", "job"})
 
 
 def test_a_metric_or_label_that_does_not_exist_is_noticed() -> None:
-    assert strays('sum by (node) (rate(workqueue_depth{zone="a"}[5m])) > konverge_size') == [
-        "label zone of workqueue_depth",
+    query = 'sum by (node) (rate(workqueue_depth{zone="a"}[5m])) > konverge_size + konverge_status_conditions{condition="Raedy"}'
+    assert DECLARED.strays(query) == [
         "metric konverge_size",
+        "label zone of workqueue_depth",
+        "value Raedy of label condition",
         "label node in a grouping",
     ]
 
@@ -94,12 +80,11 @@ def test_a_metric_or_label_that_does_not_exist_is_noticed() -> None:
 def test_a_panel_names_what_the_library_exposes_and_a_legend_what_its_query_keeps(
     name: str, title: str, target: dict[str, Any]
 ) -> None:
-    assert _METRIC.search(target["expr"]), title
-    assert strays(target["expr"]) == []
+    assert DECLARED.metrics_in(target["expr"]), title
+    assert DECLARED.strays(target["expr"]) == []
     variables = {variable["name"] for variable in DASHBOARDS[name]["templating"]["list"]}
     assert set(re.findall(r"\$(\w+)", target["expr"])) <= variables
-    kept = {label.strip() for group in _GROUPING.findall(target["expr"]) for label in group.split(",")}
-    assert set(re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat", ""))) <= kept
+    assert set(re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat", ""))) <= kept(target["expr"])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -118,12 +103,11 @@ def test_no_two_panels_stand_in_one_place(name: str) -> None:
 @pytest.mark.parametrize("alert", RULES)
 def test_an_alert_waits_and_tells_what_to_do_with_labels_that_it_has(alert: str) -> None:
     rule = RULES[alert]
-    assert strays(rule["expr"]) == []
+    assert DECLARED.strays(rule["expr"]) == []
     assert rule["for"]
     assert rule["labels"]["severity"] in {"warning", "critical"}
     used = set(re.findall(r"\$labels\.(\w+)", " ".join(rule["annotations"].values())))
-    kept = {label.strip() for group in _GROUPING.findall(rule["expr"]) for label in group.split(",")} - {"le"}
-    assert used == kept
+    assert used == kept(rule["expr"]) - {"le"}
 
 
 def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() -> None:
@@ -134,8 +118,8 @@ def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not()
 
 @needs_promtool
 def test_prometheus_accepts_every_query(tmp_path: Path) -> None:
-    filled = [re.sub(r"\$\w+", ".*", target.values[2]["expr"]) for target in TARGETS]  # type: ignore[index]  # pytest types values as objects
-    rules = [{"record": f"panel:{number}", "expr": expr} for number, expr in enumerate(filled)]
+    queries = [filled(target.values[2]["expr"]) for target in TARGETS]  # type: ignore[index]  # pytest types values as objects
+    rules = [{"record": f"panel:{number}", "expr": expr} for number, expr in enumerate(queries)]
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
     done = run_promtool("check", "rules", tmp_path / "rules.yaml")
     assert done.returncode == 0, done.stderr

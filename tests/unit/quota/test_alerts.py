@@ -7,11 +7,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import promql
 import pytest
-import quota_promql
 import yaml
+from promql import grouped
 from promtool import promtool, run_promtool
-from quota_promql import grouped, metrics_in, strays
+from quota_metrics import DECLARED
 
 ROOT = Path(__file__).parents[3]
 RULES = ROOT / "deploy" / "alerts" / "quota.yaml"
@@ -28,7 +29,7 @@ needs_promtool = pytest.mark.skipif(
 
 
 def test_the_examples_of_the_reader_run() -> None:
-    assert doctest.testmod(quota_promql).failed == 0
+    assert doctest.testmod(promql).failed == 0
 
 
 def test_there_is_an_alert_for_a_pool_that_runs_out_and_for_a_claim_that_waits() -> None:
@@ -38,8 +39,8 @@ def test_there_is_an_alert_for_a_pool_that_runs_out_and_for_a_claim_that_waits()
 @pytest.mark.parametrize("alert", ALERTS)
 def test_an_alert_uses_only_metrics_and_labels_that_the_words_declare(alert: str) -> None:
     expression = ALERTS[alert]["expr"]
-    assert metrics_in(expression)
-    assert strays(expression) == []
+    assert DECLARED.metrics_in(expression)
+    assert DECLARED.strays(expression) == []
 
 
 @pytest.mark.parametrize("alert", ALERTS)
@@ -61,7 +62,7 @@ def test_every_alert_has_a_case_in_which_it_fires() -> None:
 def test_the_series_of_the_cases_have_the_labels_that_the_words_declare() -> None:
     for test in yaml.safe_load(TESTS.read_text())["tests"]:
         for series in test["input_series"]:
-            assert strays(series["series"]) == []
+            assert DECLARED.strays(series["series"]) == []
 
 
 @needs_promtool

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 import yaml
+from promql import evaluate, filled
 from promtool import promtool, run_promtool
-from quota_promql import metrics_in, strays
+from quota_metrics import DECLARED
 
 from konverge.reconcilers.quota.words import METRICS
 
@@ -32,15 +33,10 @@ needs_promtool = pytest.mark.skipif(
 )
 
 
-def filled(expression: str) -> str:
-    """An expression as Grafana sends it when everything is chosen."""
-    return re.sub(r"\$\w+", ".*", expression)
-
-
 @pytest.mark.parametrize(("title", "target"), TARGETS)
 def test_a_panel_uses_only_metrics_and_labels_that_the_words_declare(title: str, target: dict[str, Any]) -> None:
-    assert metrics_in(target["expr"]), title
-    assert strays(target["expr"]) == []
+    assert DECLARED.metrics_in(target["expr"]), title
+    assert DECLARED.strays(target["expr"]) == []
 
 
 @pytest.mark.parametrize(("title", "target"), TARGETS)
@@ -66,14 +62,14 @@ def test_a_variable_offers_values_of_a_label_that_its_metric_has() -> None:
     labels = {metric.name: metric.labels for metric in METRICS}
     for found in asked.values():
         assert found is not None
-        [metric] = metrics_in(found[1])
-        assert strays(found[1]) == []
+        [metric] = DECLARED.metrics_in(found[1])
+        assert DECLARED.strays(found[1]) == []
         assert found[2] in labels[metric]
 
 
 def test_every_metric_of_the_family_is_on_the_dashboard_or_left_out_for_a_reason() -> None:
-    shown = set().union(*(metrics_in(target["expr"]) for _, target in TARGETS))
-    shown |= set().union(*(metrics_in(str(variable["query"])) for variable in VARIABLES.values()))
+    shown = set().union(*(DECLARED.metrics_in(target["expr"]) for _, target in TARGETS))
+    shown |= set().union(*(DECLARED.metrics_in(str(variable["query"])) for variable in VARIABLES.values()))
     assert shown | LEFT_OUT == {metric.name for metric in METRICS}
     assert not shown & LEFT_OUT
 
@@ -131,11 +127,15 @@ SHOWN: dict[str, dict[str, float]] = {
     "Claims waiting": {"{}": 2},
     "Pools not ready": {"{}": 1},
     "Claimed share of each pool": {f"{{{MEMORY}}}": 0.75, '{pool="sampler", resource="requests.cpu"}': 0},
+    "Cores": {'{pool="sampler", resource="requests.cpu"}': 0},
+    "Memory and storage": {f"{{{MEMORY}}}": 1536},
+    "Pieces": {'{pool="empty", resource="pods"}': 0},
     "Left in each pool": {f"{{{MEMORY}}}": 0.25, '{pool="sampler", resource="requests.cpu"}': 1},
     "Who claims it": {
         f'{{{MEMORY}, target_namespace="solar-test"}}': 0.5,
         f'{{{MEMORY}, target_namespace="solar-prod"}}': 0.25,
     },
+    "Short by": {f"{{{MEMORY}}}": 1536, '{pool="sampler", resource="requests.cpu"}': -2},
     "Claims that wait": {
         '{condition="Bound", name="large", pool="sampler", reason="PoolExhausted", target_namespace="solar-prod"}': 1,
         '{condition="Assigned", name="any", reason="Unassigned", target_namespace="solar-test"}': 1,
@@ -144,16 +144,9 @@ SHOWN: dict[str, dict[str, float]] = {
 
 
 @needs_promtool
-@pytest.mark.parametrize("title", SHOWN)
-def test_a_panel_shows_what_the_series_say(title: str, tmp_path: Path) -> None:
-    samples = [{"labels": labels, "value": value} for labels, value in SHOWN[title].items()]
-    question = {"expr": filled(PANELS[title]["targets"][0]["expr"]), "eval_time": "5m", "exp_samples": samples}
-    test = {
-        "interval": "1m",
-        "input_series": [{"series": name, "values": f"{value}x10"} for name, value in SERIES.items()],
-        "promql_expr_test": [question],
-    }
-    path = tmp_path / "panel.yaml"
-    path.write_text(yaml.safe_dump({"tests": [test]}))
-    done = run_promtool("test", "rules", path)
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_a_panel_shows_what_the_series_say(tmp_path: Path) -> None:
+    assert SHOWN.keys() == PANELS.keys()
+    series = {name: f"{value}x10" for name, value in SERIES.items()}
+    queries = [filled(PANELS[title]["targets"][0]["expr"]) for title in SHOWN]
+    shown = evaluate(queries, series, at="5m", interval="1m", folder=tmp_path)
+    assert dict(zip(SHOWN, shown, strict=True)) == SHOWN

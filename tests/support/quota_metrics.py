@@ -1,0 +1,18 @@
+"""The metrics of the quota family as queries may name them: `words.py` declares their names, labels, and the values of some labels."""
+
+from __future__ import annotations
+
+from promql import Declared
+
+from konverge.reconcilers.quota.words import METRICS, MetricLabel, Reason, Type
+
+__all__ = ["DECLARED"]
+
+DECLARED = Declared(
+    {metric.name: metric.labels for metric in METRICS},
+    {
+        MetricLabel.CONDITION: {Type.ASSIGNED, Type.BOUND, Type.READY, Type.EXHAUSTED},
+        MetricLabel.STATUS: {"True", "False", "Unknown"},
+        MetricLabel.REASON: {value for name, value in vars(Reason).items() if name.isupper()},
+    },
+)

@@ -1,0 +1,252 @@
+"""The panels of deploy/dashboards/daemon.json and apps.json: their values after ten minutes of a scenario, computed by promtool.
+
+A manager runs on the server in memory, in virtual time; its registry is scraped every 15 seconds, and each query is evaluated over these
+scrapes. The expected values follow from the scenario: rates are those of the last five minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from apps_lab import READY, Apps, says
+from promql import Scrapes, evaluate, filled
+from promtool import promtool
+from widgets import By, Widget, widget
+
+import konverge as kv
+from konverge.clock import wall_clock
+from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.metrics import RESULTS
+from konverge.reconcilers.apps.kinds import HELM_RELEASE, HELM_REPOSITORY
+from konverge.runtime.record import PassRecord
+from konverge.testing import Lab
+from konverge.testing.apiserver.fault_rules import Delay, Drop, Freeze, Match, Rule
+from konverge.words import Why
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+if not DEPLOY.exists():
+    pytest.skip("deploy/ is not part of the wheel", allow_module_level=True)
+if promtool() is None:
+    pytest.skip("no promtool in PATH or in the cache: python tools/promtool.py", allow_module_level=True)
+
+EVERY = 15
+MINUTES = 10
+WINDOW = timedelta(minutes=5)
+PER_MINUTE = pytest.approx(1 / 60, rel=0.01)
+AT_MOST_A_BOOKMARK = pytest.approx(30, abs=31)
+"""The server sends a bookmark about once a minute."""
+CONDITIONS = ("Ready", "Reconciling", "Degraded", "Suspended", "Blocked", "Deleting", "Stalled")
+REASONS = (Why.CREATED, Why.CHANGED, Why.OWNED, Why.WATCHED, Why.REQUEUE_AFTER, Why.HELD)
+CONFIG_MAP = kv.kind("v1", "ConfigMap")
+
+
+def by(label: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values by one label, as promtool writes it."""
+    return {f'{{{label}="{word}"}}': value for word, value in values.items()}
+
+
+async def scraped(lab: Lab, each_minute: Callable[[int], Awaitable[None]]) -> Scrapes:
+    """Scrape for ten minutes; `each_minute` is called 15 seconds after the begin of each."""
+    scrapes = Scrapes(lab.metrics.registry, job="konverge", instance="konverge-0")
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    for number in range(MINUTES * 60 // EVERY + 1):
+        await asyncio.sleep(start + number * EVERY - loop.time())
+        scrapes.take()
+        minute, rest = divmod(number * EVERY, 60)
+        if rest == EVERY:
+            await each_minute(minute)
+    return scrapes
+
+
+def values_of(queries: Mapping[str, str], scrapes: Scrapes, folder: Path) -> dict[str, dict[str, float]]:
+    """The result of each query after the ten minutes; NaN (a quantile of nothing) is not drawn, so it is left out."""
+    found = evaluate(list(queries.values()), scrapes.series, at=f"{MINUTES}m", interval=f"{EVERY}s", folder=folder)
+    return {
+        title: {labels: value for labels, value in values.items() if not math.isnan(value)}
+        for title, values in zip(queries, found, strict=True)
+    }
+
+
+def panels(name: str) -> dict[str, str]:
+    """The query of each panel, as Grafana sends it if everything is chosen in its variables."""
+    found = json.loads((DEPLOY / "dashboards" / f"{name}.json").read_text())["panels"]
+    return {panel["title"]: filled(target["expr"]) for panel in found for target in panel["targets"]}
+
+
+def alerts(name: str) -> dict[str, str]:
+    groups = yaml.safe_load((DEPLOY / "alerts" / f"{name}.yaml").read_text())["groups"]
+    return {rule["alert"]: rule["expr"] for group in groups for rule in group["rules"]}
+
+
+def passed(lab: Lab, controller: str) -> list[PassRecord]:
+    """The reconciles of the last five minutes, as the controller's own history has them."""
+    since = wall_clock() - WINDOW
+    return [record for record in lab.manager.runner(controller).history.recent() if record.started > since]
+
+
+def per_second(counts: Counter[str]) -> dict[str, Any]:
+    return {word: pytest.approx(count / WINDOW.total_seconds()) for word, count in counts.items()}
+
+
+async def test_the_panels_of_the_apps_dashboard_show_what_happened(lab: Lab, tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        apps = await Apps(lab, stack).start()
+        scrapes = await an_app_changes_every_minute(apps)
+        instances = [await lab.get(ApplicationInstance, name) for name in ("shop", "broken", "refused", "held")]
+        records = passed(lab, "applicationinstance")
+    true = Counter(one.type for found in instances for one in found.status.conditions if one.is_true)
+    assert (true["Ready"], true["Blocked"], true["Degraded"]) == (2, 1, 2)
+    results = Counter({"Done": "success", "RequeueAfter": "requeue_after"}[record.outcome] for record in records)
+    reasons = Counter(word for record in records for word in REASONS if any(r.startswith(word) for r in record.reasons))
+
+    shown = values_of(panels("apps"), scrapes, tmp_path)
+    applies = shown.pop("What is written")
+    assert shown == {
+        "Instances": {"{}": 4},
+        "Not ready": {"{}": 2},
+        "Blocked": {"{}": 1},
+        "Degraded": {"{}": 2},
+        "Waiting": {"{}": 0},
+        "Releases": {"{}": 3},
+        "Instances by condition": by("condition", dict.fromkeys(CONDITIONS, 0) | true),
+        "Reconciles by result": by("result", dict.fromkeys(RESULTS, 0) | per_second(results)),
+        "How long a reconcile takes": {"{}": pytest.approx(1, abs=0.1)},
+        "Why instances are reconciled": by("reason", dict.fromkeys(REASONS, 0) | per_second(reasons)),
+        "How old the news of Flux is": {
+            '{kind="HelmRelease"}': AT_MOST_A_BOOKMARK,
+            '{kind="HelmRepository"}': pytest.approx(45, abs=1),
+            '{kind="OCIRepository"}': AT_MOST_A_BOOKMARK,
+            '{kind="HelmChart"}': AT_MOST_A_BOOKMARK,
+        },
+        "Watches of Flux's kinds begun again": shown["Watches of Flux's kinds begun again"]
+        | {'{cause="Unreachable", kind="HelmChart"}': PER_MINUTE},
+    }
+    assert reasons["changed"] == 5
+    assert applies['{kind="HelmRelease", result="sent"}'] == PER_MINUTE
+    assert applies['{kind="ApplicationInstance", result="sent"}'] == pytest.approx(2 / 60, rel=0.01)
+    skipped = sum(value for labels, value in applies.items() if 'result="skipped"' in labels and "Helm" in labels)
+    assert skipped == pytest.approx(sum(record.skipped for record in records) / WINDOW.total_seconds())
+    assert values_of(alerts("apps"), scrapes, tmp_path) == {
+        "AppsInstancesNotReady": {'{controller="applicationinstance"}': 2},
+        "AppsInstancesDegraded": {'{controller="applicationinstance"}': 2},
+    }
+
+
+async def an_app_changes_every_minute(apps: Apps) -> Scrapes:
+    """One instance that changes, one whose chart is refused, one that is Blocked, and one with a field that another manager owns."""
+    lab = apps.lab
+    for name, parts in {
+        "shop": {},
+        "broken": {"chart": {"version": "1.2.0"}, "release": {"name": "broken"}},
+        "refused": {"release": {"name": "refused", "namespace": "elsewhere"}},
+        "held": {"release": {"name": "held"}},
+    }.items():
+        await apps.create(name, **parts)
+    await apps.until(READY)
+    await apps.until(READY, name="held")
+    await apps.until(says("Blocked", "True"), name="refused")
+    await apps.until(says("Degraded", "True"), name="broken")
+    await lab.patch(HELM_RELEASE, "held", {"spec": {"interval": "1m"}})
+    await apps.until(says("Degraded", "True"), name="held")
+
+    faults = lab.server.faults
+    faults.add(Rule(Match(verbs=("apply",), resources=("helmreleases.*",), subresource=""), Delay(seconds=1.0)))
+
+    async def each_minute(minute: int) -> None:
+        await apps.change(values={"source": "inline", "inline": {"replicas": minute + 2}})
+        cut_watches(lab, "helmcharts.*")
+        if minute == MINUTES - 1:
+            await lab.create(HELM_REPOSITORY.new("last-event", spec={"url": "https://charts.example.com"}))
+            faults.add(Rule(Match(verbs=("watch",), resources=("helmrepositories.*",)), Freeze()))
+
+    return await scraped(lab, each_minute)
+
+
+def cut_watches(lab: Lab, resource: str) -> None:
+    """Cut the open watches of a resource; they are begun again at once."""
+    faults = lab.server.faults
+    faults.remove(faults.add(Rule(Match(verbs=("watch",), resources=(resource,)), Drop(watches=True))))
+
+
+async def test_the_panels_of_the_daemon_dashboard_show_what_happened(lab: Lab, tmp_path: Path) -> None:
+    stuck = asyncio.Event()
+
+    async def steady(found: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        await asyncio.sleep(2)
+        if found.spec.mode == "bad":
+            raise kv.RetryAfter(57.2, "not yet")
+        ctx.status.draft.parts = (found.status.parts or 0) + 1
+        return kv.RequeueAfter(27.7)
+
+    async def hangs(_found: Any, _ctx: kv.Context[Any]) -> kv.Outcome:
+        await stuck.wait()
+        return kv.Done()
+
+    def build(manager: kv.Manager) -> None:
+        manager.add(kv.Controller.of(Widget).reconciled_by(By(steady)))
+        manager.add(kv.Controller.of(CONFIG_MAP).named("hanging").with_(timeout=3600).reconciled_by(By(hangs)))
+
+    async def each_minute(minute: int) -> None:
+        lab.metrics.loop_lag.observe(0.2)  # on a loop whose time is virtual nothing is late
+        if minute == 5:
+            for name in ("one", "two", "three"):
+                await lab.create(CONFIG_MAP.new(name))
+        else:
+            cut_watches(lab, "configmaps")
+
+    await lab.start(build)
+    lab.server.faults.add(Rule(Match(verbs=("apply",), resources=("widgets.*",)), Delay(seconds=0.3)))
+    await lab.create(widget("good"))  # reconciled every 30 s, for 2.3 s
+    await asyncio.sleep(1.5)
+    await lab.create(widget("bad", mode="bad"))  # fails every 60 s, after it waited 0.8 s for the only worker
+    await asyncio.sleep(0.3)  # so the last scrape comes while it waits
+    scrapes = await scraped(lab, each_minute)
+    cached = sum(informer["bytes"] for informer in lab.manager.debug()["informers"]())
+    stuck.set()
+
+    shown = values_of(panels("daemon"), scrapes, tmp_path)
+    requests = shown.pop("Requests to the API server")
+    assert shown == {
+        "Reconciles per second": {"{}": pytest.approx(3 / 60, rel=0.01)},
+        "Errors per second": {"{}": PER_MINUTE},
+        "Keys that wait": {"{}": 3},
+        "Cached": {"{}": cached},
+        "Reconciles by result": {
+            **{
+                f'{{controller="{name}", result="{result}"}}': 0 for name in ("hanging", "widget") for result in RESULTS
+            },
+            '{controller="widget", result="error"}': PER_MINUTE,
+            '{controller="widget", result="requeue_after"}': pytest.approx(2 / 60, rel=0.01),
+        },
+        "How long a reconcile takes": {'{controller="widget"}': pytest.approx(2.25, abs=0.25)},
+        "How long a key waits": {
+            '{controller="hanging"}': pytest.approx(0, abs=0.001),
+            '{controller="widget"}': pytest.approx(0.55, abs=0.45),
+        },
+        "Longest reconcile in progress": {
+            '{controller="hanging"}': pytest.approx(285, abs=0.1),
+            '{controller="widget"}': pytest.approx(1.8, abs=0.1),
+        },
+        "How long a request takes": {
+            '{verb="GET"}': pytest.approx(0, abs=0.005),
+            '{verb="PATCH"}': pytest.approx(0.375, abs=0.125),
+        },
+        "Watches begun again": shown["Watches begun again"]
+        | {'{cause="Unreachable", kind="ConfigMap"}': pytest.approx(4 / 300, rel=0.01)},
+        "How late the event loop is": {"{}": pytest.approx(0.175, abs=0.075)},
+    }
+    assert requests['{code="200", method="PATCH"}'] == pytest.approx(2 / 60, rel=0.01)
+    assert requests['{code="200", method="GET"}'] >= 4 / 300
+    assert {value for labels, value in requests.items() if 'code="200"' not in labels} <= {0}
+    assert not any(values_of(alerts("daemon"), scrapes, tmp_path).values())
