@@ -1,8 +1,9 @@
-"""The planted faults of `make mutants` still fit the tree."""
+"""The planted faults of `make mutants` still fit the tree, and a mutant is found by its syntax and not by its text."""
 
 from __future__ import annotations
 
 import ast
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,15 +11,87 @@ import pytest
 if TYPE_CHECKING:
     from tests.meta.conftest import Tree
 
+MODULE = """
+class Queue:
+    def done(self, key, now):
+        held = self.held.pop(key, None)   # the comment does not matter
+        if held is not None:
+            self.push(
+                held,
+                now,
+            )
+            self.wake()
+        return held
+
+    async def get(self):
+        held = self.first()
+        return held
+
+
+def done(key):
+    return key
+"""
+"""A module with two functions of the same name and with code that stands once, twice or never."""
+
 
 @pytest.fixture(scope="module")
-def catalogue(tree: Tree) -> Any:
+def planting(tree: Tree) -> Any:
+    # The tools import each other by their plain names, as Python does it when one of them is started.
+    sys.path.insert(0, str(tree.root / "tools" / "mutants"))
+    try:
+        import planting
+    finally:
+        del sys.path[0]
+    return planting
+
+
+@pytest.fixture(scope="module")
+def catalogue(planting: Any, tree: Tree) -> Any:
     return tree.load("tools/mutants/catalogue.py")
 
 
-def test_every_mutant_fits_the_tree_and_still_parses(tree: Tree, catalogue: Any) -> None:
+@pytest.mark.parametrize(
+    ("function", "old", "new", "changed"),
+    [
+        ("Queue.done", "self.push(held, now)", "self.push(key, now)", "self.push(key, now)\n"),
+        ("Queue.done", "held is not None", "held is None", "if held is None:\n"),
+        ("Queue.done", "self.push(held, now)\nself.wake()", "", "if held is not None:\n            pass\n"),
+        ("Queue.done", "self.wake()", "if now:\n    self.wake()", "            if now:\n                self.wake()\n"),
+        ("Queue.get", "return held", "return None", "held = self.first()\n        return None\n"),
+        ("done", "return key", "return None", "def done(key):\n    return None\n"),
+    ],
+    ids=["a call", "an expression", "two statements", "a statement by another", "a method", "a function"],
+)
+def test_code_is_replaced_where_the_function_has_it(
+    planting: Any, function: str, old: str, new: str, changed: str
+) -> None:
+    mutant = planting.Mutant("one", "something", "a.queue", function, old, new)
+    found = planting.mutated(MODULE, mutant)
+    assert changed in found
+    assert changed not in ast.unparse(ast.parse(MODULE)) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("function", "old", "said"),
+    [
+        ("Queue.done", "self.push(held)", "stands 0 times in a.queue.Queue.done"),
+        ("Queue.done", "self", "stands 3 times in a.queue.Queue.done"),
+        ("Queue", "return held", "stands 2 times in a.queue.Queue"),
+        ("Queue.gone", "held", "a.queue has 0 definitions Queue.gone"),
+        ("done", "", "nothing is changed"),
+    ],
+)
+def test_code_that_is_not_there_exactly_once_is_an_error_that_names_the_mutant(
+    planting: Any, function: str, old: str, said: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"^mutant one: .*{said}"):
+        planting.mutated(MODULE, planting.Mutant("one", "something", "a.queue", function, old, "None"))
+
+
+def test_every_mutant_fits_the_tree_and_still_parses(planting: Any, tree: Tree, catalogue: Any) -> None:
     for mutant in catalogue.MUTANTS:
-        ast.parse(catalogue.mutated((tree.root / mutant.file).read_text(), mutant), mutant.file)
+        file = planting.file_of(mutant, tree.root)
+        ast.parse(planting.mutated(file.read_text(), mutant), str(file))
 
 
 def test_there_are_at_least_forty_mutants_of_different_names(catalogue: Any) -> None:

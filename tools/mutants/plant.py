@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from catalogue import MUTANTS, STORIES, Mutant, mutated
+from catalogue import MUTANTS, STORIES
+from planting import Mutant, file_of, mutated
 
 from konverge.clock import monotonic
 
@@ -57,7 +58,7 @@ def hunted(mutant: Mutant | None, copy: Path, seconds: float, stories: Sequence[
     began = monotonic()
     if mutant is None:
         return Hunted(None, _hunt(copy, list(stories), [], seconds), monotonic() - began)
-    file = copy / mutant.file
+    file = file_of(mutant, copy)
     text = file.read_text()
     kept = file.stat()
     try:
