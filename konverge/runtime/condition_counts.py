@@ -28,7 +28,7 @@ Said: TypeAlias = tuple[str, str]
 
 
 def counted_conditions(status: Mapping[str, Any], types: frozenset[str]) -> set[Said]:
-    """Return the conditions of these types in a stored status, whoever wrote it.
+    """Return the conditions of these types in a stored status, of every writer.
 
     >>> counted_conditions({"conditions": [{"type": "Ready", "status": "odd"}, "none"]}, frozenset({"Ready"}))
     {('Ready', 'Unknown')}

@@ -44,7 +44,7 @@ TABLES = {
 """Ids of rows: how they are written, in files of which path, the page with the table, and how a row begins there."""
 
 RECORDED = {".json", ".jsonl", ".sum", ".lock", ".txt"}
-"""Files whose content is somebody else's, or data."""
+"""Files with recorded content, or data."""
 
 URL = re.compile(r"\b[a-z+]+://[^\s)>\"'`]+")
 LINKED = re.compile(r"\]\((?P<page>[\w./-]*\.md)?(?:#(?P<anchor>[\w-]+))?\)")

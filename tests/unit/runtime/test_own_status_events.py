@@ -29,7 +29,7 @@ FAULTS: Final[dict[str, tuple[tuple[Match, Fault], ...]]] = {
     "the watch ends before the event": ((WATCH, Cut(lines=1, clean=True)),),
     "410 comes before the event": ((WATCH, Expire(lines=1)),),
 }
-"""What happens to the events of an object: the first is its creation, the second is that of our own status write."""
+"""The events of an object: the first is its creation, the second is that of our own status write."""
 
 TOUCHES: Final[dict[str, dict[str, Any]]] = {
     "its status": {"status": {"note": "theirs"}},
