@@ -18,6 +18,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 
 from konverge.testing.binaries import ENVTEST_VERSION
@@ -88,10 +89,21 @@ def fetch(archive: Archive, directory: Path, report: Report, *, silence_seconds:
         if found != archive.sha512:
             raise InstallFailed(f"{archive.url} is not what it should be: SHA-512 {found}, pinned is {archive.sha512}")
         _unpack(parcel, directory)
-    except (OSError, urllib.error.URLError, tarfile.TarError, EOFError) as error:
-        raise InstallFailed(f"{archive.url} could not be fetched: {error}") from error
+    except (OSError, HTTPException, tarfile.TarError, EOFError) as error:
+        raise InstallFailed(
+            f"{archive.url} could not be fetched: {_cause(error, silence_seconds)}; run the same command again later, "
+            f"or name a mirror that this machine reaches in {MIRROR_VARIABLE}"
+        ) from error
     finally:
         parcel.unlink(missing_ok=True)
+
+
+def _cause(error: Exception, silence_seconds: float) -> str:
+    """Return in one line why a download failed; connecting reports its timeout as the reason of a URLError, reading raises it."""
+    inner = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(inner, TimeoutError):
+        return f"the server sent nothing for {silence_seconds:g} s"
+    return " ".join(f"{error}".split()) or type(error).__name__
 
 
 def _download(url: str, target: Path, report: Report, silence_seconds: float) -> str:

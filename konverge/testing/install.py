@@ -67,7 +67,7 @@ def run_install(source: Source, carrier: Carrier, progress: Progress) -> Install
 
     Raises InstallFailed where no working control plane came of it. The caller holds the lock.
     """
-    fetch_failed = ""
+    fetch_failed = untold = ""
     finished: set[Step] = set()
     while True:
         plan = plan_install(replace(carrier.look(), fetch_failed=fetch_failed), source)
@@ -76,6 +76,9 @@ def run_install(source: Source, carrier: Carrier, progress: Progress) -> Install
         step = plan.steps[0]
         if step in finished:
             raise InstallFailed(f"{step.title}: it seemed to succeed, and its result is not there")
+        if untold:  # without a step that replaces it, it is part of the error
+            progress.note(untold)
+            untold = ""
         progress.begin(len(finished) + 1, len(finished) + len(plan.steps), step.title)
         try:
             carrier.carry_out(step, progress)
@@ -83,8 +86,7 @@ def run_install(source: Source, carrier: Carrier, progress: Progress) -> Install
             progress.end("failed")
             if not isinstance(step, Fetch):
                 raise
-            fetch_failed = str(error)
-            progress.note(fetch_failed)
+            fetch_failed = untold = str(error)
             continue
         finished.add(step)
         progress.end("done")

@@ -9,13 +9,17 @@ import socket
 import tarfile
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from konverge.testing.binaries import APISERVER, ETCD, KUBECTL
-from konverge.testing.envtest import Archive, fetch
+from konverge.testing.commands import control_plane
+from konverge.testing.envtest import MIRROR_VARIABLE, Archive, fetch
 from konverge.testing.failures import InstallFailed
 
 CONTENT = {f"controller-tools/envtest/{name}": name.encode() * 1000 for name in (ETCD, APISERVER, KUBECTL)}
@@ -154,5 +158,60 @@ def test_a_server_that_does_not_listen_fails_at_once(tmp_path: Path) -> None:
 def test_a_server_that_never_answers_is_given_up(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/x"
-        with pytest.raises(InstallFailed, match="timed out"):
+        with pytest.raises(InstallFailed, match=r"sent nothing for 0\.2 s"):
             fetch(Archive(url, "0" * 128), tmp_path, lambda _came, _total: None, silence_seconds=0.2)
+
+
+@contextmanager
+def serving(answer: bytes, *, stalls: bool) -> Iterator[str]:
+    """A server that sends this to its one client; then it hangs up, or sends nothing more."""
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(answer)
+                over.wait(30 if stalls else 0)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            over.set()
+            thread.join()
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
+
+
+@pytest.mark.parametrize("arguments", [["install"], ["install", "--from", "envtest"]])
+@pytest.mark.parametrize(
+    ("answer", "stalls", "cause"),
+    [
+        (b"", True, "the server sent nothing for 0.2 s"),
+        (HEAD[:20], True, "the server sent nothing for 0.2 s"),
+        (HEAD + b"half", True, "the server sent nothing for 0.2 s"),
+        (b"", False, "Remote end closed connection without response"),
+        (b"this is no HTTP\r\n\r\n", False, "this is no HTTP"),
+    ],
+)
+def test_an_install_whose_download_stalls_or_breaks_ends_with_one_line_that_says_what_to_do(
+    answer: bytes, stalls: bool, cause: str, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
+    monkeypatch.setattr("konverge.testing.binaries.SYSTEM_DIRECTORY", tmp_path / "system")
+    monkeypatch.setattr("konverge.testing.envtest.fetch", partial(fetch, silence_seconds=0.2))
+    monkeypatch.setenv("KONVERGE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", "")
+    with serving(answer, stalls=stalls) as address:
+        monkeypatch.setenv(MIRROR_VARIABLE, address)
+        result = CliRunner().invoke(control_plane, arguments)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    *steps, error = result.output.splitlines()
+    assert [step.partition(" ")[0] for step in steps] == ["[1/1]", "[1/1]"]
+    assert error.startswith(f"Error: {address}/envtest-v")
+    assert f"could not be fetched: {cause}; run the same command again later, or name a mirror" in error
