@@ -98,15 +98,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in [one for one in items if one.get_closest_marker("scenario") is not None]:
         assert isinstance(item, pytest.Function)
         assert item.parent is not None
-        items.append(Explored.from_parent(item.parent, name=f"{item.name}[every fault]", scenario=item.obj))
+        name = f"{item.name}[every fault]"
+        items.append(Explored.from_parent(item.parent, name=name, scenario=item.obj, foreign=_foreign(item)))
+
+
+def _foreign(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("scenario")
+    assert marker is not None
+    if marker.args or not marker.kwargs.keys() <= {"foreign"}:
+        raise pytest.UsageError(
+            f"{item.nodeid}: the mark `scenario` takes nothing but foreign=False, for a test that plays other people itself"
+        )
+    return bool(marker.kwargs.get("foreign", True))
 
 
 class Explored(pytest.Item):
     """A test that is rerun under every plan; it fails where one plan breaks it."""
 
-    def __init__(self, *, scenario: Callable[[Lab], Any], **more: Any) -> None:
+    def __init__(self, *, scenario: Callable[[Lab], Any], foreign: bool, **more: Any) -> None:
         super().__init__(**more)
         self._scenario = scenario
+        self._foreign = foreign
 
     def runtest(self) -> None:
         from konverge.errors import UsageError
@@ -131,6 +143,7 @@ class Explored(pytest.Item):
                 prune=not options.lab_no_prune,
                 workers=options.lab_workers or ((os.cpu_count() or 1) if options.lab == "full" else 1),
                 only=only,
+                foreign=self._foreign,
             )
         except UsageError as error:
             pytest.fail(str(error), pytrace=False)

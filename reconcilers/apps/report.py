@@ -15,6 +15,7 @@ from konverge.reconcilers.apps import messages
 from konverge.reconcilers.apps.values import ValuesFrom
 from konverge.reconcilers.apps.verdict import Say, Verdict
 from konverge.reconcilers.apps.words import Blocked, Flux, Ready, Reconciling, Suspended, Type
+from konverge.words import Reason
 
 __all__ = ["Report", "blocked", "report", "with_values"]
 
@@ -26,6 +27,7 @@ _NOT_KEPT: Final = frozenset(
         Ready.WAITING_FOR_SECRET,
         Ready.PLACEHOLDER,
         Ready.HELM_RELEASE_MISSING,
+        Reason.RECONCILE_FAILED,
     }
 )
 """Reasons of Ready that a later verdict must not keep: what they speak of is over."""

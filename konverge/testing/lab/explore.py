@@ -126,9 +126,11 @@ def explore(
     only: Iterable[Plan] | None = None,
     progress: Callable[[str], None] | None = None,
     workers: int = 1,
+    foreign: bool = True,
 ) -> Report:
     """Run a scenario under every plan; see the module. `budget` is in seconds; `only` replaces the plans; `prune` False runs the pruned
-    ones too; with `workers` of more than 1 the plans run in so many processes, where processes can be forked.
+    ones too; with `workers` of more than 1 the plans run in so many processes, where processes can be forked. `foreign` False leaves out the
+    plans in which others touch the objects, for a scenario that plays these others itself.
     """
     began = monotonic()
     reference = run(scenario, Plan(name="reference"), long=True)
@@ -137,7 +139,7 @@ def explore(
         report.failures.append(Failure(reference.plan, reference.problems, reference, None))
         return report
     share = _seeds(scenario, report) >= WORTH
-    planned = plans_of(reference, process=process) if only is None else Planned(tuple(only), ())
+    planned = plans_of(reference, process=process, foreign=foreign) if only is None else Planned(tuple(only), ())
     plans = list(planned.plans) + ([] if prune else [one.plan for one in planned.pruned if one.plan.faults])
     report.pruned = planned.pruned
     random = Random(f"konverge lab {seed}")  # noqa: S311  # the seed is the caller's

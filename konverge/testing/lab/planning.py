@@ -41,8 +41,11 @@ class Planned:
     pruned: tuple[Pruned, ...]
 
 
-def plans_of(reference: Run, *, process: str) -> Planned:
-    """Return all plans for a reference run; `process` is the name of the manager under test."""
+def plans_of(reference: Run, *, process: str, foreign: bool = True) -> Planned:
+    """Return all plans for a reference run; `process` is the name of the manager under test.
+
+    With `foreign` False the plans in which others touch the objects are listed as pruned.
+    """
     plans, pruned = list[Plan](), list[Pruned]()
     agent = f"{process} *"
     writes = reference.timeline.writes()
@@ -61,7 +64,11 @@ def plans_of(reference: Run, *, process: str) -> Planned:
                 f"{lines} events; the first {_MOST_EVENTS} have plans",
             )
         ] * (lines > _MOST_EVENTS)
-    plans += _strangers(reference)
+    by_others = list(_strangers(reference))
+    if foreign:
+        plans += by_others
+    else:
+        pruned += [Pruned(plan, "the scenario itself plays those who touch the objects") for plan in by_others]
     return Planned(tuple(plans), tuple(pruned))
 
 

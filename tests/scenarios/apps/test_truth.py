@@ -156,7 +156,7 @@ async def test_another_registry_is_named_only_after_flux_deployed_what_it_fetche
     assert release.get("status", "history", 0, "ociDigest") != history[0]["ociDigest"]
 
 
-@pytest.mark.scenario
+@pytest.mark.scenario(foreign=False)
 async def test_an_upgrade_that_flux_does_not_take_up_is_stalled_until_flux_is_back(lab: Lab) -> None:
     shop = Shop(lab)
     await shop.start(HELM)
@@ -167,7 +167,7 @@ async def test_an_upgrade_that_flux_does_not_take_up_is_stalled_until_flux_is_ba
     await shop.until(READY, lambda found: found.find_condition("Stalled") is None)
 
 
-@pytest.mark.scenario
+@pytest.mark.scenario(foreign=False)
 async def test_people_suspend_a_release_and_edit_it_and_ready_follows_what_runs(lab: Lab) -> None:
     shop = Shop(lab)
     await shop.start(HELM)

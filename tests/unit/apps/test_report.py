@@ -40,6 +40,7 @@ def test_keep_without_anything_to_keep_says_that_nobody_knows_yet() -> None:
         "WaitingForSecret",
         "HelmReleaseMissing",
         "Placeholder",
+        "ReconcileFailed",
     ],
 )
 def test_keep_does_not_keep_what_is_over(reason: str) -> None:

@@ -159,6 +159,17 @@ def test_others_touch_what_the_process_made_and_nothing_else() -> None:
             assert plan.same_end
 
 
+def test_a_scenario_that_plays_other_people_itself_has_no_plans_in_which_they_touch_objects() -> None:
+    run = reference(commit(), write(1))
+    everything = plans_of(run, process="lab")
+    planned = plans_of(run, process="lab", foreign=False)
+    by_others = [plan for plan in everything.plans if plan.foreign]
+    assert by_others
+    assert list(planned.plans) == [plan for plan in everything.plans if not plan.foreign]
+    assert [one.plan for one in planned.pruned] == by_others
+    assert reasons(planned) == {"the scenario itself plays those who touch the objects"}
+
+
 def test_the_definition_of_a_custom_resource_that_the_process_made_goes_and_comes_back() -> None:
     child = "parts.example.com lab/part"
     run = reference(commit(f"added {child}"), write(1, f"apply {child}"), state={child: {}}, own=("parts.example.com",))

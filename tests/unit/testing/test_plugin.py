@@ -199,6 +199,23 @@ def test_a_scenario_is_rerun_under_every_plan_and_the_count_is_told(lab_suite: p
     result.stdout.fnmatch_lines(["lab: *test_unmarked[[]every fault[]]: * plans ran, 0 failed, * were pruned*"])
 
 
+@pytest.mark.parametrize(
+    ("mark", "outcomes", "line"),
+    [
+        ("(foreign=False)", {"passed": 2}, "lab: *every fault*: * plans ran, 0 failed, * were pruned*"),
+        ("(foreigners=False)", {}, "*the mark `scenario` takes nothing but foreign=False*"),
+    ],
+)
+def test_the_mark_of_a_scenario_takes_foreign_false_and_nothing_else(
+    lab_suite: pytest.Pytester, mark: str, outcomes: dict[str, int], line: str
+) -> None:
+    lab_suite.makepyfile(test_things=LAB_SUITE.replace("@pytest.mark.scenario", f"@pytest.mark.scenario{mark}"))
+    result = lab_suite.runpytest_subprocess("--lab=quick", "--lab-budget=3", "-k", "unmarked")
+    if outcomes:
+        result.assert_outcomes(**outcomes, deselected=3)
+    result.stdout.fnmatch_lines([line]) if outcomes else result.stderr.fnmatch_lines([line])
+
+
 def test_a_saved_plan_that_fails_fails_again_alone(lab_suite: pytest.Pytester) -> None:
     lab_suite.makepyfile(
         test_things=LAB_SUITE.replace(
