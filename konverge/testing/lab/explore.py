@@ -128,9 +128,11 @@ def explore(
     workers: int = 1,
     foreign: bool = True,
 ) -> Report:
-    """Run a scenario under every plan; see the module. `budget` is in seconds; `only` replaces the plans; `prune` False runs the pruned
-    ones too; with `workers` of more than 1 the plans run in so many processes, where processes can be forked. `foreign` False leaves out the
-    plans in which others touch the objects, for a scenario that plays these others itself.
+    """Run a scenario under every plan; see the module.
+
+    `budget` is in seconds; `only` replaces the plans; `prune` False runs the pruned ones too; with `workers` of more than 1 the plans run
+    in so many processes, where processes can be forked. `foreign` False prunes the plans in which others touch the objects, for a scenario
+    that plays these others itself.
     """
     began = monotonic()
     reference = run(scenario, Plan(name="reference"), long=True)
