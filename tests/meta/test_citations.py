@@ -48,7 +48,17 @@ RECORDED = {".json", ".jsonl", ".sum", ".lock", ".txt"}
 
 URL = re.compile(r"\b[a-z+]+://[^\s)>\"'`]+")
 LINKED = re.compile(r"\]\((?P<page>[\w./-]*\.md)?(?:#(?P<anchor>[\w-]+))?\)")
-NAMED = re.compile(r"(?<![\w./*{}$\"'-])(?P<page>(?:[\w.-]+/)*[\w-]+\.md)\b(?:#(?P<anchor>[\w-]+))?")
+NAMED = re.compile(
+    r"(?:(?<![\w./*{}$\"'-])|(?<=[\"'])(?=docs/(?:guide|reference|adr)/))(?P<page>(?:[\w.-]+/)*[\w-]+\.md)\b(?:#(?P<anchor>[\w-]+))?"
+)
+"""A page in running text; after a quotation mark only one of those folders, since programs write files of any name."""
+
+FILED = re.compile(
+    r"(?<![\w./*{}$-])(?P<file>(?:tests|tools|konverge|reconcilers|informers|workqueue|crds|cmd|deploy|docs|examples)"
+    r"/[\w./-]+\.(?:py|yaml|json|jsonl|toml|txt))\b"
+)
+"""Other files, by their path from the root. Tests of tools name files that they make; only what stands outside of tests is looked at."""
+
 HEADING = re.compile(r"^#{1,6} (?P<text>.+?)\s*$", re.MULTILINE)
 FENCE = re.compile(r"^(?P<fence>```+|~~~+).*?^(?P=fence)", re.MULTILINE | re.DOTALL)
 
@@ -91,6 +101,12 @@ def citations_that_lead_nowhere(root: Path, texts: dict[Path, str]) -> list[str]
                     f"{where}: {match[0]!r} is not in this repository; cite {instead}"
                     for word, instead in OUTSIDE.items()
                     for match in re.finditer(rf"\b{word}\b", raw)
+                ]
+            if path.parts[0] != "tests":
+                problems += [
+                    f"{where}: there is no {match['file']}"
+                    for match in FILED.finditer(URL.sub("", raw))
+                    if not any((root / base / match["file"]).exists() for base in (Path(), path.parent))
                 ]
             if ".md" not in raw and not (document and "](#" in raw):
                 continue
@@ -143,6 +159,17 @@ def test_every_row_that_is_named_is_in_its_table_and_every_row_has_a_test(
     assert rows - tested == set(), f"no test is named by these rows of {page}"
 
 
+def test_every_kep_that_is_named_is_linked_from_the_reference(tree: Tree) -> None:
+    linked = set(re.findall(r"\[KEP-(\d+)\]\(https://", (tree.root / "docs/reference/README.md").read_text()))
+    named = {
+        (number, str(path))
+        for path, text in texts_of(tree.root, tree.files()).items()
+        for numbers in re.findall(r"\bKEPs?[ -]?(\d{3,5}(?:, \d{3,5})*)", text)
+        for number in numbers.split(", ")
+    }
+    assert [f"{path}: KEP-{number}" for number, path in sorted(named) if number not in linked] == []
+
+
 PAGE = '# A page\n\n## What it says\n\n| <a id="x1"></a>X1 | a row |\n'
 
 
@@ -155,6 +182,11 @@ PAGE = '# A page\n\n## What it says\n\n| <a id="x1"></a>X1 | a row |\n'
         "a link between documents": ("docs/reference/other.md", "[it](page.md#a-page), [a](../reference/page.md)", ""),
         "a page of the web": ("a.py", "# https://example.com/pages/none.md#no", ""),
         "a file that a program writes": ("a.py", 'path = folder / "report.md"', ""),
+        "a docstring that begins with a page": (
+            "a.py",
+            '"""docs/guide/none.md says so."""',
+            "there is no docs/guide/none.md",
+        ),
         "a page that is not there": ("a.py", "# docs/reference/none.md", "a.py:1: there is no docs/reference/none.md"),
         "a page without its folder": ("a.py", "# the rules (page.md 1.5)", "a.py:1: there is no page.md"),
         "a heading that is not there": (
@@ -168,6 +200,7 @@ PAGE = '# A page\n\n## What it says\n\n| <a id="x1"></a>X1 | a row |\n'
             "[it](reference/page.md#no)",
             "reference/page.md has no heading #no",
         ),
+        "a test that is not there": ("docs/b.md", "see `tests/unit/test_no.py`", "there is no tests/unit/test_no.py"),
         "a numbered section": ("Makefile", "# quota.md 6.2", "is not in this repository"),
         "a design that stands outside": ("a.py", "# as DESIGN says", "is not in this repository"),
         "a numbered document": ("a.yaml", "# seed 003 says so", "is not in this repository"),

@@ -4,7 +4,7 @@ As a server of 1.36: a watch from no version or "0" begins with what is there as
 so); one from a version with what happened since; one from a version that history no longer reaches is answered 200 with one ERROR line; one
 from the future is silent until then, or, where it wants what is there, refused with an ERROR line. An object that a change moves out of the
 selection is DELETED in its last selected state, under the version of the change. Source: k8s.io/apiserver `pkg/storage/cacher`
-(`cache_watcher.go`), KEP 3157.
+(`cache_watcher.go`), KEP-3157.
 """
 
 from __future__ import annotations
