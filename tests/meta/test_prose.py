@@ -12,6 +12,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tests.meta.conftest import Tree
+
 
 @pytest.mark.parametrize(
     ("sentence", "faults"),
@@ -127,6 +129,10 @@ def test_a_reference_is_a_link_an_issue_or_a_kep_that_can_be_followed(text: str,
 )
 def test_every_file_is_counted_for_one_room(path: str, room: str | None) -> None:
     assert prose.room_of(Path(path)) == room
+
+
+def test_no_habit_of_language_grew_in_this_tree(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
+    assert prose.main(["--check"], tree.root) == 0, capsys.readouterr().err
 
 
 @pytest.fixture
