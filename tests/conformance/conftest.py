@@ -9,11 +9,11 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
-from conformance_cases import Case, load_cases
-from conformance_matrix import report
-from conformance_running import run_case
-from conformance_setup import prepare
-from conformance_targets import Target, memory_target, real_target
+from conformance.cases import Case, load_cases
+from conformance.matrix import report
+from conformance.running import run_case
+from conformance.setup import prepare
+from conformance.targets import Target, memory_target, real_target
 
 from konverge.testing.config import ControlPlaneConfig
 from konverge.testing.control_plane import ControlPlane

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from conformance_cases import Case
-from conformance_masking import mask
-from conformance_matrix import differences
+from conformance.cases import Case
+from conformance.masking import mask
+from conformance.matrix import differences
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
 

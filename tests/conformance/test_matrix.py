@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from conformance_cases import KINDS, load_cases
-from conformance_matrix import expected_cells, reasons
+from conformance.cases import KINDS, load_cases
+from conformance.matrix import expected_cells, reasons
 
 
 def test_every_cell_of_the_matrix_is_filled_and_no_other() -> None:

@@ -14,12 +14,12 @@ from itertools import count
 from typing import Any, ClassVar
 
 import pytest
-from conformance_cases import Step
-from conformance_masking import mask
-from conformance_matrix import differences
-from conformance_running import Runner
-from conformance_setup import prepare
-from conformance_targets import Target, memory_target, real_target
+from conformance.cases import Step
+from conformance.masking import mask
+from conformance.matrix import differences
+from conformance.running import Runner
+from conformance.setup import prepare
+from conformance.targets import Target, memory_target, real_target
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test

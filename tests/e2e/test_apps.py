@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 import pytest_asyncio
-from apps_lab import EVENT, OCI_CHART, READY, REFUSED, SECRET_VALUES, Apps, handled, rolled_out_since, says
+from apps.lab import EVENT, OCI_CHART, READY, REFUSED, SECRET_VALUES, Apps, handled, rolled_out_since, says
 
 from konverge.conditions import is_true
 from konverge.crds.apps_v1alpha1 import ApplicationInstance

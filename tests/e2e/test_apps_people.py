@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from apps_lab import EVENT, OCI_CHART, READY, SECRET_VALUES, Apps, says
+from apps.lab import EVENT, OCI_CHART, READY, SECRET_VALUES, Apps, says
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.errors import Invalid

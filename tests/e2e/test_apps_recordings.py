@@ -1,9 +1,9 @@
-"""Each recording of Flux, replayed through the whole reconciler on a real API server (tests/support/apps_player.py)."""
+"""Each recording of Flux, replayed through the whole reconciler on a real API server (tests/support/apps/player.py)."""
 
 from __future__ import annotations
 
 import pytest
-from apps_player import Player
+from apps.player import Player
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.errors import Invalid

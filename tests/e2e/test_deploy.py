@@ -16,7 +16,7 @@ import pytest
 import yaml
 from audit import Right, audited, rights_of, until_audited
 from operators import Operator
-from quota_lab import CPU, Quotas
+from quota.lab import CPU, Quotas
 
 from konverge.client import Client, ClientConfig
 from konverge.crds.apps_v1alpha1 import ApplicationInstance

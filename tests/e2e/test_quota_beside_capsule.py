@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from quota_lab import CPU
-from quota_plane import Plane, open_plane
+from quota.lab import CPU
+from quota.plane import Plane, open_plane
 
 from konverge.client import Client
 from konverge.clock import rfc3339_micro, wall_clock

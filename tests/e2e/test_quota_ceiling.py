@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from quota_plane import Plane, open_plane
+from quota.plane import Plane, open_plane
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.reconcilers.quota import Settings

@@ -10,8 +10,8 @@ import asyncio
 import re
 
 import pytest
-from conformance_targets import memory_target, real_target
-from quota_crd_cases import CREATED, EXAMPLES, UPDATED, Answer, World, claim, condition, pool
+from conformance.targets import memory_target, real_target
+from quota.crd_cases import CREATED, EXAMPLES, UPDATED, Answer, World, claim, condition, pool
 
 from konverge.testing import ControlPlane
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from quota_lab import CPU
-from quota_plane import History, Plane, open_plane
+from quota.lab import CPU
+from quota.plane import History, Plane, open_plane
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import Invalid

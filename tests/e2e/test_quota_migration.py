@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 import yaml
-from quota_capsule import EXAMPLE, NAMESPACE, PODS, TENANT, Capsule, documents, migration_world, pod, until
-from quota_plane import cells
+from quota.capsule import EXAMPLE, NAMESPACE, PODS, TENANT, Capsule, documents, migration_world, pod, until
+from quota.plane import cells
 
 from konverge.client import Client, ClientConfig
 from konverge.crds import crd

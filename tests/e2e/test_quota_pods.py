@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from quota_lab import CPU
-from quota_plane import History, Plane, open_plane
+from quota.lab import CPU
+from quota.plane import History, Plane, open_plane
 
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
 from konverge.testing import ControlPlane, Lab

@@ -12,8 +12,8 @@ from random import Random
 
 import pytest
 import pytest_asyncio
-from quota_lab import CPU, RELEASE
-from quota_plane import History, Plane, open_plane
+from quota.lab import CPU, RELEASE
+from quota.plane import History, Plane, open_plane
 
 from konverge.crds.quota_v1beta2 import ResourcePoolClaim
 from konverge.errors import Invalid

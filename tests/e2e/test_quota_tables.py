@@ -13,10 +13,10 @@ import pytest
 import pytest_asyncio
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
-from quota_capsule import PODS, Capsule, documents, migration_world
-from quota_capsule import TENANT as TENANT_KIND
-from quota_lab import POD
-from quota_plane import Plane, open_plane
+from quota.capsule import PODS, Capsule, documents, migration_world
+from quota.capsule import TENANT as TENANT_KIND
+from quota.lab import POD
+from quota.plane import Plane, open_plane
 
 from konverge.testing import ControlPlane, Lab
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 from any_value import admitted, changed
-from apps_lab import OCI_CHART, Apps
+from apps.lab import OCI_CHART, Apps
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from quota_lab import CPU, Quotas
+from quota.lab import CPU, Quotas
 
 from konverge import errors
 from konverge.client import Client, decode_object

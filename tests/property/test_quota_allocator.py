@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from quota_world import CPU, DryWorld, pool
+from quota.world import CPU, DryWorld, pool
 
 from konverge.quantities import WHOLE
 from konverge.quantities import read as quantities

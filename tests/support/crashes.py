@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from forkserver import ForkServer
+from namespace_recorder import NamespaceRecorder, Picture, difference
 from operators import Operator
-from witness import Picture, Witness, difference
-from zygote import Zygote
 
 from konverge.kinds import Kind, kind
 from konverge.testing import ControlPlane, FaultProxy, Lab
@@ -71,7 +71,7 @@ class Crashes:
         token: str,
         directory: Path,
         prefix: str,
-        zygote: Zygote,
+        forkserver: ForkServer,
         at_once: int = 3,
         patience: float = 20.0,
     ) -> None:
@@ -81,7 +81,7 @@ class Crashes:
         self._token = token
         self._directory = directory
         self._prefix = prefix
-        self._zygote = zygote
+        self._forkserver = forkserver
         self._slots = asyncio.Semaphore(at_once)
         self._patience = patience
 
@@ -101,14 +101,19 @@ class Crashes:
         try:
             async with (
                 FaultProxy(self._plane.url, self._plane.ca_file) as proxy,
-                Witness(lab.client, namespace, self._story.kinds) as witness,
+                NamespaceRecorder(lab.client, namespace, self._story.kinds) as recorder,
             ):
-                return await self._perform(lab, proxy, witness, fault, reference)
+                return await self._perform(lab, proxy, recorder, fault, reference)
         finally:
             await asyncio.to_thread(self._plane.blocking.api.delete_namespace, namespace)
 
     async def _perform(
-        self, lab: Lab, proxy: FaultProxy, witness: Witness, fault: tuple[int, Moment] | None, reference: Run | None
+        self,
+        lab: Lab,
+        proxy: FaultProxy,
+        recorder: NamespaceRecorder,
+        fault: tuple[int, Moment] | None,
+        reference: Run | None,
     ) -> Run:
         folder = self._directory / lab.namespace
         folder.mkdir()
@@ -123,7 +128,7 @@ class Crashes:
             "--health",
             "127.0.0.1:0",
         )
-        operator = Operator((*self._story.arguments, *arguments), folder / "log", zygote=self._zygote)
+        operator = Operator((*self._story.arguments, *arguments), folder / "log", forkserver=self._forkserver)
         run = Run()
         struck = asyncio.Event() if fault is None else proxy.at_write(*fault, operator.kill)
         try:
@@ -131,34 +136,34 @@ class Crashes:
                 for number, act in enumerate(self._story.acts):
                     await act(lab)
                     wanted = None if reference is None else reference.pictures[number]
-                    run.pictures.append(await self._converged(witness, proxy, wanted))
+                    run.pictures.append(await self._converged(recorder, proxy, wanted))
                 await _until(lambda: not proxy.under_way(is_write))
                 if struck.is_set():
                     await revived.wait()  # what was wanted may have been stored by the write that was struck
                 await operator.ready()
                 assert await operator.stop() == 0
             # A ready operator knows everything, and draining did what it found to do: nothing may have moved since.
-            await _same(run.pictures[-1], witness)
+            await _same(run.pictures[-1], recorder)
         except Exception as error:
             error.add_note(
                 f"fault: {fault}; the operator's log:\n{operator.story()}\nits writes:\n" + "\n".join(proxy.writes)
             )
             raise
-        run.created, run.writes, run.starts = witness.created, list(proxy.writes), operator.starts
+        run.created, run.writes, run.starts = recorder.created, list(proxy.writes), operator.starts
         run.events = await _events(lab)
         run.struck = run.writes[fault[0] - 1] if fault is not None and struck.is_set() else ""
         return run
 
-    async def _converged(self, witness: Witness, proxy: FaultProxy, wanted: Picture | None) -> Picture:
+    async def _converged(self, recorder: NamespaceRecorder, proxy: FaultProxy, wanted: Picture | None) -> Picture:
         """Wait until things stand as wanted; the first time, when nobody knows, until nothing was written for a while."""
         if wanted is None:
-            return await _at_rest(witness, proxy)
-        found = await witness.picture()
+            return await _at_rest(recorder, proxy)
+        found = await recorder.picture()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._patience):
                 while found != wanted:
                     await asyncio.sleep(_POLL)
-                    found = await witness.picture()
+                    found = await recorder.picture()
         if found != wanted:
             raise AssertionError("it never became as in the undisturbed run:\n" + "\n".join(difference(wanted, found)))
         return found
@@ -192,11 +197,11 @@ async def _until(test: Callable[[], bool]) -> None:
             await asyncio.sleep(_POLL)
 
 
-async def _at_rest(witness: Witness, proxy: FaultProxy) -> Picture:
+async def _at_rest(recorder: NamespaceRecorder, proxy: FaultProxy) -> Picture:
     loop = asyncio.get_running_loop()
-    since, writes, picture = loop.time(), -1, await witness.picture()
+    since, writes, picture = loop.time(), -1, await recorder.picture()
     while loop.time() - since < _QUIET:
-        now = await witness.picture()
+        now = await recorder.picture()
         if len(proxy.writes) != writes or now != picture:
             since, writes, picture = loop.time(), len(proxy.writes), now
         await asyncio.sleep(_POLL)
@@ -210,6 +215,6 @@ async def _events(lab: Lab) -> Counter[str]:
     return found
 
 
-async def _same(wanted: Picture, witness: Witness) -> None:
-    found = await witness.picture()
+async def _same(wanted: Picture, recorder: NamespaceRecorder) -> None:
+    found = await recorder.picture()
     assert found == wanted, "after its end:\n" + "\n".join(difference(wanted, found))

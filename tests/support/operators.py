@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import aiohttp
-from zygote import Zygote
+from forkserver import ForkServer
 
 __all__ = ["Operator"]
 
@@ -42,7 +42,7 @@ class Process(Protocol):
 class Operator:
     """`konverge run` with these arguments; it may be started again after its end. What it logs is added to a file.
 
-    `environment` is all that it sees of ours, but for what finding Python takes. A `zygote` makes its starts cheap.
+    `environment` is all that it sees of ours, but for what finding Python takes. A `forkserver` makes its starts cheap.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class Operator:
         log: Path,
         *,
         environment: Mapping[str, str] | None = None,
-        zygote: Zygote | None = None,
+        forkserver: ForkServer | None = None,
     ) -> None:
         self._arguments = tuple(arguments)
         self._environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(log.parent), **(environment or {})}
-        self._zygote = zygote
+        self._forkserver = forkserver
         self.log = log
         self.process: Process | None = None
         self.starts = 0
@@ -65,8 +65,8 @@ class Operator:
         """Start it; it is not ready yet."""
         assert self.process is None or self.process.returncode is not None
         self._offset = self.log.stat().st_size if self.log.exists() else 0
-        if self._zygote is not None:
-            self.process = await self._zygote.start(self._arguments, self.log, self._environment)
+        if self._forkserver is not None:
+            self.process = await self._forkserver.start(self._arguments, self.log, self._environment)
         else:
             self.process = await self._spawn()
         self.starts += 1

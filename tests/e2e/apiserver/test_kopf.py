@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import robots
+import robot_crd
 from lightkube import ApiError, AsyncClient, KubeConfig
 from lightkube.generic_resource import create_namespaced_resource
 from lightkube.models.meta_v1 import ObjectMeta
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(150)
 
-PROGRAM = Path(robots.__file__).with_name("kopf_operator.py")
+PROGRAM = Path(robot_crd.__file__).with_name("kopf_operator.py")
 WATCH_SECONDS = 1
 """How long a watch of the operator lasts."""
 COLLECTED_SECONDS = 75
@@ -34,7 +34,7 @@ COLLECTED_SECONDS = 75
 
 @pytest.fixture
 def group(place: Place) -> str:
-    return robots.group_of(place.namespace)
+    return robot_crd.group_of(place.namespace)
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def kind(group: str) -> Any:
 @pytest.fixture
 async def client(place: Place, group: str) -> AsyncIterator[Any]:
     async with AsyncClient(KubeConfig.from_file(place.kubeconfig), namespace=place.namespace) as client:
-        definition: Any = CustomResourceDefinition.from_dict(robots.definition(group))
+        definition: Any = CustomResourceDefinition.from_dict(robot_crd.definition(group))
         await client.create(definition)
         await client.wait(CustomResourceDefinition, f"robots.{group}", for_conditions=["Established"])
         yield client

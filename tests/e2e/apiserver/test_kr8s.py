@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import kr8s
 import pytest
 from kr8s.asyncio.objects import ConfigMap, CustomResourceDefinition, Deployment, object_from_spec
-from robots import definition, group_of, robot
+from robot_crd import definition, group_of, robot
 
 if TYPE_CHECKING:
     from tests.e2e.apiserver.conftest import Place

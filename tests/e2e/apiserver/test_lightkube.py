@@ -17,7 +17,7 @@ from lightkube.resources.apiextensions_v1 import CustomResourceDefinition
 from lightkube.resources.apps_v1 import Deployment
 from lightkube.resources.core_v1 import ConfigMap, Namespace
 from lightkube.types import CascadeType, PatchType
-from robots import definition, group_of
+from robot_crd import definition, group_of
 
 if TYPE_CHECKING:
     from tests.e2e.apiserver.conftest import Place

@@ -19,7 +19,7 @@ import pytest_asyncio
 from backup_operator import Backup, BackupSpec
 from crashes import Crashes, Run, Story
 from faulty_operator import Memo, MemoSpec
-from zygote import Zygote
+from forkserver import ForkServer
 
 import konverge as kv
 from konverge.crds import crd
@@ -48,7 +48,7 @@ class Stage:
     plane: ControlPlane
     client_for: ClientFor
     directory: Path
-    zygote: Zygote
+    forkserver: ForkServer
 
     async def crashes(self, story: Story, build: Callable[[kv.Manager], None], *, patience: float = 20.0) -> Crashes:
         """Return what plays a story, with exactly the rights that `konverge rbac` prints for these controllers."""
@@ -61,7 +61,7 @@ class Stage:
             lab=lambda namespace: Lab(self.lab.client, self.lab.config, namespace),
             token=await self.plane.service_account_token(self.lab.namespace, "operator"),
             directory=self.directory,
-            zygote=self.zygote,
+            forkserver=self.forkserver,
             prefix=f"crash-{self.lab.namespace.rpartition('-')[2]}",
             patience=patience,
         )
@@ -69,8 +69,8 @@ class Stage:
 
 @pytest_asyncio.fixture
 async def stage(lab: Lab, control_plane: ControlPlane, client_for: ClientFor, tmp_path: Path) -> AsyncIterator[Stage]:
-    async with Zygote() as zygote:
-        yield Stage(lab, control_plane, client_for, tmp_path, zygote)
+    async with ForkServer() as forkserver:
+        yield Stage(lab, control_plane, client_for, tmp_path, forkserver)
 
 
 async def every_write(crashes: Crashes, reference: Run, moment: Moment) -> list[Run]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from apps_lab import QUICK, READY, Apps, says
+from apps.lab import QUICK, READY, Apps, says
 
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from apps_lab import QUICK, READY, Apps, says
+from apps.lab import QUICK, READY, Apps, says
 
 from konverge.conditions import MAX_MESSAGE
 from konverge.reconcilers.apps.kinds import HELM_RELEASE

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from apps_lab import QUICK, SECRET_VALUES
+from apps.lab import QUICK, SECRET_VALUES
 
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance

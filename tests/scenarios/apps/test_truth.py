@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from apps_lab import says
+from apps.lab import says
 
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance

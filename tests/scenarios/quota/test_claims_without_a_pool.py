@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from prometheus_client import generate_latest
-from quota_lab import Quotas
+from quota.lab import Quotas
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.quantities import read

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from quota_lab import CPU, POD, Quotas
+from quota.lab import CPU, POD, Quotas
 
 from konverge.clock import rfc3339, wall_clock
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim

@@ -9,7 +9,7 @@ import asyncio
 from typing import Literal
 
 import pytest
-from quota_lab import CPU, POD, HeldByTheRule, Quotas, without_uids
+from quota.lab import CPU, POD, HeldByTheRule, Quotas, without_uids
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA

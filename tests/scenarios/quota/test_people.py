@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from quota_lab import CPU, POD, RELEASE, HeldByTheRule, Quotas
+from quota.lab import CPU, POD, RELEASE, HeldByTheRule, Quotas
 
 from konverge.client.requests import MERGE
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim

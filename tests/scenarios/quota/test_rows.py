@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from quota_lab import CPU, POD, RELEASE, Quotas, spends
+from quota.lab import CPU, POD, RELEASE, Quotas, spends
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import Forbidden

@@ -6,7 +6,7 @@ After every write nothing is held twice, as in the other semantics; `pytest --la
 from __future__ import annotations
 
 import pytest
-from quota_lab import CPU, POD, HeldByTheRule, Quotas, without_uids
+from quota.lab import CPU, POD, HeldByTheRule, Quotas, without_uids
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import Forbidden, Invalid

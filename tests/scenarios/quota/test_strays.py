@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from quota_lab import CPU, EVENT, Quotas
+from quota.lab import CPU, EVENT, Quotas
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import NotFound

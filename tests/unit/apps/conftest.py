@@ -1,13 +1,13 @@
-"""The kit of the family's tests, as fixtures; it is in tests/support/apps_*.py."""
+"""The kit of the family's tests, as fixtures; it is in tests/support/apps/."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
-from apps_context import FakeContext
-from apps_made import Make
-from apps_replay import Replay
+from apps.context import FakeContext
+from apps.made import Make
+from apps.replay import Replay
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
-from apps_lab import QUICK, Apps, says
+from apps.lab import QUICK, Apps, says
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.errors import Invalid

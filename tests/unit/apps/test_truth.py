@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from apps_made import Make
+from apps.made import Make
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import yaml
-from apps_lab import READY, Apps, says
+from apps.lab import READY, Apps, says
 from promql import Scrapes, evaluate, filled
 from promtool import promtool
 from widgets import By, Widget, widget

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from quota_lab import CPU, Quotas
+from quota.lab import CPU, Quotas
 
 from konverge.crds.quota_v1beta2 import ResourcePool
 from konverge.errors import Invalid

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from promql import grouped
 from promtool import promtool, run_promtool
-from quota_metrics import DECLARED
+from quota.metrics import DECLARED
 
 ROOT = Path(__file__).parents[3]
 RULES = ROOT / "deploy" / "alerts" / "quota.yaml"

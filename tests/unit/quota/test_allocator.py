@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from quota_amounts import read
-from quota_world import CPU, DryWorld, Rq, pool
+from quota.amounts import read
+from quota.world import CPU, DryWorld, Rq, pool
 
 from konverge.quantities import WHOLE, Quantity
 from konverge.quantities import read as quantities

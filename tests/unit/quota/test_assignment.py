@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from quota_amounts import read
+from quota.amounts import read
 
 from konverge.conditions import Condition
 from konverge.errors import UsageError

@@ -9,11 +9,11 @@ import asyncio
 from random import Random
 
 import pytest
-from conformance_targets import memory_target
+from conformance.targets import memory_target
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from quota_amounts import read
-from quota_crd_cases import BOUND, CREATED, UPDATED, Answer, World
+from quota.amounts import read
+from quota.crd_cases import BOUND, CREATED, UPDATED, Answer, World
 
 from konverge.client import Client
 from konverge.crds import crd

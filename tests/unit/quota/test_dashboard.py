@@ -11,7 +11,7 @@ import pytest
 import yaml
 from promql import evaluate, filled
 from promtool import promtool, run_promtool
-from quota_metrics import DECLARED
+from quota.metrics import DECLARED
 
 from konverge.reconcilers.quota.words import METRICS
 

@@ -7,8 +7,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from conformance_targets import memory_target
-from quota_crd_cases import EXAMPLES, Answer, World
+from conformance.targets import memory_target
+from quota.crd_cases import EXAMPLES, Answer, World
 
 from konverge.crds import CustomResource
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim

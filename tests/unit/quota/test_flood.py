@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from quota_world import DryWorld, Rq
+from quota.world import DryWorld, Rq
 
 from konverge.conditions import MAX_MESSAGE, marked, truth, write_conditions
 from konverge.crds import crd

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from quota_lab import Quotas
+from quota.lab import Quotas
 
 from konverge.crds import all_manifests, crd
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim

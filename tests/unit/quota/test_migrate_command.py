@@ -9,8 +9,8 @@ from random import Random
 import pytest
 import pytest_asyncio
 import yaml
-from quota_capsule import PODS, QUOTA, Capsule, documents, migration_world
-from quota_capsule import TENANT as TENANTS
+from quota.capsule import PODS, QUOTA, Capsule, documents, migration_world
+from quota.capsule import TENANT as TENANTS
 
 from konverge import quantities
 from konverge.client import Client

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from prometheus_client import generate_latest
-from quota_world import CPU, DryWorld, pool
+from quota.world import CPU, DryWorld, pool
 
 from konverge.conditions import Condition
 from konverge.crds.quota_v1beta2 import ResourcePool

@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from quota_world import CPU, DryWorld, pool
+from quota.world import CPU, DryWorld, pool
 
 from konverge.conditions import Condition
 from konverge.crds import all_manifests

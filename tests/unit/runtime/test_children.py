@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cockpit import Cockpit
+from controller_harness import ControllerHarness
 from widgets import CONFIG_MAP, By, Widget, widget
 
 import konverge as kv
@@ -36,46 +36,46 @@ def controller(owning: Owning) -> kv.Controller[Widget]:
     return kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(owning))
 
 
-def about_the_child(cockpit: Cockpit) -> list[str]:
-    return [call for call in cockpit.server.calls if call.split()[1] == "ConfigMap"]
+def about_the_child(harness: ControllerHarness) -> list[str]:
+    return [call for call in harness.server.calls if call.split()[1] == "ConfigMap"]
 
 
 async def test_a_child_that_the_cache_does_not_show_is_made_in_one_request() -> None:
-    async with Cockpit(controller(Owning())) as cockpit:
-        cockpit.put(placed(), generation=1)
-        await cockpit.settle()
-        assert about_the_child(cockpit) == [f"apply ConfigMap {CHILD}"]
-        stored = cockpit.server.stored(CONFIG_MAP, "web", CHILD)
+    async with ControllerHarness(controller(Owning())) as harness:
+        harness.put(placed(), generation=1)
+        await harness.settle()
+        assert about_the_child(harness) == [f"apply ConfigMap {CHILD}"]
+        stored = harness.server.stored(CONFIG_MAP, "web", CHILD)
         assert (stored["data"], stored["metadata"]["ownerReferences"][0]["name"]) == ({"a": "1"}, "one")
 
 
 async def test_a_strangers_object_that_the_cache_does_not_show_yet_is_left_as_it_is() -> None:
     owning = Owning()
-    async with Cockpit(controller(owning)) as cockpit:
+    async with ControllerHarness(controller(owning)) as harness:
         theirs = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": CHILD, "namespace": "web"},
             "data": {"a": "7"},
         }
-        before = dict(cockpit.server.store(CONFIG_MAP, theirs))
-        cockpit.put(placed(), generation=1)
-        await cockpit.settle()
-        assert about_the_child(cockpit) == [f"apply ConfigMap {CHILD}", f"get ConfigMap {CHILD}"]
+        before = dict(harness.server.store(CONFIG_MAP, theirs))
+        harness.put(placed(), generation=1)
+        await harness.settle()
+        assert about_the_child(harness) == [f"apply ConfigMap {CHILD}", f"get ConfigMap {CHILD}"]
         assert [type(error).__name__ for error in owning.errors] == ["NotOurs"]
-        assert cockpit.server.stored(CONFIG_MAP, "web", CHILD) == before
+        assert harness.server.stored(CONFIG_MAP, "web", CHILD) == before
 
 
 async def test_an_object_that_may_be_adopted_is_taken_over_as_the_one_that_it_is() -> None:
-    async with Cockpit(controller(Owning(adopt=True))) as cockpit:
+    async with ControllerHarness(controller(Owning(adopt=True))) as harness:
         theirs = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": CHILD, "namespace": "web"},
             "data": {"b": "7"},
         }
-        uid = cockpit.server.store(CONFIG_MAP, theirs)["metadata"]["uid"]
-        cockpit.put(placed(), generation=1)
-        await cockpit.settle()
-        stored = cockpit.server.stored(CONFIG_MAP, "web", CHILD)
+        uid = harness.server.store(CONFIG_MAP, theirs)["metadata"]["uid"]
+        harness.put(placed(), generation=1)
+        await harness.settle()
+        stored = harness.server.stored(CONFIG_MAP, "web", CHILD)
         assert (stored["data"], stored["metadata"]["uid"]) == ({"a": "1", "b": "7"}, uid)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from cockpit import Cockpit
+from controller_harness import ControllerHarness
 from widgets import By, Widget
 
 import konverge as kv
@@ -40,32 +40,32 @@ def controller(*types: str) -> kv.Controller[Widget]:
 
 
 async def test_objects_are_counted_by_condition_and_status_as_they_come_change_and_go() -> None:
-    async with Cockpit(controller()) as cockpit:
-        cockpit.put(stored("a", said("Ready", "True"), said("Blocked", "False")))
-        cockpit.put(stored("b", said("Ready", "False"), said("Blocked", "True")))
-        cockpit.put(stored("new"))
-        await cockpit.settle()
-        assert counted(cockpit.metrics) == {
+    async with ControllerHarness(controller()) as harness:
+        harness.put(stored("a", said("Ready", "True"), said("Blocked", "False")))
+        harness.put(stored("b", said("Ready", "False"), said("Blocked", "True")))
+        harness.put(stored("new"))
+        await harness.settle()
+        assert counted(harness.metrics) == {
             ("Ready", "True"): 1,
             ("Ready", "False"): 1,
             ("Blocked", "True"): 1,
             ("Blocked", "False"): 1,
         }
-        cockpit.put(stored("b", said("Ready", "True"), said("Blocked", "False")))
-        await cockpit.settle()
-        assert counted(cockpit.metrics) == {("Ready", "True"): 2, ("Blocked", "False"): 2}
-        await cockpit.server.delete(VIEW, "a", "web")
-        cockpit.show(Widget, "a", "web")
-        await cockpit.settle()
-        assert counted(cockpit.metrics) == {("Ready", "True"): 1, ("Blocked", "False"): 1}
+        harness.put(stored("b", said("Ready", "True"), said("Blocked", "False")))
+        await harness.settle()
+        assert counted(harness.metrics) == {("Ready", "True"): 2, ("Blocked", "False"): 2}
+        await harness.server.delete(VIEW, "a", "web")
+        harness.show(Widget, "a", "web")
+        await harness.settle()
+        assert counted(harness.metrics) == {("Ready", "True"): 1, ("Blocked", "False"): 1}
 
 
 async def test_every_status_of_every_counted_condition_is_there_from_the_start_at_0() -> None:
-    async with Cockpit(controller()) as cockpit:
+    async with ControllerHarness(controller()) as harness:
         for type_ in ("Ready", "Blocked"):
             for status in ("True", "False", "Unknown"):
                 labels = {"controller": "widget", "condition": type_, "status": status}
-                assert cockpit.metrics.registry.get_sample_value(NAME, labels) == 0
+                assert harness.metrics.registry.get_sample_value(NAME, labels) == 0
 
 
 @pytest.mark.parametrize(
@@ -81,31 +81,31 @@ async def test_every_status_of_every_counted_condition_is_there_from_the_start_a
 async def test_a_status_that_another_writer_mangled_neither_breaks_the_counts_nor_adds_a_series(
     conditions: Any, shown: dict[tuple[str, str], float]
 ) -> None:
-    async with Cockpit(controller()) as cockpit:
-        cockpit.put(VIEW.new("a", "web", status={"conditions": conditions}))
-        await cockpit.settle()
-        assert counted(cockpit.metrics) == shown
+    async with ControllerHarness(controller()) as harness:
+        harness.put(VIEW.new("a", "web", status={"conditions": conditions}))
+        await harness.settle()
+        assert counted(harness.metrics) == shown
 
 
 async def test_only_the_named_conditions_are_counted() -> None:
-    async with Cockpit(controller("Ready")) as cockpit:
-        cockpit.put(stored("a", said("Ready", "True"), said("Blocked", "False")))
-        await cockpit.settle()
-        assert counted(cockpit.metrics) == {("Ready", "True"): 1}
+    async with ControllerHarness(controller("Ready")) as harness:
+        harness.put(stored("a", said("Ready", "True"), said("Blocked", "False")))
+        await harness.settle()
+        assert counted(harness.metrics) == {("Ready", "True"): 1}
 
 
 async def test_a_controller_that_does_not_ask_for_it_shows_no_series_and_one_that_ended_counts_nothing() -> None:
     plain = kv.Controller.of(Widget).reconciled_by(controller().reconciler)  # type: ignore[arg-type]  # it has one
-    async with Cockpit(plain) as cockpit:
-        cockpit.put(stored("a", said("Ready", "True")))
-        await cockpit.settle()
-        assert cockpit.metrics.registry.get_sample_value(NAME) is None
-        assert counted(cockpit.metrics) == {}
-    async with Cockpit(controller()) as cockpit:
-        cockpit.put(stored("a", said("Ready", "True")))
-        await cockpit.settle()
-        assert counted(cockpit.metrics) == {("Ready", "True"): 1}
-    assert counted(cockpit.metrics) == {}
+    async with ControllerHarness(plain) as harness:
+        harness.put(stored("a", said("Ready", "True")))
+        await harness.settle()
+        assert harness.metrics.registry.get_sample_value(NAME) is None
+        assert counted(harness.metrics) == {}
+    async with ControllerHarness(controller()) as harness:
+        harness.put(stored("a", said("Ready", "True")))
+        await harness.settle()
+        assert counted(harness.metrics) == {("Ready", "True"): 1}
+    assert counted(harness.metrics) == {}
 
 
 @pytest.mark.parametrize(

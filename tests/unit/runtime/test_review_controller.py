@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import structlog
-from cockpit import Cockpit
+from controller_harness import ControllerHarness
 from widgets import CONFIG_MAP, SECRET, By, Widget, WidgetStatus, part, widget
 
 import konverge as kv
@@ -26,10 +26,10 @@ def placed(name: str = "one", **spec: Any) -> Widget:
     return Widget.decode({**widget(name, **spec).to_dict(), "metadata": {"name": name, "namespace": "web"}})
 
 
-def showing(cockpit: Cockpit, *parts: str) -> Callable[[], None]:
+def showing(harness: ControllerHarness, *parts: str) -> Callable[[], None]:
     def show() -> None:
         for name in parts:
-            cockpit.show(CONFIG_MAP, name, "web")
+            harness.show(CONFIG_MAP, name, "web")
 
     return show
 
@@ -58,14 +58,14 @@ class Passes:
 async def test_a_predicate_never_hides_that_the_finalizer_came_or_that_deletion_was_asked_for(predicate: Any) -> None:
     reconciled, finalized = Passes(), Passes()
     spec = kv.Controller.of(Widget).finalizer(FINALIZER).when(predicate).reconciled_by(By(reconciled, finalized))
-    async with Cockpit(spec) as cockpit:
-        cockpit.put(placed(), generation=1)
-        await cockpit.settle()
-        cockpit.show(Widget, "one", "web")
-        await cockpit.settle()
+    async with ControllerHarness(spec) as harness:
+        harness.put(placed(), generation=1)
+        await harness.settle()
+        harness.show(Widget, "one", "web")
+        await harness.settle()
         assert len(reconciled.seen) == 1
-        cockpit.put(placed(), deletionTimestamp="2030-01-01T00:00:00Z")
-        await cockpit.settle()
+        harness.put(placed(), deletionTimestamp="2030-01-01T00:00:00Z")
+        await harness.settle()
         assert len(finalized.seen) == 1
 
 
@@ -77,18 +77,18 @@ async def test_a_status_that_another_wrote_just_before_ours_still_asks_for_a_pas
 
     passes = Passes(counts)
     spec = kv.Controller.of(Widget).writes_status_as("parts").reconciled_by(By(passes))
-    async with Cockpit(spec) as cockpit:
+    async with ControllerHarness(spec) as harness:
 
         def meanwhile() -> None:
-            cockpit.server.before = None
-            stored = cockpit.server.stored(Widget.kind_of_resource(), "web", "one")
-            cockpit.server.store(Widget.kind_of_resource(), {**stored, "status": {"note": "theirs"}})
+            harness.server.before = None
+            stored = harness.server.stored(Widget.kind_of_resource(), "web", "one")
+            harness.server.store(Widget.kind_of_resource(), {**stored, "status": {"note": "theirs"}})
 
-        cockpit.server.before = meanwhile
-        cockpit.put(placed(), generation=1)
-        await cockpit.settle()
-        cockpit.show(Widget, "one", "web")
-        await cockpit.settle()
+        harness.server.before = meanwhile
+        harness.put(placed(), generation=1)
+        await harness.settle()
+        harness.show(Widget, "one", "web")
+        await harness.settle()
         assert passes.seen[-1].status.note == "theirs"
 
 
@@ -99,12 +99,12 @@ async def test_the_echo_of_a_status_write_that_comes_before_its_answer_does_not_
 
     passes = Passes(fails)
     spec = kv.Controller.of(Widget).with_(base_delay=100.0).reconciled_by(By(passes))
-    async with Cockpit(spec) as cockpit:
-        cockpit.server.after = lambda: cockpit.show(Widget, "one", "web")
-        cockpit.put(placed(), generation=1)
-        await cockpit.settle(50)
+    async with ControllerHarness(spec) as harness:
+        harness.server.after = lambda: harness.show(Widget, "one", "web")
+        harness.put(placed(), generation=1)
+        await harness.settle(50)
         assert len(passes.seen) == 1
-        await cockpit.settle(100)
+        await harness.settle(100)
         assert len(passes.seen) == 2
 
 
@@ -114,25 +114,25 @@ async def test_a_change_during_a_pass_causes_one_more() -> None:
         ctx.status.draft.parts = w.spec.parts
 
     passes = Passes(slow)
-    async with Cockpit(kv.Controller.of(Widget).reconciled_by(By(passes))) as cockpit:
-        cockpit.server.after = lambda: cockpit.show(Widget, "one", "web")
-        cockpit.put(placed(parts=1), generation=1)
-        await cockpit.settle(0.5)
-        cockpit.put(placed(parts=2), generation=2)
-        await cockpit.settle(10)
+    async with ControllerHarness(kv.Controller.of(Widget).reconciled_by(By(passes))) as harness:
+        harness.server.after = lambda: harness.show(Widget, "one", "web")
+        harness.put(placed(parts=1), generation=1)
+        await harness.settle(0.5)
+        harness.put(placed(parts=2), generation=2)
+        await harness.settle(10)
         assert [w.spec.parts for w in passes.seen] == [1, 2]
-        assert cockpit.status(Widget, "one", "web")["parts"] == 2
+        assert harness.status(Widget, "one", "web")["parts"] == 2
 
 
 async def test_a_child_wakes_a_cluster_scoped_owner_whose_kind_does_not_say_its_scope() -> None:
     passes = Passes()
     spec = kv.Controller.of(NODE).owns(CONFIG_MAP).reconciled_by(By(passes))
-    async with Cockpit(spec, cluster_scoped=frozenset({"Node"})) as cockpit:
-        cockpit.put(NODE.new("n1"), uid="uid-n1")
-        await cockpit.settle()
+    async with ControllerHarness(spec, cluster_scoped=frozenset({"Node"})) as harness:
+        harness.put(NODE.new("n1"), uid="uid-n1")
+        await harness.settle()
         owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "uid-n1", "controller": True}
-        cockpit.put(part(1, "web"), ownerReferences=[owner])
-        await cockpit.settle()
+        harness.put(part(1, "web"), ownerReferences=[owner])
+        await harness.settle()
         assert len(passes.seen) == 2
 
 
@@ -143,14 +143,14 @@ async def test_a_watched_object_that_decodes_again_wakes_those_who_refer_to_it()
         return (kv.Key("", CONFIG_MAP, other.namespace, other.name),)
 
     spec = kv.Controller.of(CONFIG_MAP).watches(Widget, to=same_name).reconciled_by(By(passes))
-    async with Cockpit(spec) as cockpit:
-        cockpit.put(CONFIG_MAP.new("one", "web"))
+    async with ControllerHarness(spec) as harness:
+        harness.put(CONFIG_MAP.new("one", "web"))
         broken = kv.kind("tests.konverge.dev/v1", "Widget").new("one", "web", spec={"parts": "many"})
-        cockpit.put(broken)
-        await cockpit.settle()
+        harness.put(broken)
+        await harness.settle()
         before = len(passes.seen)
-        cockpit.put(placed(parts=1))
-        await cockpit.settle()
+        harness.put(placed(parts=1))
+        await harness.settle()
         assert len(passes.seen) == before + 1
 
 
@@ -161,12 +161,12 @@ async def test_a_map_function_that_gives_keys_of_another_kind_is_told_so_and_no_
         return (kv.Key("", SECRET, secret.namespace, secret.name),)
 
     spec = kv.Controller.of(Widget).watches(SECRET, to=wrong, metadata_only=True).reconciled_by(By(passes))
-    async with Cockpit(spec) as cockpit:
-        cockpit.put(placed("one"))
-        await cockpit.settle()
+    async with ControllerHarness(spec) as harness:
+        harness.put(placed("one"))
+        await harness.settle()
         with pytest.raises(UsageError, match=r"Secret.*Widget"):
-            cockpit.put(SECRET.new("one", "web"))
-        await cockpit.settle()
+            harness.put(SECRET.new("one", "web"))
+        await harness.settle()
         assert len(passes.seen) == 1
 
 
@@ -178,12 +178,12 @@ async def test_a_map_function_may_name_the_kind_without_its_model() -> None:
         return (kv.Key("", plain, secret.namespace, "one"),)
 
     spec = kv.Controller.of(Widget).watches(SECRET, to=one, metadata_only=True).reconciled_by(By(passes))
-    async with Cockpit(spec) as cockpit:
-        cockpit.put(placed())
-        await cockpit.settle()
-        cockpit.show(Widget, "one", "web")
-        cockpit.put(SECRET.new("s", "web"))
-        await cockpit.settle()
+    async with ControllerHarness(spec) as harness:
+        harness.put(placed())
+        await harness.settle()
+        harness.show(Widget, "one", "web")
+        harness.put(SECRET.new("s", "web"))
+        await harness.settle()
         assert [type(w) for w in passes.seen] == [Widget, Widget]
 
 
@@ -194,18 +194,18 @@ async def test_a_controller_may_watch_its_own_kind_too() -> None:
         return (kv.Key("", Widget.kind_of_resource(), other.namespace, "leader"),)
 
     spec = kv.Controller.of(Widget).watches(Widget, to=leader, metadata_only=True, labels="a=b")
-    async with Cockpit(spec.reconciled_by(By(passes))) as cockpit:
-        cockpit.put(placed("leader"))
-        await cockpit.settle()
-        cockpit.put(placed("other"), labels={"a": "b"})
-        await cockpit.settle()
+    async with ControllerHarness(spec.reconciled_by(By(passes))) as harness:
+        harness.put(placed("leader"))
+        await harness.settle()
+        harness.put(placed("other"), labels={"a": "b"})
+        await harness.settle()
         assert [w.name for w in passes.seen] == ["leader", "other", "leader"] or [w.name for w in passes.seen] == [
             "leader",
             "leader",
             "other",
         ]
         assert passes.seen[0].spec.parts == 0
-        informers = list(cockpit.informers.by_selection.values())
+        informers = list(harness.informers.by_selection.values())
     assert [one.users for one in informers] == [0, 0]
     assert [one.handlers for one in informers] == [[], []]
 
@@ -219,17 +219,17 @@ async def test_a_plan_that_looks_again_does_so_although_a_child_is_held() -> Non
 
     passes = Passes(plans)
     spec = kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(passes))
-    async with Cockpit(spec) as cockpit:
+    async with ControllerHarness(spec) as harness:
 
         def refuse() -> None:
-            if cockpit.server.calls[-1] == "apply ConfigMap part-0":
+            if harness.server.calls[-1] == "apply ConfigMap part-0":
                 raise conflict
 
-        cockpit.put(placed(), generation=1)
-        cockpit.server.before = refuse
-        await cockpit.settle(30)
+        harness.put(placed(), generation=1)
+        harness.server.before = refuse
+        await harness.settle(30)
         assert len(passes.seen) == 1
-        await cockpit.settle(60)
+        await harness.settle(60)
         assert len(passes.seen) >= 2
 
 
@@ -239,20 +239,20 @@ async def test_a_plan_that_looks_again_does_so_although_a_child_is_held() -> Non
 async def test_a_pass_sees_the_cache_as_it_is_after_the_barrier_not_as_it_was_before() -> None:
     """A write of unknown fate is asked for at the server, which takes a while; the cache moves on meanwhile."""
     passes = Passes()
-    async with Cockpit(kv.Controller.of(Widget).reconciled_by(By(passes))) as cockpit:
-        cockpit.put(placed(parts=1), generation=1)
-        await cockpit.settle()
+    async with ControllerHarness(kv.Controller.of(Widget).reconciled_by(By(passes))) as harness:
+        harness.put(placed(parts=1), generation=1)
+        await harness.settle()
         key = kv.Key("", Widget.kind_of_resource(), "web", "one")
-        cockpit.server.ledger.begin(("widget", key), key.kind, "web", "one").unknown()
+        harness.server.ledger.begin(("widget", key), key.kind, "web", "one").unknown()
 
         async def meanwhile() -> None:
-            cockpit.server.before = None
-            cockpit.put(placed(parts=2), generation=2)
+            harness.server.before = None
+            harness.put(placed(parts=2), generation=2)
             await asyncio.sleep(1)
 
-        cockpit.server.before = meanwhile
-        cockpit.runner.ask(key)
-        await cockpit.settle(5)
+        harness.server.before = meanwhile
+        harness.runner.ask(key)
+        await harness.settle(5)
         assert passes.seen[1].spec.parts == 2
 
 
@@ -262,13 +262,13 @@ async def test_the_barrier_does_not_wait_for_objects_that_the_cache_will_never_h
 
     passes = Passes(applies)
     spec = kv.Controller.of(Widget).watches(CONFIG_MAP, to=lambda _o, _c: ()).reconciled_by(By(passes))
-    async with Cockpit(spec, namespace="web") as cockpit:
-        cockpit.put(part(0, "web"))
-        cockpit.put(placed(), generation=1)
-        await cockpit.settle()
-        cockpit.show(Widget, "one", "web")
-        cockpit.put(placed(parts=1), generation=2)
-        await cockpit.settle(1)
+    async with ControllerHarness(spec, namespace="web") as harness:
+        harness.put(part(0, "web"))
+        harness.put(placed(), generation=1)
+        await harness.settle()
+        harness.show(Widget, "one", "web")
+        harness.put(placed(parts=1), generation=2)
+        await harness.settle(1)
         assert len(passes.seen) == 2
 
 
@@ -283,14 +283,16 @@ async def test_a_reconciler_that_lets_a_cancellation_of_its_own_through_fails_an
             await inner
 
     passes = Passes(cancels)
-    async with Cockpit(kv.Controller.of(Widget).with_(base_delay=1000.0).reconciled_by(By(passes))) as cockpit:
-        cockpit.put(placed("bad"))
-        await cockpit.settle()
-        cockpit.put(placed("good"))
-        await cockpit.settle()
+    async with ControllerHarness(
+        kv.Controller.of(Widget).with_(base_delay=1000.0).reconciled_by(By(passes))
+    ) as harness:
+        harness.put(placed("bad"))
+        await harness.settle()
+        harness.put(placed("good"))
+        await harness.settle()
         assert [w.name for w in passes.seen] == ["bad", "good"]
         key = kv.Key("", Widget.kind_of_resource(), "web", "bad")
-        assert "cancel" in cockpit.runner.history.of(key)[-1].error
+        assert "cancel" in harness.runner.history.of(key)[-1].error
 
 
 @pytest.mark.parametrize("ending", ["returned", "raised", "cancelled"])
@@ -303,12 +305,12 @@ async def test_nothing_is_sent_for_a_pass_that_has_ended(ending: str) -> None:
 
     passes = Passes(ends)
     spec = kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(passes))
-    async with Cockpit(spec, drain=0.1) as cockpit:
-        cockpit.put(placed())
-        await cockpit.settle()
+    async with ControllerHarness(spec, drain=0.1) as harness:
+        harness.put(placed())
+        await harness.settle()
     with pytest.raises(ReconcileTimeout, match="nothing more is sent"):
         await passes.contexts[0].own(part(0))
-    assert "apply ConfigMap part-0" not in cockpit.server.calls
+    assert "apply ConfigMap part-0" not in harness.server.calls
 
 
 async def test_stopping_does_not_wait_for_a_thread_that_does_not_end() -> None:
@@ -322,15 +324,15 @@ async def test_stopping_does_not_wait_for_a_thread_that_does_not_end() -> None:
             return kv.Done()
 
     began = threading.Event()
-    cockpit = Cockpit(kv.Controller.of(Widget).reconciled_by(Hanging()), drain=0.0)
-    async with cockpit:
-        cockpit.put(placed())
+    harness = ControllerHarness(kv.Controller.of(Widget).reconciled_by(Hanging()), drain=0.0)
+    async with harness:
+        harness.put(placed())
         await asyncio.sleep(0)
         await asyncio.to_thread(began.wait, 10)
         loop.call_later(30, release.set)  # the thread would end by itself then
-        cockpit.runner.stop()
-        await asyncio.wait(cockpit._tasks, timeout=5)
-        ended = all(task.done() for task in cockpit._tasks)
+        harness.runner.stop()
+        await asyncio.wait(harness._tasks, timeout=5)
+        ended = all(task.done() for task in harness._tasks)
         release.set()
     assert ended
 
@@ -340,11 +342,11 @@ async def test_stopping_does_not_wait_for_a_thread_that_does_not_end() -> None:
 
 async def test_the_status_of_a_kind_that_is_not_ours_is_left_alone_unless_something_is_said() -> None:
     passes = Passes()
-    async with Cockpit(kv.Controller.of(JOB).reconciled_by(By(passes))) as cockpit:
-        cockpit.put(JOB.new("j", "web", status={"active": 1}), generation=1)
-        await cockpit.settle()
+    async with ControllerHarness(kv.Controller.of(JOB).reconciled_by(By(passes))) as harness:
+        harness.put(JOB.new("j", "web", status={"active": 1}), generation=1)
+        await harness.settle()
         assert len(passes.seen) == 1
-        assert cockpit.server.calls == []
+        assert harness.server.calls == []
 
 
 async def test_of_a_status_that_is_not_ours_only_what_was_said_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,17 +354,17 @@ async def test_of_a_status_that_is_not_ours_only_what_was_said_is_applied(monkey
         ctx.status.mark("Audited", True, "Seen")
 
     sent: list[dict[str, Any]] = []
-    async with Cockpit(kv.Controller.of(JOB).reconciled_by(By(Passes(marks)))) as cockpit:
-        apply = cockpit.server.applied
+    async with ControllerHarness(kv.Controller.of(JOB).reconciled_by(By(Passes(marks)))) as harness:
+        apply = harness.server.applied
 
         async def recording(kind_: Any, body: Any, **how: Any) -> Any:
             sent.append(body["status"])
             return await apply(kind_, body, **how)
 
-        monkeypatch.setattr(cockpit.server, "applied", recording)
+        monkeypatch.setattr(harness.server, "applied", recording)
         theirs = {"type": "Complete", "status": "True", "lastTransitionTime": "2030-01-01T00:00:00Z"}
-        cockpit.put(JOB.new("j", "web", status={"active": 1, "conditions": [theirs]}), generation=1)
-        await cockpit.settle()
+        harness.put(JOB.new("j", "web", status={"active": 1, "conditions": [theirs]}), generation=1)
+        await harness.settle()
     [status] = sent
     assert "active" not in status
     assert [entry["type"] for entry in status["conditions"]] == ["Audited"]
@@ -378,16 +380,16 @@ async def test_a_failed_pass_does_not_take_back_what_the_reconciler_said_of_vali
 
     passes = Passes(judges)
     spec = kv.Controller.of(Widget).invalid_as("Blocked", "ValidationFailed").with_(base_delay=1000.0)
-    async with Cockpit(spec.reconciled_by(By(passes))) as cockpit:
-        cockpit.put(placed(), generation=1)
-        await cockpit.settle()
-        cockpit.show(Widget, "one", "web")
-        cockpit.runner.resync_now()
-        await cockpit.settle()
+    async with ControllerHarness(spec.reconciled_by(By(passes))) as harness:
+        harness.put(placed(), generation=1)
+        await harness.settle()
+        harness.show(Widget, "one", "web")
+        harness.runner.resync_now()
+        await harness.settle()
         assert len(passes.seen) == 2
-        [blocked] = [c for c in cockpit.status(Widget, "one", "web")["conditions"] if c["type"] == "Blocked"]
+        [blocked] = [c for c in harness.status(Widget, "one", "web")["conditions"] if c["type"] == "Blocked"]
         assert blocked["status"] == "True"
-        assert cockpit.events == [("ValidationFailed", "Blocked")]
+        assert harness.events == [("ValidationFailed", "Blocked")]
 
 
 async def test_an_ending_that_takes_many_looks_writes_its_status_once() -> None:
@@ -397,20 +399,20 @@ async def test_an_ending_that_takes_many_looks_writes_its_status_once() -> None:
 
     ending = Passes(waits)
     spec = kv.Controller.of(Widget).finalizer(FINALIZER).reconciled_by(By(Passes(), ending))
-    async with Cockpit(spec) as cockpit:
-        cockpit.server.after = lambda: cockpit.show(Widget, "one", "web")
-        cockpit.put(placed(), generation=1, finalizers=[FINALIZER], deletionTimestamp="2030-01-01T00:00:00Z")
-        await cockpit.settle(10.5)
+    async with ControllerHarness(spec) as harness:
+        harness.server.after = lambda: harness.show(Widget, "one", "web")
+        harness.put(placed(), generation=1, finalizers=[FINALIZER], deletionTimestamp="2030-01-01T00:00:00Z")
+        await harness.settle(10.5)
         assert len(ending.seen) >= 10
-        assert cockpit.server.calls.count("apply Widget one/status") == 1
+        assert harness.server.calls.count("apply Widget one/status") == 1
 
 
 async def test_an_object_that_does_not_decode_is_counted() -> None:
     spec = kv.Controller.of(Widget).invalid_as("Blocked", "ValidationFailed").reconciled_by(By(Passes()))
-    async with Cockpit(spec) as cockpit:
-        cockpit.put(kv.kind("tests.konverge.dev/v1", "Widget").new("one", "web", spec={"parts": "many"}))
-        await cockpit.settle()
-        count = cockpit.metrics.registry.get_sample_value("konverge_decode_errors_total", {"controller": "widget"})
+    async with ControllerHarness(spec) as harness:
+        harness.put(kv.kind("tests.konverge.dev/v1", "Widget").new("one", "web", spec={"parts": "many"}))
+        await harness.settle()
+        count = harness.metrics.registry.get_sample_value("konverge_decode_errors_total", {"controller": "widget"})
         assert count == 1
 
 
@@ -419,9 +421,11 @@ async def test_a_condition_that_production_cuts_is_told_in_the_log() -> None:
         ctx.status.mark("Undeclared", True, "Fine")
 
     with structlog.testing.capture_logs() as logs:
-        async with Cockpit(kv.Controller.of(Widget).reconciled_by(By(Passes(marks))), strict=False) as cockpit:
-            cockpit.put(placed(), generation=1)
-            await cockpit.settle()
+        async with ControllerHarness(
+            kv.Controller.of(Widget).reconciled_by(By(Passes(marks))), strict=False
+        ) as harness:
+            harness.put(placed(), generation=1)
+            await harness.settle()
     assert [entry for entry in logs if "Undeclared" in str(entry) and entry["log_level"] == "warning"]
 
 
@@ -439,14 +443,14 @@ async def test_an_object_that_has_a_controller_of_its_own_can_be_a_child() -> No
 
     pool = kv.Controller.of(CONFIG_MAP).named("pool").owns(Widget).reconciled_by(By(Passes(makes)))
     instance = kv.Controller.of(Widget).finalizer(FINALIZER).reconciled_by(By(Passes(marks), Passes()))
-    async with Cockpit(pool, instance) as cockpit:
-        cockpit.server.after = lambda: cockpit.show(Widget, "one", "web")
-        cockpit.put(CONFIG_MAP.new("pool", "web", data={"parts": "1"}))
-        await cockpit.settle(5)
-        assert cockpit.status(Widget, "one", "web")["conditions"]
-        cockpit.put(CONFIG_MAP.new("pool", "web", data={"parts": "2"}))
-        await cockpit.settle(5)
-        assert cockpit.server.stored(Widget.kind_of_resource(), "web", "one")["spec"]["parts"] == 2
+    async with ControllerHarness(pool, instance) as harness:
+        harness.server.after = lambda: harness.show(Widget, "one", "web")
+        harness.put(CONFIG_MAP.new("pool", "web", data={"parts": "1"}))
+        await harness.settle(5)
+        assert harness.status(Widget, "one", "web")["conditions"]
+        harness.put(CONFIG_MAP.new("pool", "web", data={"parts": "2"}))
+        await harness.settle(5)
+        assert harness.server.stored(Widget.kind_of_resource(), "web", "one")["spec"]["parts"] == 2
 
 
 async def test_a_request_by_patch_does_not_make_a_second_writer() -> None:
@@ -458,15 +462,15 @@ async def test_a_request_by_patch_does_not_make_a_second_writer() -> None:
 
     maker = kv.Controller.of(Widget).named("maker").owns(CONFIG_MAP).reconciled_by(By(Passes(makes)))
     asker = kv.Controller.of(SECRET).named("asker").watches(CONFIG_MAP, to=lambda _o, _c: ())
-    async with Cockpit(maker, asker.reconciled_by(By(Passes(asks)))) as cockpit:
-        cockpit.server.after = lambda: cockpit.show(CONFIG_MAP, "part-0", "web")
-        cockpit.put(placed(parts=1), generation=1)
-        await cockpit.settle()
-        cockpit.put(SECRET.new("s", "web"))
-        await cockpit.settle()
-        cockpit.put(placed(parts=2), generation=2)
-        await cockpit.settle(5)
-        assert cockpit.server.stored(CONFIG_MAP, "web", "part-0")["data"]["size"] == "2"
+    async with ControllerHarness(maker, asker.reconciled_by(By(Passes(asks)))) as harness:
+        harness.server.after = lambda: harness.show(CONFIG_MAP, "part-0", "web")
+        harness.put(placed(parts=1), generation=1)
+        await harness.settle()
+        harness.put(SECRET.new("s", "web"))
+        await harness.settle()
+        harness.put(placed(parts=2), generation=2)
+        await harness.settle(5)
+        assert harness.server.stored(CONFIG_MAP, "web", "part-0")["data"]["size"] == "2"
 
 
 async def test_two_controllers_that_make_one_child_are_still_told_apart() -> None:
@@ -477,11 +481,11 @@ async def test_two_controllers_that_make_one_child_are_still_told_apart() -> Non
         controller = kv.Controller.of(Widget).named(name).writes_status_as(name).owns(CONFIG_MAP)
         return controller.reconciled_by(By(Passes(makes)))
 
-    async with Cockpit(spec("first"), spec("second")) as cockpit:
-        cockpit.server.after = lambda: cockpit.show(CONFIG_MAP, "part-0", "web")
-        cockpit.put(placed(), generation=1)
-        await cockpit.settle()
-        errors = [r.error for runner in cockpit.runners.values() for r in runner.history.recent() if r.error]
+    async with ControllerHarness(spec("first"), spec("second")) as harness:
+        harness.server.after = lambda: harness.show(CONFIG_MAP, "part-0", "web")
+        harness.put(placed(), generation=1)
+        await harness.settle()
+        errors = [r.error for runner in harness.runners.values() for r in runner.history.recent() if r.error]
         assert "'first'" in errors[0]
         assert "'second'" in errors[0]
 
@@ -497,27 +501,27 @@ async def test_the_plans_of_two_controllers_of_one_kind_leave_each_others_childr
         controller = kv.Controller.of(Widget).named(name).writes_status_as(name).owns(CONFIG_MAP)
         return controller.reconciled_by(By(makes(number)))
 
-    async with Cockpit(spec("first", 1), spec("second", 2)) as cockpit:
-        cockpit.server.after = showing(cockpit, "part-1", "part-2")
-        cockpit.put(placed(), generation=1)
-        await cockpit.settle(5)
-        for runner in cockpit.runners.values():
+    async with ControllerHarness(spec("first", 1), spec("second", 2)) as harness:
+        harness.server.after = showing(harness, "part-1", "part-2")
+        harness.put(placed(), generation=1)
+        await harness.settle(5)
+        for runner in harness.runners.values():
             runner.resync_now()
-        await cockpit.settle(5)
-        assert not [call for call in cockpit.server.calls if call.startswith("delete")]
+        await harness.settle(5)
+        assert not [call for call in harness.server.calls if call.startswith("delete")]
 
 
 async def test_a_plan_still_removes_children_that_this_controller_made_before() -> None:
     async def plans(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         return await ctx.carry_out(kv.Plan(children=(part(w.spec.parts, "web"),), draft=WidgetStatus(note="x")))
 
-    async with Cockpit(kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(plans))) as cockpit:
-        cockpit.server.after = showing(cockpit, "part-1", "part-2")
-        cockpit.put(placed(parts=1), generation=1)
-        await cockpit.settle()
-        cockpit.put(placed(parts=2), generation=2)
-        await cockpit.settle(5)
-        assert "delete ConfigMap part-1" in cockpit.server.calls
+    async with ControllerHarness(kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(plans))) as harness:
+        harness.server.after = showing(harness, "part-1", "part-2")
+        harness.put(placed(parts=1), generation=1)
+        await harness.settle()
+        harness.put(placed(parts=2), generation=2)
+        await harness.settle(5)
+        assert "delete ConfigMap part-1" in harness.server.calls
 
 
 # --- finalizers ------------------------------------------------------------------------------------------------------------------------
@@ -526,16 +530,16 @@ async def test_a_plan_still_removes_children_that_this_controller_made_before() 
 async def test_a_missing_right_to_remove_the_finalizer_is_an_error_whatever_the_object_is_called() -> None:
     ending = Passes()
     spec = kv.Controller.of(Widget).finalizer(FINALIZER).with_(base_delay=100.0).reconciled_by(By(Passes(), ending))
-    async with Cockpit(spec) as cockpit:
+    async with ControllerHarness(spec) as harness:
 
         def refuse() -> None:
             raise Forbidden('widgets "deleted-files" is forbidden: cannot patch', status=403, reason="Forbidden")
 
-        cockpit.server.before = refuse
-        cockpit.put(placed(), finalizers=[FINALIZER], deletionTimestamp="2030-01-01T00:00:00Z")
-        await cockpit.settle()
+        harness.server.before = refuse
+        harness.put(placed(), finalizers=[FINALIZER], deletionTimestamp="2030-01-01T00:00:00Z")
+        await harness.settle()
         key = kv.Key("", Widget.kind_of_resource(), "web", "one")
-        assert "forbidden" in cockpit.runner.history.of(key)[-1].error
+        assert "forbidden" in harness.runner.history.of(key)[-1].error
 
 
 @pytest.mark.parametrize(
@@ -547,31 +551,31 @@ async def test_a_missing_right_to_remove_the_finalizer_is_an_error_whatever_the_
 )
 async def test_a_finalizer_patch_that_is_refused_is_told_apart_by_its_cause(causes: Any, passes: int) -> None:
     spec = kv.Controller.of(Widget).finalizer(FINALIZER).reconciled_by(By(Passes(), Passes()))
-    async with Cockpit(spec) as cockpit:
+    async with ControllerHarness(spec) as harness:
 
         def refuse() -> None:
             raise Invalid("refused", status=422, reason="Invalid", causes=causes)
 
-        cockpit.server.before = refuse
-        cockpit.put(placed())
-        await cockpit.settle(60)
-        assert abs(len(cockpit.server.calls) - passes) <= 3
+        harness.server.before = refuse
+        harness.put(placed())
+        await harness.settle(60)
+        assert abs(len(harness.server.calls) - passes) <= 3
 
 
 async def test_a_finalizer_is_not_added_to_an_object_that_was_deleted_a_moment_ago() -> None:
     message = "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted"
     spec = kv.Controller.of(Widget).finalizer(FINALIZER).reconciled_by(By(Passes(), Passes()))
-    async with Cockpit(spec) as cockpit:
+    async with ControllerHarness(spec) as harness:
 
         def refuse() -> None:
             raise Invalid(message, status=422, reason="Invalid", causes=(("metadata.finalizers", message),))
 
-        cockpit.server.before = refuse
-        cockpit.put(placed())
-        await cockpit.settle(60)
-        assert cockpit.server.calls == ["patch Widget one"]
+        harness.server.before = refuse
+        harness.put(placed())
+        await harness.settle(60)
+        assert harness.server.calls == ["patch Widget one"]
         key = kv.Key("", Widget.kind_of_resource(), "web", "one")
-        assert cockpit.runner.history.of(key)[-1].error == ""
+        assert harness.runner.history.of(key)[-1].error == ""
 
 
 # --- churn -----------------------------------------------------------------------------------------------------------------------------
@@ -586,19 +590,19 @@ async def test_nothing_is_remembered_of_objects_that_are_gone() -> None:
         return kv.Done()
 
     spec = kv.Controller.of(Widget).owns(CONFIG_MAP).finalizer(FINALIZER).with_(concurrency=8, base_delay=1000.0)
-    async with Cockpit(spec.reconciled_by(By(makes, Passes()))) as cockpit:
+    async with ControllerHarness(spec.reconciled_by(By(makes, Passes()))) as harness:
         for number in range(300):
             name = str(number)
-            cockpit.put(placed(name), generation=1, finalizers=[FINALIZER])
-            await cockpit.settle(0.01)
+            harness.put(placed(name), generation=1, finalizers=[FINALIZER])
+            await harness.settle(0.01)
             for one in (Widget.kind_of_resource(), CONFIG_MAP):
-                cockpit.show(one, name, "web")
-                cockpit.server.objects.pop((one, "web", name), None)
-                cockpit.server.version += 1
-                cockpit.show(one, name, "web")
-            await cockpit.settle(0.01)
-        await cockpit.settle(20)
-        runner, ledger = cockpit.runner, cockpit.server.ledger.statistics()
+                harness.show(one, name, "web")
+                harness.server.objects.pop((one, "web", name), None)
+                harness.server.version += 1
+                harness.show(one, name, "web")
+            await harness.settle(0.01)
+        await harness.settle(20)
+        runner, ledger = harness.runner, harness.server.ledger.statistics()
         assert (ledger.actors, ledger.pending, ledger.writers) == (0, 0, 0)
         assert runner._applier.remembered == 0
         assert len(runner._around.claims) == 0

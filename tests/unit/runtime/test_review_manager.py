@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from cockpit import Informers, Server
+from controller_harness import Informers, Server
 from widgets import CONFIG_MAP, By, Widget
 
 import konverge as kv

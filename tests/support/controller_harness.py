@@ -275,7 +275,7 @@ class Informers:
         informer.users -= 1
 
 
-class Cockpit:
+class ControllerHarness:
     """Runs controllers. `with_` makes the caches show what the server has; leaving stops everything."""
 
     def __init__(

@@ -27,7 +27,7 @@ from konverge.testing import Lab, install_crds
 from konverge.testing.flux import flux_crds
 from konverge.testing.flux_state import FINALIZER
 
-RECORDINGS = Path(__file__).parents[1] / "recordings" / "flux"
+RECORDINGS = Path(__file__).parents[2] / "recordings" / "flux"
 KINDS: dict[str, Kind[Object]] = {
     kind.kind: kind for kind in (HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY, HELM_CHART)
 }

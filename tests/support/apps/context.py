@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import structlog
-from apps_made import NOW, OWNER
+from apps.made import NOW, OWNER
 
 from konverge.clock import rfc3339
 from konverge.errors import Conflict, NotFound

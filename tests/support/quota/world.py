@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from quota_amounts import read
+from quota.amounts import read
 
 from konverge.conditions import Condition, truth
 from konverge.quantities import WHOLE, Quantity

@@ -3,7 +3,7 @@
 Run as a program it reads orders from standard input, one JSON line each, `{"arguments", "log", "environment"}`; it answers with the pid of
 the new process, and tells the end of each. A fork is a process like any other: SIGKILL ends it between two instructions.
 
-`Zygote` is the other end of it, for tests.
+`ForkServer` is the other end of it, for tests.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
-__all__ = ["Forked", "Zygote"]
+__all__ = ["Forked", "ForkServer"]
 
 
 # --- in the test's process ------------------------------------------------------------------------------------------------------
 
 
 class Forked:
-    """A process that the zygote forked; behaves as far as needed like `asyncio.subprocess.Process`."""
+    """A process that the forkserver forked; behaves as far as needed like `asyncio.subprocess.Process`."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -48,7 +48,7 @@ class Forked:
         os.kill(self.pid, signal.SIGTERM)
 
 
-class Zygote:
+class ForkServer:
     """Starts processes of `konverge run` by forking; `async with` begins and ends it, and every process of its that is left."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Zygote:
 
     async def __aenter__(self) -> Self:
         self._process = await asyncio.create_subprocess_exec(sys.executable, __file__, stdin=PIPE, stdout=PIPE)
-        self._reader = asyncio.create_task(self._listen(self._process), name="zygote")
+        self._reader = asyncio.create_task(self._listen(self._process), name="forkserver")
         return self
 
     async def __aexit__(
@@ -98,7 +98,7 @@ class Zygote:
                 forked.ended.set()
 
 
-# --- in the zygote --------------------------------------------------------------------------------------------------------------
+# --- in the forkserver --------------------------------------------------------------------------------------------------------------
 
 
 def _tell(text: str) -> None:

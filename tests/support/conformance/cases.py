@@ -24,7 +24,7 @@ import yaml
 
 __all__ = ["KINDS", "VERBS", "Case", "Kind", "Step", "load_cases", "step_of"]
 
-CASES: Final = Path(__file__).parents[1] / "conformance" / "cases"
+CASES: Final = Path(__file__).parents[2] / "conformance" / "cases"
 
 VERBS: Final = (
     "create",
@@ -165,7 +165,7 @@ def _pods(steps: Iterable[Step]) -> bool:
 
 def load_cases() -> list[Case]:
     """Return all cases: those for every kind, then those of the files."""
-    from conformance_generic import generic_cases
+    from conformance.generic import generic_cases
 
     cases = [Case(one.name, one.cells, one.steps, one.area, _pods(one.steps)) for one in generic_cases()]
     for path in sorted(CASES.glob("*.yaml")):

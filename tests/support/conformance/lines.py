@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from conformance_cases import Case, Kind, Step
+from conformance.cases import Case, Kind, Step
 
 __all__ = ["Data", "KindLines", "merged"]
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 import yaml
-from conformance_cases import CASES, KINDS, VERBS, Case
+from conformance.cases import CASES, KINDS, VERBS, Case
 
 __all__ = ["differences", "expected_cells", "reasons", "report"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from conformance_cases import KINDS, Case, Step
-from conformance_lines import Data, KindLines, merged
+from conformance.cases import KINDS, Case, Step
+from conformance.lines import Data, KindLines, merged
 
 __all__ = ["generic_cases"]
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml
-from conformance_cases import step_of
-from conformance_running import Runner
-from conformance_targets import MemoryTarget, Target
+from conformance.cases import step_of
+from conformance.running import Runner
+from conformance.targets import MemoryTarget, Target
 
 __all__ = ["prepare"]
 
-_SETUP = Path(__file__).parents[1] / "conformance" / "setup.yaml"
+_SETUP = Path(__file__).parents[2] / "conformance" / "setup.yaml"
 
 
 async def prepare(target: Target) -> None:

@@ -1,6 +1,6 @@
 """What happened in a namespace, as the API server tells it: every object that was created, and how things stand now.
 
-A `Witness` watches from before the first write, so it also counts what was created and deleted again. A picture of the present leaves
+A `NamespaceRecorder` watches from before the first write, so it also counts what was created and deleted again. A picture of the present leaves
 out what differs between any two runs of the same story: times, uids, versions, who wrote which field, and digests of those.
 """
 
@@ -18,7 +18,7 @@ import msgspec
 from konverge.client import Client, ListQuery, ResourceInfo, WatchQuery
 from konverge.kinds import Kind
 
-__all__ = ["Picture", "Witness", "difference", "masked"]
+__all__ = ["Picture", "NamespaceRecorder", "difference", "masked"]
 
 Picture: TypeAlias = dict[str, Any]
 """Objects by `Kind/name`, without what differs between any two runs."""
@@ -76,7 +76,7 @@ def difference(expected: Any, found: Any, path: str = "") -> list[str]:
     return [] if expected == found else [f"{path}: {found!r} instead of {expected!r}"]
 
 
-class Witness:
+class NamespaceRecorder:
     """Watches some kinds in a namespace; `async with` begins and ends it."""
 
     def __init__(self, client: Client, namespace: str, kinds: Sequence[Kind[Any]]) -> None:
@@ -114,7 +114,7 @@ class Witness:
                     assert event.type != "ERROR", bytes(event.object)
                     if event.type != "BOOKMARK":
                         self._saw(kind, msgspec.json.decode(event.object))
-        raise AssertionError(f"the watch of {kind.kind} ended; the witness missed what came after")
+        raise AssertionError(f"the watch of {kind.kind} ended; the recorder missed what came after")
 
     def _saw(self, kind: Kind[Any], data: Mapping[str, Any]) -> None:
         metadata = data["metadata"]

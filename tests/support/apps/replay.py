@@ -24,7 +24,7 @@ from konverge.reconcilers.apps.values import ValuesFrom
 from konverge.reconcilers.apps.verdict import Facts, Verdict
 from konverge.runtime.status import transitions
 
-RECORDINGS = Path(__file__).parents[1] / "recordings" / "flux"
+RECORDINGS = Path(__file__).parents[2] / "recordings" / "flux"
 GRACE = timedelta(seconds=30)
 STUCK = timedelta(minutes=15)
 

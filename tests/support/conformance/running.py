@@ -13,8 +13,8 @@ from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import quote
 
-from conformance_cases import KINDS, Case, Kind, Step
-from conformance_targets import AGENT, Reply, Target
+from conformance.cases import KINDS, Case, Kind, Step
+from conformance.targets import AGENT, Reply, Target
 
 __all__ = ["Runner", "run_case", "url_of"]
 

@@ -1,7 +1,7 @@
 """What the API server itself must accept and refuse of pools and claims: one table for the server in memory and for the real one.
 
 A case says what is written over what; `words` is a part of the refusal, "" where the write must go through. `World` carries a case out
-on either server (`conformance_targets`) and gives the bare answer, so that both can be compared word by word.
+on either server (`conformance.targets`) and gives the bare answer, so that both can be compared word by word.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from conformance_targets import Target
+from conformance.targets import Target
 
 from konverge.crds import crd, crd_stub
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
@@ -35,7 +35,7 @@ __all__ = [
     "pool",
 ]
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[3]
 MIGRATION = _ROOT / "examples" / "quota_migration"
 
 

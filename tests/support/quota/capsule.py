@@ -25,7 +25,7 @@ from konverge.testing import install_crds
 
 __all__ = ["EXAMPLE", "NAMESPACE", "PODS", "QUOTA", "TENANT", "Capsule", "documents", "migration_world", "pod", "until"]
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "quota_migration"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "quota_migration"
 TENANT = kind("capsule.clastix.io/v1beta2", "Tenant", namespaced=False, plural="tenants")
 NAMESPACE = kind("v1", "Namespace", namespaced=False)
 QUOTA = kind("v1", "ResourceQuota")

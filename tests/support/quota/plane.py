@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import msgspec
-from quota_lab import CPU, POD, TENANT, Quotas
+from quota.lab import CPU, POD, TENANT, Quotas
 
 from konverge.client import Client, WatchQuery
 from konverge.crds import crd
