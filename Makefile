@@ -95,7 +95,7 @@ changelog: venv ## Build the section Unreleased of CHANGELOG.md from changes.d/
 
 .PHONY: bench
 bench: venv ## Measure, print tables, append to build/bench.json; one alone with ONLY=informers
-	$(BIN)/python tools/bench/run.py $(if $(ONLY),--only $(ONLY)) $(ARGS)
+	$(BIN)/python tools/bench/run.py $(if $(ONLY),--only '$(ONLY)') $(ARGS)
 
 .PHONY: guard
 guard: venv ## Count what a thousand objects cost (requests, calls, bytes) and take that as the figures that tests/guard holds us to
@@ -103,7 +103,7 @@ guard: venv ## Count what a thousand objects cost (requests, calls, bytes) and t
 
 .PHONY: mutants
 mutants: venv ## Plant faults in copies of the tree, one by one, and let the lab find each; one alone with ONLY=barrier-off
-	$(BIN)/python tools/mutants/plant.py $(if $(ONLY),--only $(ONLY)) $(ARGS)
+	$(BIN)/python tools/mutants/plant.py $(if $(ONLY),--only '$(ONLY)') $(ARGS)
 
 .PHONY: record
 record: venv ## Ask a real kube-apiserver again what tests compare with; one recorder: ONLY=reading, its arguments in ARGS

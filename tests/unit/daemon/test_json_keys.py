@@ -17,7 +17,7 @@ import click
 import msgspec
 import pytest
 from click.testing import CliRunner
-from quota_capsule import migration_world
+from quota.capsule import migration_world
 from widgets import By, Widget, widget
 
 import konverge as kv
