@@ -56,11 +56,16 @@ conformance: control-plane ## Send the conformance cases to kube-apiserver and t
 
 .PHONY: lab
 lab: venv ## Rerun the scenarios of our own reconcilers under every fault, for minutes each; one seed with ARGS=--lab-seed=7
-	$(BIN)/pytest -k "every and fault" --lab=full --timeout=2000 tests/scenarios $(ARGS)
+	$(BIN)/pytest -k "every and fault" --lab=full tests/scenarios $(ARGS)
 
 .PHONY: test-unit
 test-unit: venv ## Run what needs no server: unit and property tests (seconds)
 	$(BIN)/pytest tests/unit tests/property $(ARGS)
+
+.PHONY: check
+check: venv ## Run lint and the quick unit tests side by side: the loop of work, under two minutes (two cores, warm caches)
+	@echo "==> lint and unit tests side by side; each prints what it found at its end"
+	@$(MAKE) --jobs=2 --keep-going --output-sync=target lint test-unit ARGS='-q -n 2 -m "not slow" $(ARGS)'
 
 .PHONY: lint
 lint: venv ## Check style, formatting, types, floors, language, and that generated files are fresh

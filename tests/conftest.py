@@ -1,11 +1,14 @@
-"""How `make test` shares the tests among its two processes (pytest-xdist): no test knows of it, and without `-n` nothing happens here."""
+"""How `make test` shares the tests among its two processes (pytest-xdist), and a table of times after a long run. No test knows of it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from suite_times import lines
 
+_LONG = 60.0
+"""Seconds of tests from which on a run prints its table of times."""
 _TOGETHER = ("tests/e2e/", "tests/conformance/")
 """Folders whose tests share a control plane. They wait for it most of the time, so the other process has a core for itself."""
 
@@ -25,3 +28,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return _unit_of(nodeid)
 
     return ByPlane(config, log)
+
+
+_phases: list[tuple[str, float]] = []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note the time of each phase; under xdist the reports of all processes come here."""
+    _phases.append((report.nodeid, report.duration))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if sum(seconds for _, seconds in _phases) >= _LONG:
+        terminalreporter.section("where the time went")
+        for line in lines(_phases):
+            terminalreporter.write_line(line)

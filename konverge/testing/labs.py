@@ -35,6 +35,10 @@ KUBECONFIG: Final = "kubeconfig"
 MEMORY: Final = "memory"
 
 _LOOPS: Final = "konverge-lab-loops"
+_QUICK_SECONDS: Final = 600.0
+"""Seconds that the plans of quick mode may take, a fixed number of plans and not of seconds, before pytest-timeout ends them."""
+_SLACK: Final = 300.0
+"""Seconds on top of the budget: reference runs, the plans that run when the budget ends, and the shrinking of one that fails."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -112,6 +116,22 @@ def _foreign(item: pytest.Item) -> bool:
     return bool(marker.kwargs.get("foreign", True))
 
 
+def _timeout(config: pytest.Config) -> float | None:
+    """Return the limit of pytest-timeout for a rerun under every plan: the configured one, or more if the budget needs more.
+
+    None if the project sets no limit.
+    """
+    plugin = config.pluginmanager.getplugin("timeout")
+    configured = None if plugin is None else plugin.get_env_settings(config).timeout
+    if not configured:
+        return None
+    from konverge.testing.lab.explore import BUDGET
+
+    option = config.option
+    budget = option.lab_budget if option.lab_budget is not None else BUDGET if option.lab == "full" else _QUICK_SECONDS
+    return max(float(configured), budget + _SLACK)
+
+
 class Explored(pytest.Item):
     """A test that is rerun under every plan; it fails where one plan breaks it."""
 
@@ -119,6 +139,9 @@ class Explored(pytest.Item):
         super().__init__(**more)
         self._scenario = scenario
         self._foreign = foreign
+        limit = _timeout(self.config)
+        if limit is not None:
+            self.add_marker(pytest.mark.timeout(limit))
 
     def runtest(self) -> None:
         from konverge.errors import UsageError

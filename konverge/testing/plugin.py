@@ -51,14 +51,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="where tests that ask for `lab` run (default: memory)",
     )
     group.addoption(
-        "--lab", choices=("off", "quick", "full"), default="off", help="rerun tests marked `scenario` under every plan"
+        "--lab",
+        choices=("off", "quick", "full"),
+        default="off",
+        help="rerun tests marked `scenario` under plans of faults",
     )
     group.addoption("--lab-seed", type=int, default=0, help="the seed of the order of plans, and of random ones")
     group.addoption(
         "--lab-plan", type=Path, default=None, help="rerun tests marked `scenario` under the plan in this file alone"
     )
     group.addoption(
-        "--lab-budget", type=float, default=None, help="seconds for the plans of one scenario (quick: 20, full: 900)"
+        "--lab-budget",
+        type=float,
+        default=None,
+        help="seconds for the plans of one scenario (quick: 60 plans instead, full: 900)",
     )
     group.addoption(
         "--lab-workers",

@@ -22,6 +22,7 @@ VERBS = {
     "test",
     "lab",
     "test-unit",
+    "check",
     "lint",
     "fmt",
     "guard",

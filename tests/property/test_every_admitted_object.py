@@ -34,6 +34,8 @@ from konverge.testing import Lab
 from konverge.testing.lab.plans import Plan
 from konverge.testing.lab.runs import run
 
+pytestmark = pytest.mark.slow
+
 _EXPECTED = frozenset(errors.__all__)
 """Errors of the library's own are told by the status; what else comes out of a reconcile is a defect."""
 _OF_THE_STRANGER = ("observedGeneration went back", "vanished from status.conditions")

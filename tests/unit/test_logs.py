@@ -56,6 +56,7 @@ def indented(text: str) -> str:
     return "\n".join(f"        {line}" for line in text.strip().splitlines())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("configured", "there", "absent"),
     [
@@ -105,6 +106,7 @@ async def test_of_pytest_asyncio() -> None:
 """
 
 
+@pytest.mark.slow
 def test_a_project_without_any_configuration_of_pytest_gets_no_warning(tmp_path: Path) -> None:
     (tmp_path / "test_project.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-W", "error", "-q", "-p", "no:cacheprovider", str(tmp_path)]

@@ -4,7 +4,9 @@
     assert report.passed, report.text()
 
 Promises: the reference runs first, with several seeds, and a difference between these is a finding of its own. Then plans run, in an
-order that the seed draws, within the budget; what was not run is counted. A plan that fails is shrunk to the parts that it needs.
+order that the seed draws and that takes one plan of each kind of fault before it takes a second one of any. `quick` runs the first plans of
+that order, a fixed number, so that a slow machine runs the same plans as a fast one; `full` runs all of them within the budget. Plans that
+did not run are counted. A plan that fails is shrunk to the parts that it needs.
 Failures are reported in the order of their plans, however many processes ran them. Each run is single-threaded, and nothing is left
 behind. Plans may share the beginning of their runs (`branching`); what comes of a plan is what its run from nothing comes to.
 """
@@ -25,18 +27,20 @@ from konverge.clock import cpu_time, monotonic
 from konverge.testing.lab.branching import Batch, batches
 from konverge.testing.lab.branching_forks import grow
 from konverge.testing.lab.judging import differences, verdict
-from konverge.testing.lab.planning import Planned, Pruned, plans_of, random_plan, random_seed
+from konverge.testing.lab.planning import Planned, Pruned, plans_of, random_plan, random_seed, spread_over_faults
 from konverge.testing.lab.plans import Plan
 from konverge.testing.lab.runs import Run, Scenario, run
 from konverge.testing.lab.timeline import first_difference
 from konverge.testing.lab.workers import Link, WorkFailed, possible, spread
 
-__all__ = ["BUDGETS", "WORTH", "Failure", "Mode", "Report", "explore", "replay"]
+__all__ = ["BUDGET", "QUICK", "WORTH", "Failure", "Mode", "Report", "explore", "replay"]
 
 Mode: TypeAlias = Literal["quick", "full"]
 
-BUDGETS: Final = {"quick": 20.0, "full": 900.0}
-"""Seconds of real time for the plans of one scenario."""
+QUICK: Final = 60
+"""Plans of one scenario in quick mode, unless a budget in seconds is given."""
+BUDGET: Final = 900.0
+"""Seconds of real time for the plans of one scenario in full mode."""
 WORTH: Final = 0.08
 """Seconds of CPU of one run from which on plans share their beginning: a copy of a process costs a few hundredths, which a run that is
 over sooner would not save.
@@ -82,6 +86,8 @@ class Report:
     ran: int = 0
     left: int = 0
     """Plans that the budget did not reach."""
+    beyond: int = 0
+    """Plans that quick mode leaves to full mode."""
     pruned: tuple[Pruned, ...] = ()
     seconds: float = 0.0
 
@@ -95,6 +101,7 @@ class Report:
         rate = self.ran / self.seconds if self.seconds else 0.0
         words = f"{self.ran} plans ran, {len(self.failures)} failed, {len(self.pruned)} were pruned"
         left = f", {self.left} were left for want of time" if self.left else ""
+        left += f", {self.beyond} were left to the full mode" if self.beyond else ""
         return f"{words}{left}; {self.seconds:.1f} s, {rate:.1f} plans/s"
 
     def listing(self) -> str:
@@ -130,9 +137,9 @@ def explore(
 ) -> Report:
     """Run a scenario under every plan; see the module.
 
-    `budget` is in seconds; `only` replaces the plans; `prune` False runs the pruned ones too; with `workers` of more than 1 the plans run
-    in so many processes, where processes can be forked. `foreign` False prunes the plans in which others touch the objects, for a scenario
-    that plays these others itself.
+    `budget` is in seconds, and replaces the number of plans in quick mode; `only` replaces the plans; `prune` False runs the pruned ones
+    too; with `workers` of more than 1 the plans run in so many processes, where processes can be forked. `foreign` False prunes the plans
+    in which others touch the objects, for a scenario that plays these others itself.
     """
     began = monotonic()
     reference = run(scenario, Plan(name="reference"), long=True)
@@ -146,10 +153,13 @@ def explore(
     report.pruned = planned.pruned
     random = Random(f"konverge lab {seed}")  # noqa: S311  # the seed is the caller's
     if only is None:
-        random.shuffle(plans)
+        plans = spread_over_faults(plans, random)
         plans += _random_plans(planned, random, _RANDOM[mode])
+        if mode == "quick" and budget is None:
+            report.beyond = len(plans[QUICK:])
+            del plans[QUICK:]
     report.seconds = monotonic() - began
-    allowed = BUDGETS[mode] if budget is None else budget
+    allowed = budget if budget is not None else BUDGET if mode == "full" else float("inf")
     with _frozen():
         outcomes = _outcomes(scenario, reference, plans, workers, lambda: monotonic() - began <= allowed, share=share)
         _take(outcomes, report, progress)

@@ -7,8 +7,11 @@ docs/reference/runtime.md#fault-plans for the rest.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count
+from operator import itemgetter
 from random import Random
 from typing import Any, Final
 
@@ -18,11 +21,14 @@ from konverge.testing.lab.plans import Crash, Foreign, Plan, Timed, Touch
 from konverge.testing.lab.runs import Run
 from konverge.testing.lab.timeline import Entry
 
-__all__ = ["Planned", "Pruned", "plans_of", "random_plan", "random_seed"]
+__all__ = ["Planned", "Pruned", "kind_of_fault", "plans_of", "random_plan", "random_seed", "spread_over_faults"]
 
 _REFUSALS: Final = ((409, None), (422, None), (429, 2), (500, None), (503, None), (504, None))
 _MOST_EVENTS: Final = 12
 """Events of one kind that plans are made for; what comes later in a stream is like what came before."""
+
+_PLACES: Final = ("first", "lines")
+"""Fields of a fault that say at which event of a watch it strikes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,25 @@ def plans_of(reference: Run, *, process: str, foreign: bool = True) -> Planned:
     else:
         pruned += [Pruned(plan, "the scenario itself plays those who touch the objects") for plan in by_others]
     return Planned(tuple(plans), tuple(pruned))
+
+
+def spread_over_faults(plans: Iterable[Plan], random: Random) -> list[Plan]:
+    """Put plans into a random order in which every kind of fault comes once before any comes twice, and so on."""
+    drawn = list(plans)
+    random.shuffle(drawn)
+    rounds: defaultdict[str, Iterator[int]] = defaultdict(count)
+    return [
+        plan for _, plan in sorted(((next(rounds[kind_of_fault(plan)]), plan) for plan in drawn), key=itemgetter(0))
+    ]
+
+
+def kind_of_fault(plan: Plan) -> str:
+    """Return the same text for plans that do the same thing at different places of a run."""
+    kinds = [f"crash {crash.moment} {crash.behind}" for crash in plan.crashes]
+    kinds += [
+        str({word: value for word, value in timed.rule["fault"].items() if word not in _PLACES}) for timed in plan.rules
+    ]
+    return "; ".join([*kinds, *(foreign.do for foreign in plan.foreign)])
 
 
 # --- at a write ------------------------------------------------------------------------------------------------------------------

@@ -13,6 +13,10 @@ from widgets import CONFIG_MAP, By, Widget, part, widget
 import konverge as kv
 from konverge.testing import Lab
 from konverge.testing.lab import Crash, Plan, Timed, explore
+from konverge.testing.lab.explore import QUICK
+from konverge.testing.lab.planning import kind_of_fault
+
+pytestmark = pytest.mark.slow
 
 
 async def numbered(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
@@ -116,24 +120,44 @@ def test_what_the_budget_does_not_reach_is_counted() -> None:
     assert f"{report.left} were left for want of time" in report.line()
 
 
-def test_the_order_of_plans_is_drawn_from_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    order: list[str] = []
-    module = import_module("konverge.testing.lab.explore")
+def drawn(monkeypatch: pytest.MonkeyPatch, **words: Any) -> list[Plan]:
+    """Return the plans that an exploration would run, in their order."""
+    order: list[Plan] = []
 
     def noted(_scenario: Any, _reference: Any, plans: list[Plan], *_: Any, **__: Any) -> Iterator[Any]:
-        order.extend(plan.name for plan in plans)
+        order.extend(plans)
         return iter(())
 
-    monkeypatch.setattr(module, "_outcomes", noted)
+    monkeypatch.setattr(import_module("konverge.testing.lab.explore"), "_outcomes", noted)
+    explore(scenario(careful), **words)
+    return order
 
-    def drawn(seed: int) -> list[str]:
-        order.clear()
-        explore(scenario(careful), seed=seed)
-        return list(order)
 
-    assert drawn(1) == drawn(1)
-    assert drawn(1) != drawn(2)
-    assert sorted(drawn(1)) == sorted(drawn(2))
+def test_the_order_of_plans_is_drawn_from_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, again, other = (
+        [plan.name for plan in drawn(monkeypatch, seed=seed, mode="quick", budget=1.0)] for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first != other
+    assert sorted(first) == sorted(other)
+
+
+def test_quick_runs_a_fixed_number_of_plans_with_one_of_every_kind_of_fault_among_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chosen, every = drawn(monkeypatch, mode="quick"), drawn(monkeypatch, mode="full")
+    assert len(chosen) == QUICK
+    assert chosen == every[:QUICK]
+    planned = [plan for plan in every if not plan.name.startswith("random ")]
+    assert {kind_of_fault(plan) for plan in chosen} == {kind_of_fault(plan) for plan in planned}
+
+
+def test_the_plans_that_quick_leaves_out_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_module("konverge.testing.lab.explore"), "QUICK", 0)
+    report = explore(scenario(careful))
+    assert (report.ran, report.left) == (0, 0)
+    assert report.beyond > 50
+    assert f"{report.beyond} were left to the full mode" in report.line()
 
 
 @pytest.mark.parametrize("prune", [True, False])

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from konverge.testing import labs
 from konverge.testing.binaries import APISERVER, ETCD, KUBERNETES_VERSION
 
 pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.slow
 
 SUITE = """
 import pytest
@@ -272,6 +274,33 @@ def test_pruned_plans_run_where_that_is_asked(lab_suite: pytest.Pytester) -> Non
         return int(found[1])
 
     assert waiting("--lab-no-prune") > waiting()
+
+
+@pytest.mark.parametrize(
+    ("words", "limit"),
+    [
+        (["--lab=quick", "--timeout=10"], 900),
+        (["--lab=full", "--timeout=10"], 1200),
+        (["--lab=full", "--lab-budget=150", "--timeout=120"], 450),
+        (["--lab=full", "--timeout=2000"], 2000),
+        (["--lab=full", "--timeout=0"], None),
+        (["--lab=full"], None),
+    ],
+    ids=["quick", "full", "full with a budget", "full with a longer limit", "switched off", "no limit"],
+)
+def test_a_scenario_under_every_fault_has_a_timeout_that_fits_its_budget(
+    pytester: pytest.Pytester, words: list[str], limit: float | None
+) -> None:
+    config = pytester.parseconfig(*words)
+    assert labs._timeout(config) == limit
+
+
+def test_the_timeout_of_the_project_does_not_end_a_scenario_under_every_fault(lab_suite: pytest.Pytester) -> None:
+    lab_suite.makepyfile(
+        test_things=LAB_SUITE.replace("async def test_unmarked", "@pytest.mark.timeout(60)\nasync def test_unmarked")
+    )
+    result = lab_suite.runpytest_subprocess("--lab=quick", "--timeout=0.01", "-k", "unmarked and every")
+    result.assert_outcomes(passed=1, deselected=4)
 
 
 def test_elsewhere_than_in_memory_a_lab_needs_what_is_there(

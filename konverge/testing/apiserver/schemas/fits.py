@@ -97,7 +97,7 @@ def _string(schema: Mapping[str, Any], _: Iterator[int]) -> Any:
         if (
             pattern
             or form
-            or any(bounds.values())
+            or any(one is not None for one in bounds.values())
             or schema.get("nullable")
             or not all(isinstance(one, str) for one in values)
         ):
@@ -110,7 +110,7 @@ def _string(schema: Mapping[str, Any], _: Iterator[int]) -> Any:
     elif pattern:
         known = compiled(pattern)
         bounds["pattern"] = f"(?a:{known.pattern})" if known.pattern.isascii() else known.pattern
-    return Annotated[str, msgspec.Meta(**bounds)] if any(bounds.values()) else str
+    return Annotated[str, msgspec.Meta(**bounds)] if any(one is not None for one in bounds.values()) else str
 
 
 def _integer(schema: Mapping[str, Any], _: Iterator[int]) -> Any:

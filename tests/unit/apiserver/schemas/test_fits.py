@@ -113,6 +113,7 @@ def deeper(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[s
 schemas = st.recursive(st.one_of(strings, numbers, odd), deeper, max_leaves=5)
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(schema=schemas, candidates=st.lists(values, min_size=1, max_size=8))
 def test_what_fits_needs_no_second_look(schema: dict[str, Any], candidates: list[Any]) -> None:
@@ -120,6 +121,11 @@ def test_what_fits_needs_no_second_look(schema: dict[str, Any], candidates: list
     for value in candidates:
         if value is not None and surely_fits(node, value):
             assert in_order(node, value)
+
+
+@pytest.mark.parametrize("schema", [{"maxLength": 0}, {"maxLength": 0, "enum": ["a"]}], ids=str)
+def test_a_string_that_may_have_no_character_fits_with_none_only(schema: dict[str, Any]) -> None:
+    assert not surely_fits(Node({"type": "string", **schema}), "a")
 
 
 STATUS: dict[str, Any] = {

@@ -1,0 +1,50 @@
+"""A long test run prints its time by folder, and its slowest tests."""
+
+from __future__ import annotations
+
+import pytest
+from suite_times import lines
+
+pytest_plugins = ["pytester"]
+
+PHASES = [
+    ("tests/unit/client/test_a.py::test_one", 0.5),
+    ("tests/unit/client/test_a.py::test_one", 1.0),
+    ("tests/unit/test_b.py::test_two[x::y]", 0.25),
+    ("tests/e2e/test_c.py::test_three", 9.0),
+    ("examples/test_d.py::test_four", 0.125),
+]
+
+
+def test_the_phases_of_a_test_add_up_to_its_folder_and_the_longest_comes_first() -> None:
+    assert lines(PHASES)[:5] == [
+        "seconds  tests  folder",
+        "    9.0      1  tests/e2e",
+        "    1.8      2  tests/unit",
+        "    0.1      1  examples",
+        "   10.9      4  all, summed over the processes",
+    ]
+
+
+def test_the_slowest_tests_are_named_with_all_their_phases() -> None:
+    assert lines(PHASES, slowest=2)[-3:] == [
+        "seconds  the 2 slowest tests",
+        "    9.0  tests/e2e/test_c.py::test_three",
+        "    1.5  tests/unit/client/test_a.py::test_one",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seconds", "printed"), [(0.0, True), (3600.0, False)], ids=["long", "short"])
+def test_the_table_is_printed_at_the_end_of_a_long_run_alone(
+    pytestconfig: pytest.Config, pytester: pytest.Pytester, seconds: float, printed: bool
+) -> None:
+    conftest = (pytestconfig.rootpath / "tests" / "conftest.py").read_text()
+    pytester.makeconftest(conftest.replace("_LONG = 60.0", f"_LONG = {seconds}"))
+    pytester.makepyfile("def test_one(): pass")
+    pytester.makeini(
+        f"[pytest]\nasyncio_default_fixture_loop_scope = function\npythonpath = {pytestconfig.rootpath}/tests/support"
+    )
+    result = pytester.runpytest_subprocess("-n2")
+    result.assert_outcomes(passed=1)
+    assert any("1  all, summed over" in line for line in result.outlines) is printed
