@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from random import Random
@@ -37,6 +37,12 @@ from konverge.testing.lab import Lab
 
 SECRET = "hunter2"
 EVENT = kv.kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
+
+
+@pytest.fixture
+def logs() -> Iterator[list[Any]]:
+    with structlog.testing.capture_logs() as captured:
+        yield captured
 
 
 @pytest.mark.parametrize(
@@ -211,7 +217,7 @@ async def test_an_exception_of_the_reporting_function_is_logged_and_the_reconcil
 
 
 async def test_a_terminal_error_reports_its_own_text_cut_to_what_the_api_accepts_and_nothing_of_its_cause(
-    lab: Lab, caplog: pytest.LogCaptureFixture
+    lab: Lab, logs: list[Any]
 ) -> None:
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         try:
@@ -235,7 +241,8 @@ async def test_a_terminal_error_reports_its_own_text_cut_to_what_the_api_accepts
     assert all(len(event.get("note")) <= 1024 for event in events)
     assert SECRET not in str([event.to_dict() for event in events])
     assert SECRET not in str(lab.manager.runner("widget").history.recent())
-    assert SECRET not in caplog.text
+    assert [line["key"] for line in logs if line["event"] == "reconcile failed"]
+    assert SECRET not in str(logs)
 
 
 async def test_a_text_of_any_length_reaches_the_reporting_function_cut_to_what_the_api_accepts(lab: Lab) -> None:
