@@ -10,6 +10,7 @@ The table of controller-runtime (`pkg/internal/controller/controller.go`) with o
     Terminal                      forget                       error           errors, terminal
     FieldsHeld                    forget (a change wakes it)   error           errors
     longer than the timeout       add by backoff               error           errors, timeouts
+    a group of the library's      as the first that retries    error           as that one
     cancelled (stop)              nothing                      -
 
 Unlike controller-runtime a terminal error forgets the limiter, and an error with a delay of its own is one outcome instead of a
@@ -22,6 +23,7 @@ ignored there: https://github.com/kubernetes-sigs/controller-runtime/issues/808
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -85,5 +87,26 @@ def judge(ended: Outcome | BaseException) -> Verdict:
             return Verdict(Action.FORGET, "error", error=ended)
         case ReconcileTimeout():
             return Verdict(Action.BACK_OFF, "error", error=ended, timeout=True)
+        case BaseExceptionGroup() if (leading := _leading(ended)) is not None:
+            return judge(leading)
         case _:
             return Verdict(Action.BACK_OFF, "error", error=ended, unexpected=not isinstance(ended, KonvergeError))
+
+
+def _leading(group: BaseExceptionGroup[Any]) -> BaseException | None:
+    """Return the error that decides for a group, which `asyncio.TaskGroup` raises: the first that is retried, else the first.
+
+    None if one of them is not the library's: that one is a bug, and the group is reported whole.
+    """
+    leaves = list(_leaves(group))
+    if not all(isinstance(leaf, KonvergeError) for leaf in leaves):
+        return None
+    return next((leaf for leaf in leaves if judge(leaf).action is not Action.FORGET), leaves[0])
+
+
+def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error

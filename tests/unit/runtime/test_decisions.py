@@ -25,6 +25,24 @@ TABLE: list[tuple[Any, Action, str, float, dict[str, bool]]] = [
 ]
 
 
+GROUPS: list[tuple[list[Exception], type[Exception], Action, float]] = [
+    ([NotFound("gone", status=404)], NotFound, Action.BACK_OFF, 0),
+    ([Terminal("no"), RetryAfter(5)], RetryAfter, Action.ADD_AFTER, 5),
+    ([ExceptionGroup("inner", [RetryAfter(5)]), Terminal("no")], RetryAfter, Action.ADD_AFTER, 5),
+    ([Terminal("no"), HELD], Terminal, Action.FORGET, 0),
+    ([RetryAfter(5), ValueError("bug")], ExceptionGroup, Action.BACK_OFF, 0),
+]
+
+
+@pytest.mark.parametrize(("errors", "leading", "action", "delay"), GROUPS)
+def test_a_group_of_errors_is_judged_as_the_first_that_is_retried_unless_one_is_a_bug(
+    errors: list[Exception], leading: type[Exception], action: Action, delay: float
+) -> None:
+    verdict = judge(ExceptionGroup("of a TaskGroup", errors))
+    assert (type(verdict.error), verdict.action, verdict.delay) == (leading, action, delay)
+    assert verdict.unexpected is (leading is ExceptionGroup)
+
+
 @pytest.mark.parametrize(
     ("ended", "action", "result", "delay", "flags"), TABLE, ids=[type(row[0]).__name__ for row in TABLE]
 )
