@@ -26,6 +26,9 @@ STORIES: Final = (
     "budget",
     "mover",
     "namesakes",
+    "placid",
+    "tenants",
+    "dissolved",
 )
 """The stories of `scenarios.py`, in the order in which they are tried."""
 
@@ -34,6 +37,7 @@ INFORMERS: Final = "konverge.informers."
 RUNTIME: Final = "konverge.runtime."
 CLIENT: Final = "konverge.client."
 APPS: Final = "konverge.reconcilers.apps."
+QUOTA: Final = "konverge.reconcilers.quota."
 
 
 _QUEUE: Final = (
@@ -460,6 +464,15 @@ _STATUS: Final = (
         "own_versions",
         ("backup",),
     ),
+    Mutant(
+        "echo-not-filtered",
+        "each status write of a controller enqueues its object once more",
+        RUNTIME + "sources",
+        "of_primary",
+        "change.new.metadata.resource_version in own_versions",
+        "change.initial and change.new.metadata.resource_version in own_versions",
+        ("placid",),
+    ),
 )
 
 _PASSES: Final = (
@@ -789,4 +802,52 @@ _RIVALS: Final = (
     ),
 )
 
-MUTANTS: Final = (*_QUEUE, *_INFORMERS, *_LEDGER, *_STATUS, *_PASSES, *_OWNERS, *_APPS, *_RIVALS)
+_QUOTA: Final = (
+    Mutant(
+        "quota-order-by-name",
+        "a younger claim overtakes an older one",
+        QUOTA + "seen",
+        "ClaimView.priority",
+        "(self.created, self.name, self.namespace)",
+        "(self.name, self.namespace, self.created)",
+        ("tenants",),
+    ),
+    Mutant(
+        "quota-in-use-handed-out",
+        "a resource that pods still use is handed out to another namespace",
+        QUOTA + "holding",
+        "hold_of",
+        "min(record, max(0, used - default))",
+        "0",
+        ("tenants",),
+    ),
+    Mutant(
+        "quota-release-taken-back",
+        "a released claim takes back at once what it let go",
+        QUOTA + "allocate",
+        "_Pass._is_let_go",
+        "return claim.steps_aside()",
+        "return False",
+        ("tenants",),
+    ),
+    Mutant(
+        "quota-edit-unsaid",
+        "the status of an edited claim goes on to speak of the generation before",
+        QUOTA + "steps",
+        "says",
+        "said.observed_generation == claim.generation",
+        "True",
+        ("tenants",),
+    ),
+    Mutant(
+        "quota-queued-deleted",
+        "a pool that deletes its claims deletes those that wait, too",
+        QUOTA + "pools",
+        "ResourcePoolReconciler._delete_claims",
+        "claim.says_bound(pool.name, pool.uid)",
+        "claim.pool == pool.name",
+        ("dissolved",),
+    ),
+)
+
+MUTANTS: Final = (*_QUEUE, *_INFORMERS, *_LEDGER, *_STATUS, *_PASSES, *_OWNERS, *_APPS, *_RIVALS, *_QUOTA)

@@ -13,7 +13,8 @@ from typing import Final
 from stories_apps import mover, namesakes
 from stories_children import backup, hold, sites, takeover
 from stories_others import budget, shelf, strangers
-from stories_times import badge, bucket, errands, guarded
+from stories_quota import dissolved, tenants
+from stories_times import badge, bucket, errands, guarded, placid
 from story_words import meddled_with
 
 import konverge as kv
@@ -53,5 +54,8 @@ SCENARIOS: Final = {
         budget,
         mover,
         namesakes,
+        placid,
+        tenants,
+        dissolved,
     )
 }

@@ -22,7 +22,7 @@ import konverge as kv
 from konverge.runtime.predicates import generation_changed
 from konverge.testing.lab import Lab
 
-__all__ = ["badge", "bucket", "errands", "guarded"]
+__all__ = ["badge", "bucket", "errands", "guarded", "placid"]
 
 # --- a finalizer, and an effect that nothing else cleans up ----------------------------------------------------------------------
 
@@ -210,3 +210,49 @@ async def badge(lab: Lab) -> None:
     await seen(lab, Errand, "walk", kv.is_false("Ready"))
     await lab.client.apply(SECRET, person | {"type": "Opaque"}, manager="person")
     await seen(lab, Errand, "walk", kv.is_true("Ready"), longest=100)
+
+
+# --- an object that is reconciled as often as it changes --------------------------------------------------------------------------
+
+
+class TallySpec(kv.Model):
+    marks: int = 1
+
+
+class TallyStatus(kv.Status):
+    marks: int | None = None
+
+
+@kv.resource("example.com/v1", conditions=("Ready",), plural="tallies")
+class Tally(kv.CustomResource[TallySpec, TallyStatus]):
+    """Its status repeats its spec, and nothing else can wake it."""
+
+
+class TallyReconciler:
+    def __init__(self) -> None:
+        self.reconciles = 0
+
+    async def reconcile(self, tally: Tally, ctx: kv.Context[Tally]) -> kv.Outcome:
+        self.reconciles += 1
+        ctx.status.draft.marks = tally.spec.marks
+        ctx.status.mark("Ready", True, "Counted", f"{tally.spec.marks} marks")
+        return kv.Done()
+
+
+def _counted(marks: int) -> Callable[[Tally], bool]:
+    return lambda tally: tally.status.marks == marks
+
+
+async def placid(lab: Lab) -> None:
+    """Each change of the spec is one reconcile, if nothing disturbs the run: none is for the controller's own status."""
+    reconciler = TallyReconciler()
+    await lab.start(lambda manager: manager.add(kv.Controller.of(Tally).reconciled_by(reconciler)))
+    for marks in (1, 2, 3):
+        if marks == 1:
+            await lab.create(Tally.new("year", spec=TallySpec()))
+        else:
+            await lab.patch(Tally, "year", {"spec": {"marks": marks}})
+        await seen(lab, Tally, "year", _counted(marks))
+        await asyncio.sleep(2)
+        if lab.patience == 1:
+            assert reconciler.reconciles == marks, f"{marks} changes came to {reconciler.reconciles} reconciles"
