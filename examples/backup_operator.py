@@ -30,13 +30,13 @@ class Backup(kv.CustomResource[BackupSpec, BackupStatus]):
 class BackupReconciler:
     async def reconcile(self, backup: Backup, ctx: kv.Context[Backup]) -> kv.Outcome:
         if ctx.cache(SECRET).find(backup.namespace, "target") is None:
-            ctx.status.mark("Ready", False, "SecretMissing", "create a Secret named target with the key url")
+            ctx.status.set_condition("Ready", False, "SecretMissing", "create a Secret named target with the key url")
             return kv.Done()  # the watch on Secrets wakes it
         job = await ctx.own(
             cron_job(backup)
         )  # server-side apply with owner reference; not sent where nothing would change
         ctx.status.draft.cron_job = job.name
-        ctx.status.mark("Ready", True, "Scheduled", f"copies are made by {job.name}")
+        ctx.status.set_condition("Ready", True, "Scheduled", f"copies are made by {job.name}")
         return kv.Done()
 
 

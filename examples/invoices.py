@@ -25,7 +25,7 @@ class Forgetful:
             name = f"document-{len(ctx.cache(DOCUMENT).keys(invoice.namespace)) + 1}"
         await ctx.own(DOCUMENT.new(name, invoice.namespace, data={"customer": invoice.spec.customer}))
         ctx.status.draft.document = name
-        ctx.status.mark("Issued", True, "DocumentMade", f"it is {name}")
+        ctx.status.set_condition("Issued", True, "DocumentMade", f"it is {name}")
         return kv.Done()
 
 
@@ -34,7 +34,7 @@ class Mended:
         name = f"document-of-{invoice.name}"  # whoever comes to this line, and however often, comes to the same name
         await ctx.own(DOCUMENT.new(name, invoice.namespace, data={"customer": invoice.spec.customer}))
         ctx.status.draft.document = name
-        ctx.status.mark("Issued", True, "DocumentMade", f"it is {name}")
+        ctx.status.set_condition("Issued", True, "DocumentMade", f"it is {name}")
         return kv.Done()
 
 

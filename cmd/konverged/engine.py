@@ -31,9 +31,9 @@ from konverge.daemon.programs import Build, fill, left_out
 from konverge.daemon.settings import Settings
 from konverge.metrics import Metrics
 from konverge.runtime import Manager, ManagerSettings
-from konverge.runtime.health import Check, checks_of
-from konverge.runtime.listener import OFF
-from konverge.runtime.server import ProbeServer, ServerSettings
+from konverge.runtime.http.health import Check, checks_of
+from konverge.runtime.http.listener import OFF
+from konverge.runtime.http.server import ProbeServer, ServerSettings
 from konverge.words import LogKey
 
 __all__ = ["Operator", "Probes", "Signals", "manager_settings", "operate", "process_metrics", "set_up"]

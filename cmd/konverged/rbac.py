@@ -73,7 +73,7 @@ async def rules_for(build: Build | None, settings: Settings, name: str = "rbac")
 
 def manifests(name: str, rules: Iterable[Rule], namespace: str, service_account: str | None) -> list[dict[str, Any]]:
     """Return the roles, and where a ServiceAccount is given their bindings. Raises click.UsageError for a malformed one."""
-    from konverge.runtime.rules import cluster_role, narrowed_roles
+    from konverge.runtime.builder.rules import cluster_role, narrowed_roles
 
     needed = tuple(rules)
     roles = [cluster_role(name, needed, namespace=namespace)]

@@ -15,7 +15,7 @@ from konverge.client import ClientSettings
 from konverge.errors import UsageError
 from konverge.informers import InformerSettings
 from konverge.runtime.admission.settings import WebhookSettings
-from konverge.runtime.listener import Limits, parse_address
+from konverge.runtime.http.listener import Limits, parse_address
 
 __all__ = ["PREFIX", "Overrides", "Settings"]
 

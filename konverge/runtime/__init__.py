@@ -1,13 +1,15 @@
 """Where informer meets queue: controllers, the manager, and everything that a reconciler may do.
 
-    builder.py      a controller as one sentence; predicates.py, rules.py beside it
-    sources.py      from a change in a cache to the passes that it asks for (pure)
-    controller.py   one controller at work: queue, workers; feeds.py its caches
-    passes.py       one pass, from key to outcome; decisions.py says what the queue is told (pure)
-    context.py      what a pass may do to the world; effects.py, plan.py, owners.py, finalizers.py, status.py (pure), applier.py
-    barrier.py      no pass on a cache that is behind our own writes
-    manager.py      all of it, started and stopped in order; report.py, inspect.py, record.py tell how it stands
-    events.py       Kubernetes Events; server.py metrics, health and debug; stalls.py the watch over the event loop
+    manager/        the process: start and stop in order, and what it says of itself
+    controller/     one controller at work: watches, requests, queue, workers, requeue decisions (pure)
+    reconcile/      one reconcile, from a key to an outcome: context, status (pure), finalizers, plan
+    apply/          server-side apply of children and status, owner references
+    consistency/    what is known of our own writes: the staleness barrier, the own-write filter
+    builder/        a controller as one sentence; predicates; the RBAC rules that follow from it
+    cache/          typed reads of the informers' stores
+    events/         Kubernetes Events
+    http/           metrics, health, debug; the listener of webhooks
+    observability/  readiness, history, the event-loop monitor
     admission/      webhooks: what is asked before anything is stored
 
 Promises: the order of things that is written down in docs/reference/runtime.md#reconcile-loop. Knows no family.
@@ -16,14 +18,11 @@ Promises: the order of things that is written down in docs/reference/runtime.md#
 from __future__ import annotations
 
 from konverge.runtime.admission import AdmissionRequest, Allow, Deny, Webhook, WebhookSettings
-from konverge.runtime.applier import Applier
-from konverge.runtime.builder import Controller, Numbers
-from konverge.runtime.caches import Caches, Live, Reader
-from konverge.runtime.context import Context
-from konverge.runtime.manager import Leadership, Manager, ManagerSettings
-from konverge.runtime.owners import back_reference, by_back_reference
-from konverge.runtime.plan import HOLD, TAKE, Applied, Child, Delete, FieldsHeld, Held, Mark, OnConflict, Plan
-from konverge.runtime.predicates import (
+from konverge.runtime.apply.applier import Applier
+from konverge.runtime.apply.conflicts import HOLD, TAKE, Applied, Child, FieldsHeld, Held, OnConflict
+from konverge.runtime.apply.owners import back_reference, by_back_reference
+from konverge.runtime.builder.builder import Controller, Numbers
+from konverge.runtime.builder.predicates import (
     Predicate,
     all_of,
     annotations_changed,
@@ -32,9 +31,13 @@ from konverge.runtime.predicates import (
     labels_changed,
     metadata_changed,
 )
-from konverge.runtime.report import ControllerReport, Report, State
-from konverge.runtime.rules import Rule, cluster_role, merged, rules_of
-from konverge.runtime.status import StatusEditor
+from konverge.runtime.builder.rules import Rule, cluster_role, merged, rules_of
+from konverge.runtime.cache.readers import Caches, Live, Reader
+from konverge.runtime.manager.manager import Leadership, Manager, ManagerSettings
+from konverge.runtime.observability.readiness import ControllerReport, Report, State
+from konverge.runtime.reconcile.context import Context
+from konverge.runtime.reconcile.plan import ConditionUpdate, Delete, Plan
+from konverge.runtime.reconcile.status import StatusEditor
 
 __all__ = [
     "HOLD",
@@ -56,7 +59,7 @@ __all__ = [
     "Live",
     "Manager",
     "ManagerSettings",
-    "Mark",
+    "ConditionUpdate",
     "Numbers",
     "OnConflict",
     "Plan",

@@ -5,7 +5,7 @@
     assert answer.message == "..."
 
 Promises: what is called is what is served: the write becomes an AdmissionReview, and the answer is read from one, patch applied. What a
-handler raises is raised here, where a server would contain it (see `konverge.runtime.admission.answering`).
+handler raises is raised here, where a server would contain it (see `konverge.runtime.admission.handler`).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from konverge.kinds import Kind, Resource, kind_of
 from konverge.metrics import Metrics
 from konverge.objects import Metadata
 from konverge.runtime.admission import Operation, Webhook
-from konverge.runtime.admission.answering import Surroundings
-from konverge.runtime.admission.dispatching import Door
-from konverge.runtime.caches import Caches
-from konverge.runtime.rules import plural_of
+from konverge.runtime.admission.handler import ManagerServices
+from konverge.runtime.admission.router import WebhookRouter
+from konverge.runtime.builder.rules import plural_of
+from konverge.runtime.cache.readers import Caches
 from konverge.testing.apiserver.admission.calling import refused
 from konverge.testing.apiserver.statuses import StatusError
 
@@ -86,8 +86,8 @@ async def admit(
     if shown is None or kind_of(shown) != webhook.kind:
         raise UsageError(f"{webhook.path} is about {webhook.kind.group_kind}; give it an object of that kind")
     review = _review(webhook, operation, new, old, user, tuple(groups), dry_run, options or {})
-    around = Surroundings(caches=_caches(webhook, cache))
-    door = Door([webhook], around, Metrics())
+    around = ManagerServices(caches=_caches(webhook, cache))
+    door = WebhookRouter([webhook], around, Metrics())
     answer = await door.answer(webhook.path, _reading(msgspec.json.encode(review)))
     if answer.error is not None:
         raise answer.error
@@ -198,7 +198,9 @@ def _reading(body: bytes) -> Callable[[], Awaitable[bytes]]:
     return read
 
 
-def handler_of(door: Callable[[], Door | None], path: str) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]:
+def handler_of(
+    door: Callable[[], WebhookRouter | None], path: str
+) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]:
     """Return a handler for the in-memory API server (`ApiServer.webhooks`) that asks whoever stands behind a door at that time.
 
     None is a process that does not run: the API server is told what a refused connection would tell it.

@@ -197,11 +197,11 @@ class HelmController:
                 self._due.add(key)
                 self._queue.add_after(key, effect.seconds, reason=_RETRY)
                 return
-            if not await self._carry_out(key, effect):
+            if not await self._execute(key, effect):
                 return
             await asyncio.sleep(self._pause)
 
-    async def _carry_out(self, key: Key, effect: Effect) -> bool:
+    async def _execute(self, key: Key, effect: Effect) -> bool:
         """Make one write; False where the object in hand is gone."""
         match effect:
             case Status(status=status):

@@ -58,7 +58,7 @@ class Carrier(Protocol):
     def look(self) -> Seen:
         """Return what is on the machine."""
 
-    def carry_out(self, step: Step, progress: Progress) -> None:
+    def execute(self, step: Step, progress: Progress) -> None:
         """Do one step, whole."""
 
 
@@ -81,7 +81,7 @@ def run_install(source: Source, carrier: Carrier, progress: Progress) -> Install
             untold = ""
         progress.begin(len(finished) + 1, len(finished) + len(plan.steps), step.title)
         try:
-            carrier.carry_out(step, progress)
+            carrier.execute(step, progress)
         except InstallFailed as error:
             progress.end("failed")
             if not isinstance(step, Fetch):
@@ -140,7 +140,7 @@ class Machine:
         """Return what is on the machine."""
         return look(self.environment, self.cache, archive=self.archive is not None)
 
-    def carry_out(self, step: Step, progress: Progress) -> None:
+    def execute(self, step: Step, progress: Progress) -> None:
         """Do one step, whole."""
         match step:
             case Fetch():

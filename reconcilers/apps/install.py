@@ -29,7 +29,7 @@ from konverge.reconcilers.apps.reconciler import ApplicationInstanceReconciler
 from konverge.reconcilers.apps.settings import Settings
 from konverge.reconcilers.apps.words import CONTROLLER, FINALIZER, Blocked, Flux, Label, Type
 from konverge.runtime import Controller, Rule
-from konverge.runtime.rules import rules_of
+from konverge.runtime.builder.rules import rules_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from konverge.clock import rfc3339
 from konverge.crds.apps_v1alpha1 import ApplicationInstance, ApplicationInstanceStatus
 from konverge.outcome import Done, Outcome
 from konverge.reconcilers.apps.report import Report
-from konverge.runtime import Delete, Mark
+from konverge.runtime import ConditionUpdate, Delete
 from konverge.runtime import Plan as AnyPlan
 
 __all__ = ["Plan", "plan_for"]
@@ -41,8 +41,10 @@ def plan_for(
         status = status.model_copy(update={"last_reconcile_time": rfc3339(now)})
     return AnyPlan(
         deletes=deletes,
-        marks=tuple(Mark(type_, say.status, say.reason, say.message) for type_, say in says.says.items()),
-        retract=says.retract,
+        set_conditions=tuple(
+            ConditionUpdate(type_, say.status, say.reason, say.message) for type_, say in says.says.items()
+        ),
+        remove_conditions=says.retract,
         draft=status,
         outcome=outcome or Done(),
     )

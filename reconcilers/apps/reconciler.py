@@ -51,15 +51,15 @@ class ApplicationInstanceReconciler:
         seen = observe(instance, ctx, self.settings)
         start = begin(seen, self.settings, ctx.now())
         if not isinstance(start, Go):
-            return await ctx.carry_out(start)
+            return await ctx.execute(start)
         keeper = await self.keeper(instance, start.release, ctx)
         if keeper:
             return await self._yield_to(keeper, seen, start.release, ctx)
         seen = await self._with_key(seen, start, ctx)
         try:
-            applied = await ctx.children(start.children)
+            applied = await ctx.apply_children(start.children)
         except (NotOurs, Invalid, BadRequest) as error:
-            return await ctx.carry_out(refused(seen, error, ctx.now(), self.settings.refused_retry))
+            return await ctx.execute(refused(seen, error, ctx.now(), self.settings.refused_retry))
         landed = _landed(seen, start, applied)
         known = facts(seen, start.wanted, landed, self.settings, ctx.now())
         asked = requests(known, landed)
@@ -69,7 +69,7 @@ class ApplicationInstanceReconciler:
         judgement = judge(seen, known, landed)
         if judgement.note:
             await _annotate(landed.release, judgement.note, ctx)
-        return await ctx.carry_out(judgement.plan)
+        return await ctx.execute(judgement.plan)
 
     async def keeper(self, instance: ApplicationInstance, release: str, ctx: Context[Any]) -> str:
         """Return the name of another instance that keeps this Helm release; "" if there is none."""
@@ -83,7 +83,7 @@ class ApplicationInstanceReconciler:
                 await _let_go(mine, ctx)
             except (Conflict, NotFound):
                 return RequeueAfter(_SOON)  # the release changed meanwhile: look again
-        return await ctx.carry_out(yielding(seen, release, keeper, ctx.now(), self.settings.refused_retry))
+        return await ctx.execute(yielding(seen, release, keeper, ctx.now(), self.settings.refused_retry))
 
     async def _with_key(self, seen: Seen, start: Go, ctx: Context[Any]) -> Seen:
         """Look for the key of the values, unless this very state of them was rolled out before."""
@@ -116,7 +116,7 @@ class ApplicationInstanceReconciler:
             )
         if step.says is None:
             return Done()
-        return await ctx.carry_out(plan_for(instance, step.says, ctx.now(), outcome=RequeueAfter(step.wait)))
+        return await ctx.execute(plan_for(instance, step.says, ctx.now(), outcome=RequeueAfter(step.wait)))
 
 
 def _landed(seen: Seen, start: Go, applied: Applied) -> Landed:

@@ -96,16 +96,16 @@ class ResourcePoolClaimReconciler:
         pools = pools_seen(ctx, self._book)
         if view is not None and is_early(view, pools, ctx.now()):
             self._notes.waiting[path] = ""
-            ctx.status.leave()
+            ctx.status.skip_write()
             return RequeueAfter(1)
         judged = None if view is None else judge(view, pools)
         if view is None or (judged is None and (view.pool or view.assigned[0])):
             self._notes.waiting.pop(path, None)
-            ctx.status.leave()
+            ctx.status.skip_write()
             return Done()
         self._notes.waiting[path] = view.pool
         if judged is None:  # it stands in the queue of one pool, and is to be told of another one with room
-            ctx.status.leave()
+            ctx.status.skip_write()
             return Done()
         self._say(view, *judged, ctx)
         return Done()
@@ -118,7 +118,7 @@ class ResourcePoolClaimReconciler:
         path = (claim.namespace, claim.name)
         stored = ctx.cache(CLAIM).find(*path)
         if stored is None or _is_spoken_for(claim, stored, ctx):
-            ctx.status.leave()
+            ctx.status.skip_write()
             return
         status = claim.status
         view = ClaimView(
@@ -138,11 +138,11 @@ class ResourcePoolClaimReconciler:
         if self._semantics == Semantics.V014:
             draft.semantics, draft.condition = self._semantics, None
             for mark in said_by(verdict):
-                ctx.status.mark(*mark)
+                ctx.status.set_condition(*mark)
         else:
             draft.semantics, draft.condition = None, claim_condition(view, verdict, ctx.now())
             for type_ in (Type.READY, Type.EXHAUSTED, Type.BOUND):
-                ctx.status.retract(type_)
+                ctx.status.remove_condition(type_)
         draft.pool = _reference(place.pool)
         draft.queue = _reference(place.queue)
         news = announcement(view, verdict)

@@ -22,7 +22,7 @@ from konverge.reconcilers.quota.holding import summed
 from konverge.reconcilers.quota.seen import ClaimView, PoolView
 from konverge.reconcilers.quota.verdicts import Verdict
 from konverge.reconcilers.quota.words import METRICS, METRICS_OF_V014, Metric, Semantics, Type
-from konverge.runtime import Mark
+from konverge.runtime import ConditionUpdate
 
 __all__ = ["QuotaMetrics", "claim_series", "pool_series"]
 
@@ -30,7 +30,7 @@ Series: TypeAlias = dict[tuple[Metric, tuple[str, ...]], float]
 """Values by metric and label values."""
 
 
-def pool_series(pool: PoolView, allocation: Allocation, marks: Iterable[Mark]) -> Series:
+def pool_series(pool: PoolView, allocation: Allocation, marks: Iterable[ConditionUpdate]) -> Series:
     """Return what is shown of a pool."""
     name, series = pool.name, Series()
     for resource, quantity in pool.hard.items():

@@ -29,7 +29,7 @@ from konverge.reconcilers.quota.views import claim_view
 from konverge.reconcilers.quota.words import Label, quota_name
 
 if TYPE_CHECKING:
-    from konverge.runtime import Context, Mark
+    from konverge.runtime import ConditionUpdate, Context
 
 __all__ = ["ResourcePoolReconciler"]
 
@@ -81,7 +81,7 @@ class ResourcePoolReconciler:
         self._notes.giving_back(pool.name, {*seen.before.releasing, *allocation.releasing, *allocation.settling})
         self._notes.looks_after(pool.name, {*allocation.quotas, *(claim.namespace for claim in seen.claims)})
 
-    def _show(self, seen: Seen, allocation: Allocation, marks: tuple[Mark, ...], ctx: Context[Any]) -> None:
+    def _show(self, seen: Seen, allocation: Allocation, marks: tuple[ConditionUpdate, ...], ctx: Context[Any]) -> None:
         pool = seen.pool.name
         before = self._shown.get(pool, frozenset())
         self._shown[pool] = frozenset((claim.namespace, claim.name) for claim in seen.claims)
@@ -131,13 +131,13 @@ class ResourcePoolReconciler:
                 tasks.create_task(delete(namespace, name, uid))
 
 
-def _draft(ctx: Context[Any], status: ResourcePoolStatus, marks: tuple[Mark, ...]) -> None:
+def _draft(ctx: Context[Any], status: ResourcePoolStatus, marks: tuple[ConditionUpdate, ...]) -> None:
     ctx.status.update(status)
     for name in _AT_TIMES_EMPTY:  # an empty map is left out, as Capsule does
         if not getattr(status, name):
             ctx.status.draft.model_fields_set.discard(name)
     for mark in marks:
-        ctx.status.mark(mark.type, mark.status, mark.reason, mark.message)
+        ctx.status.set_condition(mark.type, mark.status, mark.reason, mark.message)
 
 
 def _quotas_of(pool: ResourcePool, ctx: Context[Any]) -> list[Metadata]:

@@ -45,7 +45,7 @@ from konverge.reconcilers.quota.words import (
     overallocated,
     quota_name,
 )
-from konverge.runtime import Mark
+from konverge.runtime import ConditionUpdate
 
 __all__ = ["claim_condition", "claim_status", "pool_marks", "pool_status", "resource_quota"]
 
@@ -151,14 +151,14 @@ def pool_status(view: PoolView, allocation: Allocation, namespaces: tuple[str, .
     )
 
 
-def pool_marks(view: PoolView, allocation: Allocation, refused: Mapping[str, str]) -> tuple[Mark, ...]:
+def pool_marks(view: PoolView, allocation: Allocation, refused: Mapping[str, str]) -> tuple[ConditionUpdate, ...]:
     """Return the conditions of a pool; `refused` is what the API server said to ResourceQuotas, by namespace."""
     return (_ready(allocation, refused), _exhausted(view, allocation))
 
 
-def _ready(allocation: Allocation, refused: Mapping[str, str]) -> Mark:
+def _ready(allocation: Allocation, refused: Mapping[str, str]) -> ConditionUpdate:
     if refused:
-        return Mark(
+        return ConditionUpdate(
             Type.READY,
             False,
             Reason.FAILED,
@@ -166,17 +166,17 @@ def _ready(allocation: Allocation, refused: Mapping[str, str]) -> Mark:
         )
     if allocation.crowded:
         listed = sum(len(entries) for entries in allocation.claims.values())
-        return Mark(Type.READY, False, Reason.TOO_MANY_CLAIMS, too_many_claims(listed))
-    return Mark(Type.READY, True, Reason.SUCCEEDED, Message.RECONCILED)
+        return ConditionUpdate(Type.READY, False, Reason.TOO_MANY_CLAIMS, too_many_claims(listed))
+    return ConditionUpdate(Type.READY, True, Reason.SUCCEEDED, Message.RECONCILED)
 
 
-def _exhausted(view: PoolView, allocation: Allocation) -> Mark:
+def _exhausted(view: PoolView, allocation: Allocation) -> ConditionUpdate:
     if allocation.over:
         parts = (
             overallocated(resource, show(resource, allocation.used[resource], view.hard), str(view.hard[resource]))
             for resource in sorted(allocation.over)
         )
-        return Mark(Type.EXHAUSTED, True, Reason.OVERALLOCATED, fit(join(parts)))
+        return ConditionUpdate(Type.EXHAUSTED, True, Reason.OVERALLOCATED, fit(join(parts)))
     if allocation.exhaustions:
-        return Mark(Type.EXHAUSTED, True, Reason.POOL_EXHAUSTED, Message.EXHAUSTIONS)
-    return Mark(Type.EXHAUSTED, False, Reason.NO_EXHAUSTIONS, Message.NO_EXHAUSTIONS)
+        return ConditionUpdate(Type.EXHAUSTED, True, Reason.POOL_EXHAUSTED, Message.EXHAUSTIONS)
+    return ConditionUpdate(Type.EXHAUSTED, False, Reason.NO_EXHAUSTIONS, Message.NO_EXHAUSTIONS)

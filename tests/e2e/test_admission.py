@@ -37,7 +37,7 @@ def logs() -> Iterator[list[Any]]:
 
 
 async def nothing(_: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-    ctx.status.mark("Ready", True, "Made", "as asked")
+    ctx.status.set_condition("Ready", True, "Made", "as asked")
     return kv.Done()
 
 

@@ -64,7 +64,7 @@ class Late(kv.CustomResource[LateSpec, kv.Status]):
 
 class Reconciler:
     async def reconcile(self, late, ctx):
-        ctx.status.mark("Ready", True, "Seen")
+        ctx.status.set_condition("Ready", True, "Seen")
         return kv.Done()
 
 def build(manager):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SPOKEN: dict[str, dict[int, str]] = {
     "mark": {0: "type", 2: "reason"},
-    "Mark": {0: "type", 2: "reason"},
+    "ConditionUpdate": {0: "type", 2: "reason"},
     "retract": {0: "type"},
     "event": {0: "reason"},
     "condition": {0: "type"},
@@ -35,7 +35,7 @@ LOG_OPTIONS = frozenset({"exc_info", "stack_info"})
 
 
 def called(call: ast.Call) -> str:
-    """The last name of what is called: `mark` for `ctx.status.mark(...)`."""
+    """The last name of what is called: `mark` for `ctx.status.set_condition(...)`."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
@@ -114,8 +114,8 @@ def test_the_check_for_literals_sees_arguments_and_keywords() -> None:
     seen = [
         word
         for text in (
-            "s.mark('Ready', True, 'Done', 'words')",
-            "Mark(type=f'{x}', reason=Reason.DONE)",
+            "s.set_condition('Ready', True, 'Done', 'words')",
+            "ConditionUpdate(type=f'{x}', reason=Reason.DONE)",
             "other('Ready')",
         )
         for node in ast.walk(ast.parse(text))

@@ -26,8 +26,8 @@ from konverge.kinds import Kind, kind_of
 from konverge.metrics import Metrics
 from konverge.objects import Metadata
 from konverge.runtime import Controller
-from konverge.runtime.controller import ControllerRunner, Surroundings
-from konverge.runtime.stalls import StallWatch
+from konverge.runtime.controller.runner import ControllerRunner, ManagerServices
+from konverge.runtime.observability.event_loop import EventLoopMonitor
 
 Hook = Callable[[], Awaitable[None] | None]
 
@@ -303,13 +303,13 @@ class ControllerHarness:
         started = asyncio.Event()
         started.set()
         extra: dict[str, Any] = {}
-        around = Surroundings(
+        around = ManagerServices(
             manager="konverge",
             client=self.server,  # type: ignore[arg-type]  # what the runtime uses of a client
             informers=self.informers,  # type: ignore[arg-type]  # what the runtime uses of a set of informers
             metrics=self.metrics,
             random=Random(1),
-            stalls=StallWatch(loop, self.metrics),
+            stalls=EventLoopMonitor(loop, self.metrics),
             announce=self._announcer,
             namespace=self._namespace,
             strict=self._strict,

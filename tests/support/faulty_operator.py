@@ -28,7 +28,7 @@ class Faulty:
             await self._note_first(memo, ctx)
         else:
             await self._begin_anew(memo, ctx)
-        ctx.status.mark("Ready", True, "Kept")
+        ctx.status.set_condition("Ready", True, "Kept")
         return kv.Done()
 
     async def _note_first(self, memo: Memo, ctx: kv.Context[Memo]) -> None:

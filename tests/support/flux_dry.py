@@ -206,7 +206,7 @@ def _deduplicated(items: Iterable[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Kit:
+class ReconcileServices:
     """What a scenario is written with."""
 
     spec: Callable[..., Json] = release_spec

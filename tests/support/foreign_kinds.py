@@ -74,5 +74,5 @@ OBJECTS = [
 
 
 async def says_it(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
-    ctx.status.mark("Seen", True, "Looked", "it was seen")
+    ctx.status.set_condition("Seen", True, "Looked", "it was seen")
     return kv.Done()

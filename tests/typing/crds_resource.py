@@ -12,7 +12,7 @@ import konverge as kv
 from konverge.conditions import Condition
 from konverge.crds import Duration, ListMap, PartialModel, PartialResource, Scale, declaration_of
 from konverge.kinds import Kind, Resource, kind_of
-from konverge.runtime.status import StatusEditor
+from konverge.runtime.reconcile.status import StatusEditor
 
 
 class Part(kv.Model):

@@ -30,7 +30,7 @@ async def face(backup: Backup, ctx: kv.Context[Backup], caches: kv.Caches, manag
 
     assert_type(await ctx.own(SECRET.new("target")), kv.Object)
     assert_type(await ctx.own(Backup.new("other", spec=BackupSpec(schedule="0 3 * * *"))), Backup)
-    assert_type(await ctx.carry_out(kv.Plan(draft=BackupStatus())), kv.Outcome)
+    assert_type(await ctx.execute(kv.Plan(draft=BackupStatus())), kv.Outcome)
     assert_type(await ctx.delete(SECRET, "target", "web"), bool)
 
     assert_type(await manager.client.get(Backup, "nightly", "web"), Backup)

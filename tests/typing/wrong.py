@@ -83,13 +83,13 @@ async def reconcile(backup: Backup, ctx: kv.Context[Backup]) -> kv.Outcome:
     backup.spec.keep_copies = "3"  # error: mypy[assignment] pyright[reportAttributeAccessIssue]
     ctx.status.draft.cronjob = "x"  # error: mypy[attr-defined] pyright[reportAttributeAccessIssue]
     ctx.status.draft.cron_job = 3  # error: mypy[assignment] pyright[reportAttributeAccessIssue]
-    ctx.status.mark("Ready", "True", "Scheduled")  # error: mypy[arg-type] pyright[reportArgumentType]
-    ctx.status.mark("Ready", True)  # error: mypy[call-arg] pyright[reportCallIssue]
+    ctx.status.set_condition("Ready", "True", "Scheduled")  # error: mypy[arg-type] pyright[reportArgumentType]
+    ctx.status.set_condition("Ready", True)  # error: mypy[call-arg] pyright[reportCallIssue]
     job = ctx.own(CRON_JOB.new("nightly"))
     job.name  # error: mypy[attr-defined] pyright[reportAttributeAccessIssue,reportUnknownMemberType]
     await ctx.own(CRON_JOB.new("nightly"), on_conflict="TAKE")  # error: mypy[arg-type] pyright[reportArgumentType]
     await ctx.own(SECRET)  # error: mypy[type-var] pyright[reportArgumentType]
-    await ctx.carry_out(kv.Done())  # error: mypy[arg-type] pyright[reportArgumentType]
+    await ctx.execute(kv.Done())  # error: mypy[arg-type] pyright[reportArgumentType]
     await ctx.patch(SECRET, "a", patch={}, subresource=1)  # error: mypy[arg-type] pyright[reportArgumentType]
     await ctx.client.create(SECRET)  # error: mypy[type-var] pyright[reportArgumentType]
     found = ctx.cache(SECRET).find("web", "target")

@@ -58,7 +58,7 @@ class Gauge(kv.CustomResource[GaugeSpec, GaugeStatus]):
 class GaugeReconciler:
     async def reconcile(self, gauge: Gauge, ctx: kv.Context[Gauge]) -> kv.Outcome:
         ctx.status.draft.seen = gauge.spec.target
-        ctx.status.mark("Ready", True, "Seen", "the target was seen")
+        ctx.status.set_condition("Ready", True, "Seen", "the target was seen")
         return kv.Done()
 
 
@@ -122,7 +122,7 @@ class HolderReconciler:
             for number in range(OBJECTS):
                 name = f"{holder.name}-{number}"
                 await ctx.own(CONFIG_MAP.new(name, holder.namespace, labels={"app": "guard"}, data={"value": name}))
-        ctx.status.mark("Ready", True, "Owned", f"revision {holder.spec.revision}")
+        ctx.status.set_condition("Ready", True, "Owned", f"revision {holder.spec.revision}")
         self.passed.put_nowait(holder.spec.revision)
         return kv.Done()
 

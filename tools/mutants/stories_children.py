@@ -51,14 +51,14 @@ class BackupReconciler:
     async def reconcile(self, backup: Backup, ctx: kv.Context[Backup]) -> kv.Outcome:
         await self.own.check(ctx, backup.namespace, f"job-{backup.name}")
         if ctx.status.find("Accepted") is None:
-            ctx.status.mark("Accepted", True, "Accepted", "seen for the first time")
+            ctx.status.set_condition("Accepted", True, "Accepted", "seen for the first time")
         if ctx.cache(SECRET).find(backup.namespace, "target") is None:
-            ctx.status.mark("Ready", False, "SecretMissing", "create a Secret named target")
+            ctx.status.set_condition("Ready", False, "SecretMissing", "create a Secret named target")
             return kv.Done()
         job = await ctx.own(config(f"job-{backup.name}", schedule=backup.spec.schedule, keep=str(backup.spec.keep)))
         self.own.note(ctx, job)
         ctx.status.draft.job = job.name
-        ctx.status.mark("Ready", True, "Scheduled", f"copies are made by {job.name}")
+        ctx.status.set_condition("Ready", True, "Scheduled", f"copies are made by {job.name}")
         return kv.Done()
 
 
@@ -140,16 +140,16 @@ class SiteReconciler:
         self.busy.add(ctx.key)
         try:
             await asyncio.sleep(0.2)
-            applied = await ctx.children(
+            applied = await ctx.apply_children(
                 config(f"{site.name}-{page}", theme=site.spec.theme) for page in site.spec.pages
             )
         except NotOurs as error:
-            ctx.status.mark("Ready", False, "NotOurs", str(error))
+            ctx.status.set_condition("Ready", False, "NotOurs", str(error))
             return kv.RequeueAfter(60)
         finally:
             self.busy.discard(ctx.key)
         ctx.status.draft.pages = len(applied.keys)
-        ctx.status.mark("Ready", True, "Published", "all pages are there")
+        ctx.status.set_condition("Ready", True, "Published", "all pages are there")
         return kv.Done()
 
 
@@ -218,11 +218,11 @@ class PanelReconciler:
     async def reconcile(self, panel: Panel, ctx: kv.Context[Panel]) -> kv.Outcome:
         parts = [kv.Child(config(f"{panel.name}-{part}", part=part)) for part in panel.spec.parts]
         front = kv.Child(config(f"{panel.name}-front", color=panel.spec.color), on_conflict=kv.HOLD, adopt=True)
-        applied = await ctx.children([*parts, front])
+        applied = await ctx.apply_children([*parts, front])
         if applied.held:
-            ctx.status.mark("Ready", False, "Held", "somebody else chose the color")
+            ctx.status.set_condition("Ready", False, "Held", "somebody else chose the color")
         else:
-            ctx.status.mark("Ready", True, "Painted", f"it is {panel.spec.color}")
+            ctx.status.set_condition("Ready", True, "Painted", f"it is {panel.spec.color}")
         return kv.Done()
 
 

@@ -40,16 +40,16 @@ class Mirror(kv.CustomResource[MirrorSpec, kv.Status]):
 class MirrorReconciler:
     async def reconcile(self, mirror: Mirror, ctx: kv.Context[Mirror]) -> kv.Outcome:
         if ctx.cache(SECRET).find(mirror.namespace, "key") is None:
-            ctx.status.mark("Ready", False, "SecretMissing", "create a Secret named key")
+            ctx.status.set_condition("Ready", False, "SecretMissing", "create a Secret named key")
             return kv.Done()
         try:
             await ctx.own(config(mirror.spec.target, mirror.spec.space, of="key"))
         except OwnershipError:
-            ctx.status.mark("Ready", False, "Elsewhere", "a child cannot live in another namespace")
+            ctx.status.set_condition("Ready", False, "Elsewhere", "a child cannot live in another namespace")
         except NotOurs:
-            ctx.status.mark("Ready", False, "Taken", "the name is somebody else's")
+            ctx.status.set_condition("Ready", False, "Taken", "the name is somebody else's")
         else:
-            ctx.status.mark("Ready", True, "Copied", "it is there")
+            ctx.status.set_condition("Ready", True, "Copied", "it is there")
         return kv.Done()
 
 
@@ -119,7 +119,7 @@ class Shelf(kv.CustomResource[GadgetSpec, ShelfStatus]):
 class ShelfReconciler:
     async def reconcile(self, shelf: Shelf, ctx: kv.Context[Shelf]) -> kv.Outcome:
         ctx.status.draft.gadgets = len(ctx.cache(Gadget).keys(shelf.namespace))
-        ctx.status.mark("Ready", True, "Counted", "done")
+        ctx.status.set_condition("Ready", True, "Counted", "done")
         return kv.Done()
 
 
@@ -168,7 +168,7 @@ class BudgetReconciler:
                 budget.name, budget.namespace, spec={"hard": {"count/secrets": "1000m", "count/configmaps": "500000m"}}
             )
         )
-        ctx.status.mark("Ready", True, "Granted", "")
+        ctx.status.set_condition("Ready", True, "Granted", "")
         return kv.Done()
 
 

@@ -19,7 +19,7 @@ from story_words import (
 )
 
 import konverge as kv
-from konverge.runtime.predicates import generation_changed
+from konverge.runtime.builder.predicates import generation_changed
 from konverge.testing.lab import Lab
 
 __all__ = ["badge", "bucket", "errands", "guarded", "placid"]
@@ -39,7 +39,7 @@ class Bucket(kv.CustomResource[BucketSpec, kv.Status]):
 class BucketReconciler:
     async def reconcile(self, bucket: Bucket, ctx: kv.Context[Bucket]) -> kv.Outcome:
         await ctx.apply(config(f"cloud-{bucket.name}", bucket.namespace, size=str(bucket.spec.size)), force=True)
-        ctx.status.mark("Ready", True, "Made", "it is in the cloud")
+        ctx.status.set_condition("Ready", True, "Made", "it is in the cloud")
         return kv.Done()
 
     async def finalize(self, bucket: Bucket, ctx: kv.Context[Bucket]) -> kv.Outcome:
@@ -150,14 +150,14 @@ class ErrandReconciler:
             try:
                 await ctx.apply(SECRET.new(spec.badge, errand.namespace, stringData={"by": errand.name}))
             except kv.FieldsHeld:
-                ctx.status.mark("Ready", False, "Held", "the badge is somebody else's")
+                ctx.status.set_condition("Ready", False, "Held", "the badge is somebody else's")
                 return kv.RequeueAfter(600)
         ctx.status.draft.word = await ctx.live(SECRET).find(errand.namespace, "word") is not None
         ctx.status.draft.pings = sum(
             1 for key in ctx.cache(CONFIG).keys(errand.namespace) if key.name.startswith("ping")
         )
         ctx.status.draft.step = spec.step
-        ctx.status.mark("Ready", True, "Done", "nothing is left to do")
+        ctx.status.set_condition("Ready", True, "Done", "nothing is left to do")
         return kv.RequeueAfter(600)
 
 

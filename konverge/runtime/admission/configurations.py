@@ -20,7 +20,7 @@ from konverge.kinds import Kind, kind
 from konverge.objects import Object
 from konverge.runtime.admission.settings import Place
 from konverge.runtime.admission.webhook import Webhook
-from konverge.runtime.rules import READ, Rule, merged, plural_of
+from konverge.runtime.builder.rules import READ, Rule, merged, plural_of
 from konverge.selectors import LabelSelector, Requirement
 from konverge.words import Annotation, Label
 

@@ -15,7 +15,7 @@ from konverge.kinds import Kind, Resource, kind_of
 
 if TYPE_CHECKING:
     from konverge.client import Client
-    from konverge.runtime.caches import Caches, Live, Reader
+    from konverge.runtime.cache.readers import Caches, Live, Reader
 
 __all__ = ["AdmissionRequest", "Name", "Operation", "User"]
 
@@ -103,7 +103,7 @@ class AdmissionRequest(Generic[R_co]):
 
     def live(self, what: Kind[R] | type[R]) -> Live[R]:
         """Return live reads of a kind; each is a request to the API server while it waits for this answer."""
-        from konverge.runtime.caches import Live
+        from konverge.runtime.cache.readers import Live
 
         return Live(kind_of(what), self._reached())
 

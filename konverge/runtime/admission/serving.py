@@ -1,7 +1,7 @@
 """The webhook server and its certificates: what a round of the runner brings up to date.
 
 Promises: the server is started once there is a certificate, and listens from then on; a certificate that cannot be renewed leaves the
-last one in use. aiohttp is not known here: the server's shell is `konverge.runtime.posts`.
+last one in use. aiohttp is not known here: the server's shell is `konverge.runtime.http.posts`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 from konverge.clock import rfc3339, wall_clock
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
-from konverge.runtime.admission.answering import Answer
+from konverge.runtime.admission.cert_secret import CertificateKeeper
 from konverge.runtime.admission.certificates import expiry_of
-from konverge.runtime.admission.dispatching import Door
-from konverge.runtime.admission.keeping import CertificateKeeper
+from konverge.runtime.admission.handler import Answer
 from konverge.runtime.admission.review import NoReview
+from konverge.runtime.admission.router import WebhookRouter
 from konverge.runtime.admission.settings import Place, WebhookSettings
 from konverge.runtime.admission.tls import MountedPair, ServingCertificate
 from konverge.runtime.admission.webhook import Webhook
-from konverge.runtime.listener import Limits
-from konverge.runtime.posts import Post, PostServer, TooLarge
+from konverge.runtime.http.listener import Limits
+from konverge.runtime.http.posts import Post, PostServer, TooLarge
 from konverge.words import LogKey
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Serving:
     def __init__(
         self,
         webhooks: Sequence[Webhook[Any]],
-        door: Door,
+        door: WebhookRouter,
         client: Client,
         manager: str,
         place: Place,

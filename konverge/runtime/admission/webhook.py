@@ -21,11 +21,11 @@ from konverge.errors import UsageError
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.runtime.admission.request import AdmissionRequest, Operation
 from konverge.runtime.admission.verdicts import Verdict
-from konverge.runtime.rules import plural_of
+from konverge.runtime.builder.rules import plural_of
 from konverge.selectors import LabelSelector
 
 if TYPE_CHECKING:
-    from konverge.runtime.rules import Rule
+    from konverge.runtime.builder.rules import Rule
 
 __all__ = ["Failure", "Handler", "Read", "Webhook"]
 

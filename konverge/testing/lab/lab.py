@@ -39,7 +39,7 @@ from konverge.testing.lab.process import Gate, Wire, mortal
 from konverge.testing.ports import ReservedPort
 
 if TYPE_CHECKING:
-    from konverge.runtime.admission.dispatching import Door
+    from konverge.runtime.admission.router import WebhookRouter
     from konverge.testing.apiserver import ApiServer
 
 __all__ = ["Lab", "Unmet", "install_crds"]
@@ -250,7 +250,7 @@ class Lab:
                 timeout=30 * self._patience,
             )
 
-    def _door(self, name: str) -> Door | None:
+    def _door(self, name: str) -> WebhookRouter | None:
         """Return what answers for the webhooks of the managers of a name: the first that is up."""
         for life in self._lives:
             if life.name != name or not life.up or not life.manager.webhooks:

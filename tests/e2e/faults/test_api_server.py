@@ -25,7 +25,9 @@ OPERATOR = "part-maker"
 async def make_parts(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
     children = tuple(CONFIG_MAP.new(f"{w.name}-{number}", data={"mode": w.spec.mode}) for number in range(w.spec.parts))
     status = WidgetStatus(parts=len(children), note=w.spec.mode)
-    return await ctx.carry_out(kv.Plan(children=children, marks=(kv.Mark("Ready", True, "Made"),), draft=status))
+    return await ctx.execute(
+        kv.Plan(children=children, set_conditions=(kv.ConditionUpdate("Ready", True, "Made"),), draft=status)
+    )
 
 
 def build(manager: kv.Manager) -> None:

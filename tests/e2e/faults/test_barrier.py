@@ -35,7 +35,7 @@ async def test_an_object_that_ended_with_its_last_finalizer_is_not_finalized_aga
     lab, calls, may_end = fragile_lab, list[str](), asyncio.Event()
 
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-        ctx.status.mark("Ready", True, "Made")
+        ctx.status.set_condition("Ready", True, "Made")
         return kv.Done()
 
     async def finalize(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:

@@ -27,7 +27,7 @@ BLOCKED = ("Blocked", "True", "MissingDependencies")
 
 async def make_part(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
     await ctx.own(CONFIG_MAP.new(f"of-{w.name}"))
-    ctx.status.mark("Ready", True, "Made")
+    ctx.status.set_condition("Ready", True, "Made")
     return kv.Done()
 
 

@@ -21,7 +21,7 @@ FINALIZER = "tests.konverge.dev/widget"
 
 async def make_part(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
     await ctx.own(CONFIG_MAP.new(f"of-{w.name}", data={"mode": w.spec.mode}))
-    ctx.status.mark("Ready", True, "Made")
+    ctx.status.set_condition("Ready", True, "Made")
     return kv.Done()
 
 

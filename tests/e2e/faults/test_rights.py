@@ -19,7 +19,7 @@ from konverge.crds import crd
 from konverge.informers import InformerSettings
 from konverge.kinds import kind
 from konverge.runtime import ManagerSettings
-from konverge.runtime.health import Question, answer, checks_of
+from konverge.runtime.http.health import Question, answer, checks_of
 from konverge.testing import ControlPlane, Lab, install_crds
 from konverge.testing.clients import ClientFor
 
@@ -42,12 +42,12 @@ class Gauge(kv.CustomResource[GaugeSpec, kv.Status]):
 
 async def make_part(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
     await ctx.own(CONFIG_MAP.new(f"of-{w.name}"))
-    ctx.status.mark("Ready", True, "Made")
+    ctx.status.set_condition("Ready", True, "Made")
     return kv.Done()
 
 
 async def mark_ready(gauge: Gauge, ctx: kv.Context[Gauge]) -> kv.Outcome:
-    ctx.status.mark("Ready", True, "Seen")
+    ctx.status.set_condition("Ready", True, "Seen")
     return kv.Done()
 
 

@@ -30,7 +30,7 @@ PROMISE = 75.0
 
 async def make_part(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
     await ctx.own(CONFIG_MAP.new(f"of-{w.name}", data={"parts": str(w.spec.parts)}))
-    ctx.status.mark("Ready", True, "Made")
+    ctx.status.set_condition("Ready", True, "Made")
     return kv.Done()
 
 

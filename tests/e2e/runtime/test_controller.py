@@ -39,7 +39,9 @@ async def eventually(test: Any, *, timeout: float = 15.0) -> None:
 async def make_parts(widget: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
     children = tuple(part(number) for number in range(widget.spec.parts))
     status = WidgetStatus(parts=len(children))
-    return await ctx.carry_out(kv.Plan(children=children, marks=(kv.Mark("Ready", True, "Made"),), draft=status))
+    return await ctx.execute(
+        kv.Plan(children=children, set_conditions=(kv.ConditionUpdate("Ready", True, "Made"),), draft=status)
+    )
 
 
 async def test_a_plan_is_the_whole_set_of_children_and_what_is_outside_goes(lab: Lab) -> None:
@@ -63,7 +65,7 @@ def _only(lab: Lab, names: list[str]) -> bool:
 async def test_a_plan_without_children_leaves_them_untouched(lab: Lab) -> None:
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         if w.spec.mode == "blocked":
-            return await ctx.carry_out(kv.Plan(marks=(kv.Mark("Blocked", True, "Asked"),)))
+            return await ctx.execute(kv.Plan(set_conditions=(kv.ConditionUpdate("Blocked", True, "Asked"),)))
         return await make_parts(w, ctx)
 
     await lab.start(lambda manager: manager.add(controller(reconcile)))
@@ -106,7 +108,7 @@ async def test_the_finalizer_is_there_before_the_first_pass_and_goes_when_finali
 
     async def finalize(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         calls.append("finalize")
-        ctx.status.mark("Ready", False, "Ending")
+        ctx.status.set_condition("Ready", False, "Ending")
         return kv.Done() if may_end.is_set() else kv.RequeueAfter(0.05)
 
     await lab.start(lambda manager: manager.add(controller(reconcile, finalize)))
@@ -211,7 +213,7 @@ async def test_values_that_are_nested_too_deeply_are_told_by_the_status_and_neig
     async def reconcile(deep: Deep, ctx: kv.Context[Deep]) -> kv.Outcome:
         if deep.spec.values:
             await ctx.apply(Deep.new("copy", deep.namespace, spec=deep.spec))
-        ctx.status.mark("Ready", True, "Fine")
+        ctx.status.set_condition("Ready", True, "Fine")
         return kv.Done()
 
     sentence = kv.Controller.of(Deep).invalid_as("Blocked", "ValidationFailed")
@@ -229,11 +231,11 @@ async def test_values_that_are_nested_too_deeply_are_told_by_the_status_and_neig
 
 async def test_a_held_conflict_names_manager_and_field_and_ends_when_the_other_lets_go(lab: Lab) -> None:
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-        applied = await ctx.children((kv.Child(part(0, mode=w.spec.mode), on_conflict=kv.HOLD),))
+        applied = await ctx.apply_children((kv.Child(part(0, mode=w.spec.mode), on_conflict=kv.HOLD),))
         if applied.held:
-            ctx.status.mark("Blocked", True, "Held", str(applied.held[0]))
+            ctx.status.set_condition("Blocked", True, "Held", str(applied.held[0]))
             return kv.Done()
-        ctx.status.mark("Blocked", False, "Free")
+        ctx.status.set_condition("Blocked", False, "Free")
         return kv.Done()
 
     await lab.start(lambda manager: manager.add(controller(reconcile)))
@@ -281,7 +283,7 @@ async def test_a_pass_that_takes_too_long_is_cancelled_counted_and_fenced(lab: L
 
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         contexts.append(ctx)
-        ctx.status.mark("Ready", None, "Working")
+        ctx.status.set_condition("Ready", None, "Working")
         await asyncio.Event().wait()
         return kv.Done()
 
@@ -305,7 +307,7 @@ async def test_a_blocking_reconciler_works_in_a_thread(lab: Lab) -> None:
         def reconcile(self, w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
             threads.append(threading.get_ident())
             made = ctx.wait(ctx.own(part(7)))
-            ctx.status.mark("Ready", True, "Made", made.name)
+            ctx.status.set_condition("Ready", True, "Made", made.name)
             return kv.Done()
 
     sentence = kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(Blocking())
@@ -342,12 +344,12 @@ async def test_terminal_errors_are_not_retried_and_delays_of_errors_are_kept(lab
 async def test_two_writers_of_one_status_keep_each_others_words(lab: Lab) -> None:
     async def parts(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         ctx.status.draft.parts = w.spec.parts
-        ctx.status.mark("Ready", True, "Counted")
+        ctx.status.set_condition("Ready", True, "Counted")
         return kv.Done()
 
     async def notes(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         ctx.status.draft.note = w.spec.mode
-        ctx.status.mark("Blocked", False, "Noted")
+        ctx.status.set_condition("Blocked", False, "Noted")
         return kv.Done()
 
     def build(manager: kv.Manager) -> None:
@@ -369,10 +371,10 @@ async def test_an_object_made_anew_under_the_same_name_is_not_given_old_status(l
 
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         if w.spec.mode == "old":
-            ctx.status.mark("Ready", True, "Old")
+            ctx.status.set_condition("Ready", True, "Old")
             await gate.wait()
             return kv.Done()
-        ctx.status.mark("Ready", True, "New")
+        ctx.status.set_condition("Ready", True, "New")
         return kv.Done()
 
     await lab.start(lambda manager: manager.add(controller(reconcile)))

@@ -51,7 +51,7 @@ async def uninstall_gadgets(lab: Lab) -> None:
 
 
 async def mark_ready(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
-    ctx.status.mark("Ready", True, "Seen")
+    ctx.status.set_condition("Ready", True, "Seen")
     return kv.Done()
 
 

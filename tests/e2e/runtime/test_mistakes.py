@@ -207,7 +207,7 @@ async def test_an_exception_of_a_reconciler_hits_its_own_key_and_no_other(lab: L
 
 async def test_a_status_word_that_was_not_declared_is_an_error_in_tests(lab: Lab) -> None:
     async def marks(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
-        ctx.status.mark("Ready", True, "two words")
+        ctx.status.set_condition("Ready", True, "two words")
         return kv.Done()
 
     assert "one word in CamelCase" in await error_of(lab, controller(marks))

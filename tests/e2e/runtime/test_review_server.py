@@ -29,7 +29,9 @@ async def nothing(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
 
 async def parts(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
     children = tuple(part(number) for number in range(w.spec.parts))
-    return await ctx.carry_out(kv.Plan(children=children, marks=(kv.Mark("Ready", True, "Made", str(w.spec.parts)),)))
+    return await ctx.execute(
+        kv.Plan(children=children, set_conditions=(kv.ConditionUpdate("Ready", True, "Made", str(w.spec.parts)),))
+    )
 
 
 async def test_the_rules_of_a_controller_are_all_that_it_needs() -> None:
@@ -99,7 +101,7 @@ async def test_the_status_of_a_kind_that_is_not_ours_stays_its_controllers(lab: 
 
     async def marks(w: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
         if w.name == "audited":
-            ctx.status.mark("Ready", True, "Seen")
+            ctx.status.set_condition("Ready", True, "Seen")
         return kv.Done()
 
     await install_crds(lab.client, [crd(Widget)])
@@ -156,7 +158,7 @@ async def test_a_failing_pass_whose_words_change_each_time_backs_off(lab: Lab) -
     async def fails(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         nonlocal passes
         passes += 1
-        ctx.status.mark("Ready", False, "Failed", f"attempt {passes}")
+        ctx.status.set_condition("Ready", False, "Failed", f"attempt {passes}")
         raise RuntimeError(f"attempt {passes}")
 
     spec = kv.Controller.of(Widget).with_(base_delay=0.5).reconciled_by(By(fails))

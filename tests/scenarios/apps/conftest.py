@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from flux_dry import Kit
+from flux_dry import ReconcileServices
 
 
 @pytest.fixture
-def kit() -> Kit:
-    return Kit()
+def kit() -> ReconcileServices:
+    return ReconcileServices()

@@ -83,7 +83,7 @@ class FakeContext:
     def live(self, kind: Kind[Any]) -> FakeLive:
         return FakeLive(self, kind.kind)
 
-    async def children(self, children: tuple[Child, ...]) -> Applied:
+    async def apply_children(self, children: tuple[Child, ...]) -> Applied:
         self.calls.append(
             "apply " + ", ".join(f"{kind_of(child.object).kind}/{child.object.name}" for child in children)
         )
@@ -147,18 +147,18 @@ class FakeContext:
             raise Conflict("the object has been modified", status=409)
         return Object(found.to_dict())
 
-    async def carry_out(self, plan: Plan[Any]) -> Any:
+    async def execute(self, plan: Plan[Any]) -> Any:
         self.calls.append("carry out")
         self.plan = plan
         return plan.outcome
 
     def says(self) -> dict[str, str]:
         assert self.plan is not None
-        return {mark.type: f"{mark.truth}/{mark.reason}" for mark in self.plan.marks}
+        return {mark.type: f"{mark.truth}/{mark.reason}" for mark in self.plan.set_conditions}
 
     def message(self, type_: str) -> str:
         assert self.plan is not None
-        return next(mark.message for mark in self.plan.marks if mark.type == type_)
+        return next(mark.message for mark in self.plan.set_conditions if mark.type == type_)
 
     def fetch(self, kind: str = "HelmRepository", revision: str = "sha256:index") -> None:
         """source-controller fetches, and makes the HelmChart of a repository."""

@@ -22,7 +22,7 @@ from konverge.reconcilers.apps.sources import Sources
 from konverge.reconcilers.apps.translate import translate
 from konverge.reconcilers.apps.values import ValuesFrom
 from konverge.reconcilers.apps.verdict import Facts, Verdict
-from konverge.runtime.status import transitions
+from konverge.runtime.reconcile.status import transitions
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "flux"
 GRACE = timedelta(seconds=30)

@@ -17,7 +17,7 @@ from konverge.reconcilers.apps import ApplicationInstanceReconciler, Settings, c
 from konverge.reconcilers.apps.observe import ours
 from konverge.reconcilers.apps.render import children_of
 from konverge.reconcilers.apps.translate import translate
-from konverge.runtime.finalizers import Step, next_step
+from konverge.runtime.reconcile.finalizers import Step, next_step
 
 OCI = {"chart": {"sourceType": "oci", "url": "oci://registry.example.com/charts"}}
 
@@ -80,7 +80,7 @@ async def test_defect_4_a_pass_without_news_does_not_touch_the_status(make: Any,
             "message": mark.message,
             "observedGeneration": 1,
         }
-        for mark in ctx.plan.marks
+        for mark in ctx.plan.set_conditions
     ]
     status = {**ctx.plan.draft.wire(), "observedGeneration": 1, "conditions": conditions}
     await reconciler.reconcile(make.instance(status=status), ctx)

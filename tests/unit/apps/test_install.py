@@ -15,7 +15,7 @@ from konverge.reconcilers.apps import Settings, controller, install, rules
 from konverge.reconcilers.apps.install import instances_in, release_of_chart, users_of
 from konverge.reconcilers.apps.kinds import CONFIG_MAP, HELM_CHART, SECRET
 from konverge.runtime import Manager, cluster_role
-from konverge.runtime.rules import narrowed_roles
+from konverge.runtime.builder.rules import narrowed_roles
 from konverge.testing import Lab
 
 INSTANCE = kind("apps.vworkspace.io/v1alpha1", "ApplicationInstance")

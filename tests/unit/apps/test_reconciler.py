@@ -120,7 +120,7 @@ async def test_the_time_of_the_last_reconcile_moves_only_with_news(make: Any, co
                 "message": mark.message,
                 "observedGeneration": 1,
             }
-            for mark in ctx.plan.marks
+            for mark in ctx.plan.set_conditions
         ],
     }
     assert status["lastReconcileTime"] == "2030-01-01T12:00:00Z"

@@ -31,7 +31,7 @@ from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome
 from konverge.runtime import Context, Controller, Manager
-from konverge.runtime.health import Check
+from konverge.runtime.http.health import Check
 
 CONFIG_MAP = kind("v1", "ConfigMap")
 

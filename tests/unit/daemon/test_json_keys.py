@@ -17,6 +17,8 @@ import click
 import msgspec
 import pytest
 from click.testing import CliRunner
+from konverge.runtime.health import Question, answer, checks_of
+from konverge.runtime.tasks import tasks_of
 from quota.capsule import migration_world
 from widgets import By, Widget, widget
 
@@ -28,8 +30,6 @@ from konverge.daemon.engine import informer_checks
 from konverge.daemon.main import program
 from konverge.daemon.quota import print_migration, tenant_seen
 from konverge.reconcilers.quota.migrate import plan
-from konverge.runtime.health import Question, answer, checks_of
-from konverge.runtime.tasks import tasks_of
 from konverge.testing import ApiServer, Lab, install_crds
 
 NAMES = {

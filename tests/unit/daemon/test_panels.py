@@ -28,7 +28,7 @@ from konverge.clock import wall_clock
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.metrics import RESULTS
 from konverge.reconcilers.apps.kinds import HELM_RELEASE, HELM_REPOSITORY
-from konverge.runtime.record import PassRecord
+from konverge.runtime.observability.history import ReconcileRecord
 from konverge.testing import Lab
 from konverge.testing.apiserver.fault_rules import Delay, Drop, Freeze, Match, Rule
 from konverge.words import Why
@@ -89,7 +89,7 @@ def alerts(name: str) -> dict[str, str]:
     return {rule["alert"]: rule["expr"] for group in groups for rule in group["rules"]}
 
 
-def passed(lab: Lab, controller: str) -> list[PassRecord]:
+def passed(lab: Lab, controller: str) -> list[ReconcileRecord]:
     """The reconciles of the last five minutes, as the controller's own history has them."""
     since = wall_clock() - WINDOW
     return [record for record in lab.manager.runner(controller).history.recent() if record.started > since]

@@ -30,7 +30,7 @@ async def make_parts(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
     for number in range(owner.spec.parts):
         await ctx.own(part(number, owner.namespace))
     ctx.status.draft.parts = owner.spec.parts
-    ctx.status.mark("Ready", True, "Made")
+    ctx.status.set_condition("Ready", True, "Made")
     return kv.Done()
 
 
@@ -187,7 +187,7 @@ async def numbered(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         number = len(ctx.cache(CONFIG_MAP).keys(owner.namespace))
     await ctx.own(part(number, owner.namespace))
     ctx.status.draft.parts = number
-    ctx.status.mark("Ready", True, "Made")
+    ctx.status.set_condition("Ready", True, "Made")
     return kv.Done()
 
 

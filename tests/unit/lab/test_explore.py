@@ -26,13 +26,13 @@ async def numbered(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         number = len(ctx.cache(CONFIG_MAP).keys(owner.namespace))
     await ctx.own(part(number, owner.namespace))
     ctx.status.draft.parts = number
-    ctx.status.mark("Ready", True, "Made")
+    ctx.status.set_condition("Ready", True, "Made")
     return kv.Done()
 
 
 async def careful(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
     await ctx.own(part(7, owner.namespace))
-    ctx.status.mark("Ready", True, "Made")
+    ctx.status.set_condition("Ready", True, "Made")
     return kv.Done()
 
 

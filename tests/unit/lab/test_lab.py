@@ -19,7 +19,7 @@ async def make_parts(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
     for number in range(owner.spec.parts):
         await ctx.own(part(number, owner.namespace))
     ctx.status.draft.parts = owner.spec.parts
-    ctx.status.mark("Ready", owner.spec.parts > 0, "Made" if owner.spec.parts else "NoParts", "as asked")
+    ctx.status.set_condition("Ready", owner.spec.parts > 0, "Made" if owner.spec.parts else "NoParts", "as asked")
     return kv.Done()
 
 
@@ -102,7 +102,7 @@ async def test_nothing_of_a_killed_process_reaches_the_server(lab: Lab) -> None:
             lab.crash()
             await ctx.own(part(100, owner.namespace))
             reached = True
-        ctx.status.mark("Ready", True, "Made")
+        ctx.status.set_condition("Ready", True, "Made")
         return kv.Done()
 
     await lab.start(by(counting))  # type: ignore[arg-type]  # a build

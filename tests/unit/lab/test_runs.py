@@ -26,7 +26,7 @@ async def make_parts(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
     for number in range(owner.spec.parts):
         await ctx.own(part(number, owner.namespace))
     ctx.status.draft.parts = owner.spec.parts
-    ctx.status.mark("Ready", True, "Made")
+    ctx.status.set_condition("Ready", True, "Made")
     return kv.Done()
 
 

@@ -8,7 +8,7 @@ import pytest
 from konverge.client import Write, WriteState
 from konverge.informers import Selection
 from konverge.kinds import kind
-from konverge.runtime.barrier import LONGEST_WAIT, View, look, pause
+from konverge.runtime.consistency.barrier import LONGEST_WAIT, View, look, pause
 
 JOB = kind("batch/v1", "Job")
 

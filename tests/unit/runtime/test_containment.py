@@ -31,7 +31,7 @@ from konverge.errors import (
 )
 from konverge.keys import Key
 from konverge.runtime import Controller
-from konverge.runtime.containment import TOO_DEEP, told_of
+from konverge.runtime.reconcile.containment import TOO_DEEP, told_of
 from konverge.testing import ApiServer, install_crds
 from konverge.testing.lab import Lab
 
@@ -97,7 +97,7 @@ async def test_an_exception_is_told_by_the_status_and_taken_back_by_the_next_suc
         if w.spec.mode == "odd":
             raise OverflowError(f"{SECRET} of {w.name}")
         if judged:
-            ctx.status.mark("Ready", True, "Fine")
+            ctx.status.set_condition("Ready", True, "Fine")
         ctx.status.draft.note = w.spec.mode
         return kv.Done()
 
@@ -119,7 +119,7 @@ async def test_an_exception_is_told_by_the_status_and_taken_back_by_the_next_suc
 
 async def test_a_reconciler_that_said_what_is_wrong_before_it_raised_keeps_its_words(lab: Lab) -> None:
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-        ctx.status.mark("Ready", w.spec.parts > 0, "Counted")
+        ctx.status.set_condition("Ready", w.spec.parts > 0, "Counted")
         raise kv.Terminal("and that was all")
 
     await _start(lab, reconcile)
@@ -140,7 +140,7 @@ async def test_a_status_that_cannot_be_written_is_replaced_by_one_that_says_so(
     lab: Lab, parts: Any, words: str
 ) -> None:
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-        ctx.status.mark("Ready", True, "Fine")
+        ctx.status.set_condition("Ready", True, "Fine")
         if w.spec.mode == "odd":
             ctx.status.draft.__dict__["parts"] = parts  # past the model, which would refuse it
             ctx.status.draft.model_fields_set.add("parts")
@@ -201,7 +201,7 @@ async def test_an_exception_of_the_reporting_function_is_logged_and_the_reconcil
         failures -= 1
         if failures >= 0:
             raise OverflowError(SECRET)
-        ctx.status.mark("Ready", True, "Fine")
+        ctx.status.set_condition("Ready", True, "Fine")
         return kv.Done()
 
     def report(w: Widget, ctx: kv.Context[Widget], message: str) -> None:
@@ -349,7 +349,7 @@ def test_only_conditions_of_a_status_are_cut_and_what_was_given_is_not_changed(
 
 async def test_in_production_a_condition_that_is_too_long_is_cut_until_the_api_accepts_it() -> None:
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-        ctx.status.mark("Ready", False, "9 " + "x" * 5000 + "!:", "é" * (MAX_MESSAGE + 9))
+        ctx.status.set_condition("Ready", False, "9 " + "x" * 5000 + "!:", "é" * (MAX_MESSAGE + 9))
         return kv.Done()
 
     sentence = Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(reconcile))

@@ -27,7 +27,7 @@ async def once(lab: Lab, reconcile: Any) -> Any:
     """Run one reconcile of a new object; returns what is kept of it."""
 
     async def without_status(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-        ctx.status.leave()
+        ctx.status.skip_write()
         outcome: kv.Outcome = await reconcile(w, ctx)
         return outcome
 

@@ -8,8 +8,9 @@ from konverge.errors import FieldConflict, NotAnOutcome, NotFound, ReconcileTime
 from konverge.keys import Key
 from konverge.kinds import kind
 from konverge.outcome import Done, RequeueAfter
-from konverge.runtime.decisions import Action, checked, judge
-from konverge.runtime.plan import FieldsHeld, Held
+from konverge.runtime.apply.conflicts import FieldsHeld, Held
+from konverge.runtime.controller.requeue import Action, requeue_decision
+from konverge.runtime.reconcile.outcomes import checked
 
 HELD = FieldsHeld(Held(Key("", kind("v1", "ConfigMap"), "web", "a"), (FieldConflict("kubectl", ".data.k"),)))
 
@@ -49,11 +50,11 @@ def test_a_group_of_errors_is_judged_as_the_first_that_is_retried_unless_one_is_
 def test_the_end_of_a_pass_decides_what_the_queue_is_told(
     ended: Any, action: Action, result: str, delay: float, flags: dict[str, bool]
 ) -> None:
-    verdict = judge(ended)
-    assert (verdict.action, verdict.result, verdict.delay) == (action, result, delay)
-    assert verdict.failed is isinstance(ended, Exception)
+    decision = requeue_decision(ended)
+    assert (decision.action, decision.result, decision.delay) == (action, result, delay)
+    assert decision.failed is isinstance(ended, Exception)
     for flag in ("terminal", "timeout", "unexpected"):
-        assert getattr(verdict, flag) is flags.get(flag, False), flag
+        assert getattr(decision, flag) is flags.get(flag, False), flag
 
 
 @pytest.mark.parametrize("returned", [None, True, 5, "done", Done])

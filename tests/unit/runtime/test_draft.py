@@ -10,7 +10,7 @@ from pydantic import Field
 
 from konverge.crds import Status
 from konverge.crds.status import readable
-from konverge.runtime.passes import _drafted
+from konverge.runtime.reconcile.runner import _drafted
 
 READY = {"type": "Ready", "status": "True", "reason": "Fine", "message": ""}
 

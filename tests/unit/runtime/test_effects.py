@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from konverge.errors import ForgottenAwait
-from konverge.runtime.effects import Effects
+from konverge.runtime.reconcile.effects import Effects
 
 
 async def test_an_effect_starts_when_it_is_awaited_and_not_before() -> None:

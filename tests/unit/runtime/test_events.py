@@ -14,8 +14,8 @@ from konverge import errors
 from konverge.kinds import Kind, kind
 from konverge.metrics import Metrics
 from konverge.objects import Object
-from konverge.runtime.events import EventRecorder, EventSettings, Regarding
-from konverge.runtime.events_types import Cause
+from konverge.runtime.events.recorder import EventRecorder, EventSettings, Regarding
+from konverge.runtime.events.types import Cause
 
 NIGHTLY = Regarding(kind("batch/v1", "CronJob"), "web", "nightly", "uid-1", "7")
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from konverge.kinds import kind
-from konverge.runtime.events_core import Answer, Entry, EventCore, Step, Verb, Write
-from konverge.runtime.events_types import Cause, EventSettings, Identity, Regarding, cut, event_name
+from konverge.runtime.events.core import Answer, Entry, EventCore, Step, Verb, Write
+from konverge.runtime.events.types import Cause, EventSettings, Identity, Regarding, cut, event_name
 
 CRON_JOB = kind("batch/v1", "CronJob")
 START = datetime(2030, 1, 1, tzinfo=UTC)

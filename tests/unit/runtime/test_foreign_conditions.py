@@ -14,7 +14,7 @@ from konverge.client import ConditionShape
 from konverge.client.shapes import shape_in
 from konverge.conditions import Condition
 from konverge.errors import ConditionError
-from konverge.runtime.status import Ours, StatusEditor
+from konverge.runtime.reconcile.status import Ours, StatusEditor
 from konverge.testing import Lab, install_crds
 
 
@@ -54,7 +54,7 @@ async def test_a_condition_has_the_fields_of_its_kind_and_keeps_those_that_were_
 
     async def probe(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
         if object_.find_condition("Probed") is None:
-            ctx.status.mark("Probed", True, "Asked", fields={"lastProbeTime": given})
+            ctx.status.set_condition("Probed", True, "Asked", fields={"lastProbeTime": given})
         else:
             ctx.status.draft["phase"] = "Known"
         return kv.Done()
@@ -86,9 +86,9 @@ async def test_a_change_deep_inside_a_draft_without_a_model_is_written(lab: Lab)
 async def test_a_retraction_takes_one_condition_out_of_a_list_that_is_one_value(lab: Lab) -> None:
     async def says_and_takes_back(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
         if object_.get("metadata", "labels", "a"):
-            ctx.status.retract("Seen")
+            ctx.status.remove_condition("Seen")
         else:
-            ctx.status.mark("Seen", True, "Looked")
+            ctx.status.set_condition("Seen", True, "Looked")
         return kv.Done()
 
     await install_crds(lab.client, CRDS)
@@ -118,7 +118,7 @@ def editor(previous: dict[str, Any], told: list[ConditionError] | None = None, *
 def test_a_field_that_the_kind_does_not_have_is_left_out_and_told() -> None:
     told: list[ConditionError] = []
     status = editor({}, told)
-    status.mark("Seen", True, "Looked", "text", fields={"severity": "high"})
+    status.set_condition("Seen", True, "Looked", "text", fields={"severity": "high"})
     shape = ConditionShape(frozenset({"type", "status", "message"}), by_type=True)
     assert status.intent(failed=False, shape=shape) == {
         "conditions": [{"type": "Seen", "status": "True", "message": "text"}]
@@ -144,7 +144,7 @@ def test_conditions_in_a_draft_are_refused_with_what_to_write() -> None:
 
 def test_more_fields_are_refused_for_a_kind_of_ours() -> None:
     with pytest.raises(ConditionError, match="not ours"):
-        editor({}, declared=("Ready",), ours=None).mark("Ready", True, "A", fields={"severity": "x"})
+        editor({}, declared=("Ready",), ours=None).set_condition("Ready", True, "A", fields={"severity": "x"})
 
 
 @pytest.mark.parametrize(

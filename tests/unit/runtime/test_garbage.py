@@ -15,15 +15,15 @@ import pytest
 from konverge.client.ledger import Ledger, Write, WriteState
 from konverge.keys import Key
 from konverge.kinds import kind
-from konverge.runtime.record import History, PassRecord
+from konverge.runtime.observability.history import History, ReconcileRecord
 
 SECRET = kind("v1", "Secret")
 NUMBER = 500
 EARLIEST = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def passed(key: Key, number: int) -> PassRecord:
-    return PassRecord(
+def passed(key: Key, number: int) -> ReconcileRecord:
+    return ReconcileRecord(
         key=key,
         reconcile_id=str(number),
         started=EARLIEST,

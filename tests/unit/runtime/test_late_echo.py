@@ -24,7 +24,7 @@ class Lamp(kv.CustomResource[LampSpec, kv.Status]):
 class LampReconciler:
     async def reconcile(self, lamp: Lamp, ctx: kv.Context[Lamp]) -> kv.Outcome:
         there = ctx.cache(SECRET).find(lamp.namespace, "switch") is not None
-        ctx.status.mark("Ready", there, "On" if there else "Off", "as the switch says")
+        ctx.status.set_condition("Ready", there, "On" if there else "Off", "as the switch says")
         return kv.Done()
 
 

@@ -16,8 +16,8 @@ import structlog
 from aiohttp import web
 
 from konverge.errors import UsageError
-from konverge.runtime.listener import Limits
-from konverge.runtime.site import Site
+from konverge.runtime.http.listener import Limits
+from konverge.runtime.http.site import Site
 
 SOON = 0.05
 REQUEST = b"GET /quick HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -48,7 +48,7 @@ class Seen:
     async def reconcile(self, w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         self.reasons.append("; ".join(ctx.reasons))
         self.objects.append(w)
-        ctx.status.mark("Ready", True, "Counted", f"{w.spec.parts} parts")
+        ctx.status.set_condition("Ready", True, "Counted", f"{w.spec.parts} parts")
         ctx.status.draft.parts = w.spec.parts
         ctx.status.draft.note = "ours"
         return kv.Done()

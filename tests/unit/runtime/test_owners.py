@@ -6,7 +6,7 @@ from konverge.errors import NotOurs, OwnershipError
 from konverge.keys import Key
 from konverge.kinds import kind
 from konverge.objects import Metadata, Object, OwnerReference
-from konverge.runtime.owners import (
+from konverge.runtime.apply.owners import (
     back_reference,
     by_back_reference,
     check_scope,

@@ -11,7 +11,7 @@ import konverge as kv
 from konverge.client import ClientConfig
 from konverge.errors import CacheNotWatched
 from konverge.kinds import kind
-from konverge.runtime.readings import undeclared_reads
+from konverge.runtime.builder.cache_lint import undeclared_reads
 
 CONFIG_MAP = kind("v1", "ConfigMap")
 SECRET = kind("v1", "Secret")

@@ -94,7 +94,7 @@ async def test_a_status_that_another_wrote_just_before_ours_still_asks_for_a_pas
 
 async def test_the_echo_of_a_status_write_that_comes_before_its_answer_does_not_jump_the_backoff() -> None:
     async def fails(w: Widget, ctx: kv.Context[Widget]) -> None:
-        ctx.status.mark("Ready", False, "Failed", f"attempt {len(passes.seen)}")
+        ctx.status.set_condition("Ready", False, "Failed", f"attempt {len(passes.seen)}")
         raise RuntimeError(f"attempt {len(passes.seen)}")
 
     passes = Passes(fails)
@@ -215,7 +215,7 @@ async def test_a_plan_that_looks_again_does_so_although_a_child_is_held() -> Non
 
     async def plans(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         child = kv.Child(part(0), on_conflict=kv.HOLD)
-        return await ctx.carry_out(kv.Plan(children=(child,), outcome=kv.RequeueAfter(60)))
+        return await ctx.execute(kv.Plan(children=(child,), outcome=kv.RequeueAfter(60)))
 
     passes = Passes(plans)
     spec = kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(passes))
@@ -351,7 +351,7 @@ async def test_the_status_of_a_kind_that_is_not_ours_is_left_alone_unless_someth
 
 async def test_of_a_status_that_is_not_ours_only_what_was_said_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
     async def marks(job: kv.Object, ctx: kv.Context[kv.Object]) -> None:
-        ctx.status.mark("Audited", True, "Seen")
+        ctx.status.set_condition("Audited", True, "Seen")
 
     sent: list[dict[str, Any]] = []
     async with ControllerHarness(kv.Controller.of(JOB).reconciled_by(By(Passes(marks)))) as harness:
@@ -376,7 +376,7 @@ async def test_a_failed_pass_does_not_take_back_what_the_reconciler_said_of_vali
     async def judges(w: Widget, ctx: kv.Context[Widget]) -> None:
         if len(passes.seen) == 2:
             raise Unreachable("no answer")
-        ctx.status.mark("Blocked", True, "ValidationFailed", "mode is not supported here")
+        ctx.status.set_condition("Blocked", True, "ValidationFailed", "mode is not supported here")
 
     passes = Passes(judges)
     spec = kv.Controller.of(Widget).invalid_as("Blocked", "ValidationFailed").with_(base_delay=1000.0)
@@ -394,7 +394,7 @@ async def test_a_failed_pass_does_not_take_back_what_the_reconciler_said_of_vali
 
 async def test_an_ending_that_takes_many_looks_writes_its_status_once() -> None:
     async def waits(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-        ctx.status.mark("Ready", False, "Ending")
+        ctx.status.set_condition("Ready", False, "Ending")
         return kv.RequeueAfter(1)
 
     ending = Passes(waits)
@@ -418,7 +418,7 @@ async def test_an_object_that_does_not_decode_is_counted() -> None:
 
 async def test_a_condition_that_production_cuts_is_told_in_the_log() -> None:
     async def marks(w: Widget, ctx: kv.Context[Widget]) -> None:
-        ctx.status.mark("Undeclared", True, "Fine")
+        ctx.status.set_condition("Undeclared", True, "Fine")
 
     with structlog.testing.capture_logs() as logs:
         async with ControllerHarness(
@@ -439,7 +439,7 @@ async def test_an_object_that_has_a_controller_of_its_own_can_be_a_child() -> No
         await ctx.own(placed(parts=int(pool.get("data", "parts"))))
 
     async def marks(w: Widget, ctx: kv.Context[Widget]) -> None:
-        ctx.status.mark("Ready", True, "Fine")
+        ctx.status.set_condition("Ready", True, "Fine")
 
     pool = kv.Controller.of(CONFIG_MAP).named("pool").owns(Widget).reconciled_by(By(Passes(makes)))
     instance = kv.Controller.of(Widget).finalizer(FINALIZER).reconciled_by(By(Passes(marks), Passes()))
@@ -493,7 +493,7 @@ async def test_two_controllers_that_make_one_child_are_still_told_apart() -> Non
 async def test_the_plans_of_two_controllers_of_one_kind_leave_each_others_children_alone() -> None:
     def makes(number: int) -> Any:
         async def plans(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-            return await ctx.carry_out(kv.Plan(children=(part(number, "web"),)))
+            return await ctx.execute(kv.Plan(children=(part(number, "web"),)))
 
         return plans
 
@@ -513,7 +513,7 @@ async def test_the_plans_of_two_controllers_of_one_kind_leave_each_others_childr
 
 async def test_a_plan_still_removes_children_that_this_controller_made_before() -> None:
     async def plans(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-        return await ctx.carry_out(kv.Plan(children=(part(w.spec.parts, "web"),), draft=WidgetStatus(note="x")))
+        return await ctx.execute(kv.Plan(children=(part(w.spec.parts, "web"),), draft=WidgetStatus(note="x")))
 
     async with ControllerHarness(kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(plans))) as harness:
         harness.server.after = showing(harness, "part-1", "part-2")
@@ -586,7 +586,7 @@ async def test_nothing_is_remembered_of_objects_that_are_gone() -> None:
         if int(w.name) % 10 == 0:
             raise RuntimeError("a bug")
         await ctx.own(CONFIG_MAP.new(w.name, "web", data={"a": "b"}))
-        ctx.status.mark("Ready", True, "Made")
+        ctx.status.set_condition("Ready", True, "Made")
         return kv.Done()
 
     spec = kv.Controller.of(Widget).owns(CONFIG_MAP).finalizer(FINALIZER).with_(concurrency=8, base_delay=1000.0)
@@ -605,7 +605,7 @@ async def test_nothing_is_remembered_of_objects_that_are_gone() -> None:
         runner, ledger = harness.runner, harness.server.ledger.statistics()
         assert (ledger.actors, ledger.pending, ledger.writers) == (0, 0, 0)
         assert runner._applier.remembered == 0
-        assert len(runner._around.claims) == 0
+        assert len(runner._services.claims) == 0
         assert (len(runner._own_versions), len(runner._waiting), len(runner._deferred)) == (0, 0, 0)
         assert len(runner.history._by_key) == 0
         statistics = runner.queue.statistics()

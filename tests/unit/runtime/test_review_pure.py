@@ -12,10 +12,10 @@ from konverge.informers import Selection
 from konverge.keys import Key
 from konverge.kinds import kind
 from konverge.objects import Metadata
-from konverge.runtime.barrier import View, look
-from konverge.runtime.owners import Claims, owner_of
-from konverge.runtime.rules import plural_of
-from konverge.runtime.status import nothing_else
+from konverge.runtime.apply.owners import Claims, owner_of
+from konverge.runtime.builder.rules import plural_of
+from konverge.runtime.consistency.barrier import View, look
+from konverge.runtime.reconcile.status import only_own_changes
 
 BACKUP = kind("example.com/v2", "Backup")
 NODE = kind("v1", "Node")
@@ -115,7 +115,7 @@ def condition(type_: str, status: str) -> dict[str, str]:
     ],
 )
 def test_news_of_others_is_told_from_our_own_status(before: Any, after: Any, intent: Any, holds: bool) -> None:
-    assert nothing_else(before, after, intent) is holds
+    assert only_own_changes(before, after, intent) is holds
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter
 
 from konverge.errors import ConfigError, UsageError
-from konverge.runtime.health import Check
-from konverge.runtime.listener import parse_address
-from konverge.runtime.server import ProbeServer, ServerSettings
+from konverge.runtime.http.health import Check
+from konverge.runtime.http.listener import parse_address
+from konverge.runtime.http.server import ProbeServer, ServerSettings
 
 FREE = "127.0.0.1:0"
 

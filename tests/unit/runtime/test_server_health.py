@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from konverge.runtime.health import Answer, Check, Question, answer, checks_of, gather
-from konverge.runtime.report import ControllerReport, Obstacle, Report, State
+from konverge.runtime.http.health import Answer, Check, Question, answer, checks_of, gather
+from konverge.runtime.observability.readiness import ControllerReport, Obstacle, Report, State
 
 GOOD = (Check("ping"), Check("controller/backup"))
 BAD = (*GOOD, Check("controller/restore", "the cluster serves no Restore"))

@@ -22,8 +22,8 @@ EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 
 async def leave(_: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
     """The widget's own controller, which has nothing to say now."""
-    ctx.status.mark("Ready", False, "NotMyTurn")
-    ctx.status.leave()
+    ctx.status.set_condition("Ready", False, "NotMyTurn")
+    ctx.status.skip_write()
     return kv.Done()
 
 
@@ -162,7 +162,7 @@ async def test_a_controller_begins_only_once_its_gate_is_open(lab: Lab) -> None:
         return answer
 
     async def ready(_: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-        ctx.status.mark("Ready", True, "Fine")
+        ctx.status.set_condition("Ready", True, "Fine")
         return kv.Done()
 
     controller = kv.Controller.of(Widget).starts_when(gate).reconciled_by(By(ready))

@@ -13,8 +13,15 @@ from konverge.kinds import kind
 from konverge.objects import Metadata, Object, OwnerReference
 from konverge.outcome import Done, Outcome
 from konverge.runtime import Caches, Context, Controller, generation_changed
-from konverge.runtime.predicates import differs_in_status_alone
-from konverge.runtime.sources import INITIAL_PRIORITY, Ask, OwnVersions, of_owned, of_primary, of_watched
+from konverge.runtime.builder.predicates import differs_in_status_alone
+from konverge.runtime.consistency.own_versions import OwnVersions
+from konverge.runtime.controller.requests import (
+    INITIAL_PRIORITY,
+    ReconcileRequest,
+    requests_for_object,
+    requests_for_owner,
+    requests_mapped,
+)
 
 BACKUP = kind("example.com/v1", "Backup")
 JOB = kind("batch/v1", "Job")
@@ -59,12 +66,12 @@ SPEC = Controller.of(BACKUP).owns(JOB).reconciled_by(Reconciler())
     ],
 )
 def test_a_change_of_the_primary_asks_for_its_own_key_and_says_why(what: Change, reason: str, priority: int) -> None:
-    [ask] = of_primary(SPEC, what, ())
+    [ask] = requests_for_object(SPEC, what, ())
     assert ask == (Key("", BACKUP, "web", "a"), reason, priority)
 
 
 def test_the_echo_of_our_own_status_write_asks_for_nothing() -> None:
-    assert list(of_primary(SPEC, change(cached(version="1"), cached(version="2")), ("2",))) == []
+    assert list(requests_for_object(SPEC, change(cached(version="1"), cached(version="2")), ("2",))) == []
 
 
 @pytest.mark.parametrize(
@@ -87,16 +94,16 @@ def test_only_a_write_that_differs_in_status_alone_makes_an_echo(changed: dict[s
 
 
 def test_a_status_that_somebody_else_wrote_asks_for_a_pass() -> None:
-    assert len(list(of_primary(SPEC, change(cached(version="1"), cached(version="3")), ("2",)))) == 1
+    assert len(list(requests_for_object(SPEC, change(cached(version="1"), cached(version="3")), ("2",)))) == 1
 
 
 def test_the_event_of_a_write_that_comes_after_the_next_write_is_still_an_echo() -> None:
     own, key = OwnVersions(), Key("", BACKUP, "web", "a")
     own.add(key, "2")
     own.add(key, "3")
-    woken: list[Ask] = []
+    woken: list[ReconcileRequest] = []
     for before, after in (("1", "2"), ("2", "3"), ("3", "4")):
-        woken += of_primary(SPEC, change(cached(version=before), cached(version=after)), own.of(key))
+        woken += requests_for_object(SPEC, change(cached(version=before), cached(version=after)), own.of(key))
         own.seen(key, after)
     assert [ask.reason for ask in woken] == ["changed"]
     assert len(own) == 0
@@ -117,9 +124,9 @@ def test_own_versions_are_bounded_and_those_before_one_that_was_seen_are_dropped
 
 def test_a_predicate_filters_changes_but_never_creation_or_deletion() -> None:
     picky = SPEC.when(generation_changed)
-    assert list(of_primary(picky, change(cached(), cached(version="2")), ())) == []
-    assert len(list(of_primary(picky, change(None, cached()), ()))) == 1
-    assert len(list(of_primary(picky, change(cached(), None), ()))) == 1
+    assert list(requests_for_object(picky, change(cached(), cached(version="2")), ())) == []
+    assert len(list(requests_for_object(picky, change(None, cached()), ()))) == 1
+    assert len(list(requests_for_object(picky, change(cached(), None), ()))) == 1
 
 
 def owner(
@@ -129,37 +136,44 @@ def owner(
 
 
 def test_a_child_asks_for_its_controlling_owner() -> None:
-    [ask] = of_owned(SPEC, SPEC.owned[0], change(None, cached("job", owner=owner()), name="job"))
+    [ask] = requests_for_owner(SPEC, SPEC.owned[0], change(None, cached("job", owner=owner()), name="job"))
     assert ask.key == Key("", BACKUP, "web", "nightly")
     assert ask.reason == "owned Job web/job created"
 
 
 def test_a_child_that_changes_hands_asks_for_both_owners() -> None:
     moved = change(cached(owner=owner("first")), cached(version="2", owner=owner("second")))
-    assert [ask.key.name for ask in of_owned(SPEC, SPEC.owned[0], moved)] == ["first", "second"]
+    assert [ask.key.name for ask in requests_for_owner(SPEC, SPEC.owned[0], moved)] == ["first", "second"]
 
 
 @pytest.mark.parametrize(
     "reference", [owner(controller=False), owner(kind_name="Restore"), owner(group="other.example.com/v1"), None]
 )
 def test_a_child_of_somebody_else_asks_for_nothing(reference: OwnerReference | None) -> None:
-    assert list(of_owned(SPEC, SPEC.owned[0], change(None, cached(owner=reference)))) == []
+    assert list(requests_for_owner(SPEC, SPEC.owned[0], change(None, cached(owner=reference)))) == []
 
 
 def test_a_child_that_lost_its_owner_reference_asks_for_who_it_is_known_by() -> None:
     spec = SPEC.owned[0]
     known = replace(spec, known_by=lambda metadata: metadata.name.partition("-")[0] if "-" in metadata.name else "")
     lost = change(cached("nightly-job", owner=owner()), cached("nightly-job"), name="nightly-job")
-    assert [ask.key.name for ask in of_owned(SPEC, known, lost)] == ["nightly"]
-    [ask] = of_owned(SPEC, known, change(cached("nightly-job"), None, name="nightly-job"))
+    assert [ask.key.name for ask in requests_for_owner(SPEC, known, lost)] == ["nightly"]
+    [ask] = requests_for_owner(SPEC, known, change(cached("nightly-job"), None, name="nightly-job"))
     assert ask.key == Key("", BACKUP, "web", "nightly")
-    assert list(of_owned(SPEC, known, change(None, cached("job"), name="job"))) == []
+    assert list(requests_for_owner(SPEC, known, change(None, cached("job"), name="job"))) == []
     stranger = change(None, cached("nightly-job", owner=owner(kind_name="Restore")), name="nightly-job")
-    assert list(of_owned(SPEC, known, stranger)) == []
+    assert list(requests_for_owner(SPEC, known, stranger)) == []
 
 
 def test_the_version_of_an_owner_reference_does_not_matter() -> None:
-    assert len(list(of_owned(SPEC, SPEC.owned[0], change(None, cached(owner=owner(group="example.com/v1beta1")))))) == 1
+    assert (
+        len(
+            list(
+                requests_for_owner(SPEC, SPEC.owned[0], change(None, cached(owner=owner(group="example.com/v1beta1"))))
+            )
+        )
+        == 1
+    )
 
 
 def test_a_watched_object_is_mapped_before_and_after_a_change() -> None:
@@ -170,7 +184,7 @@ def test_a_watched_object_is_mapped_before_and_after_a_change() -> None:
         return (Key("", BACKUP, "web", "nightly"), Key("", BACKUP, "web", f"by-{secret.resource_version}"))
 
     spec = Controller.of(BACKUP).watches(SECRET, to=mapper, metadata_only=True).reconciled_by(Reconciler())
-    asks = list(of_watched(spec.watched[0], change(cached(version="1"), cached(version="2")), NO_CACHES))
+    asks = list(requests_mapped(spec.watched[0], change(cached(version="1"), cached(version="2")), NO_CACHES))
     assert seen == ["1", "2"]
     assert [ask.key.name for ask in asks] == ["nightly", "by-1", "by-2"]
     assert {ask.reason for ask in asks} == {"watched Secret web/a changed"}
@@ -181,5 +195,5 @@ def test_a_watched_object_is_decoded_where_more_than_metadata_is_cached() -> Non
         return (Key("", BACKUP, secret.namespace, str(secret.get("metadata", "name"))),)
 
     spec = Controller.of(BACKUP).watches(SECRET, to=mapper).reconciled_by(Reconciler())
-    [ask] = of_watched(spec.watched[0], change(None, cached()), NO_CACHES)
+    [ask] = requests_mapped(spec.watched[0], change(None, cached()), NO_CACHES)
     assert ask.key.name == "a"

@@ -15,8 +15,8 @@ import pytest
 import structlog
 
 from konverge.metrics import Metrics
-from konverge.runtime import stalls
-from konverge.runtime.stalls import StallWatch, should_watch, trimmed
+from konverge.runtime.observability import event_loop
+from konverge.runtime.observability.event_loop import EventLoopMonitor, should_watch, trimmed
 from konverge.testing.loop import VirtualTimeLoop
 
 PATIENCE = 20.0
@@ -82,7 +82,7 @@ def test_a_loop_with_real_time_is_watched_and_one_with_virtual_time_is_not() -> 
 
 async def test_on_virtual_time_there_is_no_thread_and_no_word(metrics: Metrics, logs: list[Any]) -> None:
     before = threading.active_count()
-    with StallWatch(asyncio.get_running_loop(), metrics) as watch, watch.note(current(), "backup", "a"):
+    with EventLoopMonitor(asyncio.get_running_loop(), metrics) as watch, watch.note(current(), "backup", "a"):
         assert threading.active_count() == before
         await asyncio.sleep(3600)
     assert (counted(metrics), pings(metrics), logs) == ({}, 0, [])
@@ -101,7 +101,7 @@ def test_a_blocking_pass_is_named_with_its_key_and_its_stack(metrics: Metrics, l
 
     async def program() -> None:
         with (
-            StallWatch(asyncio.get_running_loop(), metrics, threshold=0.02) as watch,
+            EventLoopMonitor(asyncio.get_running_loop(), metrics, threshold=0.02) as watch,
             watch.note(current(), "backup", "Backup web/nightly"),
         ):
             await reconcile()
@@ -125,7 +125,7 @@ def test_a_task_that_a_pass_has_started_is_attributed_to_the_pass(metrics: Metri
 
     async def program() -> None:
         with (
-            StallWatch(asyncio.get_running_loop(), metrics, threshold=0.02) as watch,
+            EventLoopMonitor(asyncio.get_running_loop(), metrics, threshold=0.02) as watch,
             watch.note(current(), "backup", "a"),
         ):
             async with asyncio.TaskGroup() as tasks:
@@ -150,7 +150,7 @@ def test_a_stall_outside_any_pass_is_measured_and_blamed_on_nobody(
             return handle
 
         monkeypatch.setattr(loop, "call_soon_threadsafe", spied)  # to know when a ping is under way
-        with StallWatch(loop, metrics, threshold=0.02):
+        with EventLoopMonitor(loop, metrics, threshold=0.02):
             assert asked.wait(PATIENCE)
             threading.Event().wait(0.06)
             while pings(metrics) == 0:
@@ -165,7 +165,7 @@ def test_a_stall_outside_any_pass_is_measured_and_blamed_on_nobody(
 def test_a_pass_that_waits_is_no_stall(metrics: Metrics, logs: list[Any]) -> None:
     async def program() -> None:
         with (
-            StallWatch(asyncio.get_running_loop(), metrics, threshold=5) as watch,
+            EventLoopMonitor(asyncio.get_running_loop(), metrics, threshold=5) as watch,
             watch.note(current(), "backup", "a"),
         ):
             while pings(metrics) < 1:
@@ -179,7 +179,7 @@ def test_one_controller_is_warned_about_once_in_ten_seconds_and_counted_each_tim
     metrics: Metrics, logs: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def program() -> None:
-        with StallWatch(asyncio.get_running_loop(), metrics, threshold=0.02) as watch:
+        with EventLoopMonitor(asyncio.get_running_loop(), metrics, threshold=0.02) as watch:
             for number in (1, 2):
                 with watch.note(current(), "backup", str(number)):
                     block_until(lambda: counted(metrics).get("backup", 0) >= number)  # noqa: B023  # called at once
@@ -187,7 +187,7 @@ def test_one_controller_is_warned_about_once_in_ten_seconds_and_counted_each_tim
             with watch.note(current(), "restore", "3"):
                 block_until(lambda: counted(metrics).get("restore"))
                 await asyncio.sleep(0)
-            monkeypatch.setattr(stalls, "LOG_EVERY", 0.0)
+            monkeypatch.setattr(event_loop, "LOG_EVERY", 0.0)
             with watch.note(current(), "backup", "4"):
                 block_until(lambda: len(logs) == 3)
                 await asyncio.sleep(0)
@@ -204,7 +204,7 @@ def test_one_controller_is_warned_about_once_in_ten_seconds_and_counted_each_tim
 def test_a_note_inside_a_note_gives_way_to_the_outer_one(metrics: Metrics, logs: list[Any]) -> None:
     async def program() -> None:
         with (
-            StallWatch(asyncio.get_running_loop(), metrics, threshold=0.02) as watch,
+            EventLoopMonitor(asyncio.get_running_loop(), metrics, threshold=0.02) as watch,
             watch.note(current(), "outer", "a"),
         ):
             with watch.note(current(), "inner", "b"):
@@ -223,7 +223,7 @@ def test_the_thread_ends_with_the_block_and_nothing_is_kept(metrics: Metrics) ->
     async def program() -> None:
         before = set(threading.enumerate())
         for _ in range(20):
-            with StallWatch(asyncio.get_running_loop(), metrics) as watch, watch.note(current(), "backup", "a"):
+            with EventLoopMonitor(asyncio.get_running_loop(), metrics) as watch, watch.note(current(), "backup", "a"):
                 assert len(set(threading.enumerate()) - before) == 1
             assert set(threading.enumerate()) == before
             assert watch._passes == {}
@@ -234,14 +234,14 @@ def test_the_thread_ends_with_the_block_and_nothing_is_kept(metrics: Metrics) ->
 def test_a_loop_that_was_closed_ends_the_thread(metrics: Metrics) -> None:
     loop = asyncio.new_event_loop()
     loop.close()
-    with StallWatch(loop, metrics):
+    with EventLoopMonitor(loop, metrics):
         pass
     assert not [thread for thread in threading.enumerate() if thread.name == "konverge stall watch"]
 
 
 def test_many_short_passes_do_not_make_as_many_pings(metrics: Metrics) -> None:
     async def program() -> None:
-        with StallWatch(asyncio.get_running_loop(), metrics, threshold=4) as watch:
+        with EventLoopMonitor(asyncio.get_running_loop(), metrics, threshold=4) as watch:
             while pings(metrics) < 1:
                 await asyncio.sleep(0)
             for _ in range(300):
@@ -258,7 +258,7 @@ def test_a_loop_that_begins_passes_is_not_pinged_at_each_look(
     looks = 0
 
     async def program() -> None:
-        with StallWatch(asyncio.get_running_loop(), metrics, threshold=0.02) as watch:
+        with EventLoopMonitor(asyncio.get_running_loop(), metrics, threshold=0.02) as watch:
             ended, until = threading.Event(), watch._stopping.wait
 
             def after_a_pass(_: float) -> None:
@@ -292,5 +292,5 @@ def test_a_deep_stack_shows_its_innermost_calls() -> None:
 
 
 def test_a_stack_that_is_the_librarys_alone_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stalls, "_LIBRARIES", ("/",))
+    monkeypatch.setattr(event_loop, "_LIBRARIES", ("/",))
     assert "in test_a_stack_that_is_the_librarys_alone_is_shown_whole" in trimmed(sys._getframe())

@@ -8,7 +8,7 @@ import pytest
 from konverge.conditions import Condition, read_conditions
 from konverge.errors import ConditionError
 from konverge.model import Model
-from konverge.runtime.status import Ours, StatusEditor, transitions
+from konverge.runtime.reconcile.status import Ours, StatusEditor, transitions
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 LONG_AGO = "2020-01-01T00:00:00Z"
@@ -52,8 +52,8 @@ def editor(
 
 def test_a_mark_stamps_the_generation_and_moves_the_time_only_when_the_status_changes() -> None:
     status = editor({"conditions": [stored("Ready", "True"), stored("Degraded", "False")]})
-    status.mark("Ready", True, "Better", "more words")
-    status.mark("Degraded", True, "Broken")
+    status.set_condition("Ready", True, "Better", "more words")
+    status.set_condition("Degraded", True, "Broken")
     ready, degraded = status.intent(failed=False)["conditions"]
     assert (ready["reason"], ready["lastTransitionTime"], ready["observedGeneration"]) == ("Better", LONG_AGO, 2)
     assert degraded["lastTransitionTime"] == "2030-01-01T00:00:00Z"
@@ -72,7 +72,7 @@ def test_a_type_that_is_no_longer_declared_is_left_out() -> None:
 
 def test_after_a_raise_marks_are_written_but_the_observed_generation_stays() -> None:
     status = editor({"observedGeneration": 1})
-    status.mark("Ready", None, "Unclear")
+    status.set_condition("Ready", None, "Unclear")
     intent = status.intent(failed=True)
     assert intent["observedGeneration"] == 1
     assert intent["conditions"][0]["status"] == "Unknown"
@@ -84,7 +84,7 @@ def test_a_first_pass_that_fails_claims_no_generation() -> None:
 
 def test_a_retraction_removes_the_condition() -> None:
     status = editor({"conditions": [stored("Degraded", "True")]})
-    status.retract("Degraded")
+    status.remove_condition("Degraded")
     assert "conditions" not in status.intent(failed=False)
 
 
@@ -104,9 +104,9 @@ def test_a_malformed_condition_is_an_error_in_tests_and_cut_in_production(
     type_: str, reason: str, message: str
 ) -> None:
     with pytest.raises(ConditionError):
-        editor().mark(type_, True, reason, message)
+        editor().set_condition(type_, True, reason, message)
     lenient = editor(strict=False)
-    lenient.mark(type_, True, reason, message)
+    lenient.set_condition(type_, True, reason, message)
     written = lenient.intent(failed=False).get("conditions", [])
     if type_ == "Undeclared":
         assert written == []
@@ -162,7 +162,7 @@ CLEARED: dict[str, Any] = {
 def test_what_was_taken_out_and_another_manager_holds_is_left_over_until_it_is_patched_away() -> None:
     status = editor(CLEARED, draft=Draft(cron_job="theirs"))
     status.update(Draft(cron_job=None))
-    status.retract("Degraded")
+    status.remove_condition("Degraded")
     status.intent(failed=False)
     kept = [entry for entry in CLEARED["conditions"] if entry["type"] != "Degraded"]
     assert status.left_over(CLEARED) == {"cronJob": None, "conditions": kept}
@@ -171,8 +171,8 @@ def test_what_was_taken_out_and_another_manager_holds_is_left_over_until_it_is_p
 
 def test_nothing_is_left_over_that_was_not_taken_out() -> None:
     status = editor(CLEARED, draft=Draft(cron_job="theirs"))
-    status.retract("Degraded")
-    status.mark("Degraded", True, "Broken")
+    status.remove_condition("Degraded")
+    status.set_condition("Degraded", True, "Broken")
     status.intent(failed=False)
     assert status.left_over(CLEARED) == {}
 
@@ -183,6 +183,6 @@ def test_nothing_is_left_over_that_was_not_taken_out() -> None:
 def test_where_several_write_a_status_what_others_hold_stays(shared: dict[str, Any]) -> None:
     status = editor(CLEARED, draft=Draft(cron_job="theirs"), **shared)
     status.update(Draft(cron_job=None))
-    status.retract("Degraded")
+    status.remove_condition("Degraded")
     status.intent(failed=False)
     assert status.left_over(CLEARED) == {}

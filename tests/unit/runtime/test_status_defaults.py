@@ -47,7 +47,7 @@ async def says_nothing(team: Team, ctx: kv.Context[Team]) -> kv.Outcome:
 
 
 async def marks_a_condition(team: Team, ctx: kv.Context[Team]) -> kv.Outcome:
-    ctx.status.mark("Ready", True, "Counted")
+    ctx.status.set_condition("Ready", True, "Counted")
     return kv.Done()
 
 

@@ -10,7 +10,7 @@ from konverge.testing.lab.runs import run
 
 
 async def mark_seen(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-    ctx.status.mark("Ready", True, "Seen")
+    ctx.status.set_condition("Ready", True, "Seen")
     return kv.Done()
 
 

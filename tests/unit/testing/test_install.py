@@ -50,7 +50,7 @@ class Pretended:
     def look(self) -> Seen:
         return self.seen
 
-    def carry_out(self, step: Step, progress: Progress) -> None:
+    def execute(self, step: Step, progress: Progress) -> None:
         if step in self.failing:
             raise self.failing[step]
         self.done.append(step)
@@ -163,7 +163,7 @@ def test_clearing_up_removes_the_build_cache_and_nothing_else(tmp_path: Path) ->
     cache = Cache(tmp_path)
     put(cache.go_build / "ab", "object")
     put(cache.version(KUBERNETES_VERSION), ETCD)
-    Machine({}, cache).carry_out(Clean(), Notebook())
+    Machine({}, cache).execute(Clean(), Notebook())
     assert not cache.go_build.exists()
     assert (cache.version(KUBERNETES_VERSION) / ETCD).exists()
 

@@ -146,7 +146,7 @@ Thing = kv.resource("example.com/v1", conditions=("Ready",))(Thing)
 class Maker:
     async def reconcile(self, thing, ctx):
         await ctx.own(MAP.new("child", thing.namespace, data={"of": thing.name}))
-        ctx.status.mark("Ready", True, "Made")
+        ctx.status.set_condition("Ready", True, "Made")
         return kv.Done()
 
 def build(manager):

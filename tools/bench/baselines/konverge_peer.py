@@ -52,7 +52,7 @@ class Reconciler:
                 name = f"{item.name}-{number:02}"
                 await ctx.own(CONFIG_MAP.new(name, item.namespace, data={"value": name}))
         type_, reason = ("Ready", "InPlace") if self._events else ("Stalled", "InStep")
-        ctx.status.mark(type_, self._events, reason, f"revision {item.spec.revision} is in place")
+        ctx.status.set_condition(type_, self._events, reason, f"revision {item.spec.revision} is in place")
         return kv.Done()
 
 

@@ -17,9 +17,9 @@ import konverge as kv
 from konverge.errors import CacheNotWatched, UsageError
 from konverge.kinds import kind
 from konverge.metrics import Metrics
-from konverge.runtime.admission.answering import Answer, Gate, Surroundings
-from konverge.runtime.admission.dispatching import Door
+from konverge.runtime.admission.handler import Answer, Gate, ManagerServices
 from konverge.runtime.admission.review import NoReview
+from konverge.runtime.admission.router import WebhookRouter
 from konverge.testing import admit
 
 VALIDATING = kv.Webhook.validating(Widget)
@@ -50,13 +50,15 @@ async def ask(
     body: bytes | None = None,
     *,
     metrics: Metrics | None = None,
-    around: Surroundings | None = None,
+    around: ManagerServices | None = None,
     **more: Any,
 ) -> Answer:
     async def read() -> bytes:
         return review() if body is None else body
 
-    return await Door([webhook], around or Surroundings(), metrics or Metrics()).answer(webhook.path, read, **more)
+    return await WebhookRouter([webhook], around or ManagerServices(), metrics or Metrics()).answer(
+        webhook.path, read, **more
+    )
 
 
 def response(answer: Answer) -> dict[str, Any]:
@@ -230,8 +232,8 @@ async def test_requests_wait_for_the_caches_within_their_time(logs: list[Any]) -
         async def open(self, webhook: kv.Webhook[Any]) -> None:
             await asyncio.sleep(7)
 
-    assert (await ask(VALIDATING.answered_by(yes), around=Surroundings(gate=Shut()))).status == 200
-    assert (await ask(VALIDATING.within(5).answered_by(yes), around=Surroundings(gate=Shut()))).status == 500
+    assert (await ask(VALIDATING.answered_by(yes), around=ManagerServices(gate=Shut()))).status == 200
+    assert (await ask(VALIDATING.within(5).answered_by(yes), around=ManagerServices(gate=Shut()))).status == 500
 
 
 async def test_admit_raises_what_a_server_contains(logs: list[Any]) -> None:
@@ -339,7 +341,7 @@ async def test_a_path_that_nobody_serves_is_not_found() -> None:
     async def read() -> bytes:
         raise AssertionError("it was read")
 
-    answer = await Door([VALIDATING.answered_by(yes)], Surroundings(), Metrics()).answer("/other", read)
+    answer = await WebhookRouter([VALIDATING.answered_by(yes)], ManagerServices(), Metrics()).answer("/other", read)
     assert (answer.status, answer.body) == (
         404,
         b"no webhook is served under /other; the configuration and this operator differ in version\n",
@@ -372,7 +374,7 @@ async def test_series_exist_before_the_first_request_and_follow_it() -> None:
         return kv.Allow()
 
     webhook = VALIDATING.answered_by(handler)
-    Door([webhook], Surroundings(), metrics)
+    WebhookRouter([webhook], ManagerServices(), metrics)
     for code in ("200", "500"):
         assert count(metrics, "controller_runtime_webhook_requests_total", webhook=path, code=code) == 0
     await ask(webhook, metrics=metrics)
@@ -415,7 +417,7 @@ def altered(changes: dict[str, Any]) -> bytes:
 
 def test_a_webhook_without_a_handler_is_refused() -> None:
     with pytest.raises(UsageError, match=r"end its sentence with \.answered_by"):
-        Door([VALIDATING], Surroundings(), Metrics())
+        WebhookRouter([VALIDATING], ManagerServices(), Metrics())
 
 
 async def test_a_kind_without_a_model_reads_what_is_stored_as_it_is() -> None:

@@ -16,7 +16,7 @@ from konverge.errors import ApiError, Forbidden, ServerFailure
 from konverge.runtime import State
 from konverge.runtime.admission.configurations import VALIDATING as CONFIGURATION
 from konverge.runtime.admission.settings import place_of
-from konverge.runtime.health import checks_of
+from konverge.runtime.http.health import checks_of
 from konverge.testing import Lab
 from konverge.testing.lab import explore
 
@@ -39,7 +39,7 @@ def marked(request: kv.AdmissionRequest[Widget]) -> kv.Allow:
 
 
 async def nothing(_: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
-    ctx.status.mark("Ready", True, "Made", "as asked")
+    ctx.status.set_condition("Ready", True, "Made", "as asked")
     return kv.Done()
 
 

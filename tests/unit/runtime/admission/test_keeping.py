@@ -14,11 +14,11 @@ import konverge as kv
 from konverge.client import Client
 from konverge.errors import ConfigError, Conflict, Invalid, NotOurs
 from konverge.kinds import kind
+from konverge.runtime.admission.cert_secret import CertificateKeeper, injection
 from konverge.runtime.admission.certificates import is_of_authority
 from konverge.runtime.admission.configurations import MUTATING, VALIDATING, configurations, rules_of_webhooks
-from konverge.runtime.admission.keeping import CertificateKeeper, injection
 from konverge.runtime.admission.settings import place_of
-from konverge.runtime.rules import cluster_role
+from konverge.runtime.builder.rules import cluster_role
 from konverge.testing import ApiServer
 from konverge.testing.apiserver.requests import User
 

@@ -19,13 +19,13 @@ import konverge as kv
 from konverge.client import Client
 from konverge.errors import ConfigError
 from konverge.metrics import Metrics
-from konverge.runtime.admission.answering import Answer, Surroundings, plain
-from konverge.runtime.admission.dispatching import Door
+from konverge.runtime.admission.handler import Answer, ManagerServices, plain
+from konverge.runtime.admission.router import WebhookRouter
 from konverge.runtime.admission.serving import Serving
 from konverge.runtime.admission.settings import place_of
 from konverge.runtime.admission.tls import MountedPair, ServingCertificate
-from konverge.runtime.listener import Limits
-from konverge.runtime.posts import Post, PostServer
+from konverge.runtime.http.listener import Limits
+from konverge.runtime.http.posts import Post, PostServer
 from konverge.testing import ApiServer
 from konverge.testing.certificates import Authority
 
@@ -79,7 +79,7 @@ class World:
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[Serving]:
         place = place_of("shop", self.settings)
-        door = Door(self.webhooks, Surroundings(), self.metrics)
+        door = WebhookRouter(self.webhooks, ManagerServices(), self.metrics)
         async with ApiServer() as server, Client(server.config(), name="shop") as client:
             serving = Serving(self.webhooks, door, client, "shop", place, self.settings, self.metrics)
             assert await serving.bring_up_to_date() == []

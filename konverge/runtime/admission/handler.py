@@ -1,0 +1,210 @@
+"""One request to one webhook: from the bytes that came to the bytes that go. The thin shell around handlers.
+
+    read the review -> decode the objects -> ask the handler, within the time -> verdict -> patch -> answer
+
+Promises
+- Whatever a handler does, the API server gets an answer in time. A handler that raises, takes too long, or returns something that is no
+  verdict has failed. Where the webhook says Fail, the answer is HTTP 500: no answer in the sense of admission, so the API server
+  applies the failurePolicy that its configuration holds, and where that is Fail shows the writer our words (of a 504 it would not).
+  Where it says Ignore, the write is allowed as it is, and the writer is warned. controller-runtime answers a panic with a refusal
+  instead (RecoverPanic), which no failurePolicy can mend.
+- What it raised is logged with its trace and counted (`controller_runtime_webhook_panics_total`); the answer names its type alone, since
+  an exception's words may hold what is secret.
+- An object that does not fit its model is not shown to a mutating handler: it passes as it is, and the API server's own validation, which
+  comes next, says what is wrong in its own words. A validating webhook refuses it with 422 and the path, unless it is being deleted:
+  then nobody may stand between it and the removal of its finalizers.
+- The time is what the API server says (`timeout=10s`), and at most what the webhook declares; less a tenth for the way, and a quarter of a
+  second at least.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from konverge.errors import InvalidObject, UsageError, stack_of
+from konverge.logs import get_logger
+from konverge.metrics import Metrics
+from konverge.objects import Object
+from konverge.runtime.admission.patching import carried_over, json_patch, with_metadata
+from konverge.runtime.admission.request import AdmissionRequest
+from konverge.runtime.admission.review import NoReview, Request, decode_review, encode_answer, object_of, request_of
+from konverge.runtime.admission.verdicts import Allow, Deny, Verdict
+from konverge.runtime.admission.webhook import Webhook
+from konverge.words import LogKey
+
+if TYPE_CHECKING:
+    from konverge.client import Client
+    from konverge.runtime.cache.readers import Caches
+
+__all__ = ["JSON", "Answer", "Answerer", "Gate", "ManagerServices", "plain"]
+
+_MARGIN: Final = 0.1
+_LEAST_MARGIN: Final = 0.25
+JSON: Final = "application/json"
+
+
+class Gate:
+    """What requests wait for before the handler is asked: nothing, unless somebody says otherwise."""
+
+    async def open(self, webhook: Webhook[Any]) -> None:
+        """Return when the handler of a webhook may be asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerServices:
+    """What a webhook's handler may reach."""
+
+    client: Client | None = None
+    caches: Caches | None = None
+    gate: Gate = Gate()  # noqa: RUF009  # without state, so one serves all
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer. `error` is why a handler failed, for tests; None where it did not."""
+
+    status: int
+    body: bytes
+    content_type: str = JSON
+    error: BaseException | None = None
+
+
+def plain(status: int, text: str, error: BaseException | None = None) -> Answer:
+    """Return an answer in plain text: for admission it is none, so the failurePolicy of the configuration holds."""
+    return Answer(status, f"{text}\n".encode(), "text/plain; charset=utf-8", error)
+
+
+def limit_of(seconds: float) -> float:
+    """Return how long a handler may take where the API server waits so long: its clock began with the connection, ours with the body.
+
+    >>> limit_of(10), limit_of(1), limit_of(0.2)
+    (9.0, 0.75, 0.1)
+    """
+    return max(seconds - max(seconds * _MARGIN, _LEAST_MARGIN), seconds / 2)
+
+
+class Answerer:
+    """Answers for one webhook. Constructing it makes its metrics appear, at 0."""
+
+    def __init__(self, webhook: Webhook[Any], around: ManagerServices, metrics: Metrics) -> None:
+        if webhook.handler is None:
+            raise UsageError(f"webhook {webhook.path} has no handler; end its sentence with .answered_by(...)")
+        self.webhook = webhook
+        self._around = around
+        self._metrics = metrics
+        self._in_flight = metrics.webhook_in_flight.labels(webhook=webhook.path)
+        self._seconds = metrics.webhook_seconds.labels(webhook=webhook.path)
+        self._log = get_logger("konverge.admission").bind(**{LogKey.WEBHOOK: webhook.path})
+        for code in (200, 500):  # controller-runtime's: both exist from the start
+            metrics.webhook_requests.labels(webhook=webhook.path, code=str(code))
+
+    async def answer(self, body: bytes, seconds: float | None = None) -> Answer:
+        """Answer one request; `seconds` are what the API server waits."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        with self._in_flight.track_inprogress():
+            try:
+                found = await self._answered(body, seconds)
+            except NoReview as error:
+                found = plain(error.status, str(error), error)
+        self.count(found.status)
+        self._seconds.observe(loop.time() - began)
+        return found
+
+    def count(self, status: int) -> None:
+        """Count an answer, also one that was given before a review could be read."""
+        self._metrics.webhook_requests.labels(webhook=self.webhook.path, code=str(status)).inc()
+
+    async def _answered(self, body: bytes, seconds: float | None) -> Answer:
+        request = decode_review(body)
+        limit = limit_of(min(seconds or self.webhook.timeout, self.webhook.timeout))
+        try:
+            async with asyncio.timeout(limit) as timer:
+                return await self._asked(request)
+        except Exception as error:  # noqa: BLE001  # containment: whatever a handler raises is an answer
+            if timer.expired():
+                return self._failed(request, f"did not answer within {limit:g} s", error)
+            self._metrics.webhook_panics.inc()
+            return self._failed(request, f"raised {type(error).__name__}", error)
+
+    async def _asked(self, request: Request) -> Answer:
+        await self._around.gate.open(self.webhook)
+        seen = self._seen(request)
+        if not isinstance(seen, AdmissionRequest):
+            return Answer(200, encode_answer(request.uid, seen))
+        handler = self.webhook.handler
+        assert handler is not None
+        said: Any = handler(seen)
+        if inspect.isawaitable(said):
+            said = await said
+        verdict = self._checked(said)
+        patch = self._patch(request, seen, verdict) if isinstance(verdict, Allow) else []
+        return Answer(200, encode_answer(request.uid, verdict, patch))
+
+    def _seen(self, request: Request) -> AdmissionRequest[Any] | Verdict:
+        """Return what the handler is shown; a verdict where the object does not fit its model."""
+        raw, old = object_of(request.object), object_of(request.old_object)
+        try:
+            new = None if raw is None else self._decoded(raw)
+        except InvalidObject as error:
+            if self.webhook.mutates or Object(raw or {}).metadata.deleting:
+                return Allow()
+            return Deny(str(error), code=422, fields={error.field: error.problem})
+        return request_of(
+            request,
+            new=new,
+            old=None if old is None else self._lenient(old),
+            webhook=self.webhook.path,
+            effects=self.webhook.effects,
+            caches=self._around.caches,
+            access=self._around.client,
+        )
+
+    def _decoded(self, data: dict[str, Any]) -> Any:
+        return self.webhook.kind.decode(data)
+
+    def _lenient(self, data: dict[str, Any]) -> Any:
+        """Decode what is stored already: where it does not fit its model, metadata can be read, and the rest raises why not."""
+        undecoded = getattr(self.webhook.model, "undecoded", None)
+        try:
+            return self._decoded(dict(data))
+        except InvalidObject as error:
+            if undecoded is None:
+                raise
+            return undecoded(data, error)
+
+    def _checked(self, said: Any) -> Verdict:
+        if not isinstance(said, (Allow, Deny)):
+            raise UsageError(
+                f"webhook {self.webhook.path} answered {type(said).__name__}; a handler returns Allow(...) or Deny(...)"
+            )
+        if isinstance(said, Allow) and said.changes and not self.webhook.mutates:
+            raise UsageError(
+                f"webhook {self.webhook.path} is a validating one and cannot change the object; use Webhook.mutating"
+            )
+        return said
+
+    def _patch(self, request: Request, seen: AdmissionRequest[Any], verdict: Allow) -> list[dict[str, Any]]:
+        raw = object_of(request.object)
+        if not self.webhook.mutates or raw is None:
+            return []
+        result = verdict.object if verdict.object is not None else seen.new
+        # Decoded once more: the handler may have changed the one that it has.
+        before: Mapping[str, Any] = self._decoded(object_of(request.object) or {}).to_dict()
+        target = carried_over(raw, before, result.to_dict())
+        return json_patch(raw, with_metadata(target, verdict.labels, verdict.annotations))
+
+    def _failed(self, request: Request, why: str, error: BaseException) -> Answer:
+        self._log.error(
+            "a webhook failed",
+            **{LogKey.KEY: request.path, LogKey.ERROR: why, LogKey.STACK: stack_of(error)},
+        )
+        text = f"webhook {self.webhook.name} {why}"
+        if self.webhook.failure == "Fail":
+            return plain(500, f"{text}; see the log of the operator", error)
+        passed = Allow(warnings=(f"{text} and was ignored",))
+        return Answer(200, encode_answer(request.uid, passed), error=error)

@@ -1,0 +1,91 @@
+"""The webhooks of a manager, before, while and after they run: what the manager keeps of them.
+
+Promises: a manager without webhooks loads nothing of what serves them, and needs no right for them.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+from konverge.errors import UsageError
+from konverge.runtime.admission.configurations import check_distinct, configurations, rules_of_webhooks
+from konverge.runtime.admission.settings import IN_PROCESS, WebhookSettings, place_of
+from konverge.runtime.admission.webhook import Webhook
+from konverge.runtime.builder.rules import Rule
+from konverge.runtime.observability.readiness import ControllerReport, State
+
+if TYPE_CHECKING:
+    from konverge.client import Client
+    from konverge.informers import InformerSet
+    from konverge.metrics import Metrics
+    from konverge.runtime.admission.server import WebhookRunner
+
+__all__ = ["WebhookRegistry"]
+
+
+class WebhookRegistry:
+    """What one manager serves. Constructing it starts nothing."""
+
+    def __init__(self, manager: str, settings: WebhookSettings, namespace: str | None) -> None:
+        self._manager = manager
+        self._settings = settings
+        self._namespace = namespace
+        self.webhooks: tuple[Webhook[Any], ...] = ()
+        self.runner: WebhookRunner | None = None
+        """The webhooks at work; None before the start and where there are none."""
+
+    def add(self, webhook: Webhook[Any], *, started: bool) -> None:
+        """Take a webhook in. Raises UsageError for one without a handler, for a second one of its path, and after the start."""
+        if webhook.handler is None:
+            raise UsageError(f"webhook {webhook.path} has no handler; end its sentence with .answered_by(...)")
+        if started:
+            raise UsageError(f"webhook {webhook.path}: add webhooks before the manager is started")
+        webhooks = (*self.webhooks, webhook)
+        check_distinct(webhooks)
+        self.webhooks = webhooks
+
+    def remove(self, path: str) -> bool:
+        """Forget the webhook of a path; False where there is none. Raises UsageError while they are served."""
+        kept = tuple(webhook for webhook in self.webhooks if webhook.path != path)
+        if kept == self.webhooks:
+            return False
+        if self.runner is not None:
+            raise UsageError(f"webhook {path} is served; webhooks are removed before the manager is started")
+        self.webhooks = kept
+        return True
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Return the rights that they need."""
+        self_made = not self._settings.certificates and self._settings.address != IN_PROCESS
+        return rules_of_webhooks(self.webhooks, place_of(self._manager, self._settings), self_made=self_made)
+
+    def configurations(self, *, bundle: bytes = b"", inject_from: str = "") -> list[dict[str, Any]]:
+        """Return what the API server must be told."""
+        place = place_of(self._manager, self._settings)
+        return configurations(self.webhooks, place, namespace=self._namespace, bundle=bundle, inject_from=inject_from)
+
+    async def serve(self, stack: AsyncExitStack, client: Client, informers: InformerSet, metrics: Metrics) -> None:
+        """Serve them until the stack ends, where there are any."""
+        if not self.webhooks:
+            return
+        # Here, because a manager without webhooks is not to pay for a server.
+        from konverge.runtime.admission.server import WebhookRunner
+
+        runner = WebhookRunner(
+            self.webhooks,
+            manager=self._manager,
+            client=client,
+            informers=informers,
+            metrics=metrics,
+            place=place_of(self._manager, self._settings),
+            settings=self._settings,
+            namespace=self._namespace,
+        )
+        self.runner = await stack.enter_async_context(runner)
+
+    def report(self) -> ControllerReport | None:
+        """Return how they stand; None where there are none."""
+        if not self.webhooks:
+            return None
+        return ControllerReport("webhooks", State.STARTING) if self.runner is None else self.runner.report()

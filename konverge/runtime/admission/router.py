@@ -1,0 +1,42 @@
+"""All webhooks of one manager behind one door: which request is whose, and what is no request at all.
+
+Promises: the same for a request from the network, from the in-memory API server and from a test. What is refused before a webhook is
+asked is told in one line of plain text, with the status that HTTP has for it, and counted under the webhook where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from konverge.metrics import Metrics
+from konverge.runtime.admission.handler import JSON, Answer, Answerer, ManagerServices, plain
+from konverge.runtime.admission.review import NoReview, seconds_of
+from konverge.runtime.admission.webhook import Webhook
+
+__all__ = ["WebhookRouter"]
+
+
+class WebhookRouter:
+    """Answers requests to webhooks by their path."""
+
+    def __init__(self, webhooks: Iterable[Webhook[Any]], around: ManagerServices, metrics: Metrics) -> None:
+        self._answerers = {webhook.path: Answerer(webhook, around, metrics) for webhook in webhooks}
+
+    async def answer(
+        self, path: str, read: Callable[[], Awaitable[bytes]], *, content_type: str = JSON, timeout: str = ""
+    ) -> Answer:
+        """Answer one request; `read` gives its body or raises NoReview, `timeout` is what the API server sent (`10s`)."""
+        answerer = self._answerers.get(path)
+        if answerer is None:
+            return plain(
+                404, f"no webhook is served under {path}; the configuration and this operator differ in version"
+            )
+        try:
+            if content_type != JSON:
+                raise NoReview(f"the request is {content_type or 'of no content type'}; {JSON} is expected", 415)
+            body = await read()
+        except NoReview as error:
+            answerer.count(error.status)
+            return plain(error.status, str(error), error)
+        return await answerer.answer(body, seconds_of(timeout))

@@ -1,0 +1,153 @@
+"""The webhooks of one manager at work: caches, certificates, server; kept going until the manager stops.
+
+Promises: runs on every replica, leading or not. Whatever is wrong (a port that is taken, a folder without certificates, a right that is
+missing, a configuration that was not applied) is told in `report`, degrades the webhooks alone, and is tried again; nothing of it ends the
+manager. Once all was well, what goes wrong later (an API server that cannot be asked) is told and logged, and makes the webhooks unready
+only where they cannot be served any more. Stopping lets requests in progress end, within `drain` seconds.
+
+Order of a round: certificates, then the server, then the CA bundles: the API server is told to trust what is already served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Self
+
+from konverge.client import Client
+from konverge.errors import KonvergeError, stack_of
+from konverge.informers import Informer, InformerSet, Selection
+from konverge.kinds import Kind
+from konverge.logs import get_logger
+from konverge.metrics import Metrics
+from konverge.runtime.admission.handler import Gate, ManagerServices
+from konverge.runtime.admission.router import WebhookRouter
+from konverge.runtime.admission.settings import IN_PROCESS, Place, WebhookSettings
+from konverge.runtime.admission.webhook import Webhook
+from konverge.runtime.cache.readers import Caches
+from konverge.runtime.observability.readiness import ControllerReport, Obstacle, State, why_not
+from konverge.words import LogKey
+
+__all__ = ["WebhookRunner"]
+
+_WHAT = "webhooks"
+
+
+class _Synced(Gate):
+    """Holds requests until every cache that their webhook reads is complete; those of others do not matter."""
+
+    def __init__(self, informers: dict[Kind[Any], Informer]) -> None:
+        self._informers = informers
+
+    async def open(self, webhook: Webhook[Any]) -> None:
+        for one in webhook.read:
+            informer = self._informers[one.kind]
+            if not informer.synced:
+                await informer.wait_synced()
+
+
+class WebhookRunner:
+    """Serves webhooks inside its `async with` block. Constructing it starts nothing."""
+
+    def __init__(
+        self,
+        webhooks: Sequence[Webhook[Any]],
+        *,
+        manager: str,
+        client: Client,
+        informers: InformerSet,
+        metrics: Metrics,
+        place: Place,
+        settings: WebhookSettings,
+        namespace: str | None,
+    ) -> None:
+        self._webhooks = tuple(webhooks)
+        self._settings = settings
+        self._set = informers
+        self._namespace = namespace
+        self._caches: dict[Kind[Any], Informer] = {}
+        around = ManagerServices(client=client, caches=Caches(_WHAT, self._caches), gate=_Synced(self._caches))
+        self.door = WebhookRouter(self._webhooks, around, metrics)
+        self.state = State.STARTING
+        self._problems: tuple[Obstacle, ...] = ()
+        self._last_error = ""
+        self._worked = False
+        self._task: asyncio.Task[None] | None = None
+        self._serving: Any = None
+        if settings.address != IN_PROCESS:
+            from konverge.runtime.admission.serving import Serving
+
+            self._serving = Serving(self._webhooks, self.door, client, manager, place, settings, metrics)
+        self._log = get_logger("konverge.admission")
+
+    async def __aenter__(self) -> Self:
+        read = [one for webhook in self._webhooks for one in webhook.read]
+        for kind in dict.fromkeys(one.kind for one in read):
+            # Where one handler reads the whole object, all do.
+            metadata_only = all(one.metadata_only for one in read if one.kind == kind)
+            selection = Selection(kind, self._namespace, metadata_only=metadata_only)
+            self._caches[kind] = self._set.acquire(selection)
+        if self._serving is None:
+            self.state = State.RUNNING
+        else:
+            self._task = asyncio.create_task(self._run(), name="konverge webhooks")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.state = State.DRAINING
+        if self._task is not None:
+            self._task.cancel()  # at any moment: what it writes is compared and set, and what it serves is stopped below
+            await asyncio.wait({self._task})
+        if self._serving is not None:
+            await self._serving.stop()
+        self.state = State.STOPPED
+        for informer in self._caches.values():
+            self._set.release(informer)
+
+    @property
+    def address(self) -> str:
+        """The base URL where it listens; "" where it does not."""
+        return "" if self._serving is None else str(self._serving.address)
+
+    async def _run(self) -> None:
+        while True:
+            await self._round()
+            await asyncio.sleep(self._pause())
+
+    def _pause(self) -> float:
+        """Return the seconds until the next round: what is on the network is looked at less often than files are."""
+        look = self._settings.look_seconds
+        if self._problems:
+            return look / 5
+        return look if self._settings.certificates else look * 6
+
+    async def _round(self) -> None:
+        """Bring everything up to date once; whatever is wrong is told and tried again."""
+        found: tuple[Obstacle, ...] = ()
+        try:
+            odd = await self._serving.bring_up_to_date()
+            found = tuple(Obstacle(_WHAT, "NotRegistered", words) for words in odd)
+        except (KonvergeError, OSError) as error:
+            found = (Obstacle(_WHAT, type(error).__name__, str(error)),)
+        except Exception as error:  # noqa: BLE001  # containment: a defect here hits no controller
+            self._log.error("the webhook server failed", **{LogKey.STACK: stack_of(error)})
+            found = (Obstacle(_WHAT, type(error).__name__, "a defect of the library; see the log"),)
+        if self.address and self.state is State.STARTING:
+            self.state = State.RUNNING
+            self._log.info("webhooks are served", **{LogKey.ADDRESS: self.address})
+        self._tell(found)
+
+    def _tell(self, found: tuple[Obstacle, ...]) -> None:
+        error = "; ".join(problem.message for problem in found)
+        if error and error != self._last_error:
+            self._log.warning("the webhooks are not as they should be", **{LogKey.ERROR: error})
+        self._last_error = error
+        self._worked = self._worked or not found
+        # A replica that serves well is not taken out of its Service because the API server cannot be asked for a while.
+        self._problems = () if self._worked and self._serving.valid else found
+
+    def report(self) -> ControllerReport:
+        """Return whether the webhooks work, and if not why, in words that say what to do."""
+        caches = (why_not(kind, informer, None, synced=informer.synced) for kind, informer in self._caches.items())
+        missing = tuple(problem for problem in caches if problem is not None)
+        return ControllerReport(_WHAT, self.state, (*self._problems, *missing), self._last_error)

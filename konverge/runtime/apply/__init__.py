@@ -1,0 +1,1 @@
+"""Server-side apply of children and status, owner references."""

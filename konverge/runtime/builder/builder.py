@@ -1,0 +1,388 @@
+"""The builder: a controller as one sentence.
+
+    Controller.of(Backup).owns(CRON_JOB).watches(SECRET, to=backups_using, metadata_only=True).reconciled_by(BackupReconciler())
+
+Promises: every verb returns a new frozen value and starts nothing; a mistake that can be seen in the sentence is an error there.
+Each verb's docstring says what it stands for.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar, overload, runtime_checkable
+
+from konverge.errors import UsageError
+from konverge.keys import Key
+from konverge.kinds import Kind, Resource, kind_of
+from konverge.objects import Metadata
+from konverge.outcome import Outcome
+from konverge.runtime.builder.predicates import Predicate
+from konverge.runtime.builder.rules import Rule
+from konverge.selectors import LabelSelector
+
+if TYPE_CHECKING:
+    from konverge.client import Client
+    from konverge.informers import Cached
+    from konverge.runtime.cache.readers import Caches
+    from konverge.runtime.reconcile.context import Context
+
+__all__ = ["Controller", "Finalizes", "Gate", "Indexed", "Mapper", "Numbers", "Reconciles", "Watched"]
+
+R = TypeVar("R", bound=Resource)
+W = TypeVar("W", bound=Resource)
+R_contra = TypeVar("R_contra", bound=Resource, contravariant=True)
+
+Mapper: TypeAlias = "Callable[[Any, Caches], Iterable[Key]]"
+Gate: TypeAlias = "Callable[[Client], Awaitable[str]]"
+"""Asked before a controller begins: what keeps it from that, in words that say what to do; "" where nothing does."""
+FailureReport: TypeAlias = "Callable[[Any, Context[Any], str], None]"
+"""Sets in `ctx.status` that a reconcile of the object failed, with this message."""
+
+_NAME = re.compile(r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
+_FINALIZER = re.compile(r"^[a-z0-9.-]+\.[a-z]+/[A-Za-z0-9._-]+$")
+
+
+class Reconciles(Protocol[R_contra]):
+    """What a reconciler is: `reconcile(object, ctx)` that returns an Outcome.
+
+    A plain function instead of a coroutine function is run in a thread of its own; it makes effects with `ctx.wait(...)`.
+    """
+
+    def reconcile(self, object_: R_contra, ctx: Context[R_contra], /) -> Awaitable[Outcome] | Outcome:
+        """Bring the world to what the object asks for; see what is, never what happened."""
+
+
+@runtime_checkable
+class Finalizes(Protocol[R_contra]):
+    """What a reconciler with a finalizer is, besides."""
+
+    def finalize(self, object_: R_contra, ctx: Context[R_contra], /) -> Awaitable[Outcome] | Outcome:
+        """Clean up; called under deletion until it returns Done, then the finalizer is removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """One more kind that a controller reads: owned (`mapper` None) or mapped."""
+
+    kind: Kind[Any]
+    mapper: Mapper | None = None
+    metadata_only: bool = False
+    optional: bool = False
+    predicate: Predicate | None = None
+    labels: str = ""
+    namespaces: tuple[str, ...] = ()
+    """The namespaces in which it is watched; empty: wherever the manager watches."""
+    known_by: Callable[[Metadata], str] | None = None
+    """Of owned ones: the name of the owner of one that bears no controller reference, "" where it is none of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """One index over the cache of a declared kind; as an index function it is equal to another one of the same declaration."""
+
+    kind: Kind[Any]
+    name: str
+    values: Callable[[Any], Iterable[str]]
+
+    def __call__(self, cached: Cached) -> Iterable[str]:
+        """Give the values of one cached object."""
+        return self.values(cached.metadata if cached.metadata_only else cached.decode(self.kind))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """The numbers of one controller."""
+
+    concurrency: int = 1
+    """Passes at once; one key never runs twice at a time. 1, as controller-runtime: many controllers make the parallelism."""
+    timeout: float = 120.0
+    """Seconds that one pass may take; then it is cancelled and retried. On by default: a hung pass blocks its key for ever."""
+    barrier: float = 10.0
+    """Seconds to wait for the cache to show the controller's own writes; then the pass runs all the same and that is counted."""
+    min_interval: float = 0.0
+    """Seconds between the starts of two passes of one key, at least."""
+    debounce: float = 0.0
+    """Seconds of quiet to wait for after an event, so that a burst becomes one pass."""
+    resync: float = 36000.0
+    """Seconds between two visits of every object without any event, give or take 10 %; 10 h, as controller-runtime. 0: never."""
+    base_delay: float = 0.005
+    """Seconds before the first retry; doubles with each failure."""
+    max_delay: float = 1000.0
+    """Seconds between retries at most."""
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a number that no controller could work by."""
+        if self.concurrency < 1 or self.timeout <= 0 or self.base_delay <= 0:
+            raise UsageError("concurrency is at least 1, and timeout and base_delay are above 0")
+        if self.max_delay < self.base_delay:
+            raise UsageError(f"max_delay={self.max_delay:g} is below base_delay={self.base_delay:g}")
+        for name in ("barrier", "min_interval", "debounce", "resync"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"{name}={getattr(self, name):g}: it is 0 or more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Controller(Generic[R]):
+    """A controller, described; `Manager.add` runs it.
+
+    >>> from konverge.kinds import kind
+    >>> Controller.of(kind("batch/v1", "CronJob")).named("nightly").name
+    'nightly'
+    """
+
+    kind: Kind[R]
+    name: str
+    model: type[Any] | None = None
+    reconciler: Reconciles[R] | None = None
+    owned: tuple[Watched, ...] = ()
+    watched: tuple[Watched, ...] = ()
+    indexed: tuple[Indexed, ...] = ()
+    finalizer_name: str = ""
+    invalid: tuple[str, str] | None = None
+    failure_report: FailureReport | None = None
+    conditions: tuple[str, ...] | None = None
+    counted: tuple[str, ...] = ()
+    """The condition types whose objects are counted by status."""
+    predicate: Predicate | None = None
+    labels: str = ""
+    rules: tuple[Rule, ...] = ()
+    live: tuple[Kind[Any], ...] | None = None
+    """The kinds that are read live; None: any may be."""
+    status_suffix: str = ""
+    status_shared: bool = False
+    statuses: tuple[tuple[Kind[Any], str], ...] = ()
+    gate: Gate | None = None
+    numbers: Numbers = field(default_factory=Numbers)
+
+    @staticmethod
+    def of(what: Kind[W] | type[W]) -> Controller[W]:
+        """Name the primary kind: every change of such an object asks for a pass with its key (controller-runtime: `For`).
+
+        The echo of the controller's own status write asks for none. The name is the kind's, in lower case, until `named`.
+        """
+        kind = kind_of(what)
+        declaration = getattr(what, "__konverge_declaration__", None)
+        conditions = None if declaration is None else tuple(declaration.conditions)
+        return Controller(
+            kind=kind, name=kind.kind.lower(), conditions=conditions, model=what if inspect.isclass(what) else None
+        )
+
+    def owns(
+        self,
+        what: Kind[Any] | type[Any],
+        *,
+        optional: bool = False,
+        when: Predicate | None = None,
+        known_by: Callable[[Metadata], str] | None = None,
+    ) -> Controller[R]:
+        """Watch children of this kind: a change of one asks for a pass of its controlling owner (`Owns`).
+
+        Only what is declared here can be made with `ctx.own`. With `optional` the controller also runs while the cluster
+        does not serve the kind (`ctx.serves(kind)` tells). With `when` only the changes that it passes ask for anything.
+        `known_by` names the owner of an object without a controller reference ("" for none), which may be a child that lost it.
+        """
+        watch = Watched(self._another(kind_of(what)), optional=optional, predicate=when, known_by=known_by)
+        return replace(self, owned=(*self.owned, watch))
+
+    @overload
+    def watches(
+        self,
+        what: Kind[W] | type[W],
+        *,
+        to: Callable[[Metadata, Caches], Iterable[Key]],
+        metadata_only: Literal[True],
+        optional: bool = False,
+        when: Predicate | None = None,
+        labels: str = "",
+        namespaces: Iterable[str] = (),
+    ) -> Controller[R]: ...
+
+    @overload
+    def watches(
+        self,
+        what: Kind[W] | type[W],
+        *,
+        to: Callable[[W, Caches], Iterable[Key]],
+        metadata_only: Literal[False] = False,
+        optional: bool = False,
+        when: Predicate | None = None,
+        labels: str = "",
+        namespaces: Iterable[str] = (),
+    ) -> Controller[R]: ...
+
+    def watches(
+        self,
+        what: Kind[Any] | type[Any],
+        *,
+        to: Mapper,
+        metadata_only: bool = False,
+        optional: bool = False,
+        when: Predicate | None = None,
+        labels: str = "",
+        namespaces: Iterable[str] = (),
+    ) -> Controller[R]:
+        """Watch another kind: `to` says which keys a change of such an object concerns (`Watches` with a map function).
+
+        `to` is asked for the object before and after a change, so that both the old and the new reference are served. With
+        `metadata_only` only metadata is cached and `to` gets a `Metadata`; Secrets and ConfigMaps belong there. With `namespaces` it
+        is watched in these alone, and the rights on it are given there alone.
+        """
+        LabelSelector.given(labels, f"controller {self.name!r}: .watches")
+        kind = self._another(kind_of(what))
+        where = () if isinstance(namespaces, str) else tuple(sorted(set(namespaces)))
+        if namespaces and (not all(where) or not where or kind.namespaced is False):
+            raise UsageError(
+                f"controller {self.name!r}: .watches({kind.kind}, namespaces={namespaces!r}): give names of namespaces"
+            )
+        watch = Watched(kind, to, metadata_only, optional, when, labels, where)
+        return replace(self, watched=(*self.watched, watch))
+
+    def _another(self, kind: Kind[Any]) -> Kind[Any]:
+        if any(other.kind == kind for other in (*self.owned, *self.watched)):
+            raise UsageError(
+                f"controller {self.name!r} declares {kind.group_kind} twice; one .owns or .watches is enough"
+            )
+        return kind
+
+    def indexes(self, what: Kind[Any] | type[Any], name: str, *, by: Callable[[Any], Iterable[str]]) -> Controller[R]:
+        """File the cached objects of a declared kind under the values that `by` returns for each (`IndexField`).
+
+        `ctx.cache(what).by_index(name, value)` finds them without a scan. `by` is called once per event, with an object of `what`, or with
+        a `Metadata` if only metadata is cached. A thin view (`kind(...)`) also serves objects that do not fit the model; an index by the
+        model leaves them out. Controllers share caches, so the name is unique among the indexes of that kind in a manager.
+        """
+        found = kind_of(what)
+        if found != self.kind and not any(other.kind == found for other in (*self.owned, *self.watched)):
+            raise UsageError(
+                f"controller {self.name!r} indexes {found.group_kind}, which it does not watch: declare it with .owns or .watches first"
+            )
+        return replace(self, indexed=(*self.indexed, Indexed(found, name, by)))
+
+    def named(self, name: str) -> Controller[R]:
+        """Give the controller a name of its own: it stands in metrics, logs and debug, and is unique in a manager."""
+        if not _NAME.match(name):
+            raise UsageError(f"controller name {name!r}: use lower case letters, digits and dashes")
+        return replace(self, name=name)
+
+    def finalizer(self, name: str) -> Controller[R]:
+        """Hold every object by this finalizer until `finalize` returned Done; it is added before any pass of `reconcile`."""
+        if not _FINALIZER.match(name):
+            raise UsageError(f"finalizer {name!r}: write domain/name, for instance example.com/backup")
+        return replace(self, finalizer_name=name)._ending_by_both()
+
+    def invalid_as(self, type_: str, reason: str) -> Controller[R]:
+        """Say how an object that no longer decodes is marked: condition `type_` becomes True, Ready False, both with `reason`."""
+        return replace(self, invalid=(type_, reason))
+
+    def reports_failure(self, *, by: Callable[[R, Context[R], str], None]) -> Controller[R]:
+        """Report a failed reconcile by this function: for a status that has another form than a condition `Ready`.
+
+        `by(object, ctx, message)` sets fields and conditions of `ctx.status`, or calls `ctx.status.skip_write()`; it can send nothing. It
+        is called in place of setting `Ready` to False: if a reconcile raised an error that the next try need not mend, if the stored object
+        does not decode, and if the status was refused. The message quotes no value and is the same in every retry. The reconciler itself
+        takes the report back, since it sets the same fields when it succeeds. An exception of the function is logged.
+        """
+        return replace(self, failure_report=by)
+
+    def counts_conditions(self, *types: str) -> Controller[R]:
+        """Show in the metric `konverge_status_conditions` how many objects have each status of these conditions.
+
+        Without arguments all conditions that the model declares are counted; of a kind without a model name them. Each event of such an
+        object then costs two more reads of its status.
+        """
+        chosen = types or self.conditions or ()
+        undeclared = [type_ for type_ in chosen if self.conditions is not None and type_ not in self.conditions]
+        if not chosen or undeclared:
+            raise UsageError(
+                f"controller {self.name!r}: .counts_conditions({', '.join(map(repr, types))}): name condition types that "
+                f"{self.kind.group_kind} declares ({', '.join(self.conditions or ()) or 'none are declared'})"
+            )
+        return replace(self, counted=tuple(chosen))
+
+    def when(self, predicate: Predicate) -> Controller[R]:
+        """Let only these changes of the primary kind ask for a pass. Creation, deletion and resync always do."""
+        return replace(self, predicate=predicate)
+
+    def selecting(self, labels: str) -> Controller[R]:
+        """Watch only primary objects that match this label selector; others do not exist for this controller."""
+        LabelSelector.given(labels, f"controller {self.name!r}: .selecting")
+        return replace(self, labels=labels)
+
+    def needs(self, *rules: Rule) -> Controller[R]:
+        """Declare rights beyond those that the other verbs imply, for live reads and patches; `konverge rbac` prints them all."""
+        return replace(self, rules=(*self.rules, *rules))
+
+    def reads_live(self, *what: Kind[Any] | type[Any]) -> Controller[R]:
+        """Name all kinds that `ctx.live` reads: `konverge rbac` then gives `get` on these, and on no other kind that is only watched.
+
+        Without this verb any declared kind may be read live, so the rules give `get` on each. With it, `ctx.live` of a kind without the
+        right raises UsageError that names what to add. `.reads_live()` says that nothing is read live.
+        """
+        return replace(self, live=(*(self.live or ()), *(kind_of(one) for one in what)))
+
+    def writes_status_as(self, suffix: str, *, shared: bool = False) -> Controller[R]:
+        """Write status as the field manager `<manager>.<suffix>`: for two controllers that write one kind's status.
+
+        With `shared` several controllers may declare the same suffix; they must never write at the same time.
+        """
+        return replace(self, status_suffix=suffix, status_shared=shared)
+
+    def writes_status_of(self, what: Kind[Any] | type[Any], suffix: str) -> Controller[R]:
+        """Also write the status of objects of another kind, with `ctx.write_status`, as the field manager `<manager>.<suffix>`.
+
+        The kind's own controller declares the same suffix, `.writes_status_as(suffix, shared=True)`; of one object the two must never
+        write at the same time. The kind is declared with `.owns` or `.watches` too.
+        """
+        return replace(self, statuses=(*self.statuses, (kind_of(what), suffix)))
+
+    def starts_when(self, gate: Gate) -> Controller[R]:
+        """Begin only once nothing keeps it from that: the gate is asked at the start, and again while it names an obstacle."""
+        return replace(self, gate=gate)
+
+    def with_(
+        self,
+        *,
+        concurrency: int | None = None,
+        timeout: float | None = None,
+        barrier: float | None = None,
+        min_interval: float | None = None,
+        debounce: float | None = None,
+        resync: float | None = None,
+        base_delay: float | None = None,
+        max_delay: float | None = None,
+    ) -> Controller[R]:
+        """Set numbers by name: `.with_(concurrency=4, timeout=30)`. `Numbers` says what each means; the others stay as they are."""
+        given = {
+            "concurrency": concurrency,
+            "timeout": timeout,
+            "barrier": barrier,
+            "min_interval": min_interval,
+            "debounce": debounce,
+            "resync": resync,
+            "base_delay": base_delay,
+            "max_delay": max_delay,
+        }
+        changed: dict[str, Any] = {name: number for name, number in given.items() if number is not None}
+        return replace(self, numbers=replace(self.numbers, **changed))
+
+    def reconciled_by(self, reconciler: Reconciles[R]) -> Controller[R]:
+        """Name the reconciler; the end of the sentence."""
+        if not callable(getattr(reconciler, "reconcile", None)) or inspect.isclass(reconciler):
+            raise UsageError(f"{reconciler!r} is no reconciler: give an object with a method reconcile(object, ctx)")
+        if not self.finalizer_name and isinstance(reconciler, Finalizes):
+            raise UsageError(
+                f"controller {self.name!r} would never call finalize of its reconciler, since nothing holds its objects: "
+                'declare a finalizer, .finalizer("example.com/backup"), before .reconciled_by(...), or remove the method'
+            )
+        return replace(self, reconciler=reconciler)._ending_by_both()
+
+    def _ending_by_both(self) -> Controller[R]:
+        """Return this sentence; raises UsageError if it declares a finalizer that its reconciler has no method for."""
+        if self.finalizer_name and self.reconciler is not None and not isinstance(self.reconciler, Finalizes):
+            raise UsageError(
+                f"controller {self.name!r} declares the finalizer {self.finalizer_name}, but its reconciler has no finalize(object, ctx)"
+            )
+        return self

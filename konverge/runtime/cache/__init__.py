@@ -1,0 +1,1 @@
+"""Typed reads of the informers' stores."""

@@ -1,0 +1,165 @@
+"""What reconcilers read: caches of the kinds that their controller declared, and live reads.
+
+Promises: everything read from a cache is a private copy, decoded for the caller; changing it corrupts nothing. A cache that the
+controller did not declare is an error that says which verb to add, not a silent new informer.
+
+A read that starts an informer for all Secrets of a cluster: https://github.com/k8ssandra/k8ssandra-operator/issues/1752
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar, cast
+
+from konverge.client import Client
+from konverge.errors import CacheNotWatched, NotFound
+from konverge.informers import Cached, Informer
+from konverge.keys import Key
+from konverge.kinds import Kind, Resource, kind_of
+from konverge.objects import Metadata, MetadataObject
+from konverge.runtime.cache.narrowed import Narrowed
+from konverge.selectors import LabelSelector
+
+__all__ = ["Caches", "Live", "Reader", "not_watched"]
+
+R = TypeVar("R", bound=Resource)
+R_co = TypeVar("R_co", bound=Resource, covariant=True)
+
+
+def not_watched(controller: str, kind: Kind[Any], word: str) -> CacheNotWatched:
+    """Return the error of a controller that reads a cache which it did not declare; `word` is how its code names the kind."""
+    return CacheNotWatched(
+        f"controller {controller!r} reads the cache of {kind.group_kind}, which it does not watch: "
+        f"add .watches({word}, to=...) or .owns({word}) to it, or read live with ctx.live({word})"
+    )
+
+
+def _metadata_only(informer: Informer | Narrowed) -> bool:
+    return informer.metadata_only if isinstance(informer, Narrowed) else informer.selection.metadata_only
+
+
+class Reader(Generic[R_co]):
+    """The cache of one kind, for reading. Reads never leave the process; they may lag behind the API server.
+
+    Of a metadata-only cache the objects carry metadata alone, and reading their body raises MetadataOnly.
+
+    >>> def is_there(jobs: Reader[Any], name: str) -> bool:
+    ...     return jobs.find("web", name) is not None
+    """
+
+    __slots__ = ("_cluster", "_informer", "_kind")
+
+    def __init__(self, kind: Kind[R_co], informer: Informer | Narrowed, cluster: str = "") -> None:
+        self._kind = kind
+        self._informer = informer
+        self._cluster = cluster
+
+    def _decoded(self, cached: Cached) -> R_co:
+        if not _metadata_only(self._informer):
+            return cached.decode(self._kind)
+        data = cached.data()
+        data["apiVersion"], data["kind"] = self._kind.api_version, self._kind.kind
+        return cast(R_co, MetadataObject(data))
+
+    @property
+    def synced(self) -> bool:
+        """Whether the first list is complete; until then absence means nothing."""
+        return self._informer.synced
+
+    def find(self, namespace: str, name: str) -> R_co | None:
+        """Return a copy of the object, None where the cache has none. Raises InvalidObject where it does not fit the model."""
+        cached = self._informer.store.get(namespace, name)
+        return None if cached is None else self._decoded(cached)
+
+    def get(self, namespace: str, name: str) -> R_co:
+        """Return a copy of the object; raises NotFound where the cache has none."""
+        found = self.find(namespace, name)
+        if found is None:
+            raise NotFound(f"no {self._kind.kind} {namespace}/{name} in the cache", status=404, reason="NotFound")
+        return found
+
+    def metadata(self, namespace: str, name: str) -> Metadata | None:
+        """Return the object's metadata without decoding the rest."""
+        cached = self._informer.store.get(namespace, name)
+        return None if cached is None else cached.metadata
+
+    def list(self, namespace: str | None = None, *, labels: str = "") -> list[R_co]:
+        """Return copies of the objects of a namespace (None: of all) that match a label selector, in no promised order.
+
+        Raises UsageError for a malformed selector.
+        """
+        selector = LabelSelector.given(labels, f"the cache of {self._kind.kind}") if labels else None
+        return [self._decoded(cached) for cached in self._informer.store.list(namespace, selector)]
+
+    def keys(self, namespace: str | None = None) -> builtins.list[Key]:
+        """Return the keys of the objects of a namespace, or of all."""
+        return [Key(self._cluster, self._kind, found, name) for found, name in self._informer.store.keys(namespace)]
+
+    def by_index(self, index: str, value: str) -> builtins.list[R_co]:
+        """Return copies of the objects that an index files under a value; `owner` (uid of the controlling owner) always exists."""
+        return [self._decoded(cached) for cached in self._informer.store.by_index(index, value)]
+
+    def all_metadata(self, namespace: str | None = None) -> builtins.list[Metadata]:
+        """Return the metadata of the objects of a namespace, or of all, without decoding the rest."""
+        return [cached.metadata for cached in self._informer.store.list(namespace)]
+
+    def metadata_by_index(self, index: str, value: str) -> builtins.list[Metadata]:
+        """Return the metadata of the objects that an index files under a value, without decoding the rest."""
+        return [cached.metadata for cached in self._informer.store.by_index(index, value)]
+
+    def __len__(self) -> int:
+        return len(self._informer.store)
+
+
+class Caches:
+    """The caches of one controller: `caches(Backup)` is the `Reader` of that kind.
+
+    >>> from konverge.kinds import kind
+    >>> def backups_using(secret: Metadata, caches: Caches) -> list[Key]:
+    ...     return caches(kind("example.com/v1", "Backup")).keys(namespace=secret.namespace)
+    """
+
+    __slots__ = ("_controller", "_informers")
+
+    def __init__(self, controller: str, informers: Mapping[Kind[Any], Informer | Narrowed]) -> None:
+        self._controller = controller
+        self._informers = informers
+
+    def __call__(self, what: Kind[R] | type[R]) -> Reader[R]:
+        """Return the reader of a kind; raises CacheNotWatched for one that the controller did not declare."""
+        kind = kind_of(what)
+        informer = self._informers.get(kind)
+        if informer is None:
+            raise not_watched(self._controller, kind, getattr(what, "__name__", None) or kind.kind.upper())
+        return Reader(kind, informer)
+
+    def informer(self, kind: Kind[Any]) -> Informer | None:
+        """Return the informer of a kind, for the runtime; None also for a kind that is watched in some namespaces alone."""
+        found = self._informers.get(kind)
+        return None if isinstance(found, Narrowed) else found
+
+
+class Live(Generic[R]):
+    """Reads of one kind that go to the API server each time: for what must not be cached (the content of one Secret) or not lag."""
+
+    __slots__ = ("_client", "_kind")
+
+    def __init__(self, kind: Kind[R], client: Client) -> None:
+        self._kind = kind
+        self._client = client
+
+    async def get(self, namespace: str, name: str) -> R:
+        """Return the object as it is stored now; raises NotFound."""
+        return await self._client.get(self._kind, name, namespace)
+
+    async def find(self, namespace: str, name: str) -> R | None:
+        """Return the object as it is stored now, None where there is none."""
+        try:
+            return await self.get(namespace, name)
+        except NotFound:
+            return None
+
+    async def list(self, namespace: str | None = None, *, labels: str = "") -> list[R]:
+        """Return the objects as they are stored now, of a namespace or of all."""
+        return list((await self._client.list(self._kind, namespace, labels=labels)).items)

@@ -1,0 +1,57 @@
+"""Rights that passes were refused: what makes a controller say which RBAC rule is missing, also where only a write needs it.
+
+A missing right to list or watch is seen by the informer. One to create, patch or delete is seen by a pass, and is the controller's
+problem all the same: it cannot do its work, and the remedy is a rule. It counts until the key that met it passes again, or is gone.
+
+In controller-runtime one missing right keeps every controller from its work: https://github.com/kubernetes-sigs/controller-runtime/issues/1653
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+from konverge.client import missing_rule
+from konverge.keys import Key
+from konverge.runtime.observability.readiness import Obstacle
+
+__all__ = ["Denials"]
+
+
+class Denials:
+    """What the passes of one controller were refused for want of a rule. Constructing it does nothing."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[Key, str] = {}
+        self._keys: Counter[str] = Counter()
+        self._obstacles: dict[str, Obstacle] = {}
+
+    def note(self, key: Key, error: BaseException | None) -> dict[str, Any] | None:
+        """Take note of how a pass ended; returns the rule that it lacked, None where it lacked none."""
+        rule = missing_rule(error)
+        if rule is None:
+            self.forget(key)
+            return None
+        what = json.dumps(rule, sort_keys=True)
+        if self._by_key.get(key) != what:
+            self.forget(key)
+            self._by_key[key] = what
+            self._keys[what] += 1
+            resource = next(iter(rule.get("resources") or rule.get("nonResourceURLs") or ("",)))
+            self._obstacles.setdefault(what, Obstacle(resource, "Forbidden", f"{error}; met by {key}", rule))
+        return rule
+
+    def forget(self, key: Key) -> None:
+        """The key passed, or is gone."""
+        what = self._by_key.pop(key, None)
+        if what is None:
+            return
+        self._keys[what] -= 1
+        if not self._keys[what]:
+            del self._keys[what], self._obstacles[what]
+
+    @property
+    def obstacles(self) -> tuple[Obstacle, ...]:
+        """One obstacle for each rule that is missing at present."""
+        return tuple(self._obstacles.values())

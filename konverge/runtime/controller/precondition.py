@@ -1,0 +1,53 @@
+"""What a controller requests before it begins: whether something in the cluster keeps it from that.
+
+Promises: a gate is asked at the start, and again every half minute while it names an obstacle; the other controllers do not wait. A gate
+that cannot be asked (no right, no server) is an obstacle with the words of the error.
+
+Does not promise: to ask again once the controller has begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from konverge.client import Client
+from konverge.errors import KonvergeError
+from konverge.runtime.observability.readiness import Obstacle
+from konverge.words import LogKey
+
+if TYPE_CHECKING:
+    from konverge.kinds import Kind
+    from konverge.runtime.builder.builder import Gate
+
+__all__ = ["Precondition"]
+
+_SECONDS = 30.0
+
+
+class Precondition:
+    """Asks the gate of one controller; one without a gate has nothing in its way."""
+
+    def __init__(self, gate: Gate | None, kind: Kind[Any], client: Client, log: Any) -> None:
+        self._gate = gate
+        self._kind = kind
+        self._client = client
+        self._log = log
+        self._why = "" if gate is None else "its gate was not asked yet"
+
+    async def opened(self) -> None:
+        """Wait until the gate names no obstacle any more."""
+        while self._gate is not None:
+            try:
+                self._why = await self._gate(self._client)
+            except KonvergeError as error:
+                self._why = f"could not find out whether it may start: {error}"
+            if not self._why:
+                return
+            self._log.warning("the controller does not start yet", **{LogKey.CAUSE: self._why})
+            await asyncio.sleep(_SECONDS)
+
+    @property
+    def obstacles(self) -> tuple[Obstacle, ...]:
+        """What is in the way now."""
+        return (Obstacle(self._kind.group_kind, "KeptBack", self._why),) if self._why else ()

@@ -1,0 +1,117 @@
+"""From changes to keys: which passes a change in a cache requests for. Pure; the controller hands what comes out to its queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from konverge.errors import InvalidObject
+from konverge.informers import Cached, Change
+from konverge.keys import Key
+from konverge.runtime.builder.builder import Controller, Watched
+from konverge.runtime.builder.predicates import life_changed
+from konverge.runtime.cache.readers import Caches
+from konverge.words import Why
+
+__all__ = ["INITIAL_PRIORITY", "ReconcileRequest", "requests_for_owner", "requests_for_object", "requests_mapped"]
+
+INITIAL_PRIORITY = -100
+"""The priority of what the first list and a resync ask for: what changes now goes first (controller-runtime's number)."""
+
+
+class ReconcileRequest(NamedTuple):
+    """One wish for a pass."""
+
+    key: Key
+    reason: str
+    priority: int = 0
+
+
+def _verb(change: Change) -> str:
+    if change.initial:
+        return Why.INITIAL
+    if change.old is None:
+        return Why.CREATED
+    return Why.DELETED if change.new is None else Why.CHANGED
+
+
+def _priority(change: Change) -> int:
+    return INITIAL_PRIORITY if change.initial else 0
+
+
+def requests_for_object(
+    spec: Controller[Any], change: Change, own_versions: Collection[str]
+) -> Iterator[ReconcileRequest]:
+    """Return the wish for the changed object itself; none for the echo of our own status write.
+
+    `own_versions` are those that such writes made, if nothing but the status differed from what had been reconciled.
+    """
+    if change.old is not None and change.new is not None:
+        if change.new.metadata.resource_version in own_versions:
+            return
+        if spec.predicate is not None and not life_changed(change, spec.finalizer_name) and not spec.predicate(change):
+            return
+    yield ReconcileRequest(Key("", spec.kind, change.namespace, change.name), _verb(change), _priority(change))
+
+
+def requests_for_owner(
+    spec: Controller[Any], watch: Watched, change: Change, *, namespaced: bool | None = None
+) -> Iterator[ReconcileRequest]:
+    """Return the wishes for the controlling owners of a child, before and after the change, or for who else it is known by.
+
+    `namespaced` is the scope of the owners as the API server serves it; None leaves it to what their kind declares.
+    """
+    if watch.predicate is not None and not watch.predicate(change):
+        return
+    scoped = spec.kind.namespaced if namespaced is None else namespaced
+    namespace = "" if scoped is False else change.namespace
+    reason = f"{Why.OWNED} {watch.kind.kind} {_path(change)} {_verb(change)}"
+    asked: set[str] = set()
+    for cached in _sides(change):
+        owner = cached.metadata.controller
+        if owner is None:
+            name = watch.known_by(cached.metadata) if watch.known_by is not None else ""
+        else:
+            name = owner.name if owner.kind == spec.kind.kind and owner.group == spec.kind.group else ""
+        if not name or name in asked:
+            continue
+        asked.add(name)
+        yield ReconcileRequest(Key("", spec.kind, namespace, name), reason, _priority(change))
+
+
+def requests_mapped(
+    watch: Watched, change: Change, caches: Caches, *, odd: Callable[[InvalidObject], None] | None = None
+) -> Iterator[ReconcileRequest]:
+    """Return the wishes that the controller's map function has for an object, before and after the change.
+
+    A side that does not decode is told to `odd` and left out: it must not hide the other.
+    """
+    if watch.predicate is not None and not watch.predicate(change):
+        return
+    assert watch.mapper is not None
+    reason = f"{Why.WATCHED} {watch.kind.kind} {_path(change)} {_verb(change)}"
+    asked: set[Key] = set()
+    for cached in _sides(change):
+        try:
+            view = _view(watch, cached)
+        except InvalidObject as error:
+            if odd is not None:
+                odd(error)
+            continue
+        keys: Iterable[Key] = watch.mapper(view, caches)
+        for key in keys:
+            if key not in asked:
+                asked.add(key)
+                yield ReconcileRequest(key, reason, _priority(change))
+
+
+def _sides(change: Change) -> tuple[Cached, ...]:
+    return tuple(side for side in (change.old, change.new) if side is not None)
+
+
+def _view(watch: Watched, cached: Cached) -> Any:
+    return cached.metadata if watch.metadata_only else cached.decode(watch.kind)
+
+
+def _path(change: Change) -> str:
+    return f"{change.namespace}/{change.name}" if change.namespace else change.name

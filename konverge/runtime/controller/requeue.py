@@ -1,0 +1,104 @@
+"""How the end of a pass becomes a queue action, a result label and counters.
+
+The table of controller-runtime (`pkg/internal/controller/controller.go`) with our deviations:
+
+    end of the pass               queue                        result          counters besides
+    Done                          forget                       success
+    RequeueAfter(d)               forget, add after d          requeue_after
+    any exception                 add by backoff               error           errors
+    RetryAfter(d)                 add after d, not forgotten   error           errors
+    Terminal                      forget                       error           errors, terminal
+    FieldsHeld                    forget (a change wakes it)   error           errors
+    longer than the timeout       add by backoff               error           errors, timeouts
+    a group of the library's      as the first that retries    error           as that one
+    cancelled (stop)              nothing                      -
+
+Unlike controller-runtime a terminal error forgets the limiter, and an error with a delay of its own is one outcome instead of a
+result beside an error.
+
+Source: https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/internal/controller/controller.go. A result beside an error is
+ignored there: https://github.com/kubernetes-sigs/controller-runtime/issues/808
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from konverge.errors import KonvergeError, ReconcileTimeout, RetryAfter, Terminal
+from konverge.outcome import Done, Outcome, RequeueAfter
+from konverge.runtime.apply.conflicts import FieldsHeld
+
+__all__ = ["Action", "RequeueDecision", "requeue_decision"]
+
+
+class Action(enum.Enum):
+    """What happens to the key in the queue; `done` is always called besides."""
+
+    FORGET = "forget"
+    FORGET_AND_ADD_AFTER = "forget, add after"
+    ADD_AFTER = "add after"
+    BACK_OFF = "back off"
+
+
+class RequeueDecision(msgspec.Struct, frozen=True):
+    """What the runtime does about the end of one pass."""
+
+    action: Action
+    result: str
+    delay: float = 0.0
+    error: BaseException | None = None
+    terminal: bool = False
+    timeout: bool = False
+    unexpected: bool = False
+    """An exception that is none of the library's: a bug of the reconciler, or of something that it called."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the pass ended in an error."""
+        return self.error is not None
+
+
+def requeue_decision(ended: Outcome | BaseException) -> RequeueDecision:
+    """Map the end of a pass to its verdict; see the table of the module."""
+    match ended:
+        case Done():
+            return RequeueDecision(Action.FORGET, "success")
+        case RequeueAfter(delay=delay):
+            return RequeueDecision(Action.FORGET_AND_ADD_AFTER, "requeue_after", delay)
+        case RetryAfter():
+            return RequeueDecision(Action.ADD_AFTER, "error", ended.delay, error=ended)
+        case Terminal():
+            return RequeueDecision(Action.FORGET, "error", error=ended, terminal=True)
+        case FieldsHeld():
+            return RequeueDecision(Action.FORGET, "error", error=ended)
+        case ReconcileTimeout():
+            return RequeueDecision(Action.BACK_OFF, "error", error=ended, timeout=True)
+        case BaseExceptionGroup() if (leading := _leading(ended)) is not None:
+            return requeue_decision(leading)
+        case _:
+            return RequeueDecision(
+                Action.BACK_OFF, "error", error=ended, unexpected=not isinstance(ended, KonvergeError)
+            )
+
+
+def _leading(group: BaseExceptionGroup[Any]) -> BaseException | None:
+    """Return the error that decides for a group, which `asyncio.TaskGroup` raises: the first that is retried, else the first.
+
+    None if one of them is not the library's: that one is a bug, and the group is reported whole.
+    """
+    leaves = list(_leaves(group))
+    if not all(isinstance(leaf, KonvergeError) for leaf in leaves):
+        return None
+    return next((leaf for leaf in leaves if requeue_decision(leaf).action is not Action.FORGET), leaves[0])
+
+
+def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error

@@ -1,0 +1,162 @@
+"""The caches of one controller: acquired, waited for, watched for what is missing, given back.
+
+Promises: a controller waits for every kind that it needs, and of an optional one until it is known whether there is anything to cache.
+What is missing for one controller stops no other. After `close` no handler and no informer is left.
+
+Kinds that come and go, in controller-runtime: https://github.com/kubernetes-sigs/controller-runtime/issues/2983
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from konverge.informers import Cause, Change, Informer, InformerSet, Registration, Selection
+from konverge.kinds import Kind
+from konverge.runtime.builder.builder import Controller, Watched
+from konverge.runtime.cache.narrowed import Narrowed
+from konverge.runtime.observability.readiness import Obstacle, why_not
+
+__all__ = ["ControllerWatches"]
+
+_LOOK = 0.05
+
+
+@dataclass(slots=True)
+class _Feed:
+    kind: Kind[Any]
+    watch: Watched | None
+    informer: Informer
+    registration: Registration
+    served: bool = False
+
+    @property
+    def optional(self) -> bool:
+        return self.watch is not None and self.watch.optional
+
+    @property
+    def known_absent(self) -> bool:
+        problem = self.informer.problem
+        return problem is not None and problem.cause == Cause.NOT_SERVED
+
+
+class ControllerWatches:
+    """The caches of one controller. Constructing it acquires nothing."""
+
+    primary: Informer
+    """The cache of the primary kind, limited to what the controller selects; there from `open` on."""
+
+    def __init__(self, spec: Controller[Any], informers: InformerSet, namespace: str | None) -> None:
+        self._spec = spec
+        self._set = informers
+        self._namespace = namespace
+        self._feeds: list[_Feed] = []
+        self.informers: dict[Kind[Any], Informer | Narrowed] = {}
+        """What the reconciler reads, by kind."""
+
+    def open(
+        self,
+        primary: Callable[[Change], None],
+        owned: Callable[[Watched, Change], None],
+        watched: Callable[[Watched, Change], None],
+    ) -> None:
+        """Acquire every cache, and have these told of changes."""
+        spec, where = self._spec, self._namespace
+        self.primary = self._feed(spec.kind, None, Selection(spec.kind, where, labels=spec.labels), primary)
+        for one in spec.owned:
+            self._feed(one.kind, one, Selection(one.kind, where), partial(owned, one))
+        for one in spec.watched:
+            self._watch(one, partial(watched, one))
+        for index in spec.indexed:
+            self.informers[index.kind].add_index(index.name, index)
+
+    def _watch(self, one: Watched, handler: Callable[[Change], None]) -> None:
+        chosen = Selection(one.kind, self._namespace, labels=one.labels, metadata_only=one.metadata_only)
+        if not one.namespaces:
+            self._feed(one.kind, one, chosen, handler)
+            return
+        narrowed = self.informers[one.kind] = Narrowed(metadata_only=one.metadata_only)
+        for namespace in one.namespaces:
+            if self._namespace in (None, namespace):
+                informer = self._feed(one.kind, one, replace(chosen, namespace=namespace), handler)
+                narrowed.informers[namespace] = informer
+
+    def _feed(
+        self, kind: Kind[Any], watch: Watched | None, selection: Selection, handler: Callable[[Change], None]
+    ) -> Informer:
+        informer = self._set.acquire(selection)
+        self._feeds.append(_Feed(kind, watch, informer, informer.add_handler(self._spec.name, handler)))
+        # A controller may watch its own kind for the sake of other keys; what it reads is then still the whole object.
+        if kind not in self.informers or (watch is not None and watch.mapper is None):
+            self.informers[kind] = informer
+        return informer
+
+    def close(self) -> None:
+        """Give everything back; nobody is told of anything any more."""
+        for feed in self._feeds:
+            feed.registration.remove()
+            self._set.release(feed.informer)
+        self._feeds.clear()
+
+    async def synced(self) -> None:
+        """Wait until every needed cache is complete, and of every optional one it is known whether there is anything to cache."""
+        for feed in self._feeds:
+            while not feed.registration.has_synced:
+                if feed.optional and feed.known_absent:
+                    break
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(feed.registration.synced(), _LOOK)
+            feed.served = feed.registration.has_synced
+
+    async def watch_optional(self, visit: Callable[[str], Awaitable[None]]) -> None:
+        """Have every object visited when an optional kind comes or goes: there may be nothing else to tell of it."""
+        feeds = tuple(self._feeds)
+        optional = [feed for feed in feeds if feed.optional]
+        if not optional:
+            return
+        news = asyncio.Event()
+        news.set()
+        for feed in feeds:
+            feed.registration.on_synced = news.set
+            feed.informer.listeners.append(news.set)
+        try:
+            await self._follow(optional, news, visit)
+        finally:
+            for feed in feeds:
+                feed.registration.on_synced = None
+                feed.informer.listeners.remove(news.set)
+
+    async def _follow(
+        self, optional: list[_Feed], news: asyncio.Event, visit: Callable[[str], Awaitable[None]]
+    ) -> None:
+        while True:
+            await news.wait()
+            await asyncio.sleep(_LOOK * 4)  # what comes and goes in one breath is visited once
+            news.clear()
+            for feed in optional:
+                served = self.serves(feed.kind)
+                if served != feed.served:
+                    feed.served = served
+                    await visit(f"{feed.kind.group_kind} is {'served' if served else 'no longer served'}")
+
+    def serves(self, kind: Kind[Any]) -> bool:
+        """Tell whether a declared kind is served and its cache complete."""
+        feeds = [feed for feed in self._feeds if feed.kind == kind]
+        return bool(feeds) and all(feed.registration.has_synced and not feed.known_absent for feed in feeds)
+
+    @property
+    def namespaced(self) -> bool | None:
+        """Whether the primary kind is namespaced, as the API server says; None while it has not said."""
+        info = self.primary.info
+        return None if info is None else info.namespaced
+
+    def problems(self) -> tuple[Obstacle, ...]:
+        """Return what keeps these caches from being complete, in words that say what to do."""
+        found = (
+            why_not(feed.kind, feed.informer, feed.watch, synced=feed.registration.has_synced) for feed in self._feeds
+        )
+        return tuple(problem for problem in found if problem is not None)

@@ -1,0 +1,1 @@
+"""Kubernetes Events: aggregation (pure) and the recorder."""

@@ -1,0 +1,308 @@
+"""Kubernetes Events: what is sent, what is only counted, what is dropped. Pure: every method is told the time.
+
+Promises (docs/reference/runtime.md#events): events of one identity (type, action, reason, controller, instance,
+regarding, related; never the note) are one Event object. The first is created; the second makes it a series and is sent as a patch;
+later ones are counted here and written after 30 minutes at the latest. After 6 minutes without another the series is written a last
+time and forgotten. Memory is bounded: so many identities, so many waiting writes, so many source objects.
+
+Ours beyond: a token bucket for each regarded object. A token is spent by an event that would be sent at once; what is only counted
+costs none, and where the bucket is empty a known event is counted, while a new one is dropped. The version of the regarded object
+is no part of the identity: in client-go it is, so that events about an object that changes never meet.
+
+Does not promise: that an event arrives. Events are for people to read; nothing may depend on them.
+
+Invariants: an entry waits at most once. A write is rendered when it is sent, so it holds the latest count.
+
+client-go: https://github.com/kubernetes/client-go/blob/master/tools/events/event_broadcaster.go
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from konverge.clock import rfc3339_micro
+from konverge.runtime.events.types import NOTE_BYTES, Cause, EventSettings, Identity, Regarding, cut, event_name
+
+__all__ = ["Answer", "Entry", "EventCore", "Step", "Verb", "Write"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Verb(enum.Enum):
+    """How a write is sent."""
+
+    CREATE = "create"
+    PATCH = "patch"
+
+
+class Answer(enum.Enum):
+    """How the API server answered a write."""
+
+    STORED = "stored"
+    MISSING = "missing"
+    EXISTS = "exists"
+    FAILED = "failed"
+    REFUSED = "refused"
+
+
+class Step(enum.Enum):
+    """What happens next with an entry that was sent."""
+
+    DONE = "done"
+    AGAIN = "again, at once"
+    LATER = "again, later"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One request: create this object, or patch that one."""
+
+    verb: Verb
+    namespace: str
+    name: str
+    body: dict[str, Any]
+    count: int
+
+
+class Entry:
+    """One identity that is remembered: how often it was seen, and how much of that is stored."""
+
+    __slots__ = ("born", "count", "identity", "last", "lost", "name", "note", "seen", "stored", "waiting")
+
+    def __init__(self, identity: Identity, note: str, name: str, now: float, wall: datetime) -> None:
+        self.identity = identity
+        self.note = note
+        self.name = name
+        self.born = wall
+        self.count = 1
+        self.seen = now
+        self.last = wall
+        self.stored = 0
+        """The count that the API server is known to hold; 0 where it holds no such object."""
+        self.lost = False
+        """A patch found no object: a name that exists nevertheless is somebody else's."""
+        self.waiting = False
+
+    @property
+    def unsent(self) -> bool:
+        """Whether more was seen than is stored."""
+        return self.count > self.stored
+
+    def observe(self, now: float, wall: datetime) -> None:
+        """Count one more."""
+        self.count += 1
+        self.seen = now
+        self.last = wall
+
+    def write(self) -> Write:
+        """Render the request that would store everything that was seen."""
+        namespace = self.identity.regarding.event_namespace
+        if self.stored:
+            return Write(Verb.PATCH, namespace, self.name, {"series": self._series()}, self.count)
+        return Write(Verb.CREATE, namespace, self.name, self._body(namespace), self.count)
+
+    def _series(self) -> dict[str, Any]:
+        return {"count": self.count, "lastObservedTime": rfc3339_micro(self.last)}
+
+    def _body(self, namespace: str) -> dict[str, Any]:
+        identity = self.identity
+        body: dict[str, Any] = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": self.name, "namespace": namespace},
+            "eventTime": rfc3339_micro(self.born),
+            "type": identity.type,
+            "action": identity.action,
+            "reason": identity.reason,
+            "reportingController": identity.controller,
+            "reportingInstance": identity.instance,
+            "regarding": identity.regarding.wire(),
+            "note": self.note,
+        }
+        if identity.related is not None:
+            body["related"] = identity.related.wire()
+        if self.count > 1:
+            body["series"] = self._series()
+        return body
+
+
+class _Buckets:
+    """Token buckets by regarded object: `burst` at once, one more each `refill` seconds. A forgotten bucket is a full one."""
+
+    def __init__(self, settings: EventSettings) -> None:
+        self._settings = settings
+        self._levels: OrderedDict[Regarding, tuple[float, float]] = OrderedDict()
+
+    def take(self, source: Regarding, now: float) -> bool:
+        """Spend a token; False where there is none."""
+        level, at = self._levels.pop(source, (float(self._settings.burst), now))
+        level = min(float(self._settings.burst), level + (now - at) / self._settings.refill)
+        allowed = level >= 1.0
+        self._levels[source] = (level - 1.0 if allowed else level, now)
+        if len(self._levels) > self._settings.memory:
+            self._levels.popitem(last=False)
+        return allowed
+
+    def __len__(self) -> int:
+        return len(self._levels)
+
+
+class EventCore:
+    """All events of one recorder. `record` decides, `take` and `settle` frame each request, `due` and `next_at` keep time."""
+
+    def __init__(self, settings: EventSettings) -> None:
+        self._settings = settings
+        # In the order of the last occurrence, so the first is the one that ends, or is evicted, next.
+        self._entries: OrderedDict[Identity, Entry] = OrderedDict()
+        # Entries with an unsent count, with the time by which that must be written; in the order of those times.
+        self._counted: OrderedDict[Identity, float] = OrderedDict()
+        self._queue: deque[Entry] = deque()
+        self._buckets = _Buckets(settings)
+        self._stamp = 0
+
+    # --- what happens -------------------------------------------------------------------------------------------------------
+
+    def record(self, identity: Identity, note: str, now: float, wall: datetime) -> str:
+        """Take in one event. Returns "" where it will be sent or is counted, else the cause for which it was dropped."""
+        self.due(now)
+        entry = self._entries.get(identity)
+        if entry is not None:
+            self._again(entry, now, wall)
+            return ""
+        if len(self._queue) >= self._settings.queue:
+            return Cause.QUEUE_FULL
+        if not self._buckets.take(identity.regarding, now):
+            return Cause.THROTTLED
+        entry = Entry(identity, cut(note, NOTE_BYTES), self._name(identity, wall), now, wall)
+        self._entries[identity] = entry
+        self._enqueue(entry)
+        if len(self._entries) > self._settings.memory:
+            self._end(next(iter(self._entries.values())))
+        return ""
+
+    def _again(self, entry: Entry, now: float, wall: datetime) -> None:
+        entry.observe(now, wall)
+        self._entries.move_to_end(entry.identity)
+        # The second occurrence is news, and sent at once; those after it only count.
+        if entry.count == 2 and not entry.waiting and self._buckets.take(entry.identity.regarding, now):
+            self._enqueue(entry)
+        if not entry.waiting:
+            self._counted.setdefault(entry.identity, now + self._settings.refresh)
+
+    def due(self, now: float) -> None:
+        """Have everything written whose time has come: counts older than `refresh`, series that were silent for `finish`."""
+        while self._counted:
+            identity, at = next(iter(self._counted.items()))
+            if at > now or not self._enqueue(self._entries[identity]):
+                break
+        while self._entries:
+            entry = next(iter(self._entries.values()))
+            if entry.seen + self._settings.finish > now:
+                break
+            self._end(entry)
+
+    def finish(self) -> None:
+        """Have every count written and every identity forgotten: the recorder ends."""
+        for entry in tuple(self._entries.values()):
+            self._end(entry)
+
+    def next_at(self) -> float | None:
+        """Return when `due` has something to do, if nothing happens before; None for never."""
+        times = []
+        if self._entries:
+            times.append(next(iter(self._entries.values())).seen + self._settings.finish)
+        if self._counted and len(self._queue) < self._settings.queue:
+            times.append(next(iter(self._counted.values())))
+        return min(times, default=None)
+
+    # --- requests -----------------------------------------------------------------------------------------------------------
+
+    def take(self) -> Entry | None:
+        """Hand out the entry to send next; it is the caller's until `settle` says DONE or `drop` is called."""
+        return self._queue.popleft() if self._queue else None
+
+    def settle(self, entry: Entry, write: Write, answer: Answer, wall: datetime, now: float) -> Step:
+        """Take note of the answer to a write; a refused or abandoned one goes to `drop` instead."""
+        match answer:
+            case Answer.STORED:
+                entry.stored, entry.lost = write.count, False
+            case Answer.MISSING if write.verb is Verb.PATCH:
+                entry.stored, entry.lost = 0, True
+                return Step.AGAIN
+            case Answer.EXISTS if write.count == 1:
+                entry.stored = 1  # an earlier try whose answer was lost had arrived
+            case Answer.EXISTS if entry.lost:
+                entry.name, entry.lost = self._name(entry.identity, wall), False
+                return Step.AGAIN
+            case Answer.EXISTS:
+                entry.stored = 1  # the same, of a series: what arrived may hold an older count
+                return Step.AGAIN
+            case _:
+                return Step.LATER
+        self._sent(entry, begun=write.count > 1, now=now)
+        return Step.DONE
+
+    def _sent(self, entry: Entry, *, begun: bool, now: float) -> None:
+        entry.waiting = False
+        remembered = self._entries.get(entry.identity) is entry
+        if not entry.unsent:
+            return
+        # The second occurrence came while the first was under way, and is sent at once; a forgotten entry has no later.
+        at_once = not remembered or (not begun and self._buckets.take(entry.identity.regarding, now))
+        if not (at_once and self._enqueue(entry)) and remembered:
+            self._counted.setdefault(entry.identity, now + self._settings.refresh)
+
+    def drop(self, entry: Entry) -> None:
+        """Forget an entry that cannot be stored; the next event of its identity begins anew."""
+        entry.waiting = False
+        if self._entries.get(entry.identity) is entry:
+            self._forget(entry)
+
+    # --- inside -------------------------------------------------------------------------------------------------------------
+
+    def _enqueue(self, entry: Entry) -> bool:
+        if entry.waiting:
+            return True
+        if len(self._queue) >= self._settings.queue:
+            return False
+        entry.waiting = True
+        self._counted.pop(entry.identity, None)
+        self._queue.append(entry)
+        return True
+
+    def _end(self, entry: Entry) -> None:
+        """Forget an identity; a count that is not stored yet is written a last time, where there is room."""
+        self._forget(entry)
+        if entry.unsent:
+            self._enqueue(entry)
+
+    def _forget(self, entry: Entry) -> None:
+        self._entries.pop(entry.identity, None)
+        self._counted.pop(entry.identity, None)
+
+    def _name(self, identity: Identity, wall: datetime) -> str:
+        """Return a name that no other event of this process has: two events may happen in one microsecond."""
+        digest = hashlib.blake2b(repr(identity).encode("utf-8", "replace"), digest_size=4).digest()
+        nanoseconds = (wall - _EPOCH) // timedelta(microseconds=1) * 1000 + int.from_bytes(digest, "big") % 1000
+        self._stamp = max(nanoseconds, self._stamp + 1)
+        return event_name(identity.regarding.name, self._stamp)
+
+    @property
+    def waiting(self) -> int:
+        """How many writes wait."""
+        return len(self._queue)
+
+    @property
+    def remembered(self) -> int:
+        """How many identities are remembered."""
+        return len(self._entries)
+
+    @property
+    def sources(self) -> int:
+        """How many token buckets are kept."""
+        return len(self._buckets)

@@ -1,0 +1,1 @@
+"""The HTTP servers: metrics, health, debug, webhooks."""

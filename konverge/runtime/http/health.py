@@ -1,0 +1,136 @@
+"""Health and readiness in the words that Kubernetes uses. Pure: from checks and what was asked to an answer.
+
+Promises: the forms of kube-apiserver and controller-runtime. `ok` alone where all is well and nobody asked for more; else one line for
+each check, `[+]name ok` or `[-]name failed: reason`, and a verdict; status 200 or 500. `?verbose` always lists, `?exclude=name` leaves a
+check out, `/readyz/<check>` asks for one. Unlike theirs, reasons are told: they are written for operators and hold no secrets. With
+`Accept: application/json` or `?format=json` the same as data.
+
+Source: https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/healthz/healthz.go
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from konverge.runtime.observability.readiness import Report
+
+__all__ = ["Answer", "Check", "Checks", "Question", "answer", "checks_of"]
+
+TEXT = "text/plain; charset=utf-8"
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that must be so; `reason` says why it is not, and what to do about it. `note` adds a word where it is so.
+
+    >>> Check("ping").line(), Check("informer/OCIRepository", note="not served").line()
+    ('[+]ping ok', '[+]informer/OCIRepository ok (not served)')
+    """
+
+    name: str
+    reason: str = ""
+    note: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is so."""
+        return not self.reason
+
+    def line(self, *, excluded: bool = False) -> str:
+        """Return the check as one line; further lines of the reason are indented."""
+        if excluded:
+            return f"[+]{self.name} excluded: ok"
+        if self.ok:
+            return f"[+]{self.name} ok" + (f" ({self.note})" if self.note else "")
+        return f"[-]{self.name} failed: " + self.reason.strip().replace("\n", "\n    ")
+
+
+class Checks(Protocol):
+    """Gives the checks as they stand now; called for each request, on the event loop, so it must be quick."""
+
+    def __call__(self) -> Iterable[Check]:
+        """Return the checks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a request asked for; `only` is the name of a single check, "" for all."""
+
+    only: str = ""
+    verbose: bool = False
+    exclude: frozenset[str] = frozenset()
+    as_json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is answered."""
+
+    status: int
+    body: str
+    content_type: str = TEXT
+
+
+def checks_of(report: Report) -> tuple[Check, ...]:
+    """Return one check for each controller of a manager, `controller/<name>`, and `webhooks` where it serves any."""
+    checks = [Check(f"controller/{controller.name}", controller.why) for controller in report.controllers]
+    if report.webhooks is not None:
+        checks.append(Check(report.webhooks.name, report.webhooks.why, note=report.webhooks.last_error))
+    return tuple(checks)
+
+
+def gather(checks: Checks) -> tuple[Check, ...]:
+    """Return the checks, with `ping` (the process answers) first; checks that raise are one failed check, not an error."""
+    try:
+        found = tuple(checks())
+    except Exception as error:  # noqa: BLE001  # a probe must answer whatever its sources do
+        found = (Check("checks", f"the checks themselves raised {type(error).__name__}: {error}"),)
+    return (Check("ping"), *found)
+
+
+def answer(endpoint: str, checks: Sequence[Check], question: Question) -> Answer:
+    """Answer a question about `healthz` or `readyz`."""
+    if question.only:
+        chosen = [check for check in checks if check.name == question.only]
+        if not chosen:
+            names = ", ".join(check.name for check in checks)
+            return Answer(404, f"{endpoint} has no check {question.only!r}; there are: {names}\n")
+        return _one(chosen[0], question)
+    counted = [check for check in checks if check.name not in question.exclude]
+    status = 200 if all(check.ok for check in counted) else 500
+    unknown = sorted(question.exclude - {check.name for check in checks})
+    if question.as_json:
+        return _json(status, checks, question.exclude, unknown)
+    if status == 200 and not question.verbose:
+        return Answer(status, "ok")
+    lines = [check.line(excluded=check.name in question.exclude) for check in checks]
+    lines += [f"warn: no check is named {name!r}, so it cannot be excluded" for name in unknown]
+    lines.append(f"{endpoint} check {'passed' if status == 200 else 'failed'}")
+    return Answer(status, "\n".join(lines) + "\n")
+
+
+def _one(check: Check, question: Question) -> Answer:
+    status = 200 if check.ok else 500
+    if question.as_json:
+        return _json(status, [check], frozenset(), [])
+    return Answer(status, "ok" if check.ok and not question.verbose else check.line() + "\n")
+
+
+def _json(status: int, checks: Sequence[Check], exclude: frozenset[str], unknown: Sequence[str]) -> Answer:
+    entries = []
+    for check in checks:
+        entry: dict[str, Any] = {"name": check.name, "status": "ok" if check.ok else "failed"}
+        if check.reason or check.note:
+            entry["reason"] = check.reason or check.note
+        if check.name in exclude:
+            entry["excluded"] = True
+        entries.append(entry)
+    body: dict[str, Any] = {"status": "ok" if status == 200 else "failed", "checks": entries}
+    if unknown:
+        body["unknownExclusions"] = list(unknown)
+    return Answer(status, msgspec.json.format(msgspec.json.encode(body), indent=2).decode() + "\n", JSON)

@@ -1,0 +1,307 @@
+"""The HTTP server of a process: metrics, health and debug.
+
+    /metrics                       Prometheus text or OpenMetrics, as the scraper asks; `?name[]=` restricts
+    /healthz, /readyz              and single checks below them; see `konverge.runtime.http.health`
+    /debug                         index; /debug/queues, /informers, /controllers, /tasks, /explain?kind=&namespace=&name=
+
+Promises: everything that it shows is given to it, so it knows no manager. Starting binds, or raises ConfigError that names the address;
+stopping frees the ports. No signal handler, no global. Whatever a source of debug data raises is one answer, not the end of the server.
+A large exposition is written in a thread, so that a scrape does not stop the event loop; it is collected on the loop.
+
+`/debug` names objects and their namespaces, never their content. Unless it is given an address of its own it answers callers on loopback
+alone, which `kubectl port-forward` is. Callers on loopback must ask for a loopback name or address, or for the configured host: a web page
+whose name was made to resolve to 127.0.0.1 (DNS rebinding) gets nothing out of a browser on that machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import msgspec
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.exposition import choose_encoder
+
+from konverge.errors import UsageError, stack_of
+from konverge.logs import get_logger
+from konverge.runtime.http.health import JSON, TEXT, Checks, Question, answer, gather
+from konverge.runtime.http.listener import Limits, is_local_name, is_loopback, parse_address
+from konverge.runtime.http.site import Handler, Site
+from konverge.runtime.http.tasks import tasks_of
+from konverge.words import LogKey
+
+__all__ = [
+    "DebugSource",
+    "ProbeServer",
+    "ServerSettings",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """Where the server listens. An address is `host:port` or `:port` (every interface); port 0 takes a free one, "0" serves nothing.
+
+    Equal addresses share one listener, and with it one limit of connections: give health an address of its own where others reach metrics.
+    """
+
+    metrics: str = ":8080"
+    """The address of /metrics; controller-runtime's."""
+    health: str = ":8081"
+    """The address of /healthz and /readyz; controller-runtime's."""
+    debug: str = ""
+    """The address of /debug. "": that of health, for callers on loopback alone. Another address serves whoever can reach it."""
+    thread_bytes: int = 256 * 1024
+    """An exposition that was larger than this the last time is made in a thread; below, the thread costs more than it spares."""
+    scrapes: int = 4
+    """Expositions that are made at once; a further request gets 503, so that a flood of them leaves the event loop to the work."""
+    limits: Limits = Limits()  # noqa: RUF009  # frozen, so one default serves all
+    """Connections and timeouts of each listener."""
+    shutdown: float = 1.0
+    """Seconds that requests in progress have when the server stops."""
+
+
+class DebugSource(Protocol):
+    """What `/debug` shows; a manager is one."""
+
+    def debug(self) -> Mapping[str, Callable[[], Any]]:
+        """Return the pages: below each path a function that makes plain data, called on the event loop."""
+
+    def explain(self, kind: str, namespace: str, name: str) -> Any:
+        """Return what is known of one object's passes, as plain data."""
+
+
+def _wants_json(request: web.Request) -> bool:
+    return request.query.get("format") == "json" or JSON in request.headers.get("Accept", "")
+
+
+def _json(data: Any, status: int = 200) -> web.Response:
+    body = msgspec.json.format(msgspec.json.encode(data, enc_hook=str), indent=2)
+    return web.Response(body=body + b"\n", status=status, content_type=JSON)
+
+
+class _Collected:
+    """A registry as it was at one moment."""
+
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> list[Metric]:
+        return self._families
+
+
+class ProbeServer:
+    """Serves metrics, health and debug. Constructing it binds nothing.
+
+        async with ProbeServer(registry=metrics.registry, live=live, ready=ready, debug=manager) as server:
+            print(server.addresses["metrics"])
+
+    `before_scrape` is called on the event loop before each exposition, to bring gauges up to date.
+    """
+
+    def __init__(
+        self,
+        *,
+        registry: CollectorRegistry,
+        live: Checks,
+        ready: Checks,
+        debug: DebugSource | None = None,
+        settings: ServerSettings | None = None,
+        before_scrape: Callable[[], None] | None = None,
+    ) -> None:
+        self._registry = registry
+        self._live = live
+        self._ready = ready
+        self._debug = debug
+        self._settings = settings or ServerSettings()
+        self._before_scrape = before_scrape
+        self._size = 0
+        self._scraping = 0
+        self._sites: list[Site] = []
+        self._addresses: dict[str, str] = {}
+        self._log = get_logger("konverge.runtime")
+
+    # --- life ---------------------------------------------------------------------------------------------------------------
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """Where it listens: base URLs by `metrics`, `health` and `debug`; what is off, or not started, is absent."""
+        return self._addresses
+
+    async def start(self) -> None:
+        """Bind and serve. Raises ConfigError where an address cannot be had, UsageError where it is none, or it serves already."""
+        if self._sites:
+            raise UsageError("the server runs already")
+        try:
+            for address, parts in self._listeners().items():
+                await self._serve(address, parts)
+        except BaseException:
+            await self.stop()
+            raise
+
+    def _listeners(self) -> dict[str, set[str]]:
+        """Return which parts each address serves."""
+        settings = self._settings
+        wanted = {"metrics": settings.metrics, "health": settings.health}
+        if self._debug is not None:
+            wanted["debug"] = settings.debug or settings.health
+        listeners: dict[str, set[str]] = {}
+        for part, address in wanted.items():
+            if parse_address(address) is not None:
+                listeners.setdefault(address, set()).add(part)
+        return listeners
+
+    async def _serve(self, address: str, parts: set[str]) -> None:
+        what = " and ".join(sorted(parts))
+        site = Site(address, what=what, limits=self._settings.limits, shutdown=self._settings.shutdown)
+        site.router.add_get("/", self._index(parts))
+        for part, add in (("metrics", self._add_metrics), ("health", self._add_health), ("debug", self._add_debug)):
+            if part in parts:
+                add(site.router)
+        self._sites.append(site)
+        await site.start()
+        self._addresses.update(dict.fromkeys(sorted(parts), site.url))
+
+    async def stop(self) -> None:
+        """Stop serving and free the ports; harmless when called twice."""
+        self._addresses = {}
+        while self._sites:
+            await self._sites.pop().stop()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def _index(self, parts: set[str]) -> Handler:
+        paths = {"metrics": ("/metrics",), "health": ("/healthz", "/readyz"), "debug": ("/debug",)}
+        text = "".join(f"{path}\n" for part in sorted(parts) for path in paths[part])
+
+        async def index(_request: web.Request) -> web.Response:
+            return web.Response(text=text)
+
+        return index
+
+    # --- metrics ------------------------------------------------------------------------------------------------------------
+
+    def _add_metrics(self, router: web.UrlDispatcher) -> None:
+        router.add_get("/metrics", self._metrics)
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        if self._scraping >= self._settings.scrapes:
+            text = f"{self._scraping} other scrapes are in progress; ask again later\n"
+            return web.Response(text=text, status=503, headers={"Retry-After": "1"})
+        self._scraping += 1
+        try:
+            return await self._exposition(request)
+        finally:
+            self._scraping -= 1
+
+    async def _exposition(self, request: web.Request) -> web.Response:
+        if self._before_scrape is not None:
+            self._before_scrape()
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        names = request.query.getall("name[]", [])
+        registry: Any = self._registry.restricted_registry(names) if names else self._registry
+        # Collected on the loop, because gauges may be functions that look at what the loop is changing.
+        collected: Any = _Collected(list(registry.collect()))
+        if self._size > self._settings.thread_bytes:
+            body = await asyncio.to_thread(encode, collected)
+        else:
+            body = encode(collected)
+        if not names:
+            self._size = len(body)
+        response = web.Response(body=body, headers={"Content-Type": content_type})
+        response.enable_compression()
+        return response
+
+    # --- health -------------------------------------------------------------------------------------------------------------
+
+    def _add_health(self, router: web.UrlDispatcher) -> None:
+        for endpoint, checks in (("healthz", self._live), ("readyz", self._ready)):
+            handler = self._probe(endpoint, checks)
+            router.add_get(f"/{endpoint}", handler)
+            router.add_get(f"/{endpoint}/{{check:.+}}", handler)
+
+    def _probe(self, endpoint: str, checks: Checks) -> Handler:
+        async def probe(request: web.Request) -> web.Response:
+            question = Question(
+                only=request.match_info.get("check", ""),
+                verbose="verbose" in request.query,
+                exclude=frozenset(request.query.getall("exclude", [])),
+                as_json=_wants_json(request),
+            )
+            found = answer(endpoint, gather(checks), question)
+            return web.Response(
+                body=found.body.encode(), status=found.status, headers={"Content-Type": found.content_type}
+            )
+
+        return probe
+
+    # --- debug --------------------------------------------------------------------------------------------------------------
+
+    def _add_debug(self, router: web.UrlDispatcher) -> None:
+        for path, handler in (
+            ("/debug", self._debug_index),
+            ("/debug/", self._debug_index),
+            ("/debug/tasks", self._debug_tasks),
+            ("/debug/explain", self._debug_explain),
+            ("/debug/{page}", self._debug_page),
+        ):
+            router.add_get(path, self._guarded(handler))
+
+    def _guarded(self, handler: Handler) -> Handler:
+        """Let only loopback in, unless debug has an address of its own; answer for whatever a source raises."""
+        own = parse_address(self._settings.debug)
+        configured = (own or parse_address(self._settings.health) or ("", 0))[0]
+
+        async def guarded(request: web.Request) -> web.StreamResponse:
+            local = is_loopback(request.remote or "")
+            if own is None and not local:
+                text = "/debug answers callers on loopback alone: use kubectl port-forward, or give debug an address\n"
+                return web.Response(text=text, status=403)
+            if local and not is_local_name(request.headers.get("Host", ""), configured):
+                text = "/debug answers under loopback names alone, whatever a name resolves to: ask localhost or 127.0.0.1\n"
+                return web.Response(text=text, status=403)
+            try:
+                return await handler(request)
+            except web.HTTPException:
+                raise
+            except Exception as error:  # noqa: BLE001  # contained: one page is not worth the server
+                self._log.error("a page of /debug failed", **{LogKey.URL: request.path, LogKey.STACK: stack_of(error)})
+                return web.Response(text=f"{request.path} failed: {type(error).__name__}; see the log\n", status=500)
+
+        return guarded
+
+    def _pages(self) -> Mapping[str, Callable[[], Any]]:
+        assert self._debug is not None
+        return self._debug.debug()
+
+    async def _debug_index(self, _request: web.Request) -> web.Response:
+        pages = sorted({*self._pages(), "tasks", "explain?kind=&namespace=&name="})
+        return _json({"paths": [f"/debug/{page}" for page in pages]})
+
+    async def _debug_page(self, request: web.Request) -> web.Response:
+        pages, page = self._pages(), request.match_info["page"]
+        if page not in pages:
+            known = ", ".join(sorted({*pages, "tasks", "explain"}))
+            return web.Response(text=f"/debug has no page {page!r}; there are: {known}\n", status=404)
+        return _json(pages[page]())
+
+    async def _debug_tasks(self, _request: web.Request) -> web.Response:
+        return _json(tasks_of(asyncio.get_running_loop()))
+
+    async def _debug_explain(self, request: web.Request) -> web.Response:
+        assert self._debug is not None
+        kind, namespace, name = (request.query.get(word, "") for word in ("kind", "namespace", "name"))
+        if not kind or not name:
+            text = "say which object: /debug/explain?kind=backup&namespace=web&name=nightly\n"
+            return web.Response(text=text, status=400, headers={"Content-Type": TEXT})
+        return _json(self._debug.explain(kind, namespace, name))

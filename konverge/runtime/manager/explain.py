@@ -1,0 +1,127 @@
+"""What `/debug` and `konverge explain` say: plain data about controllers, queues, caches and last passes.
+
+Promises: keys are of one style, camelCase as in Kubernetes; values that are keys themselves (names of controllers) stay as they are. Of an
+object's content only its conditions are told, which are written for people.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from konverge.clock import rfc3339
+from konverge.informers import InformerSet
+from konverge.keys import Key
+from konverge.kinds import Kind
+from konverge.kinds import kind as kind_named
+from konverge.objects import Object
+from konverge.runtime.builder.rules import plural_of
+from konverge.runtime.controller.runner import ControllerRunner
+
+_CONDITION = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
+
+__all__ = ["describe", "explain", "plain"]
+
+
+def camel(name: str) -> str:
+    """Return a name of ours as JSON has it.
+
+    >>> camel("in_seconds"), camel("key")
+    ('inSeconds', 'key')
+    """
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def plain(value: Any) -> Any:
+    """Return a value as data that JSON can hold."""
+    if isinstance(value, Kind):
+        return value.group_kind
+    if isinstance(value, Key):
+        return str(value)
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, datetime):
+        return rfc3339(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {camel(field.name): plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(plain(key)): plain(member) for key, member in value.items()}
+    if isinstance(value, str | int | float | bool) or value is None:
+        return value
+    if isinstance(value, Sequence | set | frozenset):
+        return [plain(member) for member in value]
+    return str(value)
+
+
+def _queue(runner: ControllerRunner) -> dict[str, Any]:
+    return {"statistics": plain(runner.queue.statistics()), **plain(runner.queue.snapshot(limit=200))}
+
+
+def _controller(runner: ControllerRunner) -> dict[str, Any]:
+    return {
+        **runner.report().to_dict(),
+        "kind": runner.spec.kind.group_kind,
+        "numbers": plain(runner.spec.numbers),
+        "lastPasses": [record.to_dict() for record in reversed(runner.history.recent())],
+    }
+
+
+def describe(
+    runners: Callable[[], tuple[ControllerRunner, ...]], informers: Callable[[], InformerSet | None]
+) -> dict[str, Callable[[], Any]]:
+    """Return the pages of `/debug`, each as a function that makes plain data."""
+
+    def caches() -> list[Any]:
+        found = informers()
+        return [] if found is None else [plain(informer.statistics()) for informer in found.informers()]
+
+    return {
+        "controllers": lambda: {runner.spec.name: _controller(runner) for runner in runners()},
+        "queues": lambda: {runner.spec.name: _queue(runner) for runner in runners()},
+        "informers": caches,
+    }
+
+
+def _conditions(found: Object) -> list[dict[str, Any]]:
+    """Return the conditions of an object as they stand, whoever wrote them."""
+    conditions = found.get("status", "conditions", default=[])
+    entries = conditions if isinstance(conditions, list) else []
+    return [{word: one[word] for word in _CONDITION if word in one} for one in entries if isinstance(one, dict)]
+
+
+def _names(kind: Kind[Any]) -> set[str]:
+    return {kind.kind.lower(), kind.group_kind.lower(), plural_of(kind)}
+
+
+def explain(runners: tuple[ControllerRunner, ...], kind: str, namespace: str, name: str) -> list[dict[str, Any]]:
+    """Return, for each controller of this kind (kind, plural or short name), what is known of one object's passes."""
+    found = []
+    for runner in runners:
+        declaration = getattr(runner.spec.model, "__konverge_declaration__", None)
+        known = _names(runner.spec.kind) | set(getattr(declaration, "short_names", ()))
+        if kind.lower() not in known:
+            continue
+        key = Key("", runner.spec.kind, namespace, name)
+        view = kind_named(runner.spec.kind.api_version, runner.spec.kind.kind)
+        cached = runner.caches(view).find(namespace, name)
+        passes = runner.history.of(key)
+        waiting = runner.queue.why(key)
+        found.append(
+            {
+                "controller": runner.spec.name,
+                "key": str(key),
+                "namespaced": runner.spec.kind.namespaced,
+                "cached": cached is not None,
+                "generation": None if cached is None else cached.metadata.generation,
+                "conditions": [] if cached is None else _conditions(cached),
+                "ready": runner.report().ready,
+                "why": runner.report().why,
+                "passes": [record.to_dict() for record in reversed(passes)],
+                "waits": None if waiting is None else plain(waiting),
+            }
+        )
+    return found

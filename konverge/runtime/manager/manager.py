@@ -1,0 +1,497 @@
+"""The manager: one process's controllers, with what they share, started and stopped in order.
+
+Promises: it runs in a supervisor task of its own, so `start` and `stop` may be called from different tasks. Starting goes client,
+event recorder, informers, webhooks, controllers; stopping the other way round, draining first. No signal handler is installed, the
+process is never ended, nothing global remains: two managers run side by side. A controller that lacks its CRD or a right is not ready
+and says so; the others work. A bug of the runtime is fatal: `async with` cancels its block, `wait` raises it.
+
+Does not promise: election. `Leadership` is its place; until then the one process always leads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain
+from random import Random
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from konverge.client import Client, ClientConfig, ClientSettings
+from konverge.errors import NotReady, UsageError
+from konverge.informers import InformerSet, InformerSettings
+from konverge.keys import Key
+from konverge.kinds import Kind
+from konverge.logs import get_logger
+from konverge.metrics import Metrics
+from konverge.objects import Metadata
+from konverge.runtime.admission.registry import WebhookRegistry
+from konverge.runtime.admission.settings import WebhookSettings
+from konverge.runtime.admission.webhook import Webhook
+from konverge.runtime.builder.builder import Controller
+from konverge.runtime.builder.cache_lint import undeclared_reads
+from konverge.runtime.builder.rules import Rule, merged, rules_of
+from konverge.runtime.cache.readers import not_watched
+from konverge.runtime.controller.runner import ControllerRunner, ManagerServices
+from konverge.runtime.events.recorder import EventRecorder, Regarding
+from konverge.runtime.manager.explain import describe, explain
+from konverge.runtime.observability.event_loop import EventLoopMonitor
+from konverge.runtime.observability.readiness import ControllerReport, Report, State
+from konverge.runtime.reconcile.services import Announce
+
+if TYPE_CHECKING:
+    from konverge.runtime.admission.server import WebhookRunner
+
+__all__ = ["Leadership", "Manager", "ManagerSettings"]
+
+
+class Leadership(Protocol):
+    """Decides when this process may write. Election will be one; without, a process leads from its start."""
+
+    async def acquire(self) -> None:
+        """Return once this process leads."""
+
+    async def release(self) -> None:
+        """Stop leading; called when the last controller has ended."""
+
+
+class Alone:
+    """Leads always: one process, or several that never write the same objects."""
+
+    async def acquire(self) -> None:
+        """Lead at once."""
+
+    async def release(self) -> None:
+        """Nothing to give back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerSettings:
+    """The numbers of a manager.
+
+    >>> ManagerSettings(namespace="web").drain
+    25.0
+    """
+
+    namespace: str | None = None
+    """Watch this namespace alone; None: the whole cluster."""
+    instance: str = ""
+    """Which replica this is, as Events report it; empty: the host's name, which in a cluster is the pod's."""
+    drain: float = 25.0
+    """Seconds that running passes have when the manager stops; below the 30 s that a pod has."""
+    strict: bool = False
+    """Whether a malformed condition is an error instead of being cut; tests set it."""
+    stall_seconds: float = 0.1
+    """A pass that keeps the event loop for longer is reported with its stack."""
+    client: ClientSettings = ClientSettings()  # noqa: RUF009  # frozen, so one default serves all
+    """How patient and how parallel requests are."""
+    informers: InformerSettings = InformerSettings()  # noqa: RUF009  # frozen, so one default serves all
+    """How kinds are listed and watched."""
+    webhooks: WebhookSettings = WebhookSettings()  # noqa: RUF009  # frozen, so one default serves all
+    """Where webhooks are served, where there are any."""
+
+
+class Manager:
+    """Runs controllers.
+
+    `name` is the field manager of everything that they write, and part of the User-Agent. `config` None loads the kubeconfig or
+    the mounted ServiceAccount. `metrics` may be shared between managers. Constructing it starts nothing.
+
+    >>> Manager("backup-operator").name
+    'backup-operator'
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: ClientConfig | None = None,
+        *,
+        metrics: Metrics | None = None,
+        settings: ManagerSettings | None = None,
+        random: Random | None = None,
+        leadership: Leadership | None = None,
+    ) -> None:
+        if not name or len(name) > 100:
+            raise UsageError(f"manager name {name!r}: it is the field manager of every write; use 1 to 100 characters")
+        self.name = name
+        self.metrics = Metrics() if metrics is None else metrics
+        self.settings = ManagerSettings() if settings is None else settings
+        self._config = config
+        self._random = Random() if random is None else random  # noqa: S311  # jitter and ids, no secret
+        self._leadership = Alone() if leadership is None else leadership
+        self._specs: dict[str, Controller[Any]] = {}
+        self._managers: frozenset[str] = frozenset()
+        self._rules: list[Rule] = []
+        self._admission = WebhookRegistry(name, self.settings.webhooks, self.settings.namespace)
+        self._runners: dict[str, ControllerRunner] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._services: ManagerServices | None = None
+        self._client: Client | None = None
+        self._recorder: EventRecorder | None = None
+        self._supervisor: asyncio.Task[None] | None = None
+        self._started = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._host: asyncio.Task[Any] | None = None
+        self._woke_host = False
+        self._log = get_logger("konverge.manager")
+
+    # --- what it runs --------------------------------------------------------------------------------------------------------
+
+    def add(self, controller: Controller[Any] | Webhook[Any]) -> None:
+        """Add a controller, before the start or while running, or a webhook, before the start.
+
+        Raises UsageError for what can be seen to be wrong by now.
+        """
+        if isinstance(controller, Webhook):
+            self._admission.add(controller, started=self._supervisor is not None)
+            return
+        self._check(controller)
+        running = self._services is not None and not self._stopping.is_set()
+        if running:
+            self._check_running(controller)
+        self._specs[controller.name] = controller
+        if running:
+            self._launch(controller)
+
+    def _check(self, controller: Controller[Any]) -> None:
+        if controller.reconciler is None:
+            raise UsageError(
+                f"controller {controller.name!r} has no reconciler; end its sentence with .reconciled_by(...)"
+            )
+        for word, kind in undeclared_reads(controller):
+            raise not_watched(controller.name, kind, word)
+        if controller.name in self._specs:
+            raise UsageError(
+                f"two controllers are named {controller.name!r}; give one of them another with .named(...)"
+            )
+        for other in self._specs.values():
+            self._check_finalizers(controller, other)
+            self._check_statuses(controller, other)
+            self._check_statuses(other, controller)
+            # Two versions of a kind are one object with one status.
+            if other.kind.group_kind != controller.kind.group_kind or other.status_suffix != controller.status_suffix:
+                continue
+            if other.status_shared and controller.status_shared:
+                continue
+            raise UsageError(
+                f"controllers {other.name!r} and {controller.name!r} both write the status of {controller.kind.group_kind} as the "
+                "same field manager and would delete each other's fields; let each declare its own with .writes_status_as(suffix), "
+                "or both the same one with shared=True where they never write at the same time"
+            )
+
+    @staticmethod
+    def _check_statuses(one: Controller[Any], other: Controller[Any]) -> None:
+        """Raise UsageError where one writes the status of the other's kind, and they do not agree as whom."""
+        for kind, suffix in one.statuses:
+            agreed = other.status_shared and other.status_suffix == suffix
+            if other.kind.group_kind == kind.group_kind and not agreed:
+                raise UsageError(
+                    f"controller {one.name!r} writes the status of {kind.group_kind} as {suffix!r}, and controller {other.name!r} does not "
+                    f"share that; declare .writes_status_as({suffix!r}, shared=True) there"
+                )
+
+    @staticmethod
+    def _check_finalizers(one: Controller[Any], other: Controller[Any]) -> None:
+        if not one.finalizer_name or one.kind.group_kind != other.kind.group_kind or one.labels != other.labels:
+            return
+        if one.finalizer_name == other.finalizer_name:
+            raise UsageError(
+                f"controllers {other.name!r} and {one.name!r} both hold {one.kind.group_kind} by the finalizer {one.finalizer_name}; "
+                "the first to finish would release the objects before the other has cleaned up; give each a finalizer of its own"
+            )
+
+    def _field_manager(self, controller: Controller[Any]) -> str:
+        return f"{self.name}.{controller.status_suffix}" if controller.status_suffix else self.name
+
+    def _field_managers(self, controller: Controller[Any]) -> tuple[str, ...]:
+        return (self._field_manager(controller), *(f"{self.name}.{suffix}" for _, suffix in controller.statuses))
+
+    def _check_running(self, controller: Controller[Any]) -> None:
+        """Raise UsageError for what a running manager cannot take in."""
+        if controller.name in self._tasks:
+            raise UsageError(
+                f"controller {controller.name!r} is still being stopped; add it again when remove() has returned"
+            )
+        for manager in self._field_managers(controller):
+            if manager not in self._managers:
+                raise UsageError(
+                    f"controller {controller.name!r} writes as {manager}, which this manager did not know when it started, so its "
+                    "caches do not show what that writer owns; add a controller with this suffix before the start"
+                )
+
+    async def remove(self, name: str) -> None:
+        """Stop a controller, draining it, and forget it; before the start also a webhook, by its path. Raises LookupError."""
+        if self._admission.remove(name):
+            return
+        if name not in self._specs:
+            raise LookupError(f"no controller {name!r}")
+        del self._specs[name]
+        runner, task = self._runners.pop(name, None), self._tasks.get(name)
+        if runner is None or task is None:
+            return
+        runner.stop()
+        try:
+            await asyncio.wait({task})
+        finally:
+            if task.done():  # else the caller was cancelled, and the stop of the manager waits for it
+                self._tasks.pop(name, None)
+                if self._services is not None:
+                    self._services.claims.release(name)
+
+    def needs(self, *rules: Rule) -> None:
+        """Declare rights beyond those of the controllers."""
+        self._rules.extend(rules)
+
+    @property
+    def controllers(self) -> tuple[Controller[Any], ...]:
+        """The controllers as they were added."""
+        return tuple(self._specs.values())
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Return the RBAC rules that these controllers and webhooks need."""
+        own = (rule for spec in self._specs.values() for rule in rules_of(spec))
+        return merged((*own, *self._admission.rules(), *self._rules))
+
+    @property
+    def webhooks(self) -> tuple[Webhook[Any], ...]:
+        """The webhooks as they were added."""
+        return self._admission.webhooks
+
+    def webhook_configurations(self, *, bundle: bytes = b"", inject_from: str = "") -> list[dict[str, Any]]:
+        """Return what the API server must be told to ask these webhooks; `konverge webhooks` prints it.
+
+        `bundle` are the PEM certificates that it is to trust, `inject_from` the cert-manager Certificate (namespace/name) that says so;
+        with neither, the running manager puts its own in. Raises UsageError where the settings do not say how it is reached.
+        """
+        return self._admission.configurations(bundle=bundle, inject_from=inject_from)
+
+    @property
+    def admission(self) -> WebhookRunner:
+        """The webhooks at work, for tests; raises LookupError where none run."""
+        if self._admission.runner is None:
+            raise LookupError(f"manager {self.name!r} serves no webhooks now")
+        return self._admission.runner
+
+    # --- life ----------------------------------------------------------------------------------------------------------------
+
+    @property
+    def client(self) -> Client:
+        """The client; raises UsageError before the start."""
+        if self._client is None:
+            raise UsageError(f"manager {self.name!r} has no client before it is started")
+        return self._client
+
+    async def start(self) -> None:
+        """Start; returns when client, informers and controllers have been started, not when they are ready (`ready`).
+
+        A start that is cancelled leaves nothing behind.
+        Raises ConfigError where there is no configuration, UsageError where it runs already.
+        """
+        if self._supervisor is not None:
+            raise UsageError(f"manager {self.name!r} was started already; make a new one")
+        self._supervisor = asyncio.create_task(self._supervise(), name=f"konverge manager {self.name}")
+        begun = asyncio.create_task(self._started.wait())
+        try:
+            await asyncio.wait({self._supervisor, begun}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self._supervisor.cancel()
+            await asyncio.wait({self._supervisor})
+            raise
+        finally:
+            begun.cancel()
+        if self._supervisor.done():
+            self._supervisor.result()
+
+    async def stop(self) -> None:
+        """Drain and stop; returns when nothing is left. Harmless when called twice, or before the start."""
+        self._stopping.set()
+        if self._supervisor is not None:
+            await asyncio.wait({self._supervisor})
+
+    async def wait(self) -> None:
+        """Wait until the manager has ended; raises the fatal error that ended it."""
+        if self._supervisor is None:
+            raise UsageError(f"manager {self.name!r} was not started")
+        await asyncio.shield(self._supervisor)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        self._host = asyncio.current_task()
+        assert self._supervisor is not None
+        self._supervisor.add_done_callback(self._wake_host)
+        return self
+
+    def _wake_host(self, supervisor: asyncio.Task[None]) -> None:
+        if self._host is not None and not supervisor.cancelled() and supervisor.exception() is not None:
+            self._woke_host = True
+            self._host.cancel(f"manager {self.name} failed")
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        host, self._host = self._host, None
+        await self.stop()
+        assert self._supervisor is not None
+        fatal = None if self._supervisor.cancelled() else self._supervisor.exception()
+        if fatal is None:
+            return
+        if self._woke_host and host is not None:
+            host.uncancel()  # this cancellation was ours; one of somebody else goes on
+            if error is None or isinstance(error, asyncio.CancelledError):
+                raise fatal
+        elif error is None:
+            raise fatal
+
+    async def _supervise(self) -> None:
+        config = self._config or await ClientConfig.load()
+        loop = asyncio.get_running_loop()
+        instance = self.settings.instance or socket.gethostname()
+        self._managers = frozenset({self.name, *chain.from_iterable(map(self._field_managers, self._specs.values()))})
+        async with contextlib.AsyncExitStack() as stack:
+            client = await stack.enter_async_context(
+                Client(
+                    config,
+                    name=self.name,
+                    settings=self.settings.client,
+                    metrics=self.metrics,
+                    random=self._random,
+                )
+            )
+            recorder = await stack.enter_async_context(
+                EventRecorder(
+                    client,
+                    controller=self.name,
+                    instance=instance,
+                    metrics=self.metrics,
+                    random=self._random,
+                )
+            )
+            informers = await stack.enter_async_context(
+                InformerSet(
+                    client,
+                    settings=self.settings.informers,
+                    metrics=self.metrics,
+                    managers=self._managers,
+                    random=self._random,
+                )
+            )
+            await self._admission.serve(stack, client, informers, self.metrics)
+            stalls = stack.enter_context(EventLoopMonitor(loop, self.metrics, threshold=self.settings.stall_seconds))
+            self._client, self._recorder = client, recorder
+            self._services = ManagerServices(
+                manager=self.name,
+                client=client,
+                informers=informers,
+                metrics=self.metrics,
+                random=self._random,
+                stalls=stalls,
+                announce=self._announcer,
+                namespace=self.settings.namespace,
+                strict=self.settings.strict,
+                drain=self.settings.drain,
+                started=asyncio.Event(),
+            )
+            try:
+                for spec in self._specs.values():
+                    self._launch(spec)
+                self._started.set()
+                await self._until_stopped()
+            finally:
+                await self._stop_controllers()
+                self._services = None
+
+    async def _until_stopped(self) -> None:
+        """Wait for the stop, or for a controller that failed; the failure is fatal."""
+        assert self._services is not None
+        leading = asyncio.create_task(self._lead(self._services), name=f"konverge leadership {self.name}")
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            while not self._stopping.is_set():
+                self._changed.clear()
+                changed = asyncio.create_task(self._changed.wait())
+                watched = {stopping, changed, *self._tasks.values()} | ({leading} if not leading.done() else set())
+                try:
+                    done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    changed.cancel()
+                for task in done - {stopping, changed}:
+                    task.result()
+                self._tasks = {name: task for name, task in self._tasks.items() if not task.done()}
+        finally:
+            leading.cancel()
+            stopping.cancel()
+            await asyncio.wait({leading, stopping})
+
+    async def _lead(self, around: ManagerServices) -> None:
+        await self._leadership.acquire()
+        around.started.set()
+
+    def _launch(self, spec: Controller[Any]) -> None:
+        assert self._services is not None
+        runner = self._runners[spec.name] = ControllerRunner(spec, self._services)
+        self._tasks[spec.name] = asyncio.create_task(runner.run(), name=f"konverge controller {spec.name}")
+        self._changed.set()
+
+    async def _stop_controllers(self) -> None:
+        for runner in self._runners.values():
+            runner.stop()
+        tasks = set(self._tasks.values())
+        if tasks:
+            await asyncio.wait(tasks)
+        await self._leadership.release()
+
+    def _announcer(self, kind: Kind[Any], key: Key, metadata: Metadata) -> Announce:
+        recorder = self._recorder
+        assert recorder is not None
+        regarding = Regarding(kind, key.namespace, key.name, metadata.uid, metadata.resource_version)
+
+        def announce(reason: str, message: str, *, type_: str, action: str) -> None:
+            recorder.record(regarding, reason, message, type_=type_, action=action)
+
+        return announce
+
+    # --- what it tells -------------------------------------------------------------------------------------------------------
+
+    def report(self) -> Report:
+        """Return per controller whether it works, and if not why; and the same of the webhooks."""
+        waiting = (ControllerReport(name, State.STARTING) for name in self._specs if name not in self._runners)
+        return Report((*(runner.report() for runner in self._runners.values()), *waiting), self._admission.report())
+
+    async def ready(self, timeout: float = 60.0) -> Report:
+        """Wait until every controller is ready, `timeout` seconds at most; returns how it stands then, and raises nothing for it."""
+        await self.wait_ready(timeout=timeout, required=False)
+        return self.report()
+
+    async def wait_ready(self, *, timeout: float = 60.0, required: bool = True) -> None:
+        """Wait until every controller is ready; raises NotReady that says which is not and why (unless not `required`)."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        while (
+            not self.report()
+            and loop.time() < deadline
+            and self._supervisor is not None
+            and not self._supervisor.done()
+        ):
+            await asyncio.sleep(0.02)
+        if required and not self.report():
+            raise NotReady(f"manager {self.name} is not ready after {timeout:g} s:\n{self.report()}")
+
+    def runner(self, name: str) -> ControllerRunner:
+        """Return a running controller, for tests and `/debug`; raises LookupError."""
+        if name not in self._runners:
+            raise LookupError(f"no controller {name!r} runs; there are: {', '.join(self._runners) or 'none'}")
+        return self._runners[name]
+
+    def debug(self) -> dict[str, Callable[[], Any]]:
+        """Return what `/debug` shows, by path: each value is a function that returns plain data."""
+        return describe(
+            lambda: tuple(self._runners.values()), lambda: self._services.informers if self._services else None
+        )
+
+    def explain(self, kind: str, namespace: str, name: str) -> list[dict[str, Any]]:
+        """Return for each controller of that kind when and why the object last ran, what it wrote, and when it runs next."""
+        return explain(tuple(self._runners.values()), kind, namespace, name)

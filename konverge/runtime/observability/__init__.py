@@ -1,0 +1,1 @@
+"""Readiness, history and the event-loop monitor."""

@@ -1,0 +1,131 @@
+"""Readiness in words: per controller, whether it works, and if not what to do about it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+from konverge.informers import Cause, Informer
+from konverge.kinds import Kind
+from konverge.runtime.builder.builder import Watched
+
+__all__ = ["ControllerReport", "Obstacle", "Report", "State", "why_not"]
+
+
+class State(enum.Enum):
+    """Where a controller is in its life."""
+
+    STARTING = "starting"
+    SYNCING = "waiting for its caches"
+    WAITING = "ready to lead"
+    RUNNING = "running"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """One thing that keeps a controller from working: which kind, the cause in a word, what to do, the RBAC rule that is missing."""
+
+    kind: str
+    cause: str
+    message: str
+    rule: dict[str, Any] | None = None
+
+    def __str__(self) -> str:
+        text = f"{self.kind}: {self.message}"
+        if self.rule is None:
+            return text
+        import yaml  # here, because few programs ever lack a right
+
+        return f"{text}\n{yaml.safe_dump([self.rule], sort_keys=False)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerReport:
+    """Whether one controller works."""
+
+    name: str
+    state: State
+    problems: tuple[Obstacle, ...] = ()
+    last_error: str = ""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it runs and nothing is missing."""
+        return self.state in (State.RUNNING, State.WAITING) and not self.problems
+
+    @property
+    def why(self) -> str:
+        """What is missing and what to do, "" where it is ready."""
+        if self.ready:
+            return ""
+        return "\n".join(str(problem) for problem in self.problems) or self.state.value
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain data."""
+        return {
+            "name": self.name,
+            "state": self.state.value,
+            "ready": self.ready,
+            "problems": [
+                {"kind": p.kind, "cause": p.cause, "message": p.message, "rule": p.rule} for p in self.problems
+            ],
+            "lastError": self.last_error,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Whether the controllers of a manager work, and its webhooks.
+
+    >>> bool(Report(()))
+    True
+    """
+
+    controllers: tuple[ControllerReport, ...]
+    webhooks: ControllerReport | None = None
+    """How the webhooks stand; None where there are none."""
+
+    def __bool__(self) -> bool:
+        return all(one.ready for one in self._all)
+
+    @property
+    def _all(self) -> tuple[ControllerReport, ...]:
+        return self.controllers if self.webhooks is None else (*self.controllers, self.webhooks)
+
+    @property
+    def ready(self) -> bool:
+        """Whether all of them are ready."""
+        return bool(self)
+
+    def of(self, name: str) -> ControllerReport:
+        """Return the report of one controller; raises LookupError."""
+        for controller in self.controllers:
+            if controller.name == name:
+                return controller
+        raise LookupError(f"no controller {name!r}; there are: {', '.join(c.name for c in self.controllers) or 'none'}")
+
+    def __str__(self) -> str:
+        return "\n".join(f"{c.name}: {'ready' if c.ready else c.why}" for c in self._all)
+
+
+def why_not(kind: Kind[Any], informer: Informer, watch: Watched | None, *, synced: bool) -> Obstacle | None:
+    """Return what keeps one cache from being complete, None where nothing does; an optional kind may be absent."""
+    problem = informer.problem
+    optional = watch is not None and watch.optional
+    if problem is None:
+        return (
+            None if synced or optional else Obstacle(kind.group_kind, "Syncing", "the first list is not complete yet")
+        )
+    if problem.cause == Cause.NOT_SERVED:
+        if optional:
+            return None
+        return Obstacle(
+            kind.group_kind,
+            problem.cause,
+            f"the cluster serves no {kind.kind} in {kind.api_version}; install its CRD (for ours: konverge crds --apply). "
+            "This controller starts by itself when it appears",
+        )
+    return Obstacle(kind.group_kind, problem.cause, problem.message, problem.rule)

@@ -1,0 +1,1 @@
+"""One reconcile, from a key to an outcome: context, status, finalizers, plan."""

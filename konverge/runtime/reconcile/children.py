@@ -1,0 +1,225 @@
+"""The applies of one pass: of its children, and of what is not owned; each object once.
+
+Promises: nothing is sent to an object that is not this owner's, and a child that the cache does not show is made only where there is none.
+Deleting what is no longer wanted waits until nothing is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable
+from typing import TYPE_CHECKING, Any
+
+from konverge.errors import Conflict, NotFound, NotOurs, UsageError
+from konverge.keys import Key
+from konverge.kinds import Kind, Resource, kind_of
+from konverge.objects import Metadata, Object
+from konverge.runtime.apply.conflicts import TAKE, Applied, Child, FieldsHeld, OnConflict
+from konverge.runtime.apply.owners import check_scope, controller_reference, refuse_foreign
+from konverge.runtime.reconcile.services import ReconcileServices, Trace
+
+if TYPE_CHECKING:
+    from konverge.informers import Cached
+
+__all__ = ["Children"]
+
+_NEVER_A_VERSION = "1"
+
+
+class Children:
+    """What one pass applies. `alive` raises once nothing more may be sent; `delete` deletes one object of a kind, name, namespace, uid."""
+
+    def __init__(
+        self,
+        services: ReconcileServices,
+        *,
+        owner: Metadata,
+        key: Key,
+        trace: Trace,
+        alive: Callable[[], None],
+        delete: Callable[[Kind[Any], Metadata], Awaitable[Any]],
+    ) -> None:
+        self._services = services
+        self._owner = owner
+        self._trace = trace
+        self._alive = alive
+        self._delete = delete
+        self._applied: set[tuple[Key, str]] = set()
+        # Asked once in a pass, and not for each child.
+        self._namespaced: dict[Kind[Any], bool] = {}
+        self._reference = controller_reference(services.kind, owner)
+        self.key = key
+        self.actor: Hashable = (services.controller, key)
+
+    def cached(self, key: Key) -> Cached | None:
+        """Return what the cache has of an object, None where it has nothing, or only metadata."""
+        informer = self._services.caches.informer(key.kind)
+        if informer is None or informer.selection.metadata_only:
+            return None
+        return informer.store.get(key.namespace, key.name)
+
+    async def identify(self, object_: Resource, subresource: str = "") -> tuple[Key, dict[str, Any], bool]:
+        """Return key, intent and scope of an object, or of a subresource of one, that is to be applied."""
+        kind = kind_of(object_)
+        intent = object_.to_dict()
+        namespaced = self._namespaced.get(kind)
+        if namespaced is None:
+            namespaced = self._namespaced[kind] = (await self._services.client.resource(kind)).namespaced
+        metadata = intent.setdefault("metadata", {})
+        if not metadata.get("name"):
+            raise UsageError(f"a {kind.kind} without a name cannot be applied; give it a name derived from its owner's")
+        if namespaced:
+            metadata.setdefault("namespace", self.key.namespace)
+            if not metadata["namespace"]:
+                raise UsageError(f"{kind.kind} {metadata['name']} is namespaced and has no namespace; give it one")
+        else:
+            metadata.pop("namespace", None)
+        if subresource != "status":
+            intent.pop("status", None)
+        return Key("", kind, metadata.get("namespace", ""), metadata["name"]), intent, namespaced
+
+    async def own(self, object_: Resource, on_conflict: OnConflict, *, adopt: bool) -> tuple[Key, Object, bool]:
+        """Make one owned child be as given; returns its key, it as it is stored, and whether anything was sent."""
+        key, intent, namespaced = await self.identify(object_)
+        services, owner = self._services, self._owner
+        if key.kind not in services.owned:
+            raise UsageError(
+                f"controller {services.controller!r} owns {key} without having declared it: add .owns({key.kind.kind.upper()}) to it"
+            )
+        check_scope(services.kind, owner, key, child_namespaced=namespaced)
+        metadata = intent["metadata"]
+        references = [entry for entry in metadata.get("ownerReferences", ()) if entry.get("uid") != owner.uid]
+        metadata["ownerReferences"] = [self._reference, *references]
+        cached = self.cached(key)
+        if cached is None and self._would_see(key):
+            made = await self._made(key, intent)
+            if made is not None:
+                return key, made, True
+        existing = cached.metadata if cached is not None else await self._existing(key)
+        if existing is not None:
+            refuse_foreign(owner, services.kind, key, existing, adopt=adopt)
+            self._refuse_second_writer(key)
+            if existing.deleting:
+                plain = Kind(key.kind.api_version, key.kind.kind, Object)
+                dying = Object(cached.data()) if cached else await services.client.get(plain, key.name, key.namespace)
+                return key, dying, False
+            metadata["uid"] = existing.uid
+        before = len(self._trace.writes)
+        services.claims.take(key, services.controller, self.key)
+        stored = await self.send(key, intent, cached, on_conflict)
+        return key, stored, len(self._trace.writes) > before
+
+    async def _made(self, key: Key, intent: dict[str, Any]) -> Object | None:
+        """Make a child that the cache does not show; None, and nothing sent or changed, where it exists after all.
+
+        An apply would merge into a stranger's object. So it names a version that no object can be at: the server makes the object where
+        there is none, and refuses where there is one (kube-apiserver 1.36, tried; etcd counts from 1, so its first object is at 2).
+        """
+        metadata = {name: value for name, value in intent["metadata"].items() if name != "uid"}
+        only_new = {**intent, "metadata": {**metadata, "resourceVersion": _NEVER_A_VERSION}}
+        try:
+            stored = await self.send(key, only_new, None, TAKE)
+        except Conflict:
+            return None
+        self._services.claims.take(key, self._services.controller, self.key)
+        return stored
+
+    def _would_see(self, key: Key) -> bool:
+        """Tell whether an object that exists would be in the cache, but for the moment that its news takes."""
+        informer = self._services.caches.informer(key.kind)
+        if informer is None or not informer.synced:
+            return False
+        chosen = informer.selection
+        return not (chosen.metadata_only or chosen.labels or chosen.fields) and chosen.namespace in (
+            None,
+            key.namespace,
+        )
+
+    async def _existing(self, key: Key) -> Metadata | None:
+        """Ask the server before the first apply of a child: the cache may lag, and an apply would merge into a stranger's object."""
+        try:
+            return await self._services.client.get_metadata(key.kind, key.name, key.namespace)
+        except NotFound:
+            return None
+
+    def _refuse_second_writer(self, key: Key) -> None:
+        other = self._services.claims.other(key, self._services.controller)
+        if other:
+            raise NotOurs(
+                f"{key} is written by controller {other!r}; controller {self._services.controller!r} does not write it too. "
+                "Let one of them own it, or give the children different names"
+            )
+
+    async def send(
+        self,
+        key: Key,
+        intent: dict[str, Any],
+        cached: Cached | None,
+        on_conflict: OnConflict,
+        *,
+        subresource: str = "",
+    ) -> Object:
+        """Apply an intent, once in a pass; returns the object as it is stored."""
+        if (key, subresource) in self._applied:
+            raise UsageError(
+                f"{key} was applied twice in one pass; an apply carries the whole intent, the second would undo the first"
+            )
+        self._alive()
+        try:
+            stored, sent = await self._services.applier.apply(
+                key,
+                intent,
+                cached=cached,
+                manager=self._services.manager,
+                on_conflict=on_conflict,
+                subresource=subresource,
+                actor=self.actor,
+            )
+        except FieldsHeld as held:
+            self._trace.look_again = min(self._trace.look_again, held.look_again)
+            raise
+        self._applied.add((key, subresource))
+        if sent:
+            self._trace.writes.append(f"apply {subresource} of {key}" if subresource else f"apply {key}")
+        else:
+            self._trace.skipped += 1
+        return stored
+
+    async def apply_all(self, wanted: tuple[Child, ...]) -> Applied:
+        """Make these the whole set of owned children."""
+        applied, held = Applied(), []
+        keys: set[Key] = set()
+        for child in wanted:
+            try:
+                key, stored, sent = await self.own(child.object, child.on_conflict, adopt=child.adopt)
+            except FieldsHeld as conflict:
+                held.append(conflict.held)
+                continue
+            keys.add(key)
+            applied.add(key, stored)
+            applied.changed = applied.changed or sent
+        applied.held = tuple(held)
+        if not held:
+            applied.changed = await self._prune(keys) or applied.changed
+        return applied
+
+    async def _prune(self, keep: set[Key]) -> bool:
+        """Delete owned children outside the set; by what the cache shows, which the barrier keeps up with our own writes."""
+        owner, pruned = self._owner, False
+        for kind in sorted(self._services.owned, key=lambda kind: (kind.api_version, kind.kind)):
+            informer = self._services.caches.informer(kind)
+            if informer is None or not informer.synced:
+                continue
+            for cached in informer.store.by_index("owner", owner.uid):
+                metadata = cached.metadata
+                child = Key("", kind, metadata.namespace, metadata.name)
+                if child in keep or metadata.deleting or self._is_anothers(child, cached):
+                    continue
+                await self._delete(kind, metadata)
+                pruned = True
+        return pruned
+
+    def _is_anothers(self, child: Key, cached: Cached) -> bool:
+        """Tell apart the children of two controllers of one kind: by who applied this one now, or as which field manager before."""
+        managers = {owner.manager for owner in cached.owned or () if not owner.subresource}
+        applied_by_others = bool(managers) and self._services.manager not in managers
+        return applied_by_others or bool(self._services.claims.other(child, self._services.controller))

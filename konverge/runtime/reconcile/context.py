@@ -1,0 +1,440 @@
+"""The context of a pass: everything that a reconciler may do to the world goes through it.
+
+Because every effect goes through here, the runtime can order, skip, fence, count and record it; a pass that was cut off by its
+timeout can do nothing more, even where its code runs on in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Hashable, Iterable, Mapping
+from concurrent.futures import CancelledError, Future
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+
+import structlog
+
+from konverge.errors import NotFound, ReconcileTimeout, UsageError
+from konverge.keys import Key
+from konverge.kinds import Kind, Resource, kind_of
+from konverge.objects import Metadata, Object
+from konverge.outcome import Outcome, RequeueAfter
+from konverge.runtime.apply.conflicts import HOLD, TAKE, Applied, Child, FieldsHeld, OnConflict
+from konverge.runtime.cache.readers import Live, Reader
+from konverge.runtime.observability.history import ReconcileLog
+from konverge.runtime.reconcile.children import Children
+from konverge.runtime.reconcile.effects import Effect, Effects
+from konverge.runtime.reconcile.plan import Plan
+from konverge.runtime.reconcile.services import Announce, ReconcileServices, Trace
+from konverge.runtime.reconcile.status import StatusEditor
+
+if TYPE_CHECKING:
+    from konverge.client import Client
+
+__all__ = ["Context", "HasStatus"]
+
+R = TypeVar("R", bound=Resource)
+R_co = TypeVar("R_co", bound=Resource, covariant=True)
+St = TypeVar("St")
+St_co = TypeVar("St_co", covariant=True)
+T = TypeVar("T")
+
+
+class HasStatus(Resource, Protocol[St_co]):
+    """An object with a status; what `ctx.status.draft` is typed by."""
+
+    @property
+    def status(self) -> St_co:
+        """The status."""
+
+
+class Context(Generic[R_co]):
+    """One pass of one object. Valid until the pass ends.
+
+    >>> async def reconcile(backup, ctx):                        # doctest: +SKIP
+    ...     job = await ctx.own(cron_job(backup))
+    ...     ctx.status.set_condition("Ready", True, "Scheduled", f"copies are made by {job.name}")
+    """
+
+    def __init__(
+        self,
+        services: ReconcileServices,
+        *,
+        object_: R_co,
+        key: Key,
+        reasons: tuple[str, ...],
+        status: StatusEditor[Any],
+        announce: Announce,
+        log: ReconcileLog,
+    ) -> None:
+        self._services = services
+        self._object = object_
+        self._status = status
+        self._announce = announce
+        self._effects = Effects()
+        self._loop = asyncio.get_running_loop()
+        self._ended = ""
+        self._waits: set[Future[Any]] = set()
+        self.key = key
+        self.reasons = reasons
+        self._log = log
+        self.trace = Trace()
+        self._made: Children | None = None
+        self._client: Client | None = None
+
+    @property
+    def log(self) -> structlog.typing.FilteringBoundLogger:
+        """A logger that says which pass it speaks of."""
+        return self._log.bound  # type: ignore[no-any-return]  # structlog's own, whatever it was configured to be
+
+    # --- what is known -------------------------------------------------------------------------------------------------------
+
+    @property
+    def object(self) -> R_co:
+        """The object in hand: a private copy."""
+        return self._object
+
+    @property
+    def status(self: Context[HasStatus[St]]) -> StatusEditor[St]:
+        """The status of the object in hand, written once when the pass ends."""
+        return self._status
+
+    def now(self) -> datetime:
+        """Return the present moment, aware, in UTC."""
+        return self._services.wall_clock()
+
+    def cache(self, what: Kind[R] | type[R]) -> Reader[R]:
+        """Return the cache of a kind that this controller declared; raises CacheNotWatched for others."""
+        return self._services.caches(what)
+
+    def live(self, what: Kind[R] | type[R]) -> Live[R]:
+        """Return reads of a kind that go to the API server each time.
+
+        Raises UsageError if the controller names what it reads live (`.reads_live`), and not this kind.
+        """
+        kind = kind_of(what)
+        if not self._services.may_read_live(kind):
+            word = getattr(what, "__name__", None) or kind.kind.upper()
+            raise UsageError(
+                f"controller {self._services.controller!r} reads {kind.group_kind} live, which its .reads_live(...) does not name, so "
+                f"konverge rbac gives no right to get it: declare .reads_live({word})"
+            )
+        return Live(kind, self._services.client)
+
+    @property
+    def client(self) -> Client:
+        """The client, for what the verbs of a context do not offer: creating, replacing, JSON patches, raw requests.
+
+        What is written with it is seen by the barrier and by `/debug` as this pass's, and nothing is sent once the pass has ended. It
+        is not compared with the cache before it is sent, nor refused for another owner; a `raw` request is known to none of these.
+        """
+        if self._client is None:
+            self._client = self._services.client.written_by(self._actor, self._before_write)
+        return self._client
+
+    def _before_write(self, what: str) -> None:
+        self._alive()
+        self.trace.writes.append(what)
+
+    def serves(self, what: Kind[Any] | type[Any]) -> bool:
+        """Tell whether the cluster serves a declared kind and its cache is complete: the question before using an optional one."""
+        return self._services.serves(kind_of(what))
+
+    # --- effects -------------------------------------------------------------------------------------------------------------
+
+    def own(self, object_: R, *, on_conflict: OnConflict = TAKE, adopt: bool = False) -> Effect[R]:
+        """Make an owned child be as given: server-side apply with this object as its controller. Returns it as it is stored.
+
+        Nothing is sent where nothing would change. A child under deletion is left alone and returned as it is: its end wakes the
+        controller. Raises NotOurs for an existing object without our controller reference (unless `adopt`) and for one that
+        another controller of this manager writes, OwnershipError for an owner that the garbage collector would not honour,
+        FieldsHeld where fields are others' and `on_conflict` is HOLD.
+        """
+
+        async def start() -> R:
+            _, stored, _ = await self._children.own(object_, on_conflict, adopt=adopt)
+            return _decode_like(object_, stored)
+
+        return self._effects.make(lambda: f"ctx.own({_what(object_)})", start)
+
+    def apply_children(self, children: Iterable[Child | Resource]) -> Effect[Applied]:
+        """Make these the whole set of owned children: apply them in order, then delete owned children outside the set.
+
+        Only kinds that the controller declared with `.owns` are deleted, only objects whose controller reference names this object
+        and that no other controller of this manager applied, and nothing at all while a child is held (what it still refers to
+        must stay).
+        """
+        wanted = tuple(child if isinstance(child, Child) else Child(child) for child in children)
+        return self._effects.make(
+            f"ctx.apply_children({len(wanted)} children)", lambda: self._children.apply_all(wanted)
+        )
+
+    def apply(self, object_: R, *, force: bool = False, subresource: str = "", dry_run: bool = False) -> Effect[R]:
+        """Server-side apply without owner reference, under the manager's name; of the object, or of one of its subresources.
+
+        A dry run changes nothing, is not counted as a write, and returns the object as it would be stored.
+        Raises FieldsHeld where fields are others', unless `force`; UsageError for the status of this controller's own kind.
+        """
+
+        async def start() -> R:
+            key, intent, _ = await self._children.identify(object_, subresource)
+            if subresource == "status" and key.kind == self._services.kind:
+                raise UsageError(
+                    f"the status of {key.kind.kind} is written once, at the end of the pass, and this apply would undo it: "
+                    "set it with ctx.status"
+                )
+            if dry_run:
+                self._alive()
+                stored = await self._services.applier.try_out(
+                    key, intent, manager=self._services.manager, force=force, subresource=subresource
+                )
+            else:
+                stored = await self._children.send(
+                    key, intent, self._children.cached(key), TAKE if force else HOLD, subresource=subresource
+                )
+            return _decode_like(object_, stored)
+
+        return self._effects.make(lambda: f"ctx.apply({_what(object_)})", start)
+
+    def patch(
+        self,
+        what: Kind[R] | type[R],
+        name: str,
+        namespace: str = "",
+        *,
+        patch: Mapping[str, Any],
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> Effect[R]:
+        """Merge-patch an object, or one of its subresources: for requests to other controllers (annotations, un-suspending, `scale`).
+
+        It is no part of any intent. A dry run changes nothing and returns the object as it would be stored.
+        """
+
+        async def start() -> R:
+            kind = kind_of(what)
+            self._alive()
+            if not dry_run:
+                of = f"{subresource} of " if subresource else ""
+                self.trace.writes.append(f"patch {of}{Key('', kind, namespace, name)}")
+            return await self._services.client.patch(
+                kind,
+                name,
+                namespace,
+                patch=patch,
+                style="merge",
+                subresource=subresource,
+                dry_run=dry_run,
+                actor=self._actor,
+            )
+
+        return self._effects.make(f"ctx.patch({name})", start)
+
+    def delete(
+        self,
+        what: Kind[Any] | type[Any],
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+    ) -> Effect[bool]:
+        """Delete an object; `uid` and `resource_version` are preconditions (Conflict where they do not hold).
+
+        Returns False where it was gone already. The end of an object with finalizers is an event, not this answer.
+        """
+
+        async def start() -> bool:
+            kind = kind_of(what)
+            self._alive()
+            self.trace.writes.append(f"delete {Key('', kind, namespace, name)}")
+            return await self._services.client.delete(
+                kind,
+                name,
+                namespace,
+                uid=uid,
+                resource_version=resource_version,
+                propagation=propagation,
+                actor=self._actor,
+            )
+
+        return self._effects.make(f"ctx.delete({name})", start)
+
+    def write_status(
+        self,
+        what: Kind[Any] | type[Any],
+        name: str,
+        namespace: str = "",
+        *,
+        status: Mapping[str, Any],
+        uid: str,
+        resource_version: str,
+    ) -> Effect[bool]:
+        """Make the status of another object be this, whole, as the field manager declared with `.writes_status_of`.
+
+        `status` holds everything that the two writers of the kind own. `uid` and `resource_version` are those of the object as it was
+        read: raises Conflict where it changed since. Nothing is sent where nothing would change, nor for an object that is gone;
+        returns whether anything was. A condition that the API would refuse is cut and logged; ConditionError if the manager is strict.
+        """
+        kind = kind_of(what)
+
+        async def start() -> bool:
+            self._alive()
+            manager, key = self._services.statuses.get(kind), Key("", kind, namespace, name)
+            if manager is None:
+                raise UsageError(
+                    f"controller {self._services.controller!r} writes the status of {key} without having declared it: "
+                    f"add .writes_status_of({kind.kind.upper()}, suffix) to it"
+                )
+            cached = self._children.cached(key)
+            if cached is None or cached.uid != uid:
+                return False
+            metadata = {"name": name, "uid": uid, "resourceVersion": resource_version}
+            if namespace:
+                metadata["namespace"] = namespace
+            intent = {
+                "apiVersion": kind.api_version,
+                "kind": kind.kind,
+                "metadata": metadata,
+                "status": self._status.fitted(status),
+            }
+            try:
+                answer = await self._services.applier.apply_status(
+                    key, intent, cached=cached, manager=manager, actor=self._actor
+                )
+            except NotFound:
+                return False
+            if answer is None:
+                self.trace.skipped += 1
+                return False
+            self.trace.writes.append(f"status of {key}")
+            return True
+
+        return self._effects.make(f"ctx.write_status({name})", start)
+
+    def event_about(
+        self,
+        what: Kind[Any] | type[Any],
+        about: Metadata,
+        reason: str,
+        message: str,
+        *,
+        type_: str = "Normal",
+        action: str = "Reconcile",
+    ) -> None:
+        """Record a Kubernetes Event about another object: one whose status this controller writes."""
+        kind = kind_of(what)
+        if self._services.announce is not None:
+            announce = self._services.announce(kind, Key("", kind, about.namespace, about.name), about)
+            announce(reason, message, type_=type_, action=action)
+
+    def event(self, reason: str, message: str, *, type_: str = "Normal", action: str = "Reconcile") -> None:
+        """Record a Kubernetes Event about the object in hand. Transitions of conditions are announced without this."""
+        self._announce(reason, message, type_=type_, action=action)
+
+    def execute(self, plan: Plan[Any]) -> Effect[Outcome]:
+        """Do what a plan says, and return its outcome; see `konverge.runtime.reconcile.plan` for the order.
+
+        Raises FieldsHeld where a child is held, after everything else of the plan was done; where the outcome is RequeueAfter, the
+        next look comes then all the same.
+        """
+        return self._effects.make("ctx.execute(plan)", lambda: self._execute(plan))
+
+    def wait(self, effect: Awaitable[T]) -> T:
+        """Wait for an effect from a blocking reconciler, which runs in a thread. An error on the event loop."""
+        if _on_loop(self._loop):
+            raise UsageError("ctx.wait is for blocking reconcilers in threads; in a coroutine write await")
+
+        async def awaited() -> T:
+            return await effect
+
+        future = asyncio.run_coroutine_threadsafe(awaited(), self._loop)
+        self._waits.add(future)
+        if self._ended:  # it was closed while the future was on its way into the set
+            future.cancel()
+        try:
+            return future.result()
+        except CancelledError:
+            self._alive()
+            raise
+        finally:
+            self._waits.discard(future)
+
+    # --- how -----------------------------------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """End the pass: raises ForgottenAwait for effects that nobody awaited. For the runtime."""
+        self._effects.check(self._services.controller)
+
+    def close(self, why: str) -> None:
+        """Let nothing more out: effects that start from now on raise ReconcileTimeout, a thread that waits is woken. For the runtime."""
+        self._ended = self._ended or why
+        self._made = self._client = None
+        for future in tuple(self._waits):
+            future.cancel()
+
+    @property
+    def _children(self) -> Children:
+        """Made when something is applied; let go with the pass, since it refers back to this."""
+        if self._made is None:
+            self._made = Children(
+                self._services,
+                owner=self._object.metadata,
+                key=self.key,
+                trace=self.trace,
+                alive=self._alive,
+                delete=self._delete_child,
+            )
+        return self._made
+
+    @property
+    def _actor(self) -> Hashable:
+        return (self._services.controller, self.key)
+
+    def _alive(self) -> None:
+        if self._ended:
+            raise ReconcileTimeout(f"the pass of {self.key} has ended ({self._ended}); nothing more is sent for it")
+
+    async def _delete_child(self, kind: Kind[Any], child: Metadata) -> None:
+        await self.delete(kind, child.name, child.namespace, uid=child.uid)
+
+    async def _execute(self, plan: Plan[Any]) -> Outcome:
+        applied = (
+            await self._children.apply_all(_as_children(plan.children)) if plan.children is not None else Applied()
+        )
+        for delete in plan.deletes:
+            await self.delete(
+                delete.kind, delete.name, delete.namespace, uid=delete.uid, resource_version=delete.resource_version
+            )
+        for type_ in plan.remove_conditions:
+            self._status.remove_condition(type_)
+        for mark in plan.set_conditions:
+            self._status.set_condition(mark.type, mark.status, mark.reason, mark.message)
+        if plan.draft is not None:
+            self._status.update(plan.draft)
+        if applied.held:
+            if isinstance(plan.outcome, RequeueAfter):
+                self.trace.look_again = min(self.trace.look_again, plan.outcome.delay)
+            raise FieldsHeld(applied.held[0])
+        return plan.outcome
+
+
+def _as_children(children: tuple[Child | Resource, ...]) -> tuple[Child, ...]:
+    return tuple(child if isinstance(child, Child) else Child(child) for child in children)
+
+
+def _decode_like(object_: R, stored: Object) -> R:
+    kind: Kind[R] = kind_of(object_)
+    return kind.decode(stored.data)
+
+
+def _what(object_: Resource) -> str:
+    return f"{kind_of(object_).kind} {object_.metadata.path}"
+
+
+def _on_loop(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False

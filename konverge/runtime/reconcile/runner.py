@@ -1,0 +1,495 @@
+"""One pass: from a key to what the queue is told.
+
+The order of a pass, each step of which may end it: is the object there; does the cache show our own writes; does it decode; is it being
+deleted; does it carry our finalizer; `reconcile` or `finalize` under a deadline; the status, once. An exception of a reconciler ends its
+pass and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
+
+import msgspec
+from pydantic import ValidationError
+
+from konverge.client import LEFT_OUT, Write
+from konverge.conditions import find_condition
+from konverge.crds import CustomResource
+from konverge.crds.defaults import filled
+from konverge.crds.resource import status_defaults
+from konverge.crds.status import Status, readable
+from konverge.errors import (
+    ConditionError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    InvalidObject,
+    KonvergeError,
+    NotFound,
+    ReconcileTimeout,
+    RetryAfter,
+)
+from konverge.fields import Owner, without_nulls
+from konverge.informers import Cached, Informer
+from konverge.keys import Key
+from konverge.objects import Object
+from konverge.outcome import Done, Outcome, RequeueAfter
+from konverge.runtime.apply.applier import StatusResult
+from konverge.runtime.builder.builder import Controller
+from konverge.runtime.builder.predicates import differs_in_status_alone
+from konverge.runtime.consistency.barrier import View, look
+from konverge.runtime.observability.history import ReconcileLog
+from konverge.runtime.reconcile.containment import TOO_DEEP, clear_failed, failing, report_failure, told_of
+from konverge.runtime.reconcile.context import Context
+from konverge.runtime.reconcile.finalizers import Step, adding, next_step, removing
+from konverge.runtime.reconcile.outcomes import checked
+from konverge.runtime.reconcile.services import Announce, ReconcileServices, Trace
+from konverge.runtime.reconcile.status import Ours, StatusEditor, only_own_changes, transitions
+from konverge.selectors import LabelSelector
+from konverge.words import ConditionType, EventType, LogKey, Reason
+
+__all__ = ["ABNORMAL", "ReconcileRunner", "Result"]
+
+_CHANGED = 1.0
+"""Seconds until an object that changed during its pass is looked at again, unless the news of the change comes first, as it does."""
+
+ABNORMAL = frozenset({"Blocked", "Degraded", "Failed", "Stalled"})
+"""Condition types whose becoming True is a Warning."""
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What became of one pass; `invalid`: the object did not decode."""
+
+    ended: Outcome | Exception
+    trace: Trace
+    invalid: bool = False
+
+
+class ReconcileRunner:
+    """Runs passes of one controller. Knows no queue; constructing it does nothing."""
+
+    def __init__(
+        self,
+        spec: Controller[Any],
+        services: ReconcileServices,
+        *,
+        strict: bool,
+        executor: Callable[[], Executor],
+        announce: Callable[[Key, Any], Announce],
+        echo: Callable[[Key, str], None],
+    ) -> None:
+        self._spec = spec
+        self._services = services
+        self._strict = strict
+        self._executor = executor
+        self._announce = announce
+        self._echo = echo
+        self._owner = Owner(services.manager, "Apply", "status")
+        self._limit = spec.numbers.timeout
+        self._telling = failing(spec)
+        self._defaults = None if spec.conditions is None else status_defaults(_model_of(spec))
+        # Asked once and not in each pass.
+        self._verbs: dict[Step, tuple[str, Any, bool]] = {}
+
+    # --- before --------------------------------------------------------------------------------------------------------------
+
+    def actor(self, key: Key) -> Hashable:
+        """Return who writes in passes of this key, for the ledger."""
+        return (self._spec.name, key)
+
+    async def behind(self, key: Key) -> str:
+        """Return what the cache does not show yet of this key's own writes, "" where it shows them all."""
+        ledger = self._services.client.ledger
+        for write in ledger.pending(self.actor(key)):
+            informer = self._services.caches.informer(write.kind)
+            view = look(write, informer)
+            if view is View.UNCERTAIN:
+                view = await self._asked(write, informer)
+            if view is View.BEHIND:
+                return f"{write.kind.kind} {write.namespace}/{write.name}"
+            ledger.seen(self.actor(key), write)
+        return ""
+
+    async def _asked(self, write: Write, informer: Informer | None) -> View:
+        """Ask the server how the object stands, and compare the cache with that."""
+        try:
+            metadata = await self._services.client.get_metadata(write.kind, write.name, write.namespace)
+        except NotFound:
+            there = informer is not None and informer.store.get(write.namespace, write.name) is not None
+            return View.BEHIND if there else View.SHOWN
+        except KonvergeError:
+            return View.BEHIND  # nobody can tell yet; the barrier's limit bounds the wait
+        if informer is None:
+            return View.UNWATCHED
+        if not LabelSelector.parse(informer.selection.labels).matches(metadata.labels or {}):
+            return View.UNWATCHED if informer.store.get(write.namespace, write.name) is None else View.BEHIND
+        shows = informer.store.shows(write.namespace, write.name, metadata.resource_version)
+        return View.BEHIND if shows is False else View.SHOWN
+
+    def stop_waiting(self, key: Key) -> None:
+        """Give up on what the cache does not show; who wrote it stays known."""
+        for write in self._services.client.ledger.pending(self.actor(key)):
+            self._services.client.ledger.seen(self.actor(key), write)
+
+    # --- the pass ------------------------------------------------------------------------------------------------------------
+
+    async def run(self, key: Key, cached: Cached, reasons: tuple[str, ...], log: ReconcileLog) -> Result:
+        """Run one pass of an object that the cache has. Only cancellation comes out of it as an exception."""
+        trace = Trace()
+        try:
+            step = next_step(cached.metadata, self._spec.finalizer_name)
+            if step is Step.IGNORE:
+                return Result(Done(), trace)
+            if step is Step.ADD:
+                await self._add_finalizer(key, cached, trace)
+                return Result(Done(), trace)
+            object_, invalid = self._decode(key, cached)
+            ctx = self._context(key, cached, object_, reasons, log)
+            trace = ctx.trace
+            if invalid is not None and step is Step.RECONCILE:
+                return await self._invalid(key, cached, ctx, invalid)
+            ended = await self._call(step, object_, ctx)
+            return Result(await self._after(step, key, cached, ctx, ended), trace, invalid=invalid is not None)
+        except Exception as error:  # noqa: BLE001  # containment: one key's failure is an outcome, whatever it is
+            return Result(error, trace)
+
+    def _decode(self, key: Key, cached: Cached) -> tuple[Any, InvalidObject | None]:
+        try:
+            decoded = cached.decode(key.kind)
+            if LEFT_OUT not in cached.body:
+                return decoded, None
+            invalid = InvalidObject(f"{key.kind.kind} {key.path}", ".", TOO_DEEP)
+        except InvalidObject as error:
+            invalid = error
+        except Exception as error:  # noqa: BLE001  # what is stored is an input, whatever a model makes of it
+            problem = (
+                TOO_DEEP if isinstance(error, RecursionError) else f"decoding it failed with {type(error).__name__}"
+            )
+            invalid = InvalidObject(f"{key.kind.kind} {key.path}", ".", problem)
+            invalid.__cause__ = error
+        undecoded = getattr(self._spec.model, "undecoded", None)
+        try:
+            data = cached.data()
+        except RecursionError:
+            data = {"metadata": msgspec.to_builtins(cached.metadata)}
+        return (Object(data) if undecoded is None else undecoded(data, invalid)), invalid
+
+    def _context(
+        self, key: Key, cached: Cached, object_: Any, reasons: tuple[str, ...], log: ReconcileLog
+    ) -> Context[Any]:
+        try:
+            previous = cached.status()
+        except RecursionError:
+            previous = {}  # it cannot be read, and is rebuilt
+        status = getattr(object_, "status", None)
+        # Of a kind that this controller did not declare, the status is somebody else's but for what was said here.
+        split = self._spec.conditions is None or (bool(self._spec.status_suffix) and not self._spec.status_shared)
+
+        def complain(error: ConditionError) -> None:
+            log.bound.warning("a condition was cut to what the API accepts", **{LogKey.ERROR: str(error)})
+
+        editor: StatusEditor[Any] = StatusEditor(
+            previous=previous,
+            draft=partial(_drafted, type(status), previous)
+            if isinstance(status, Status)
+            else partial(_copied, previous),
+            generation=cached.metadata.generation,
+            declared=self._spec.conditions,
+            now=self._services.wall_clock(),
+            strict=self._strict,
+            ours=Ours.of((cached.owned or {}).get(self._owner)) if split else None,
+            complain=complain,
+        )
+        return Context(
+            self._services,
+            object_=object_,
+            key=key,
+            reasons=reasons,
+            status=editor,
+            announce=self._announce(key, cached.metadata),
+            log=log,
+        )
+
+    async def _call(self, step: Step, object_: Any, ctx: Context[Any]) -> Outcome | Exception:
+        """Call `reconcile` or `finalize` under the deadline; what it raises is what it came to. Afterwards its context is closed."""
+        verb, method, is_coroutine = self._verbs.get(step) or self._verb(step)
+        limit = self._limit
+        try:
+            async with asyncio.timeout(limit) as deadline:
+                if is_coroutine:
+                    returned = await method(object_, ctx)
+                else:
+                    returned = await self._in_thread(method, object_, ctx, deadline)
+            outcome = checked(self._spec.name, verb, returned)
+            ctx.finish()
+        except TimeoutError as error:
+            if not deadline.expired():
+                return error
+            ctx.close("it took too long")
+            return ReconcileTimeout(f"{verb} of {ctx.key} took longer than {limit:g} s and was cancelled")
+        except Exception as error:  # noqa: BLE001  # what a reconciler raises is its outcome
+            return error
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # Let through, it would end the worker without a word, and with it the controller.
+            failure = RuntimeError(
+                f"{verb} of {ctx.key} let a cancellation through: something that it awaited was cancelled"
+            )
+            failure.__cause__ = error
+            return failure
+        finally:
+            ctx.close("it is over")
+        return outcome
+
+    def _verb(self, step: Step) -> tuple[str, Any, bool]:
+        verb = "finalize" if step is Step.FINALIZE else "reconcile"
+        method = getattr(self._spec.reconciler, verb)
+        found = self._verbs[step] = (verb, method, inspect.iscoroutinefunction(method))
+        return found
+
+    async def _in_thread(
+        self, method: Callable[[Any, Any], Any], object_: Any, ctx: Context[Any], deadline: asyncio.Timeout
+    ) -> Any:
+        """Run a blocking reconciler. A cancellation closes its context, so that nothing more is sent.
+
+        At the deadline the key stays in work until the thread has really ended; at a stop nobody waits for it.
+        """
+        call = asyncio.get_running_loop().run_in_executor(self._executor(), method, object_, ctx)
+        try:
+            returned = await asyncio.shield(call)
+        except asyncio.CancelledError:
+            ctx.close("it was cancelled")
+            call.add_done_callback(partial(_told, ctx.log))
+            if deadline.expired():
+                await asyncio.wait({call})
+            raise
+        return await returned if isinstance(returned, Awaitable) else returned
+
+    # --- after ---------------------------------------------------------------------------------------------------------------
+
+    async def _after(
+        self, step: Step, key: Key, cached: Cached, ctx: Context[Any], ended: Outcome | Exception
+    ) -> Outcome | Exception:
+        if step is Step.FINALIZE and isinstance(ended, Done):
+            try:
+                await self._remove_finalizer(key, cached, ctx.trace)
+            except Exception as error:  # noqa: BLE001  # counted and retried as the pass's outcome
+                return error
+            return ended
+        if isinstance(ended, Exception):
+            report_failure(self._spec, ctx, told_of(ended))
+        elif step is Step.RECONCILE:
+            self._clear_invalid(ctx)
+            clear_failed(ctx.status, self._telling)
+        return await self._written(key, cached, ctx, ended)
+
+    async def _written(
+        self, key: Key, cached: Cached, ctx: Context[Any], ended: Outcome | Exception
+    ) -> Outcome | Exception:
+        """Write the status; its failure is the pass's outcome unless the pass had failed before."""
+        failed = isinstance(ended, Exception)
+        try:
+            try:
+                await self.write_status(key, cached, ctx, failed=failed)
+            except Exception as error:
+                words = None if isinstance(error, Forbidden) else told_of(error)
+                if words is not None:  # it cannot be written, or is refused: then the stored one is, with what is wrong
+                    ctx.status.start_over()
+                    report_failure(self._spec, ctx, words)
+                    await self.write_status(key, cached, ctx, failed=True)
+                raise
+        except Conflict:
+            if failed:
+                return ended
+            ctx.log.debug("the object changed during its pass; it is looked at again before its status is written")
+            return RequeueAfter(_CHANGED)
+        except Exception as error:  # noqa: BLE001  # counted and retried as the pass's outcome
+            if failed:
+                ctx.log.warning("the status could not be written after a failed pass", error=str(error))
+                return ended
+            return error
+        return ended
+
+    async def write_status(self, key: Key, cached: Cached, ctx: Context[Any], *, failed: bool) -> None:
+        """Apply the status once, announce transitions. An object that is gone has no status to write.
+
+        Raises Conflict for one that is at another version than the pass saw, or is another one of that name by now.
+        """
+        editor: StatusEditor[Any] = ctx.status
+        if editor.skipped:
+            return
+        shape = None
+        if self._spec.conditions is None and editor.asks_for_shape:
+            shape = await self._services.client.condition_shape(key.kind)
+        status = without_nulls(editor.intent(failed=failed, shape=shape))
+        if not status and self._owner not in (cached.owned or {}):
+            return
+        said = status
+        if self._defaults is not None:
+            said = filled(status, self._defaults)  # as the server will store it
+            status = status if editor.split else said
+        # The version is what keeps a successor of the same name from being given this status: a uid alone is not looked at
+        # by the status endpoint of custom resources (kube-apiserver 1.36, tried).
+        metadata = {"name": key.name, "uid": cached.metadata.uid, "resourceVersion": self._version_of(key, cached)}
+        if key.namespace:
+            metadata["namespace"] = key.namespace
+        intent = {"apiVersion": key.kind.api_version, "kind": key.kind.kind, "metadata": metadata, "status": status}
+        try:
+            answer = await self._services.applier.apply_status(
+                key, intent, cached=cached, manager=self._services.manager, actor=self.actor(key)
+            )
+        except NotFound:
+            return
+        if answer is None:
+            await self._take_out(key, metadata, editor.left_over(editor.previous), ctx)
+            return
+        ctx.trace.writes.append("status")
+        # What was still at the version that this pass saw cannot hold anything else that is new.
+        locked = metadata["resourceVersion"] == cached.version
+        if only_own_changes(editor.previous, answer.status or {}, said) and (
+            locked or _differ_in_status(cached, answer)
+        ):
+            self._echo(key, answer.metadata.resource_version)
+        for change in transitions(editor.before, editor.conditions):
+            after = change.after
+            kind = EventType.WARNING if after.type in ABNORMAL and after.is_true else EventType.NORMAL
+            note = f"{after.type}={after.status}" + (f": {after.message}" if after.message else "")
+            ctx.event(after.reason or after.type, note, type_=kind, action=after.type)
+        seen = {"uid": metadata["uid"], "resourceVersion": answer.metadata.resource_version}
+        await self._take_out(key, seen, editor.left_over(answer.status or {}), ctx)
+
+    async def _take_out(self, key: Key, seen: Mapping[str, str], left: dict[str, Any], ctx: Context[Any]) -> None:
+        """Take out of the status what the apply left there because another manager wrote it too, at this version of the object."""
+        if not left:
+            return
+        metadata = {"uid": seen["uid"], "resourceVersion": seen["resourceVersion"]}
+        try:
+            await self._services.client.patch(
+                key.kind,
+                key.name,
+                key.namespace,
+                patch={"metadata": metadata, "status": left},
+                style="merge",
+                subresource="status",
+                actor=self.actor(key),
+            )
+        except NotFound:
+            return
+        ctx.trace.writes.append("status of others")
+
+    def _version_of(self, key: Key, cached: Cached) -> str:
+        """Return the version that the object has after this pass's own writes to it; what others wrote since is not in it."""
+        own = [
+            write.version
+            for write in self._services.client.ledger.pending(self.actor(key))
+            if (write.kind, write.namespace, write.name) == (key.kind, key.namespace, key.name)
+            and write.uid == cached.metadata.uid
+            and write.version
+        ]
+        return max((cached.metadata.resource_version, *own), key=lambda version: (len(version), version))
+
+    async def _invalid(self, key: Key, cached: Cached, ctx: Context[Any], error: InvalidObject) -> Result:
+        """Mark an object that does not decode; its children stay untouched, and only a change of it can help."""
+        message = f"{error.field}: {error.problem}"
+        editor: StatusEditor[Any] = ctx.status
+        declared = self._spec.conditions or ()
+        type_, reason = self._spec.invalid or ("", Reason.VALIDATION_FAILED)
+        if type_:
+            editor.set_condition(type_, True, reason, message)
+        if self._spec.failure_report is not None:
+            report_failure(self._spec, ctx, message)
+        elif ConditionType.READY in declared:
+            editor.set_condition(ConditionType.READY, False, reason, message)
+        ctx.log.warning("a stored object does not decode", error=str(error))
+        ended = await self._written(key, cached, ctx, Done())
+        return Result(ended, ctx.trace, invalid=True)
+
+    def _clear_invalid(self, ctx: Context[Any]) -> None:
+        """Take back the runtime's own mark once the object decodes again, unless this pass judged that condition itself."""
+        editor: StatusEditor[Any] = ctx.status
+        for type_, reason in (self._spec.invalid,) if self._spec.invalid else ():
+            stale = find_condition(editor.before, type_)
+            if stale is not None and stale.is_true and stale.reason == reason and not editor.was_set(type_):
+                editor.set_condition(type_, False, Reason.VALID, "the object decodes again")
+
+    # --- finalizers ----------------------------------------------------------------------------------------------------------
+
+    async def _add_finalizer(self, key: Key, cached: Cached, trace: Trace) -> None:
+        patch = adding(cached.metadata, self._spec.finalizer_name)
+        trace.writes.append(f"add finalizer to {key}")
+        try:
+            await self._patch_finalizers(key, patch)
+        except (Invalid, Forbidden) as error:
+            if "being deleted" not in error.message:
+                raise
+
+    async def _remove_finalizer(self, key: Key, cached: Cached, trace: Trace) -> None:
+        patch = removing(cached.metadata, self._spec.finalizer_name)
+        trace.writes.append(f"remove finalizer from {key}")
+        await self._patch_finalizers(key, patch)
+
+    async def _patch_finalizers(self, key: Key, patch: list[dict[str, Any]]) -> None:
+        try:
+            await self._services.client.patch(
+                key.kind, key.name, key.namespace, patch=patch, style="json", actor=self.actor(key)
+            )
+        except NotFound:
+            return
+        except Invalid as error:
+            if error.causes:
+                raise  # the stored object breaks its schema by now, or is under deletion
+            # A test of the patch did not hold: the object changed meanwhile, and the event of that change is on its way.
+            raise RetryAfter(1, f"{key} changed while its finalizers were patched: {error.message}") from error
+
+
+def _model_of(spec: Controller[Any]) -> type[CustomResource[Any, Any]]:
+    assert spec.model is not None, "only a class declares conditions"
+    return spec.model
+
+
+def _copied(stored: Mapping[str, Any]) -> dict[str, Any]:
+    copied: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(stored))
+    return copied
+
+
+def _drafted(model: type[Status], stored: Mapping[str, Any]) -> Status:
+    """Return a status that equals the one of the object as it was stored, and shares nothing with it."""
+    try:
+        return model.model_validate(_copied(stored))
+    except ValidationError:
+        return readable(model, stored)
+
+
+_PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_STATUS_AND_HEAD = ("apiVersion", "kind", "metadata", "status")
+
+
+def _differ_in_status(cached: Cached, answer: StatusResult) -> bool:
+    """Tell whether the object that a status apply was answered with differs by its status alone from the one reconciled.
+
+    Anything else is news that came in between, and its event may be merged with that of our write.
+    """
+    if not differs_in_status_alone(cached.metadata, answer.metadata):
+        return False
+    before, after = (_PARTS.decode(body) for body in (cached.body, answer.body))
+    for aside in _STATUS_AND_HEAD:
+        before.pop(aside, None)
+        after.pop(aside, None)
+    return before.keys() == after.keys() and all(_same_json(raw, after[name]) for name, raw in before.items())
+
+
+def _same_json(left: msgspec.Raw, right: msgspec.Raw) -> bool:
+    """Compare as bytes first: a server writes the same value in the same way."""
+    return bytes(left) == bytes(right) or bool(msgspec.json.decode(left) == msgspec.json.decode(right))
+
+
+def _told(log: Any, call: asyncio.Future[Any]) -> None:
+    if not call.cancelled() and call.exception() is not None:
+        log.warning("a cancelled pass raised", error=repr(call.exception()))

@@ -1,0 +1,388 @@
+"""The status of the object in hand: marked during a pass, written once at its end.
+
+Promises (docs/reference/runtime.md#status): one apply holds everything that this controller owns; conditions that
+were not marked keep their value and their own observedGeneration; types that the resource no longer declares are left out, which
+removes them; a retraction is an explicit call. After a raise the marks so far are written, but `status.observedGeneration` stays.
+Where the status is not this controller's alone (two writers, or a kind that it did not declare), only what it owns or said is in the
+apply; of a kind that it did not declare, the observed generation is its own controller's affair. `intent` and `only_own_changes` are pure.
+
+Conditions: https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from konverge.client import ConditionShape
+from konverge.clock import rfc3339
+from konverge.conditions import (
+    Condition,
+    condition_entries,
+    find_condition,
+    fit_condition,
+    fit_conditions,
+    marked,
+    read_conditions,
+    truth,
+    write_conditions,
+)
+from konverge.errors import ConditionError
+from konverge.fields import decode_fields, without_nulls
+from konverge.model import Model
+
+__all__ = ["Ours", "StatusEditor", "Transition", "only_own_changes", "transitions"]
+
+St_co = TypeVar("St_co", covariant=True)
+
+_APART = ("conditions",)
+_RUNTIMES = frozenset({"conditions", "observedGeneration"})
+"""Fields of a status that this room writes by itself: where nothing else is stored, an untouched draft says nothing."""
+_BOOKKEPT = frozenset({"observedGeneration", "lastTransitionTime"})
+"""Fields of a condition that this room adds by itself: a kind that does not have them loses nothing."""
+_MAPPING = (dict, Mapping)
+_LEAF = (str, int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """What one of several writers of a status owns: top-level fields and condition types."""
+
+    fields: frozenset[str]
+    conditions: frozenset[str]
+    within: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The fields of each condition."""
+
+    @classmethod
+    def of(cls, owned: bytes | None) -> Ours:
+        """Read it from the FieldsV1 of that writer's status entry; None is nothing."""
+        status = decode_fields(owned).get("f:status", {}) if owned else {}
+        within = {
+            str(msgspec.json.decode(name[2:]).get("type")): frozenset(
+                one[2:] for one in owned_fields if one[:2] == "f:"
+            )
+            for name, owned_fields in status.get("f:conditions", {}).items()
+            if name.startswith("k:")
+        }
+        return cls(frozenset(name[2:] for name in status if name.startswith("f:")), frozenset(within), within)
+
+
+def _wire(draft: Model | dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a draft; its conditions are not read, since the editor has them apart."""
+    return draft.wire(without=_APART) if isinstance(draft, Model) else dict(draft)
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One condition whose status changed."""
+
+    before: Condition | None
+    after: Condition
+
+
+def transitions(before: Sequence[Condition], after: Iterable[Condition]) -> list[Transition]:
+    """Return the conditions whose status changed. A condition that appears counts where it is True, or is Ready."""
+    found = []
+    for condition in after:
+        old = find_condition(before, condition.type)
+        if (old is None and (condition.is_true or condition.type == "Ready")) or (
+            old is not None and old.status != condition.status
+        ):
+            found.append(Transition(old, condition))
+    return found
+
+
+def only_own_changes(before: Any, after: Any, intent: Any) -> bool:
+    """Tell whether a status that became `after` by applying `intent` to `before` shows nothing that somebody else changed.
+
+    >>> only_own_changes({"a": 1}, {"a": 1, "b": 2}, {"b": 2}), only_own_changes({"a": 1}, {"a": 9, "b": 2}, {"b": 2})
+    (True, False)
+    """
+    if after == before:
+        return True
+    if isinstance(after, _MAPPING):
+        old, said = (side if isinstance(side, _MAPPING) else {} for side in (before, intent))
+        if not old.keys() <= after.keys():
+            return False
+        for name, value in after.items():
+            was = old.get(name)
+            if value != was and not (
+                # Most values are no more than that, and this is asked once a pass.
+                value == said.get(name) if isinstance(value, _LEAF) else only_own_changes(was, value, said.get(name))
+            ):
+                return False
+        return True
+    if isinstance(after, list):
+        sides = [_by_type(side) for side in (before or [], after, intent or [])]
+        if None not in sides:
+            return only_own_changes(*sides)
+    return intent is not None and bool(after == intent)
+
+
+def _by_type(conditions: Any) -> dict[str, Any] | None:
+    if not isinstance(conditions, list) or not all(
+        isinstance(entry, _MAPPING) and "type" in entry for entry in conditions
+    ):
+        return None
+    return {str(entry["type"]): entry for entry in conditions}
+
+
+def _unread() -> ConditionError:
+    return ConditionError(
+        'conditions in the draft are not read; set each with ctx.status.set_condition("Ready", True, "Scheduled")'
+    )
+
+
+class StatusEditor(Generic[St_co]):
+    """What a pass says about its object.
+
+    `draft` is a copy of the status model: set its fields. `set_condition` sets a condition. Nothing is sent before the end of the pass.
+    """
+
+    def __init__(
+        self,
+        *,
+        previous: Mapping[str, Any],
+        draft: Callable[[], Model | dict[str, Any]],
+        generation: int,
+        declared: Sequence[str] | None,
+        now: datetime,
+        strict: bool,
+        ours: Ours | None = None,
+        complain: Callable[[ConditionError], None] | None = None,
+    ) -> None:
+        self._complain = complain
+        self._previous = previous
+        self._make = draft
+        self._made: Model | dict[str, Any] | None = None
+        self._generation = generation
+        self._declared = declared
+        self._now = now
+        self._strict = strict
+        self._ours = ours
+        self._initial = {} if ours is None else _wire(draft())
+        self._before = read_conditions(previous.get("conditions"))
+        kept = self._before if declared is None else tuple(c for c in self._before if c.type in declared)
+        self._kept = kept
+        self._conditions = kept
+        self._marked: set[str] = set()
+        self._more: dict[str, Mapping[str, Any]] = {}
+        self._retracted: set[str] = set()
+        self._cleared: tuple[str, ...] = ()
+        self.skipped = False
+        """Whether this pass leaves the status to its other writer."""
+
+    @property
+    def _draft(self) -> Model | dict[str, Any]:
+        """Made when it is first asked for: most passes that only mark conditions never ask."""
+        if self._made is None:
+            self._made = self._make()
+            self._read = self._made.__dict__.get("conditions") if isinstance(self._made, Model) else None
+        return self._made
+
+    @property
+    def draft(self) -> St_co:
+        """The status to be written: the status model of a resource of ours, a dict for a kind without a model."""
+        return cast(St_co, self._draft)
+
+    def update(self, status: Model) -> None:
+        """Set the fields that were set in `status`, the observed generation aside; its conditions are set with `set_condition`."""
+        if getattr(status, "conditions", ()):
+            self._refuse(_unread())
+        for name in status.model_fields_set - {"conditions", "observed_generation"}:
+            setattr(self._draft, name, getattr(status, name))
+
+    @property
+    def split(self) -> bool:
+        """Whether this controller is one of several writers of the status."""
+        return self._ours is not None
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """The conditions as they stand now, marks of this pass included."""
+        return self._conditions
+
+    @property
+    def before(self) -> tuple[Condition, ...]:
+        """The conditions as they were stored when the pass began."""
+        return self._before
+
+    @property
+    def previous(self) -> Mapping[str, Any]:
+        """The status as it was stored, as plain data."""
+        return self._previous
+
+    def find(self, type_: str) -> Condition | None:
+        """Return a condition as it stands now."""
+        return find_condition(self._conditions, type_)
+
+    def set_condition(
+        self,
+        type_: str,
+        status: bool | None,
+        reason: str,
+        message: str = "",
+        *,
+        fields: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Set a condition; `status` None is Unknown.
+
+        Stamps the generation in hand, and moves lastTransitionTime only when the status changes. An undeclared type, a malformed
+        reason or a message that is too long raises ConditionError where the manager is strict (in tests); else it is cut and logged.
+        `fields` are more fields of the condition, of a kind that is not ours: `{"lastProbeTime": ...}`.
+        """
+        if fields and self._declared is not None:
+            self._refuse(ConditionError(f"condition {type_}: fields={sorted(fields)} are for kinds that are not ours"))
+            fields = None
+        reason, message = fit_condition(type_, reason, message, self._declared, self._refuse)
+        if self._declared is not None and type_ not in self._declared:
+            return
+        self._conditions = marked(
+            self._conditions,
+            type_,
+            truth(status),
+            reason,
+            message,
+            generation=self._generation,
+            now=self._now,
+        )
+        self._marked.add(type_)
+        self._retracted.discard(type_)
+        if fields or self._more:
+            self._more[type_] = fields or {}
+
+    def fitted(self, status: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the status of another object with its conditions cut as `set_condition` cuts them.
+
+        Raises ConditionError if the manager is strict.
+        """
+        return fit_conditions(status, self._refuse)
+
+    def _refuse(self, error: ConditionError) -> None:
+        """Raise in tests, log in production."""
+        if self._strict:
+            raise error
+        if self._complain is not None:
+            self._complain(error)
+
+    def remove_condition(self, type_: str) -> None:
+        """Remove a condition from the status."""
+        self._marked.discard(type_)
+        self._conditions = tuple(condition for condition in self._conditions if condition.type != type_)
+        self._retracted.add(type_)
+
+    def skip_write(self) -> None:
+        """Write nothing at the end of this pass: of two controllers that take turns at this status, the other has its turn."""
+        self.skipped = True
+
+    def start_over(self) -> None:
+        """Forget what this reconcile said: the status is what is stored."""
+        self._made = None
+        self._marked.clear()
+        self._conditions = self._kept
+
+    def was_set(self, type_: str) -> bool:
+        """Tell whether this pass marked the condition."""
+        return type_ in self._marked
+
+    @property
+    def asks_for_shape(self) -> bool:
+        """Whether conditions of a kind that this controller did not declare are to be written, whose shape matters then."""
+        if self._declared is not None:
+            return False
+        return bool(self._marked or self._retracted or (self._ours is not None and "conditions" in self._ours.fields))
+
+    def intent(self, *, failed: bool, shape: ConditionShape | None = None) -> dict[str, Any]:
+        """Return everything that this controller says about the status, as the apply will hold it.
+
+        After a failed pass the observed generation stays what it was: what was seen is not yet handled. `shape` is that of the conditions
+        of a kind that is not ours.
+        """
+        made = self._made
+        # Conditions that were put into the draft are read by nothing. Compared here, since this is asked once a pass.
+        if made is not None and (
+            made.__dict__.get("conditions") is not self._read
+            if isinstance(made, Model)
+            else made.get("conditions") != self._previous.get("conditions")
+        ):
+            self._refuse(_unread())
+        status: dict[str, Any] = {}
+        alone = self._declared is not None and self._ours is None
+        if self._made is not None or not alone or not self._previous.keys() <= _RUNTIMES:
+            wire = _wire(self._draft)
+            status = {key: value for key, value in wire.items() if self._speaks_of(key, value)}
+            # What is stored and not said any more was taken out too: the draft begins as what is stored.
+            left = {*self._previous, *wire} - _RUNTIMES - status.keys()
+            self._cleared = tuple(sorted(left)) if left else ()
+        judged = [self._stamped(condition) for condition in self._conditions if self._judges(condition.type)]
+        conditions = write_conditions(judged) if self._declared is not None else self._said(judged, shape)
+        if conditions:
+            status["conditions"] = conditions
+        observed = self._previous.get("observedGeneration") if failed else self._generation
+        if self._declared is not None and isinstance(observed, int):
+            status["observedGeneration"] = observed
+        return status
+
+    def left_over(self, status: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the merge patch for what this pass took out and a stored status still has, empty if it has none of it; after `intent`.
+
+        An apply takes out only what no other manager owns. A status that is this controller's alone is also its own to clear, whoever
+        wrote into it; where several write one status, what others own stays.
+        """
+        if self._declared is None or self._ours is not None:
+            return {}
+        patch: dict[str, Any] = {name: None for name in self._cleared if status.get(name) is not None}
+        stored = status.get("conditions")
+        if self._retracted and isinstance(stored, Sequence):
+            kept = [one for one in stored if not isinstance(one, Mapping) or one.get("type") not in self._retracted]
+            if len(kept) != len(stored):
+                patch["conditions"] = kept
+        return patch
+
+    def _said(self, judged: Sequence[Condition], shape: ConditionShape | None) -> list[dict[str, Any]]:
+        """Return the conditions of a kind that is not ours as the apply will hold them."""
+        said = {entry["type"]: self._shaped(entry, shape) for entry in write_conditions(judged)}
+        if shape is None or shape.by_type:
+            return list(said.values())
+        # The server keeps these conditions as one value: those of others stand in it as they are stored.
+        stored = condition_entries(self._previous.get("conditions"))
+        others = (entry for entry in stored if entry["type"] not in self._retracted)
+        whole = [*(dict(said.pop(str(entry["type"]), entry)) for entry in others), *said.values()]
+        owned = self._ours is not None and "conditions" in self._ours.fields
+        return whole if owned or without_nulls(whole) != stored else []
+
+    def _shaped(self, entry: dict[str, Any], shape: ConditionShape | None) -> dict[str, Any]:
+        """Return a condition of a kind that is not ours with the fields that the kind has, and with those that were given or kept."""
+        type_ = str(entry["type"])
+        if type_ in self._marked:
+            entry |= self._more.get(type_, {})
+        else:
+            raw = next(one for one in condition_entries(self._previous.get("conditions")) if str(one["type"]) == type_)
+            own = self._ours.within.get(type_, frozenset()) if self._ours is not None else frozenset()
+            entry |= {name: raw[name] for name in own if name in raw and name not in entry}
+        if shape is None:
+            return entry
+        for name in [name for name in entry if name not in shape.fields]:
+            if entry.pop(name) not in (None, "") and name not in _BOOKKEPT and self._complain is not None:
+                has = ", ".join(sorted(shape.fields))
+                self._complain(ConditionError(f"condition {type_}: this kind's conditions have no {name}, but {has}"))
+        return entry
+
+    def _speaks_of(self, name: str, value: Any) -> bool:
+        """Tell whether a field is part of what this controller says: where several write one status, only what it set or owns."""
+        if value is None or name == "conditions" or (name == "observedGeneration" and self._declared is not None):
+            return False
+        return self._ours is None or name in self._ours.fields or self._initial.get(name) != value
+
+    def _judges(self, type_: str) -> bool:
+        return self._ours is None or type_ in self._ours.conditions or type_ in self._marked
+
+    def _stamped(self, condition: Condition) -> Condition:
+        """Return a condition that the API accepts: one that somebody stored without a time gets one."""
+        if condition.last_transition_time is not None:
+            return condition
+        return condition.model_copy(update={"last_transition_time": rfc3339(self._now)})
