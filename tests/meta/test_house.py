@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.meta.conftest import Tree
 
-LONGEST = 500
-"""Lines of a package source above which it is surely more than one thing; about 400 is the aim."""
-
 # The words are spelt in two parts, so that this file does not break its own rule.
 HOSTS = tuple(
     "".join(parts)
@@ -71,11 +68,6 @@ def test_every_module_says_what_it_promises(tree: Tree) -> None:
     examples = {str(path.relative_to(tree.root)): ast.parse(path.read_text()) for path in tree.below("examples", ".py")}
     modules = {**{source.where: source.tree for source in tree.sources}, **examples}
     assert [name for name, module in modules.items() if not ast.get_docstring(module)] == []
-
-
-def test_no_source_is_too_long_to_be_one_thing(tree: Tree) -> None:
-    long = [f"{source.where}: {lines} lines" for source in tree.sources if (lines := source.text.count("\n")) > LONGEST]
-    assert not long, "\n".join(long)
 
 
 def test_nothing_is_left_unfinished(tree: Tree) -> None:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from tests.meta.conftest import Source, Tree
 
 SPOKEN: dict[str, dict[int, str]] = {
-    "mark": {0: "type", 2: "reason"},
+    "set_condition": {0: "type", 2: "reason"},
     "ConditionUpdate": {0: "type", 2: "reason"},
-    "retract": {0: "type"},
+    "remove_condition": {0: "type"},
     "event": {0: "reason"},
     "condition": {0: "type"},
     "find_condition": {0: "type"},

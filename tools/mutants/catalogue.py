@@ -304,8 +304,8 @@ _INFORMERS: Final = (
     Mutant(
         "synced-too-early",
         "a controller works before its caches are complete",
-        RUNTIME + "feeds",
-        "Feeds.synced",
+        RUNTIME + "controller.watches",
+        "ControllerWatches.synced",
         "not feed.registration.has_synced",
         "not feed.registration.has_synced and feed.watch is None",
         ("strangers",),
@@ -316,7 +316,7 @@ _LEDGER: Final = (
     Mutant(
         "barrier-off",
         "a pass acts on a cache that does not show its own writes",
-        RUNTIME + "barrier",
+        RUNTIME + "consistency.barrier",
         "look",
         "View.SHOWN if shows else View.BEHIND",
         "View.SHOWN",
@@ -326,7 +326,7 @@ _LEDGER: Final = (
     Mutant(
         "barrier-swallows-pass",
         "a pass that waits for the cache is never taken up again",
-        RUNTIME + "controller",
+        RUNTIME + "controller.runner",
         "ControllerRunner._must_wait",
         "self.queue.add_after(key, pause(waited), reason=Why.BARRIER, priority=item.priority)",
         "",
@@ -355,9 +355,9 @@ _LEDGER: Final = (
     Mutant(
         "ledger-of-the-gone",
         "what a deleted object's passes wrote is remembered for ever",
-        RUNTIME + "controller",
+        RUNTIME + "controller.runner",
         "ControllerRunner._gone",
-        "self._around.client.ledger.forget(self._passes.actor(key))",
+        "self._services.client.ledger.forget(self._reconciles.actor(key))",
         "",
         ("sites",),
     ),
@@ -377,7 +377,7 @@ _STATUS: Final = (
     Mutant(
         "condition-dropped",
         "a condition that a pass does not mark vanishes",
-        RUNTIME + "status",
+        RUNTIME + "reconcile.status",
         "StatusEditor.__init__",
         "self._conditions = kept",
         "self._conditions = ()",
@@ -386,7 +386,7 @@ _STATUS: Final = (
     Mutant(
         "generation-before-success",
         "a failed pass claims to have handled the generation",
-        RUNTIME + "status",
+        RUNTIME + "reconcile.status",
         "StatusEditor.intent",
         "self._previous.get('observedGeneration') if failed else self._generation",
         "self._generation",
@@ -396,7 +396,7 @@ _STATUS: Final = (
     Mutant(
         "generation-of-the-past",
         "the status names the generation that was observed before",
-        RUNTIME + "status",
+        RUNTIME + "reconcile.status",
         "StatusEditor.intent",
         "self._previous.get('observedGeneration') if failed else self._generation",
         "self._previous.get('observedGeneration', self._generation)",
@@ -423,8 +423,8 @@ _STATUS: Final = (
     Mutant(
         "status-error-swallowed",
         "a status that could not be written is forgotten",
-        RUNTIME + "passes",
-        "PassRunner._written",
+        RUNTIME + "reconcile.runner",
+        "ReconcileRunner._written",
         "if failed:\n"
         "    ctx.log.warning('the status could not be written after a failed pass', error=str(error))\n"
         "    return ended\n"
@@ -438,8 +438,8 @@ _STATUS: Final = (
     Mutant(
         "status-of-the-dead",
         "the status of a deleted object is written to its successor",
-        RUNTIME + "passes",
-        "PassRunner.write_status",
+        RUNTIME + "reconcile.runner",
+        "ReconcileRunner.write_status",
         "{'name': key.name, 'uid': cached.metadata.uid, 'resourceVersion': self._version_of(key, cached)}",
         "{'name': key.name}",
         ("errands",),
@@ -448,7 +448,7 @@ _STATUS: Final = (
     Mutant(
         "echo-hides-late-news",
         "a status that the cache shows too late is taken for an echo, though a pass ran without it",
-        RUNTIME + "controller",
+        RUNTIME + "controller.runner",
         "ControllerRunner._must_wait",
         "self._own_versions.forget(key)",
         "",
@@ -458,8 +458,8 @@ _STATUS: Final = (
     Mutant(
         "echo-hides-all",
         "after its first status write an object's changes are taken for echoes",
-        RUNTIME + "sources",
-        "of_primary",
+        RUNTIME + "controller.requests",
+        "requests_for_object",
         "change.new.metadata.resource_version in own_versions",
         "own_versions",
         ("backup",),
@@ -467,8 +467,8 @@ _STATUS: Final = (
     Mutant(
         "echo-not-filtered",
         "each status write of a controller enqueues its object once more",
-        RUNTIME + "sources",
-        "of_primary",
+        RUNTIME + "controller.requests",
+        "requests_for_object",
         "change.new.metadata.resource_version in own_versions",
         "change.initial and change.new.metadata.resource_version in own_versions",
         ("placid",),
@@ -479,17 +479,17 @@ _PASSES: Final = (
     Mutant(
         "error-swallowed",
         "a pass that raised is not retried",
-        RUNTIME + "decisions",
-        "judge",
-        "Verdict(Action.BACK_OFF, 'error', error=ended, unexpected=not isinstance(ended, KonvergeError))",
-        "Verdict(Action.FORGET, 'error', error=ended, unexpected=not isinstance(ended, KonvergeError))",
+        RUNTIME + "controller.requeue",
+        "requeue_decision",
+        "RequeueDecision(Action.BACK_OFF, 'error', error=ended, unexpected=not isinstance(ended, KonvergeError))",
+        "RequeueDecision(Action.FORGET, 'error', error=ended, unexpected=not isinstance(ended, KonvergeError))",
         ("backup",),
         ("is answered with 422",),
     ),
     Mutant(
         "requeue-after-lost",
         "RequeueAfter is taken for Done",
-        RUNTIME + "controller",
+        RUNTIME + "controller.runner",
         "ControllerRunner._act",
         "queue.add_after(key, verdict.delay, reason=Why.REQUEUE_AFTER, priority=item.priority)",
         "",
@@ -498,16 +498,16 @@ _PASSES: Final = (
     Mutant(
         "retry-after-lost",
         "RetryAfter is not retried",
-        RUNTIME + "decisions",
-        "judge",
-        "Verdict(Action.ADD_AFTER, 'error', ended.delay, error=ended)",
-        "Verdict(Action.FORGET, 'error', ended.delay, error=ended)",
+        RUNTIME + "controller.requeue",
+        "requeue_decision",
+        "RequeueDecision(Action.ADD_AFTER, 'error', ended.delay, error=ended)",
+        "RequeueDecision(Action.FORGET, 'error', ended.delay, error=ended)",
         ("errands",),
     ),
     Mutant(
         "deferred-events-lost",
         "what happens to an object during its pass is never looked at",
-        RUNTIME + "controller",
+        RUNTIME + "controller.runner",
         "ControllerRunner._one",
         "for change in self._deferred.pop(key):\n    self._on_primary(change)",
         "self._deferred.pop(key)",
@@ -516,17 +516,17 @@ _PASSES: Final = (
     Mutant(
         "resync-lost",
         "the periodic resync visits nobody",
-        RUNTIME + "controller",
+        RUNTIME + "controller.runner",
         "ControllerRunner._resync",
-        "await self._visit(Why.RESYNC)",
+        "await self._enqueue_all(Why.RESYNC)",
         "",
         ("errands",),
     ),
     Mutant(
         "owner-not-woken-by-end",
         "the end of a child does not wake its owner",
-        RUNTIME + "sources",
-        "of_owned",
+        RUNTIME + "controller.requests",
+        "requests_for_owner",
         "_sides(change)",
         "_sides(change) if change.new is not None else ()",
         ("backup",),
@@ -535,8 +535,8 @@ _PASSES: Final = (
     Mutant(
         "watch-not-woken-by-end",
         "the end of a watched object wakes nobody",
-        RUNTIME + "sources",
-        "of_watched",
+        RUNTIME + "controller.requests",
+        "requests_mapped",
         "_sides(change)",
         "_sides(change) if change.new is not None else ()",
         ("backup",),
@@ -544,8 +544,8 @@ _PASSES: Final = (
     Mutant(
         "life-filtered",
         "a predicate filters what moves an object to the next stage of its life",
-        RUNTIME + "sources",
-        "of_primary",
+        RUNTIME + "controller.requests",
+        "requests_for_object",
         "spec.predicate is not None and (not life_changed(change, spec.finalizer_name)) and (not spec.predicate(change))",
         "spec.predicate is not None and (not spec.predicate(change))",
         ("bucket",),
@@ -553,7 +553,7 @@ _PASSES: Final = (
     Mutant(
         "apply-skipped-when-there",
         "an apply is skipped where the object exists",
-        RUNTIME + "applier",
+        RUNTIME + "apply.applier",
         "Applier._stands",
         "unchanged(intent, owned, live)",
         "owned",
@@ -562,7 +562,7 @@ _PASSES: Final = (
     Mutant(
         "apply-skipped-by-memory",
         "an apply is skipped where the same was applied before, whatever happened since",
-        RUNTIME + "applier",
+        RUNTIME + "apply.applier",
         "answered_before",
         "digest(fields) == answer.owned and digest(projection(live, fields)) == answer.values",
         "bool(fields)",
@@ -571,7 +571,7 @@ _PASSES: Final = (
     Mutant(
         "apply-skipped-at-another-version",
         "a child that was found to stand is taken to stand at every later version",
-        RUNTIME + "applier",
+        RUNTIME + "apply.applier",
         "_question",
         "(cached.uid, cached.version, *owner)",
         "(cached.uid, *owner)",
@@ -600,7 +600,7 @@ _PASSES: Final = (
     Mutant(
         "held-for-ever",
         "an apply that met somebody's field is not tried again when the field changed",
-        RUNTIME + "applier",
+        RUNTIME + "apply.applier",
         "held_for",
         "if cached.metadata.uid != refusal.uid or digest(_named_by(intent, cached.data())) != refusal.values:\n"
         "    return None",
@@ -610,7 +610,7 @@ _PASSES: Final = (
     Mutant(
         "held-is-taken",
         "a field that was to be left to others is taken by force",
-        RUNTIME + "applier",
+        RUNTIME + "apply.applier",
         "Applier.apply",
         "self._client.applied(key.kind, intent, manager=manager, force=on_conflict is OnConflict.TAKE, subresource=subresource, actor=actor)",
         "self._client.applied(key.kind, intent, manager=manager, force=True, subresource=subresource, actor=actor)",
@@ -619,7 +619,7 @@ _PASSES: Final = (
     Mutant(
         "prune-lost",
         "a child that is no longer wanted stays",
-        RUNTIME + "children",
+        RUNTIME + "reconcile.children",
         "Children.apply_all",
         "if not held:\n    applied.changed = await self._prune(keys) or applied.changed",
         "if held:\n    applied.changed = await self._prune(keys) or applied.changed",
@@ -628,7 +628,7 @@ _PASSES: Final = (
     Mutant(
         "prune-while-held",
         "children are pruned while another one is held",
-        RUNTIME + "children",
+        RUNTIME + "reconcile.children",
         "Children.apply_all",
         "if not held:\n    applied.changed = await self._prune(keys) or applied.changed",
         "applied.changed = await self._prune(keys) or applied.changed",
@@ -640,7 +640,7 @@ _OWNERS: Final = (
     Mutant(
         "owner-without-controller",
         "an owner reference does not say that it controls",
-        RUNTIME + "owners",
+        RUNTIME + "apply.owners",
         "controller_reference",
         "{'apiVersion': kind.api_version, 'kind': kind.kind, 'name': owner.name, 'uid': owner.uid, 'controller': True, 'blockOwnerDeletion': True}",
         "{'apiVersion': kind.api_version, 'kind': kind.kind, 'name': owner.name, 'uid': owner.uid, 'controller': False, 'blockOwnerDeletion': True}",
@@ -649,7 +649,7 @@ _OWNERS: Final = (
     Mutant(
         "owner-in-another-namespace",
         "a child in another namespace gets an owner that the garbage collector does not honour",
-        RUNTIME + "owners",
+        RUNTIME + "apply.owners",
         "check_scope",
         "child.namespace == owner.namespace",
         "child.namespace",
@@ -658,7 +658,7 @@ _OWNERS: Final = (
     Mutant(
         "stranger-adopted",
         "an object of somebody else that has the child's name is taken over",
-        RUNTIME + "owners",
+        RUNTIME + "apply.owners",
         "refuse_foreign",
         "not adopt",
         "adopt",
@@ -667,7 +667,7 @@ _OWNERS: Final = (
     Mutant(
         "finalizer-too-late",
         "an object is worked on before it carries the finalizer",
-        RUNTIME + "finalizers",
+        RUNTIME + "reconcile.finalizers",
         "next_step",
         "Step.RECONCILE if held or not finalizer else Step.ADD",
         "Step.RECONCILE if held or not finalizer or metadata.generation == 1 else Step.ADD",
@@ -676,8 +676,8 @@ _OWNERS: Final = (
     Mutant(
         "finalizer-too-early",
         "the finalizer is removed though finalize wants to look again",
-        RUNTIME + "passes",
-        "PassRunner._after",
+        RUNTIME + "reconcile.runner",
+        "ReconcileRunner._after",
         "isinstance(ended, Done)",
         "not isinstance(ended, Exception)",
         ("bucket",),
@@ -685,8 +685,8 @@ _OWNERS: Final = (
     Mutant(
         "finalizer-despite-error",
         "the finalizer is removed though finalize raised",
-        RUNTIME + "passes",
-        "PassRunner._after",
+        RUNTIME + "reconcile.runner",
+        "ReconcileRunner._after",
         "isinstance(ended, Done)",
         "isinstance(ended, Done | Exception)",
         ("bucket",),
@@ -695,8 +695,8 @@ _OWNERS: Final = (
     Mutant(
         "finalizer-never-removed",
         "the finalizer stays when finalize is done",
-        RUNTIME + "passes",
-        "PassRunner._after",
+        RUNTIME + "reconcile.runner",
+        "ReconcileRunner._after",
         "await self._remove_finalizer(key, cached, ctx.trace)",
         "pass",
         ("bucket",),
@@ -704,7 +704,7 @@ _OWNERS: Final = (
     Mutant(
         "finalizer-of-others-dropped",
         "adding the finalizer drops those of others",
-        RUNTIME + "finalizers",
+        RUNTIME + "reconcile.finalizers",
         "adding",
         "if metadata.finalizers:\n"
         "    return [guard, {'op': 'test', 'path': '/metadata/finalizers', 'value': list(metadata.finalizers)}, {'op': 'add', 'path': '/metadata/finalizers/-', 'value': finalizer}]",
@@ -715,8 +715,8 @@ _OWNERS: Final = (
     Mutant(
         "finalizer-conflict-fatal",
         "a finalizer patch that met a change is not tried again",
-        RUNTIME + "passes",
-        "PassRunner._patch_finalizers",
+        RUNTIME + "reconcile.runner",
+        "ReconcileRunner._patch_finalizers",
         "raise RetryAfter(1, f'{key} changed while its finalizers were patched: {error.message}') from error",
         "return",
         ("bucket",),

@@ -235,7 +235,7 @@ class TallyReconciler:
     async def reconcile(self, tally: Tally, ctx: kv.Context[Tally]) -> kv.Outcome:
         self.reconciles += 1
         ctx.status.draft.marks = tally.spec.marks
-        ctx.status.mark("Ready", True, "Counted", f"{tally.spec.marks} marks")
+        ctx.status.set_condition("Ready", True, "Counted", f"{tally.spec.marks} marks")
         return kv.Done()
 
 

@@ -17,8 +17,6 @@ import click
 import msgspec
 import pytest
 from click.testing import CliRunner
-from konverge.runtime.health import Question, answer, checks_of
-from konverge.runtime.tasks import tasks_of
 from quota.capsule import migration_world
 from widgets import By, Widget, widget
 
@@ -30,6 +28,8 @@ from konverge.daemon.engine import informer_checks
 from konverge.daemon.main import program
 from konverge.daemon.quota import print_migration, tenant_seen
 from konverge.reconcilers.quota.migrate import plan
+from konverge.runtime.http.health import Question, answer, checks_of
+from konverge.runtime.http.tasks import tasks_of
 from konverge.testing import ApiServer, Lab, install_crds
 
 NAMES = {
@@ -103,7 +103,7 @@ async def busy(lab: Lab) -> None:
             await asyncio.sleep(1000)
         if found.spec.mode == "fails":
             raise ValueError("no")
-        ctx.status.mark("Ready", True, "Fine")
+        ctx.status.set_condition("Ready", True, "Fine")
         return kv.RequeueAfter(300)
 
     absent = kv.kind("example.com/v1", "Absent", namespaced=True)

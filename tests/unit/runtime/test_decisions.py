@@ -39,7 +39,7 @@ GROUPS: list[tuple[list[Exception], type[Exception], Action, float]] = [
 def test_a_group_of_errors_is_judged_as_the_first_that_is_retried_unless_one_is_a_bug(
     errors: list[Exception], leading: type[Exception], action: Action, delay: float
 ) -> None:
-    verdict = judge(ExceptionGroup("of a TaskGroup", errors))
+    verdict = requeue_decision(ExceptionGroup("of a TaskGroup", errors))
     assert (type(verdict.error), verdict.action, verdict.delay) == (leading, action, delay)
     assert verdict.unexpected is (leading is ExceptionGroup)
 

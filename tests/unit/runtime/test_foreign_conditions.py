@@ -132,7 +132,7 @@ def test_a_field_that_the_kind_does_not_have_is_left_out_and_told() -> None:
 def test_conditions_in_a_draft_are_refused_with_what_to_write() -> None:
     status = editor({"conditions": [OTHERS]})
     status.draft["conditions"].append({"type": "Mine", "status": "True"})
-    with pytest.raises(ConditionError, match=r"ctx\.status\.mark"):
+    with pytest.raises(ConditionError, match=r"ctx\.status\.set_condition"):
         status.intent(failed=False)
     told: list[ConditionError] = []
     modelled = editor({}, told, draft=kv.Status, declared=("Ready",), ours=None)

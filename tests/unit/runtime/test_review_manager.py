@@ -14,7 +14,7 @@ from widgets import CONFIG_MAP, By, Widget
 import konverge as kv
 from konverge.errors import UsageError
 from konverge.kinds import kind
-from konverge.runtime import manager as module
+from konverge.runtime.manager import manager as module
 
 
 async def nothing(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
