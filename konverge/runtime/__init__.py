@@ -1,10 +1,10 @@
 """Where informer meets queue: controllers, the manager, and everything that a reconciler may do.
 
-    manager/        the process: start and stop in order, and what it says of itself
+    manager/        the process: start and stop in order, and its report
     controller/     one controller at work: watches, requests, queue, workers, requeue decisions (pure)
     reconcile/      one reconcile, from a key to an outcome: context, status (pure), finalizers, plan
     apply/          server-side apply of children and status, owner references
-    consistency/    what is known of our own writes: the staleness barrier, the own-write filter
+    consistency/    our own writes: the staleness barrier, the own-write filter
     builder/        a controller as one sentence; predicates; the RBAC rules that follow from it
     cache/          typed reads of the informers' stores
     events/         Kubernetes Events

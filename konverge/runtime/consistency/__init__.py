@@ -1,1 +1,1 @@
-"""What is known of our own writes: the staleness barrier and the own-write filter."""
+"""Our own writes: the staleness barrier and the own-write filter."""

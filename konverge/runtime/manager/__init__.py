@@ -1,1 +1,1 @@
-"""The process: start and stop in order, and what it says of itself."""
+"""The process: start and stop in order."""
