@@ -1,6 +1,6 @@
 """The verbs: what a program asks an API server, typed.
 
-Promises: every method raises an error of `konverge.errors` or returns what the server answered. A write with an `actor` is in the
+Promises: every method raises an error of `konverge.errors` or returns what the server answered. A write with a `writer` is in the
 ledger before its first byte leaves and settled when it returns, whatever way it returns; a cancellation passes through at once and
 leaves the write as "unknown" there. A 404 for a whole resource (its CRD is gone) is `NotServed` and makes discovery forget it.
 
@@ -44,17 +44,17 @@ R = TypeVar("R", bound=Resource)
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class BoundWriter:
     """Who writes with a client that is one writer's."""
 
-    actor: Hashable
+    writer: Hashable
     before: Callable[[str], None]
 
 
 class Client:
     """A client of one API server, for one event loop.
 
-    `name` is the default field manager and the User-Agent. `actor` on the writing methods is who writes, for the ledger; None is
+    `name` is the default field manager and the User-Agent. `writer` on the writing methods is who writes, for the ledger; None is
     not recorded. `random` gives the jitter of the waits. Connects when first used; leaving `async with` closes the connections.
 
     >>> async def names(config: ClientConfig) -> list[str]:
@@ -85,7 +85,7 @@ class Client:
         self._declared: dict[tuple[str, str, str, bool], ResourceInfo] = {}
         self._discovery = Discovery(self._discover, self.settings)
         self._shapes: dict[Kind[Any], tuple[float, ConditionShape | None]] = {}
-        self._writer: Writer | None = None
+        self._bound: BoundWriter | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -97,17 +97,17 @@ class Client:
 
     async def close(self) -> None:
         """Close all connections; open watches end as cut off. Calling it again does nothing."""
-        if self._writer is None:
+        if self._bound is None:
             await self._transport.close()
 
-    def written_by(self, actor: Hashable, before: Callable[[str], None]) -> Self:
-        """Return this client as one writer's: the same connections, with each write in the ledger as that actor's.
+    def written_by(self, writer: Hashable, before: Callable[[str], None]) -> Self:
+        """Return this client as one writer's: the same connections, with each write in the ledger as that writer's.
 
         `before` is told of each write, dry runs aside, before anything is sent for it, and keeps it from being sent by raising. Closing
         this client closes nothing.
         """
         view = copy(self)
-        view._writer = Writer(actor, before)
+        view._bound = BoundWriter(writer, before)
         return view
 
     # -- reading
@@ -169,22 +169,22 @@ class Client:
 
     # -- writing
 
-    async def create(self, obj: R, *, dry_run: bool = False, actor: Hashable | None = None) -> R:
+    async def create(self, obj: R, *, dry_run: bool = False, writer: Hashable | None = None) -> R:
         """Create an object and return it as stored; raises AlreadyExists. With `metadata.generateName` the server names it."""
         kind: Kind[R] = kind_of(obj)
         info = await self._info(kind)
         request = requests.create(info, _body_of(obj), manager=self.name, dry_run=dry_run)
-        answer = await self._write(request, info, kind, obj.namespace, obj.name, actor, dry_run=dry_run)
+        answer = await self._write(request, info, kind, obj.namespace, obj.name, writer, dry_run=dry_run)
         return kind.decode(decode_object(answer.body))
 
     async def replace(
-        self, obj: R, *, subresource: str = "", dry_run: bool = False, actor: Hashable | None = None
+        self, obj: R, *, subresource: str = "", dry_run: bool = False, writer: Hashable | None = None
     ) -> R:
         """Replace an object by this one; with its resourceVersion set, Conflict where it changed meanwhile."""
         kind: Kind[R] = kind_of(obj)
         info = await self._info(kind)
         request = requests.replace(info, _body_of(obj), manager=self.name, subresource=subresource, dry_run=dry_run)
-        answer = await self._write(request, info, kind, obj.namespace, obj.name, actor, dry_run=dry_run)
+        answer = await self._write(request, info, kind, obj.namespace, obj.name, writer, dry_run=dry_run)
         return kind.decode(decode_object(answer.body))
 
     async def patch(
@@ -197,7 +197,7 @@ class Client:
         style: Style,
         subresource: str = "",
         dry_run: bool = False,
-        actor: Hashable | None = None,
+        writer: Hashable | None = None,
     ) -> R:
         """Patch an object: a mapping for `merge` and `strategic` (built-in kinds only), a list of operations for `json`."""
         found = kind_of(kind)
@@ -212,7 +212,7 @@ class Client:
             subresource=subresource,
             dry_run=dry_run,
         )
-        answer = await self._write(request, info, found, namespace, name, actor, dry_run=dry_run)
+        answer = await self._write(request, info, found, namespace, name, writer, dry_run=dry_run)
         return found.decode(decode_object(answer.body))
 
     async def apply(
@@ -224,14 +224,14 @@ class Client:
         force: bool = False,
         subresource: str = "",
         dry_run: bool = False,
-        actor: Hashable | None = None,
+        writer: Hashable | None = None,
     ) -> Object:
         """Apply a whole intent by server-side apply; return the object as stored, managedFields included.
 
         Null members are dropped. Raises ApplyConflict, which names managers and fields, unless `force`.
         """
         answer = await self.applied(
-            kind, body, manager=manager, force=force, subresource=subresource, dry_run=dry_run, actor=actor
+            kind, body, manager=manager, force=force, subresource=subresource, dry_run=dry_run, writer=writer
         )
         return Object(decode_object(answer))
 
@@ -244,7 +244,7 @@ class Client:
         force: bool = False,
         subresource: str = "",
         dry_run: bool = False,
-        actor: Hashable | None = None,
+        writer: Hashable | None = None,
         clean: bool = False,
     ) -> bytes:
         """Apply as `apply` does, and return the answer as it came, for callers that need only a part of it.
@@ -264,7 +264,7 @@ class Client:
         )
         metadata = body.get("metadata") or {}
         namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
-        answer = await self._write(request, info, found, namespace, name, actor, dry_run=dry_run)
+        answer = await self._write(request, info, found, namespace, name, writer, dry_run=dry_run)
         return answer.body
 
     async def delete(
@@ -277,7 +277,7 @@ class Client:
         resource_version: str = "",
         propagation: Propagation = "Background",
         dry_run: bool = False,
-        actor: Hashable | None = None,
+        writer: Hashable | None = None,
     ) -> bool:
         """Delete an object; False where it was already gone. Raises Conflict where the uid or the version is another one.
 
@@ -294,7 +294,7 @@ class Client:
             propagation=propagation,
             dry_run=dry_run,
         )
-        ticket = self._begin(request, found, namespace, name, actor, dry_run=dry_run)
+        ticket = self._begin(request, found, namespace, name, writer, dry_run=dry_run)
         call = self._sender.call(request)
         try:
             answer = await self._carry(call, info, ticket)
@@ -376,11 +376,11 @@ class Client:
         kind: Kind[Any],
         namespace: str,
         name: str,
-        actor: Hashable | None,
+        writer: Hashable | None,
         *,
         dry_run: bool,
     ) -> Answer:
-        ticket = self._begin(request, kind, namespace, name, actor, dry_run=dry_run)
+        ticket = self._begin(request, kind, namespace, name, writer, dry_run=dry_run)
         answer = await self._carry(self._sender.call(request), info, ticket)
         if ticket is not None:
             try:
@@ -400,16 +400,16 @@ class Client:
         kind: Kind[Any],
         namespace: str,
         name: str,
-        actor: Hashable | None,
+        writer: Hashable | None,
         *,
         dry_run: bool,
     ) -> Ticket | None:
         if dry_run:
             return None
-        if self._writer is not None:
-            self._writer.before(request.what)
-            actor = self._writer.actor if actor is None else actor
-        return None if actor is None else self.ledger.begin(actor, kind, namespace, name)
+        if self._bound is not None:
+            self._bound.before(request.what)
+            writer = self._bound.writer if writer is None else writer
+        return None if writer is None else self.ledger.begin(writer, kind, namespace, name)
 
     async def _carry(self, call: Call, info: ResourceInfo, ticket: Ticket | None) -> Answer:
         try:

@@ -55,11 +55,11 @@ class Write(msgspec.Struct, frozen=True, gc=False):
 class LedgerStatistics:
     """Counts of what the ledger holds."""
 
-    actors: int
+    writers: int
     pending: int
     in_flight: int
     unknown: int
-    writers: int
+    last_writers: int
 
 
 class _Object(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
@@ -71,9 +71,9 @@ class _Object(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 
 class _Entry(msgspec.Struct, eq=False, gc=False):
-    """The writes of one actor to one object that the cache has not shown yet.
+    """The writes of one writer to one object that the cache has not shown yet.
 
-    Stays until the actor's next pass, so for each key that was ever written: like all that is kept here it is untracked, and so are
+    Stays until the writer's next pass, so for each key that was ever written: like all that is kept here it is untracked, and so are
     dicts of it. None of it can be part of a cycle.
     """
 
@@ -127,11 +127,13 @@ def _newer(write: Write, before: Write) -> bool:
 class Ticket:
     """The receipt of one write that has begun. Exactly one of its methods counts; later calls do nothing."""
 
-    __slots__ = ("_actor", "_before", "_ledger", "_object", "_write", "closed")
+    __slots__ = ("_before", "_ledger", "_object", "_write", "_writer", "closed")
 
-    def __init__(self, ledger: Ledger, actor: Hashable, target: _Object, write: Write, before: Hashable | None) -> None:
+    def __init__(
+        self, ledger: Ledger, writer: Hashable, target: _Object, write: Write, before: Hashable | None
+    ) -> None:
         self._ledger = ledger
-        self._actor = actor
+        self._writer = writer
         self._object = target
         self._write = write
         self._before = before
@@ -158,7 +160,7 @@ class Ticket:
         if self.closed:
             return
         self.closed = True
-        self._ledger._closed(self._actor, self._object, self._write, write, self._before)
+        self._ledger._closed(self._writer, self._object, self._write, write, self._before)
 
 
 def _object_of(kind: Kind[Any], namespace: str, name: str) -> _Object:
@@ -166,7 +168,7 @@ def _object_of(kind: Kind[Any], namespace: str, name: str) -> _Object:
 
 
 class Ledger:
-    """What this process wrote, per actor (who wrote) and object.
+    """What this process wrote, per writer (who wrote) and object.
 
     >>> from konverge.kinds import kind
     >>> ledger = Ledger()
@@ -178,132 +180,132 @@ class Ledger:
     '42'
     """
 
-    def __init__(self, *, max_writers: int = 65536) -> None:
-        self._max_writers = max_writers
+    def __init__(self, *, max_last_writers: int = 65536) -> None:
+        self._max_last_writers = max_last_writers
         self._entries: dict[Hashable, dict[_Object, _Entry]] = {}
-        self._writers: OrderedDict[_Object, Hashable] = OrderedDict()
+        self._last_writers: OrderedDict[_Object, Hashable] = OrderedDict()
         # Ordered sets: a dict of what is not tracked is not tracked either.
         self._written: dict[Hashable, dict[_Object, None]] = {}
         self._number = 0
 
-    def begin(self, actor: Hashable, kind: Kind[Any], namespace: str, name: str) -> Ticket:
-        """Record, before the first byte is sent, that this actor is about to write this object."""
+    def begin(self, writer: Hashable, kind: Kind[Any], namespace: str, name: str) -> Ticket:
+        """Record, before the first byte is sent, that this writer is about to write this object."""
         self._number += 1
         write = Write(kind, namespace, name, WriteState.IN_FLIGHT, number=self._number)
         target = _object_of(kind, namespace, name)
-        entry = self._entries.setdefault(actor, {}).setdefault(target, _Entry())
+        entry = self._entries.setdefault(writer, {}).setdefault(target, _Entry())
         entry.open[write.number] = write
-        before = self._writers.get(target)
+        before = self._last_writers.get(target)
         if name:
-            self._set_writer(target, actor)
-        return Ticket(self, actor, target, write, before)
+            self._set_last_writer(target, writer)
+        return Ticket(self, writer, target, write, before)
 
-    def pending(self, actor: Hashable) -> tuple[Write, ...]:
-        """Return what this actor wrote and its cache has not shown yet, at most one write per object, oldest first."""
-        entries = self._entries.get(actor)
+    def pending(self, writer: Hashable) -> tuple[Write, ...]:
+        """Return what this writer wrote and its cache has not shown yet, at most one write per object, oldest first."""
+        entries = self._entries.get(writer)
         if entries is None:
             return ()
         found = (entry.current() for entry in entries.values())
         return tuple(sorted((write for write in found if write is not None), key=lambda write: write.number))
 
-    def seen(self, actor: Hashable, write: Write) -> None:
+    def seen(self, writer: Hashable, write: Write) -> None:
         """Record that the barrier is done with this write: the cache shows it, or nobody waits for it any longer.
 
         A write that is in flight, or that a later one has replaced, stays.
         """
         target = _object_of(write.kind, write.namespace, write.name)
-        entry = self._entries.get(actor, {}).get(target)
+        entry = self._entries.get(writer, {}).get(target)
         if entry is not None and write.state is not WriteState.IN_FLIGHT:
             entry.seen(write)
-            self._drop(actor, target)
+            self._drop(writer, target)
 
     def writer_of(self, kind: Kind[Any], namespace: str, name: str) -> Hashable | None:
         """Return who wrote this object last, as far as this process knows; None where nobody did or it is forgotten."""
-        return self._writers.get(_object_of(kind, namespace, name))
+        return self._last_writers.get(_object_of(kind, namespace, name))
 
-    def forget(self, actor: Hashable) -> None:
-        """Forget what an actor wrote and that it wrote; what it has in flight stays pending until it closes, and no longer."""
-        for target, entry in list(self._entries.get(actor, {}).items()):
+    def forget(self, writer: Hashable) -> None:
+        """Forget what a writer wrote and that it wrote; what it has in flight stays pending until it closes, and no longer."""
+        for target, entry in list(self._entries.get(writer, {}).items()):
             entry.forget()
-            self._drop(actor, target)
-        for target in self._written.pop(actor, ()):
-            if self._writers.get(target) == actor:
-                del self._writers[target]
+            self._drop(writer, target)
+        for target in self._written.pop(writer, ()):
+            if self._last_writers.get(target) == writer:
+                del self._last_writers[target]
 
     def statistics(self) -> LedgerStatistics:
         """Count what is held."""
         entries = [entry for entries in self._entries.values() for entry in entries.values()]
         return LedgerStatistics(
-            actors=len(self._entries),
+            writers=len(self._entries),
             pending=sum(1 for entry in entries if entry.current() is not None),
             in_flight=sum(len(entry.open) for entry in entries),
             unknown=sum(1 for entry in entries if entry.unknown is not None),
-            writers=len(self._writers),
+            last_writers=len(self._last_writers),
         )
 
     def _closed(
-        self, actor: Hashable, target: _Object, begun: Write, write: Write | None, before: Hashable | None
+        self, writer: Hashable, target: _Object, begun: Write, write: Write | None, before: Hashable | None
     ) -> None:
-        entry = self._entries[actor][target]
+        entry = self._entries[writer][target]
         if write is not None and write.name != begun.name:
             entry.close(begun, None)
-            self._made(actor, write)
+            self._made(writer, write)
         else:
             entry.close(begun, write)
         if write is None:
-            self._restore_writer(target, actor, before)
+            self._restore_last_writer(target, writer, before)
         elif write.state is WriteState.DELETED:
-            self._unset_writer(target, actor)
-        self._drop(actor, target)
+            self._unset_last_writer(target, writer)
+        self._drop(writer, target)
 
-    def _made(self, actor: Hashable, write: Write) -> None:
+    def _made(self, writer: Hashable, write: Write) -> None:
         """Note a write whose name the server chose, under the object that it made."""
         made = _object_of(write.kind, write.namespace, write.name)
-        entry = self._entries.setdefault(actor, {}).setdefault(made, _Entry())
+        entry = self._entries.setdefault(writer, {}).setdefault(made, _Entry())
         entry.open[write.number] = write
         entry.close(write, write)
-        self._set_writer(made, actor)
+        self._set_last_writer(made, writer)
 
-    def _drop(self, actor: Hashable, target: _Object) -> None:
-        entries = self._entries.get(actor)
+    def _drop(self, writer: Hashable, target: _Object) -> None:
+        entries = self._entries.get(writer)
         if entries is None:
             return
         entry = entries.get(target)
         if entry is not None and not entry.open and entry.current() is None:
             del entries[target]
         if not entries:
-            del self._entries[actor]
+            del self._entries[writer]
 
-    def _set_writer(self, target: _Object, actor: Hashable) -> None:
-        if self._writers.get(target) == actor:
-            self._writers.move_to_end(target)
+    def _set_last_writer(self, target: _Object, writer: Hashable) -> None:
+        if self._last_writers.get(target) == writer:
+            self._last_writers.move_to_end(target)
             return
-        self._unset_writer(target, None)
-        self._writers[target] = actor
-        self._written.setdefault(actor, {})[target] = None
-        while len(self._writers) > self._max_writers:
-            oldest, writer = self._writers.popitem(last=False)
-            self._forget_written(writer, oldest)
+        self._unset_last_writer(target, None)
+        self._last_writers[target] = writer
+        self._written.setdefault(writer, {})[target] = None
+        while len(self._last_writers) > self._max_last_writers:
+            oldest, evicted = self._last_writers.popitem(last=False)
+            self._forget_written(evicted, oldest)
 
-    def _unset_writer(self, target: _Object, actor: Hashable | None) -> None:
-        """Forget the last writer of an object; with an actor only where it is that one."""
-        writer = self._writers.get(target)
-        if writer is None or (actor is not None and writer != actor):
+    def _unset_last_writer(self, target: _Object, writer: Hashable | None) -> None:
+        """Forget the last writer of an object; with a writer only where it is that one."""
+        last = self._last_writers.get(target)
+        if last is None or (writer is not None and last != writer):
             return
-        del self._writers[target]
-        self._forget_written(writer, target)
+        del self._last_writers[target]
+        self._forget_written(last, target)
 
-    def _restore_writer(self, target: _Object, actor: Hashable, before: Hashable | None) -> None:
-        entry = self._entries.get(actor, {}).get(target)
-        if self._writers.get(target) != actor or before == actor or (entry is not None and entry.open):
+    def _restore_last_writer(self, target: _Object, writer: Hashable, before: Hashable | None) -> None:
+        entry = self._entries.get(writer, {}).get(target)
+        if self._last_writers.get(target) != writer or before == writer or (entry is not None and entry.open):
             return
-        self._unset_writer(target, actor)
+        self._unset_last_writer(target, writer)
         if before is not None:
-            self._set_writer(target, before)
+            self._set_last_writer(target, before)
 
-    def _forget_written(self, actor: Hashable, target: _Object) -> None:
-        written = self._written.get(actor)
+    def _forget_written(self, writer: Hashable, target: _Object) -> None:
+        written = self._written.get(writer)
         if written is not None:
             written.pop(target, None)
             if not written:
-                del self._written[actor]
+                del self._written[writer]

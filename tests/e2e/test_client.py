@@ -50,7 +50,7 @@ DEPLOYMENT = kind("apps/v1", "Deployment")
 CRD = kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 ROLE = kind("rbac.authorization.k8s.io/v1", "Role")
 BINDING = kind("rbac.authorization.k8s.io/v1", "RoleBinding")
-ACTOR = "someone"
+WRITER = "someone"
 
 
 @pytest.fixture
@@ -73,9 +73,9 @@ def deployment(namespace: str, **spec: Any) -> dict[str, Any]:
 
 
 async def test_an_object_is_made_read_and_missed(client: Client, namespace: str) -> None:
-    made = await client.create(CONFIG_MAP.new("a", namespace, data={"x": "y"}), actor=ACTOR)
+    made = await client.create(CONFIG_MAP.new("a", namespace, data={"x": "y"}), writer=WRITER)
     assert (await client.get(CONFIG_MAP, "a", namespace)).to_dict() == made.to_dict()
-    (write,) = client.ledger.pending(ACTOR)
+    (write,) = client.ledger.pending(WRITER)
     assert (write.state, write.version, write.uid) == (
         WriteState.DONE,
         made.metadata.resource_version,
@@ -91,9 +91,9 @@ async def test_an_object_is_made_read_and_missed(client: Client, namespace: str)
 
 async def test_the_server_may_choose_the_name(client: Client, namespace: str) -> None:
     new = CONFIG_MAP.decode({"metadata": {"generateName": "a-", "namespace": namespace}})
-    made = await client.create(new, actor=ACTOR)
+    made = await client.create(new, writer=WRITER)
     assert made.name.startswith("a-")
-    assert [write.name for write in client.ledger.pending(ACTOR)] == [made.name]
+    assert [write.name for write in client.ledger.pending(WRITER)] == [made.name]
 
 
 async def test_a_list_comes_in_pages_of_one_version(client: Client, namespace: str) -> None:
@@ -130,12 +130,12 @@ async def test_metadata_comes_without_the_body(client: Client, namespace: str) -
 async def test_a_replacement_of_an_old_version_conflicts(client: Client, namespace: str) -> None:
     old = await client.create(CONFIG_MAP.new("a", namespace, data={"x": "1"}))
     changed = CONFIG_MAP.decode({**old.to_dict(), "data": {"x": "2"}})
-    assert (await client.replace(changed, actor=ACTOR)).get("data", "x") == "2"
-    client.ledger.forget(ACTOR)
+    assert (await client.replace(changed, writer=WRITER)).get("data", "x") == "2"
+    client.ledger.forget(WRITER)
     with pytest.raises(Conflict) as caught:
-        await client.replace(changed, actor=ACTOR)
+        await client.replace(changed, writer=WRITER)
     assert not isinstance(caught.value, ApplyConflict)
-    assert client.ledger.pending(ACTOR) == ()
+    assert client.ledger.pending(WRITER) == ()
 
 
 async def test_every_code_point_in_keys_and_values_is_stored_as_it_was_applied(client: Client, namespace: str) -> None:
@@ -169,7 +169,7 @@ async def test_the_three_styles_of_patch(client: Client, namespace: str) -> None
 
 
 async def test_a_dry_run_changes_nothing(client: Client, namespace: str) -> None:
-    tried = await client.create(CONFIG_MAP.new("a", namespace), dry_run=True, actor=ACTOR)
+    tried = await client.create(CONFIG_MAP.new("a", namespace), dry_run=True, writer=WRITER)
     assert tried.metadata.uid
     with pytest.raises(NotFound):
         await client.get(CONFIG_MAP, "a", namespace)
@@ -191,23 +191,23 @@ async def test_what_breaks_the_schema_is_invalid_and_names_the_field(client: Cli
 
 
 async def test_an_apply_makes_changes_and_owns(client: Client, namespace: str) -> None:
-    made = await client.apply(DEPLOYMENT, deployment(namespace, replicas=2), actor=ACTOR)
+    made = await client.apply(DEPLOYMENT, deployment(namespace, replicas=2), writer=WRITER)
     (entry,) = made.get("metadata", "managedFields")
     assert (entry["manager"], entry["operation"]) == ("tester", "Apply")
-    again = await client.apply(DEPLOYMENT, deployment(namespace, replicas=2, paused=None), actor=ACTOR)
+    again = await client.apply(DEPLOYMENT, deployment(namespace, replicas=2, paused=None), writer=WRITER)
     assert again.metadata.resource_version == made.metadata.resource_version
-    dropped = await client.apply(DEPLOYMENT, deployment(namespace), actor=ACTOR)
+    dropped = await client.apply(DEPLOYMENT, deployment(namespace), writer=WRITER)
     assert dropped.spec["replicas"] == 1  # nobody owns it any longer, so the default is back
-    assert client.ledger.pending(ACTOR)[0].version == dropped.metadata.resource_version
+    assert client.ledger.pending(WRITER)[0].version == dropped.metadata.resource_version
 
 
 async def test_an_apply_conflict_names_manager_and_field_and_force_takes(client: Client, namespace: str) -> None:
     await client.apply(DEPLOYMENT, deployment(namespace, replicas=2))
     with pytest.raises(ApplyConflict) as caught:
-        await client.apply(DEPLOYMENT, deployment(namespace, replicas=3), manager="other", actor=ACTOR)
+        await client.apply(DEPLOYMENT, deployment(namespace, replicas=3), manager="other", writer=WRITER)
     assert caught.value.conflicts == (FieldConflict(manager="tester", field=".spec.replicas"),)
     assert caught.value.conflicts[0].field == ".spec.replicas"
-    assert client.ledger.pending(ACTOR) == ()
+    assert client.ledger.pending(WRITER) == ()
     taken = await client.apply(DEPLOYMENT, deployment(namespace, replicas=3), manager="other", force=True)
     assert taken.spec["replicas"] == 3
 
@@ -229,13 +229,13 @@ async def test_the_status_is_applied_through_its_subresource(client: Client, nam
     now = rfc3339(wall_clock())
     condition = {"type": "Shown", "status": "True", "reason": "x", "lastTransitionTime": now, "lastUpdateTime": now}
     intent = {"metadata": {"name": "shop", "namespace": namespace}, "status": {"conditions": [condition]}}
-    found = await client.apply(DEPLOYMENT, intent, subresource="status", actor=ACTOR)
+    found = await client.apply(DEPLOYMENT, intent, subresource="status", writer=WRITER)
     assert found.condition("Shown").is_true
     assert found.metadata.generation == made.metadata.generation
     assert [one.get("subresource") for one in found.get("metadata", "managedFields")] == [None, "status"]
     with pytest.raises(NotFound):
         await client.apply(
-            CONFIG_MAP, {"metadata": {"name": "a", "namespace": namespace}}, subresource="status", actor=ACTOR
+            CONFIG_MAP, {"metadata": {"name": "a", "namespace": namespace}}, subresource="status", writer=WRITER
         )
 
 
@@ -257,12 +257,12 @@ def _identity(data: dict[str, Any]) -> dict[str, str]:
 async def test_a_deletion_checks_the_uid_and_tells_whether_there_was_anything(client: Client, namespace: str) -> None:
     made = await client.create(CONFIG_MAP.new("a", namespace))
     with pytest.raises(Conflict, match="UID"):
-        await client.delete(CONFIG_MAP, "a", namespace, uid="00000000-0000-0000-0000-000000000000", actor=ACTOR)
+        await client.delete(CONFIG_MAP, "a", namespace, uid="00000000-0000-0000-0000-000000000000", writer=WRITER)
     with pytest.raises(Conflict, match="ResourceVersion"):
-        await client.delete(CONFIG_MAP, "a", namespace, resource_version="1", actor=ACTOR)
-    assert client.ledger.pending(ACTOR) == ()
-    assert await client.delete(CONFIG_MAP, "a", namespace, uid=made.metadata.uid, actor=ACTOR) is True
-    (write,) = client.ledger.pending(ACTOR)
+        await client.delete(CONFIG_MAP, "a", namespace, resource_version="1", writer=WRITER)
+    assert client.ledger.pending(WRITER) == ()
+    assert await client.delete(CONFIG_MAP, "a", namespace, uid=made.metadata.uid, writer=WRITER) is True
+    (write,) = client.ledger.pending(WRITER)
     assert (write.state, write.uid) == (WriteState.DELETED, made.metadata.uid)
     assert await client.delete(CONFIG_MAP, "a", namespace, uid=made.metadata.uid) is False
 
@@ -270,10 +270,10 @@ async def test_a_deletion_checks_the_uid_and_tells_whether_there_was_anything(cl
 async def test_a_deletion_that_waits_for_finalizers_is_a_change(client: Client, namespace: str) -> None:
     held = CONFIG_MAP.decode({"metadata": {"name": "a", "namespace": namespace, "finalizers": ["example.com/hold"]}})
     await client.create(held)
-    assert await client.delete(CONFIG_MAP, "a", namespace, actor=ACTOR)
+    assert await client.delete(CONFIG_MAP, "a", namespace, writer=WRITER)
     now = await client.get(CONFIG_MAP, "a", namespace)
     assert now.metadata.deleting
-    (write,) = client.ledger.pending(ACTOR)
+    (write,) = client.ledger.pending(WRITER)
     assert (write.state, write.version) == (WriteState.DONE, now.metadata.resource_version)
     await client.patch(CONFIG_MAP, "a", namespace, patch={"metadata": {"finalizers": None}}, style="merge")
     assert await client.delete(CONFIG_MAP, "a", namespace) is False
@@ -419,8 +419,8 @@ async def test_a_denial_names_the_rule_and_the_rule_mends_it(
     path = await control_plane.service_account_kubeconfig(namespace, "reader")
     async with Client(await ClientConfig.from_kubeconfig(path, environ={}), name="reader") as reader:
         with pytest.raises(Forbidden) as caught:
-            await reader.apply(DEPLOYMENT, deployment(namespace), actor=ACTOR)
-        assert reader.ledger.pending(ACTOR) == ()
+            await reader.apply(DEPLOYMENT, deployment(namespace), writer=WRITER)
+        assert reader.ledger.pending(WRITER) == ()
         rule = missing_rule(caught.value)
         assert rule == {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["create", "patch"]}
         with pytest.raises(Forbidden) as caught:

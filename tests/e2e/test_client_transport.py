@@ -36,7 +36,7 @@ CONFIG_MAP = kind("v1", "ConfigMap")
 DECLARED = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")  # asks no discovery
 STORED = {"kind": "ConfigMap", "metadata": {"name": "a", "namespace": "web", "resourceVersion": "7", "uid": "u-1"}}
 QUERY = WatchQuery(namespace="web", timeout_seconds=300, idle_seconds=5.0)
-ACTOR = "someone"
+WRITER = "someone"
 
 
 @pytest.fixture(autouse=True, params=["exchange", "session"])
@@ -168,7 +168,7 @@ def client_of(server: Server, **settings: Any) -> Client:
 
 
 def states(client: Client) -> list[WriteState]:
-    return [found.state for found in client.ledger.pending(ACTOR)]
+    return [found.state for found in client.ledger.pending(WRITER)]
 
 
 async def silent(server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -180,7 +180,7 @@ async def test_a_server_that_accepts_and_never_answers_is_unreachable_in_time() 
     async with serving(silent) as server, client_of(server, request_timeout=0.05) as client:
         begun = asyncio.get_running_loop().time()
         with pytest.raises(Unreachable, match=r"no answer within 0\.05 s") as caught:
-            await client.create(CONFIG_MAP.new("a", "web"), actor=ACTOR)
+            await client.create(CONFIG_MAP.new("a", "web"), writer=WRITER)
         assert asyncio.get_running_loop().time() - begun < 1
         assert caught.value.maybe_done
         assert states(client) == [WriteState.UNKNOWN]
@@ -193,7 +193,7 @@ async def test_a_server_that_never_finishes_tls_was_sent_nothing() -> None:
         settings = ClientSettings(connect_timeout=0.05, attempts=1)
         async with Client(config, name="tester", settings=settings) as client:
             with pytest.raises(Unreachable, match=r"no connection within 0\.05 s") as caught:
-                await client.patch(DECLARED, "a", "web", patch={}, style="merge", actor=ACTOR)
+                await client.patch(DECLARED, "a", "web", patch={}, style="merge", writer=WRITER)
             assert not caught.value.maybe_done
             assert states(client) == []
 
@@ -203,7 +203,7 @@ async def test_a_refused_connection_was_sent_nothing_and_names_the_server() -> N
         pass
     async with client_of(server, attempts=2) as client:
         with pytest.raises(Unreachable, match=f"patch configmaps web/a: http://127.0.0.1:{server.port}") as caught:
-            await client.patch(DECLARED, "a", "web", patch={}, style="merge", actor=ACTOR)
+            await client.patch(DECLARED, "a", "web", patch={}, style="merge", writer=WRITER)
         assert not caught.value.maybe_done
         assert states(client) == []
 
@@ -221,7 +221,7 @@ async def test_an_answer_that_is_cut_in_the_middle_is_asked_for_again_only_where
         assert (await client.get(CONFIG_MAP, "a", "web")).metadata.uid == "u-1"
         assert len(server.asked) == 2
         with pytest.raises(Unreachable) as caught:
-            await client.create(CONFIG_MAP.new("a", "web"), actor=ACTOR)
+            await client.create(CONFIG_MAP.new("a", "web"), writer=WRITER)
         assert caught.value.maybe_done
         assert len(server.asked) == 3
         assert states(client) == [WriteState.UNKNOWN]
@@ -235,11 +235,11 @@ async def test_no_write_is_repeated_behind_the_back_when_a_kept_connection_break
         with pytest.raises(Unreachable) as caught:
             match method:
                 case "replace":
-                    await client.replace(stored, actor=ACTOR)
+                    await client.replace(stored, writer=WRITER)
                 case "delete":
-                    await client.delete(CONFIG_MAP, "a", "web", actor=ACTOR)
+                    await client.delete(CONFIG_MAP, "a", "web", writer=WRITER)
                 case _:
-                    await client.create(stored, actor=ACTOR)
+                    await client.create(stored, writer=WRITER)
         assert caught.value.maybe_done
         assert [asked.line.split()[0] for asked in server.asked[:1]] == ["GET"]
         assert len(server.asked) == 2
@@ -383,7 +383,7 @@ async def test_closing_the_client_ends_open_watches_as_cut_off() -> None:
 
 async def test_a_cancelled_write_is_unknown_and_its_connection_closed() -> None:
     async with serving(silent) as server, client_of(server) as client:
-        task = asyncio.create_task(client.create(CONFIG_MAP.new("a", "web"), actor=ACTOR))
+        task = asyncio.create_task(client.create(CONFIG_MAP.new("a", "web"), writer=WRITER))
         while not server.asked:
             await asyncio.sleep(0.001)
         assert states(client) == [WriteState.IN_FLIGHT]
@@ -457,7 +457,7 @@ async def test_a_closed_client_says_so() -> None:
             await client.get(CONFIG_MAP, "a", "web")
         await client.close()
         with pytest.raises(UsageError, match="closed"):
-            await client.create(CONFIG_MAP.new("a", "web"), actor=ACTOR)
+            await client.create(CONFIG_MAP.new("a", "web"), writer=WRITER)
         assert states(client) == []
 
 

@@ -9,10 +9,10 @@ from konverge.client import Ledger, Ticket, WriteState
 from konverge.kinds import kind
 
 SECRET = kind("v1", "Secret")
-ACTORS = ("one", "two")
+WRITERS = ("one", "two")
 NAMES = ("a", "b")
 
-actors = st.sampled_from(ACTORS)
+writers = st.sampled_from(WRITERS)
 names = st.sampled_from(NAMES)
 
 
@@ -29,14 +29,14 @@ class LedgerMachine(RuleBasedStateMachine):
         self.lost: dict[tuple[str, str], int] = {}  # newest write whose answer was lost
         self.answered: dict[tuple[str, str], int] = {}  # newest write that was answered, not seen since
 
-    @rule(actor=actors, name=names)
-    def begin(self, actor: str, name: str) -> None:
+    @rule(writer=writers, name=names)
+    def begin(self, writer: str, name: str) -> None:
         self.begun += 1
-        self.open.append((self.ledger.begin(actor, SECRET, "web", name), actor, name, self.begun))
+        self.open.append((self.ledger.begin(writer, SECRET, "web", name), writer, name, self.begun))
 
     def _pick(self, index: int) -> tuple[Ticket, tuple[str, str], int]:
-        ticket, actor, name, number = self.open.pop(index % len(self.open))
-        return ticket, (actor, name), number
+        ticket, writer, name, number = self.open.pop(index % len(self.open))
+        return ticket, (writer, name), number
 
     @precondition(lambda self: self.open)
     @rule(index=st.integers(0, 20))
@@ -64,34 +64,34 @@ class LedgerMachine(RuleBasedStateMachine):
         if number > self.answered.get(target, 0) and number > self.lost.get(target, 0):
             self.lost[target] = number
 
-    @rule(actor=actors)
-    def look(self, actor: str) -> None:
+    @rule(writer=writers)
+    def look(self, writer: str) -> None:
         """The barrier takes note of everything that it was told is pending."""
-        for write in self.ledger.pending(actor):
-            self.ledger.seen(actor, write)
-            target = (actor, write.name)
+        for write in self.ledger.pending(writer):
+            self.ledger.seen(writer, write)
+            target = (writer, write.name)
             if write.state is WriteState.UNKNOWN:
                 del self.lost[target]
             elif write.state is WriteState.DONE:
                 del self.done[target], self.answered[target]
 
-    @rule(actor=actors)
-    def forget(self, actor: str) -> None:
-        if any(owner == actor for _, owner, _, _ in self.open):
+    @rule(writer=writers)
+    def forget(self, writer: str) -> None:
+        if any(owner == writer for _, owner, _, _ in self.open):
             return  # the unit tests tell what becomes of writes in flight
-        self.ledger.forget(actor)
+        self.ledger.forget(writer)
         for held in (self.done, self.lost, self.answered):
-            for target in [target for target in held if target[0] == actor]:
+            for target in [target for target in held if target[0] == writer]:
                 del held[target]
 
     @invariant()
     def no_write_is_lost_from_sight(self) -> None:
-        flying = {(actor, name) for _, actor, name, _ in self.open}
-        for actor in ACTORS:
-            pending = {write.name: write for write in self.ledger.pending(actor)}
-            assert len(pending) == len(self.ledger.pending(actor)), "one write per object"
+        flying = {(writer, name) for _, writer, name, _ in self.open}
+        for writer in WRITERS:
+            pending = {write.name: write for write in self.ledger.pending(writer)}
+            assert len(pending) == len(self.ledger.pending(writer)), "one write per object"
             for name in NAMES:
-                target = (actor, name)
+                target = (writer, name)
                 found = pending.get(name)
                 if target in flying:
                     assert found is not None
@@ -109,8 +109,8 @@ class LedgerMachine(RuleBasedStateMachine):
     def nothing_is_held_for_nobody(self) -> None:
         found = self.ledger.statistics()
         assert found.in_flight == len(self.open)
-        assert found.pending == sum(len(self.ledger.pending(actor)) for actor in ACTORS)
-        assert found.actors == sum(1 for actor in ACTORS if self.ledger.pending(actor))
+        assert found.pending == sum(len(self.ledger.pending(writer)) for writer in WRITERS)
+        assert found.writers == sum(1 for writer in WRITERS if self.ledger.pending(writer))
 
 
 TestLedger = LedgerMachine.TestCase

@@ -171,13 +171,13 @@ class Server:
         manager: str,
         force: bool = False,
         subresource: str = "",
-        actor: Hashable | None = None,
+        writer: Hashable | None = None,
         clean: bool = False,
     ) -> bytes:
         assert not clean or without_nulls(body) == body
         intent = without_nulls(body)
         name, namespace = intent["metadata"]["name"], intent["metadata"].get("namespace", "")
-        ticket = self.ledger.begin(actor, kind, namespace, name) if actor is not None else None
+        ticket = self.ledger.begin(writer, kind, namespace, name) if writer is not None else None
         await self._call(f"apply {kind.kind} {name}{'/' + subresource if subresource else ''}", ticket)
         before = self.objects.get((kind, namespace, name))
         version = intent["metadata"].get("resourceVersion")
@@ -214,10 +214,10 @@ class Server:
         *,
         patch: Any,
         style: str,
-        actor: Hashable | None = None,
+        writer: Hashable | None = None,
     ) -> Any:
         found = kind_of(kind)
-        ticket = self.ledger.begin(actor, found, namespace, name) if actor is not None else None
+        ticket = self.ledger.begin(writer, found, namespace, name) if writer is not None else None
         await self._call(f"patch {found.kind} {name}", ticket)
         data = msgspec.json.decode(msgspec.json.encode(self.stored(found, namespace, name)))
         if style == "json":
@@ -229,9 +229,16 @@ class Server:
         return found.decode(data)
 
     async def delete(
-        self, kind: Kind[Any], name: str, namespace: str = "", *, uid: str = "", actor: Hashable | None = None, **_: Any
+        self,
+        kind: Kind[Any],
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        writer: Hashable | None = None,
+        **_: Any,
     ) -> bool:
-        ticket = self.ledger.begin(actor, kind, namespace, name) if actor is not None else None
+        ticket = self.ledger.begin(writer, kind, namespace, name) if writer is not None else None
         await self._call(f"delete {kind.kind} {name}", ticket)
         gone = self.objects.pop((kind, namespace, name), None)
         if ticket is not None:

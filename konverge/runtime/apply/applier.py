@@ -222,7 +222,7 @@ class Applier:
         manager: str,
         on_conflict: OnConflict,
         subresource: str = "",
-        actor: Hashable | None = None,
+        writer: Hashable | None = None,
     ) -> tuple[Object, bool]:
         """Make the object hold this intent; returns it as stored, and whether anything was sent.
 
@@ -253,7 +253,7 @@ class Applier:
                 manager=manager,
                 force=on_conflict is OnConflict.TAKE,
                 subresource=subresource,
-                actor=actor,
+                writer=writer,
             )
         except ApplyConflict as conflict:
             self._count(key.kind, "conflicted")
@@ -282,7 +282,7 @@ class Applier:
             raise FieldsHeld(Held(key, conflict.conflicts)) from conflict
 
     async def apply_status(
-        self, key: Key, intent: Mapping[str, Any], *, cached: Cached, manager: str, actor: Hashable | None = None
+        self, key: Key, intent: Mapping[str, Any], *, cached: Cached, manager: str, writer: Hashable | None = None
     ) -> StatusResult | None:
         """Make the status hold this intent, whoever else owns fields of it; None where nothing had to be sent.
 
@@ -295,7 +295,7 @@ class Applier:
             return None
         try:
             body = await self._client.applied(
-                key.kind, intent, manager=manager, force=True, subresource="status", actor=actor, clean=True
+                key.kind, intent, manager=manager, force=True, subresource="status", writer=writer, clean=True
             )
         except ApplyConflict:
             self._count(key.kind, "conflicted")

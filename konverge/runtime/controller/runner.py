@@ -412,7 +412,7 @@ class ControllerRunner:
         self._waiting.pop(key, None)
         self._own_versions.forget(key)
         self._applier.forget(key)
-        self._services.client.ledger.forget(self._reconciles.actor(key))
+        self._services.client.ledger.forget(self._reconciles.writer(key))
         self._services.claims.forget(self.spec.name, key)
         if self._last_error.startswith(f"{key}: "):
             self._last_error = ""

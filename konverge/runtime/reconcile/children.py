@@ -48,7 +48,7 @@ class Children:
         self._namespaced: dict[Kind[Any], bool] = {}
         self._reference = controller_reference(services.kind, owner)
         self.key = key
-        self.actor: Hashable = (services.controller, key)
+        self.writer: Hashable = (services.controller, key)
 
     def cached(self, key: Key) -> Cached | None:
         """Return what the cache has of an object, None where it has nothing, or only metadata."""
@@ -172,7 +172,7 @@ class Children:
                 manager=self._services.manager,
                 on_conflict=on_conflict,
                 subresource=subresource,
-                actor=self.actor,
+                writer=self.writer,
             )
         except FieldsHeld as held:
             self._trace.look_again = min(self._trace.look_again, held.look_again)

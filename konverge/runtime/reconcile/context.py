@@ -129,7 +129,7 @@ class Context(Generic[R_co]):
         is not compared with the cache before it is sent, nor refused for another owner; a `raw` request is known to none of these.
         """
         if self._client is None:
-            self._client = self._services.client.written_by(self._actor, self._before_write)
+            self._client = self._services.client.written_by(self._writer, self._before_write)
         return self._client
 
     def _before_write(self, what: str) -> None:
@@ -225,7 +225,7 @@ class Context(Generic[R_co]):
                 style="merge",
                 subresource=subresource,
                 dry_run=dry_run,
-                actor=self._actor,
+                writer=self._writer,
             )
 
         return self._effects.make(f"ctx.patch({name})", start)
@@ -256,7 +256,7 @@ class Context(Generic[R_co]):
                 uid=uid,
                 resource_version=resource_version,
                 propagation=propagation,
-                actor=self._actor,
+                writer=self._writer,
             )
 
         return self._effects.make(f"ctx.delete({name})", start)
@@ -301,7 +301,7 @@ class Context(Generic[R_co]):
             }
             try:
                 answer = await self._services.applier.apply_status(
-                    key, intent, cached=cached, manager=manager, actor=self._actor
+                    key, intent, cached=cached, manager=manager, writer=self._writer
                 )
             except NotFound:
                 return False
@@ -389,7 +389,7 @@ class Context(Generic[R_co]):
         return self._made
 
     @property
-    def _actor(self) -> Hashable:
+    def _writer(self) -> Hashable:
         return (self._services.controller, self.key)
 
     def _alive(self) -> None:

@@ -98,21 +98,21 @@ class ReconcileRunner:
 
     # --- before --------------------------------------------------------------------------------------------------------------
 
-    def actor(self, key: Key) -> Hashable:
+    def writer(self, key: Key) -> Hashable:
         """Return who writes in passes of this key, for the ledger."""
         return (self._spec.name, key)
 
     async def behind(self, key: Key) -> str:
         """Return what the cache does not show yet of this key's own writes, "" where it shows them all."""
         ledger = self._services.client.ledger
-        for write in ledger.pending(self.actor(key)):
+        for write in ledger.pending(self.writer(key)):
             informer = self._services.caches.informer(write.kind)
             view = look(write, informer)
             if view is View.UNCERTAIN:
                 view = await self._asked(write, informer)
             if view is View.BEHIND:
                 return f"{write.kind.kind} {write.namespace}/{write.name}"
-            ledger.seen(self.actor(key), write)
+            ledger.seen(self.writer(key), write)
         return ""
 
     async def _asked(self, write: Write, informer: Informer | None) -> View:
@@ -133,8 +133,8 @@ class ReconcileRunner:
 
     def stop_waiting(self, key: Key) -> None:
         """Give up on what the cache does not show; who wrote it stays known."""
-        for write in self._services.client.ledger.pending(self.actor(key)):
-            self._services.client.ledger.seen(self.actor(key), write)
+        for write in self._services.client.ledger.pending(self.writer(key)):
+            self._services.client.ledger.seen(self.writer(key), write)
 
     # --- the pass ------------------------------------------------------------------------------------------------------------
 
@@ -343,7 +343,7 @@ class ReconcileRunner:
         intent = {"apiVersion": key.kind.api_version, "kind": key.kind.kind, "metadata": metadata, "status": status}
         try:
             answer = await self._services.applier.apply_status(
-                key, intent, cached=cached, manager=self._services.manager, actor=self.actor(key)
+                key, intent, cached=cached, manager=self._services.manager, writer=self.writer(key)
             )
         except NotFound:
             return
@@ -378,7 +378,7 @@ class ReconcileRunner:
                 patch={"metadata": metadata, "status": left},
                 style="merge",
                 subresource="status",
-                actor=self.actor(key),
+                writer=self.writer(key),
             )
         except NotFound:
             return
@@ -388,7 +388,7 @@ class ReconcileRunner:
         """Return the version that the object has after this pass's own writes to it; what others wrote since is not in it."""
         own = [
             write.version
-            for write in self._services.client.ledger.pending(self.actor(key))
+            for write in self._services.client.ledger.pending(self.writer(key))
             if (write.kind, write.namespace, write.name) == (key.kind, key.namespace, key.name)
             and write.uid == cached.metadata.uid
             and write.version
@@ -438,7 +438,7 @@ class ReconcileRunner:
     async def _patch_finalizers(self, key: Key, patch: list[dict[str, Any]]) -> None:
         try:
             await self._services.client.patch(
-                key.kind, key.name, key.namespace, patch=patch, style="json", actor=self.actor(key)
+                key.kind, key.name, key.namespace, patch=patch, style="json", writer=self.writer(key)
             )
         except NotFound:
             return

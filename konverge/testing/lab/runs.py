@@ -275,7 +275,7 @@ def _grown(manager: Manager) -> list[str]:
                 f"the queue of {spec.name} remembers failures of {statistics.failing} keys at the end: {statistics}"
             )
     ledger = manager.client.ledger.statistics()
-    if ledger.in_flight or ledger.actors > objects:
+    if ledger.in_flight or ledger.writers > objects:
         problems.append(f"the ledger of {manager.name} has grown: {ledger} for {objects} objects")
     return problems
 

@@ -97,15 +97,15 @@ async def test_a_name_that_the_server_chose_is_the_one_in_the_ledger(client: Cli
     stored = {"kind": "ConfigMap", "metadata": {"name": "a-x7", "namespace": "web", "resourceVersion": "1", "uid": "u"}}
     server.script = [say(stored, status=201)]
     new = CONFIG_MAP.decode({"metadata": {"generateName": "a-", "namespace": "web"}})
-    await client.create(new, actor="me")
+    await client.create(new, writer="me")
     assert [found.name for found in client.ledger.pending("me")] == ["a-x7"]
     assert client.ledger.writer_of(CONFIG_MAP, "web", "a-x7") == "me"
 
 
 async def test_a_dry_run_is_not_recorded(client: Client, server: Any, say: Say) -> None:
     server.script = [say({"kind": "ConfigMap", "metadata": {"name": "a"}}), say({"kind": "Status"})]
-    await client.apply(CONFIG_MAP, {"metadata": {"name": "a", "namespace": "web"}}, dry_run=True, actor="me")
-    await client.delete(CONFIG_MAP, "a", "web", dry_run=True, actor="me")
+    await client.apply(CONFIG_MAP, {"metadata": {"name": "a", "namespace": "web"}}, dry_run=True, writer="me")
+    await client.delete(CONFIG_MAP, "a", "web", dry_run=True, writer="me")
     assert client.ledger.statistics().pending == 0
     assert client.ledger.writer_of(CONFIG_MAP, "web", "a") is None
 
@@ -116,7 +116,7 @@ async def test_scope_is_checked_before_anything_is_sent(client: Client, server: 
     with pytest.raises(UsageError, match="cluster-scoped"):
         await client.get(NAMESPACE, "a", "web")
     with pytest.raises(UsageError, match="lives in a namespace"):
-        await client.create(CONFIG_MAP.new("a"), actor="me")
+        await client.create(CONFIG_MAP.new("a"), writer="me")
     assert server.seen == []
     assert client.ledger.statistics().pending == 0
 
@@ -149,7 +149,7 @@ async def test_a_resource_that_vanished_is_not_served_and_discovery_asks_again(
         await client.list_page(info, ListQuery())
     await client.resource(WIDGET)
     with pytest.raises(NotServed):
-        await client.apply(WIDGET, {"metadata": {"name": "a", "namespace": "web"}}, actor="me")
+        await client.apply(WIDGET, {"metadata": {"name": "a", "namespace": "web"}}, writer="me")
     assert client.ledger.statistics().pending == 0
     del server.resources["/apis/example.com/v1"]
     with pytest.raises(NotServed):

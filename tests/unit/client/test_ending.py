@@ -34,7 +34,7 @@ async def test_an_object_has_ended_when_it_is_deleted_and_nothing_holds_it(
     metadata = {"name": "a", "namespace": "web", "resourceVersion": "7", "uid": "u", **about}
     assert decode_stored(json.dumps({"metadata": metadata}).encode()).ended is ended
     server.script = [say({"kind": "Widget", "metadata": metadata})]
-    await client.patch(WIDGET, "a", "web", patch=[], style="json", actor="me")
+    await client.patch(WIDGET, "a", "web", patch=[], style="json", writer="me")
     [write] = client.ledger.pending("me")
     assert write.uid == "u"
     assert write.state is (WriteState.DELETED if ended else WriteState.DONE)

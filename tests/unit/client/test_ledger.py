@@ -12,8 +12,8 @@ DEPLOYMENT = kind("apps/v1", "Deployment")
 ME, OTHER = ("backup", "a"), ("restore", "b")
 
 
-def states(ledger: Ledger, actor: Any = ME) -> list[tuple[str, WriteState, str]]:
-    return [(write.name, write.state, write.version) for write in ledger.pending(actor)]
+def states(ledger: Ledger, writer: Any = ME) -> list[tuple[str, WriteState, str]]:
+    return [(write.name, write.state, write.version) for write in ledger.pending(writer)]
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_a_settled_write_that_was_hidden_by_an_unknown_one_comes_back(ledger: Le
     ledger.seen(ME, ledger.pending(ME)[0])
     assert states(ledger) == [("a", WriteState.DONE, "7")]
     ledger.seen(ME, ledger.pending(ME)[0])
-    assert ledger.statistics().actors == 0
+    assert ledger.statistics().writers == 0
 
 
 def test_a_deletion_is_pending_with_its_uid(ledger: Ledger) -> None:
@@ -156,7 +156,7 @@ def test_an_object_that_is_gone_has_no_writer(ledger: Ledger) -> None:
 
 
 def test_the_memory_of_writers_is_bounded_and_forgets_the_oldest() -> None:
-    ledger = Ledger(max_writers=3)
+    ledger = Ledger(max_last_writers=3)
     for name in "abcd":
         ledger.begin(ME, SECRET, "web", name).settle("1", "u")
     ledger.begin(ME, SECRET, "web", "b").settle("2", "u")
@@ -183,4 +183,4 @@ def test_statistics_count_what_is_held(ledger: Ledger) -> None:
     ledger.begin(ME, SECRET, "web", "b").unknown()
     ledger.begin(OTHER, SECRET, "web", "c")
     found = ledger.statistics()
-    assert (found.actors, found.pending, found.in_flight, found.unknown, found.writers) == (2, 3, 1, 1, 3)
+    assert (found.writers, found.pending, found.in_flight, found.unknown, found.last_writers) == (2, 3, 1, 1, 3)

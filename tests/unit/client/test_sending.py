@@ -25,7 +25,7 @@ from konverge.metrics import Metrics
 
 CONFIG_MAP = kind("v1", "ConfigMap")
 STORED = {"kind": "ConfigMap", "metadata": {"name": "a", "namespace": "web", "resourceVersion": "7", "uid": "u-1"}}
-ACTOR = "someone"
+WRITER = "someone"
 
 Say = Callable[..., Answer]
 
@@ -35,15 +35,15 @@ def now() -> float:
 
 
 async def write(client: Client) -> None:
-    await client.create(CONFIG_MAP.new("a", "web"), actor=ACTOR)
+    await client.create(CONFIG_MAP.new("a", "web"), writer=WRITER)
 
 
 async def apply(client: Client) -> None:
-    await client.apply(CONFIG_MAP, {"metadata": {"name": "a", "namespace": "web"}}, actor=ACTOR)
+    await client.apply(CONFIG_MAP, {"metadata": {"name": "a", "namespace": "web"}}, writer=WRITER)
 
 
 def states(client: Client) -> list[WriteState]:
-    return [found.state for found in client.ledger.pending(ACTOR)]
+    return [found.state for found in client.ledger.pending(WRITER)]
 
 
 async def test_a_read_is_repeated_until_it_succeeds(client: Client, server: Any, say: Say) -> None:
@@ -98,7 +98,7 @@ async def test_a_create_is_sent_again_only_where_it_surely_was_not_done(client: 
 async def test_an_apply_whose_answer_was_lost_is_sent_again(client: Client, server: Any, say: Say) -> None:
     server.script = [Unreachable("cut", maybe_done=True), say(STORED)]
     await apply(client)
-    (found,) = client.ledger.pending(ACTOR)
+    (found,) = client.ledger.pending(WRITER)
     assert (found.state, found.version, found.uid) == (WriteState.DONE, "7", "u-1")
 
 
@@ -267,9 +267,9 @@ async def test_refused_credentials_are_tried_once_more(client: Client, server: A
 async def test_deletions_are_told_apart(client: Client, server: Any, say: Say, refuse: Say) -> None:
     async def delete(*script: Any, uid: str = "u-1") -> tuple[bool, list[tuple[WriteState, str, str]]]:
         server.script = list(script)
-        client.ledger.forget(ACTOR)
-        gone = await client.delete(CONFIG_MAP, "a", "web", uid=uid, actor=ACTOR)
-        return gone, [(found.state, found.uid, found.version) for found in client.ledger.pending(ACTOR)]
+        client.ledger.forget(WRITER)
+        gone = await client.delete(CONFIG_MAP, "a", "web", uid=uid, writer=WRITER)
+        return gone, [(found.state, found.uid, found.version) for found in client.ledger.pending(WRITER)]
 
     success = {"kind": "Status", "status": "Success", "details": {"uid": "u-9"}}
     assert await delete(say(success), uid="") == (True, [(WriteState.DELETED, "u-9", "")])

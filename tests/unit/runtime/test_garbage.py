@@ -47,8 +47,8 @@ def test_keys_that_were_written_and_passed_add_nothing_that_a_collection_looks_t
     before = len(gc.get_objects())
     for number in range(NUMBER):
         key = Key("", SECRET, "web", f"target-{number}")
-        actor = ("controller", key)
-        ledger.begin(actor, SECRET, "web", key.name).settle(str(number), f"uid-{number}")
+        writer = ("controller", key)
+        ledger.begin(writer, SECRET, "web", key.name).settle(str(number), f"uid-{number}")
         for again in range(7):
             history.add(passed(key, again))
     gc.collect()

@@ -603,7 +603,7 @@ async def test_nothing_is_remembered_of_objects_that_are_gone() -> None:
             await harness.settle(0.01)
         await harness.settle(20)
         runner, ledger = harness.runner, harness.server.ledger.statistics()
-        assert (ledger.actors, ledger.pending, ledger.writers) == (0, 0, 0)
+        assert (ledger.writers, ledger.pending, ledger.last_writers) == (0, 0, 0)
         assert runner._applier.remembered == 0
         assert len(runner._services.claims) == 0
         assert (len(runner._own_versions), len(runner._waiting), len(runner._deferred)) == (0, 0, 0)

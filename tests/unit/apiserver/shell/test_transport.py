@@ -19,7 +19,7 @@ from konverge.testing.apiserver.transport import InProcessTransport, in_process
 
 CONFIG_MAP = kind("v1", "ConfigMap")
 JANE = User("jane", ("dev",))
-ACTOR = "someone"
+WRITER = "someone"
 QUERY = WatchQuery(namespace="web", resource_version="0", timeout_seconds=600, idle_seconds=700)
 
 
@@ -144,18 +144,18 @@ async def test_nothing_is_left_when_a_stream_is_left_before_its_first_read(toy: 
 @pytest.mark.parametrize(("moment", "stored"), [("before", False), ("after", True)])
 async def test_a_cancelled_write_may_have_been_done(toy: Toy, client: Client, moment: str, stored: bool) -> None:
     toy.faults.add(Rule.from_json({"match": {"verbs": ["create"]}, "fault": {"type": "hang", "moment": moment}}))
-    task = asyncio.create_task(client.create(CONFIG_MAP.new("a", "web"), actor=ACTOR))
+    task = asyncio.create_task(client.create(CONFIG_MAP.new("a", "web"), writer=WRITER))
     await asyncio.sleep(1)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ("a" in toy.objects) is stored
-    assert [found.state for found in client.ledger.pending(ACTOR)] == [WriteState.UNKNOWN]
+    assert [found.state for found in client.ledger.pending(WRITER)] == [WriteState.UNKNOWN]
 
 
 async def test_an_answer_on_its_way_can_be_lost_by_cancellation(toy: Toy, client: Client) -> None:
     await client.resource(CONFIG_MAP)
-    task = asyncio.create_task(client.create(CONFIG_MAP.new("a", "web"), actor=ACTOR))
+    task = asyncio.create_task(client.create(CONFIG_MAP.new("a", "web"), writer=WRITER))
     while "a" not in toy.objects:
         await asyncio.sleep(0)
     task.cancel()
