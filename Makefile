@@ -12,7 +12,7 @@ BIN := .venv/bin
 help: ## List the verbs
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 	@echo
-	@echo "  ARGS=... goes to pytest (test, which uses two processes: -n0 for one; test-unit) and to konverge demo; PYTHON=... chooses the interpreter of .venv."
+	@echo "  ARGS=... goes to pytest (test, which uses three processes, since many tests wait: -n0 for one; test-unit) and to konverge demo; PYTHON=... chooses the interpreter of .venv."
 	@echo "  KONVERGE_NO_CONTROL_PLANE=1 tests without a real kube-apiserver; KONVERGE_REQUIRE_CONTROL_PLANE=1 fails where there is none."
 
 # --- set-up: what the verbs below call -----------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ endif
 
 .PHONY: test
 test: control-plane promtool ## Run every test, those on a real kube-apiserver too
-	$(BIN)/pytest -n 2 --lab=quick $(ARGS)
+	$(BIN)/pytest -n 3 --lab=quick $(ARGS)
 
 .PHONY: conformance
 conformance: control-plane ## Send the conformance cases to kube-apiserver and to the server in memory; print the matrix and what differs

@@ -9,18 +9,22 @@ from suite_times import lines
 
 _LONG = 60.0
 """Seconds of tests from which on a run prints its table of times."""
-_TOGETHER = ("tests/e2e/", "tests/conformance/")
-"""Folders whose tests share a control plane. They wait for it most of the time, so the other process has a core for itself."""
+_TOGETHER = ("tests/conformance/",)
+"""Folders whose tests share what is dear to set up: the cases and their two servers."""
 
 
 def _unit_of(nodeid: str) -> str:
-    """What goes to one process as a whole: a folder with a control plane, else a file."""
+    """Return the name of what goes to one process as a whole: a folder, or else a file."""
     return next((folder for folder in _TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Hand out whole files, those with the most tests first, and each folder with a control plane as if it were one."""
+    """Hand out whole files in the order of their names: those on a control plane, which wait most of the time, come first.
+
+    Each process has one control plane for all of its tests. The many short files of unit tests fill up the end.
+    """
+    config.option.loadscopereorder = False
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # annotated, but without a marker
 
     class ByPlane(LoadScopeScheduling):  # type: ignore[misc]  # for the same reason
