@@ -29,7 +29,7 @@ import yaml
 from aiohttp import web
 from yarl import URL
 
-from konverge.testing.apiserver.fault_rules import about_request
+from konverge.testing.apiserver.faults.rules import about_request
 
 __all__ = ["Call", "FaultProxy", "Interruption", "Moment", "is_write"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from konverge.testing.apiserver import statuses
-from konverge.testing.apiserver.fault_rules import about_call
 from konverge.testing.apiserver.faults import Faults
+from konverge.testing.apiserver.faults.rules import about_call
 from konverge.testing.apiserver.requests import Answer, Call
 
 __all__ = ["Toy", "config_map", "names"]

@@ -36,7 +36,7 @@ from konverge.reconcilers.quota.seen import ClaimView, PoolView, QuotaView, Seen
 from konverge.reconcilers.quota.steps import ledger_of, steps_of
 from konverge.runtime import ManagerSettings
 from konverge.testing import Lab
-from konverge.testing.apiserver.fault_rules import About
+from konverge.testing.apiserver.faults.rules import About
 from konverge.testing.apiserver.requests import Answer as ServerAnswer
 from konverge.testing.apiserver.requests import Call
 from konverge.testing.lab import install_crds

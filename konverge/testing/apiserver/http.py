@@ -29,7 +29,7 @@ from multidict import CIMultiDict
 from konverge.errors import stack_of
 from konverge.logs import get_logger
 from konverge.testing.apiserver import protobuf, statuses
-from konverge.testing.apiserver.fault_streams import Dropped
+from konverge.testing.apiserver.faults.streams import Dropped
 from konverge.testing.apiserver.requests import Answer, Call, Query, User
 from konverge.testing.apiserver.shells import MAX_BODY, Handler, Pump, answered, refusal, too_large, warning_headers
 from konverge.testing.apiserver.statuses import StatusError

@@ -39,9 +39,9 @@ from konverge.testing.apiserver.controllers.namespaces import NamespaceControlle
 from konverge.testing.apiserver.controllers.protection import ProtectionController
 from konverge.testing.apiserver.controllers.quotas import QuotaController
 from konverge.testing.apiserver.discovery import Discovery
-from konverge.testing.apiserver.fault_rules import About, about_call
-from konverge.testing.apiserver.fault_streams import close_lines
 from konverge.testing.apiserver.faults import Faults, Orders
+from konverge.testing.apiserver.faults.rules import About, about_call
+from konverge.testing.apiserver.faults.streams import close_lines
 from konverge.testing.apiserver.registry import Registry
 from konverge.testing.apiserver.registry.answering import form_of, shown
 from konverge.testing.apiserver.registry.ask import APPLY_TYPES, Ask, options_of, route

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from konverge.testing.apiserver.fault_streams import close_lines
+from konverge.testing.apiserver.faults.streams import close_lines
 from konverge.testing.apiserver.requests import Answer, Call
 from konverge.testing.apiserver.statuses import PageNotFound, StatusError
 

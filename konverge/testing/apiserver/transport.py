@@ -24,7 +24,7 @@ from konverge.client.transport import Answer, OpenStream, Transport
 from konverge.clock import wall_clock
 from konverge.errors import Unreachable, UsageError
 from konverge.testing.apiserver import requests
-from konverge.testing.apiserver.fault_streams import Dropped, close_lines
+from konverge.testing.apiserver.faults.streams import Dropped, close_lines
 from konverge.testing.apiserver.requests import ADMIN, Call, Query, User
 from konverge.testing.apiserver.shells import Handler, Pump, answered
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
-from konverge.testing.apiserver.fault_rules import About, Cut, Drop, Expire, Moment, Rule, Stale
+from konverge.testing.apiserver.faults.rules import About, Cut, Drop, Expire, Moment, Rule, Stale
 from konverge.testing.lab.plans import Plan, Timed
 from konverge.testing.lab.timeline import Entry, Timeline
 

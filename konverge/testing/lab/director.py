@@ -16,8 +16,8 @@ import msgspec
 
 from konverge.client.requests import APPLY, Request
 from konverge.client.transport import Answer
-from konverge.testing.apiserver.fault_rules import Hit, Moment, Rule
 from konverge.testing.apiserver.faults import Faults
+from konverge.testing.apiserver.faults.rules import Hit, Moment, Rule
 from konverge.testing.apiserver.storage import Event
 from konverge.testing.lab.branching import Trunk
 from konverge.testing.lab.foreign import Stranger

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from konverge.testing.apiserver.fault_rules import Moment, Rule
+from konverge.testing.apiserver.faults.rules import Moment, Rule
 
 __all__ = ["Crash", "Foreign", "Lease", "Plan", "Timed", "Touch"]
 

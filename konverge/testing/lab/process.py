@@ -19,7 +19,7 @@ from konverge.client import ClientConfig
 from konverge.client.requests import Request
 from konverge.client.settings import ClientSettings
 from konverge.client.transport import Answer, OpenStream, Transport
-from konverge.testing.apiserver.fault_rules import About, about_request
+from konverge.testing.apiserver.faults.rules import About, about_request
 
 __all__ = ["WRITE", "Gate", "Wire", "about_of", "mortal"]
 

@@ -15,7 +15,7 @@ from konverge.reconcilers.quota import Settings, install
 from konverge.reconcilers.quota.kinds import LEASE, MUTATING, NAMESPACE, RESOURCE_QUOTA, VALIDATING
 from konverge.runtime import ManagerSettings
 from konverge.testing import Lab
-from konverge.testing.apiserver.fault_rules import Match, Refuse, Rule
+from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
 
 QUOTA = "capsule-pool-p"
 

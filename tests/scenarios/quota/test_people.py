@@ -15,7 +15,7 @@ from konverge.kinds import kind_of
 from konverge.reconcilers.quota import Settings
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
 from konverge.testing import Lab
-from konverge.testing.apiserver.fault_rules import Match, Refuse, Rule
+from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
 
 QUOTA = "capsule-pool-p"
 

@@ -25,7 +25,7 @@ from konverge.reconcilers.apps import Settings, install
 from konverge.reconcilers.apps.kinds import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY, SECRET
 from konverge.testing import Lab, install_crds
 from konverge.testing.flux import flux_crds
-from konverge.testing.flux_state import FINALIZER
+from konverge.testing.flux.state import FINALIZER
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "flux"
 KINDS: dict[str, Kind[Object]] = {

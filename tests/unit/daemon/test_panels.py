@@ -30,7 +30,7 @@ from konverge.metrics import RESULTS
 from konverge.reconcilers.apps.kinds import HELM_RELEASE, HELM_REPOSITORY
 from konverge.runtime.observability.history import ReconcileRecord
 from konverge.testing import Lab
-from konverge.testing.apiserver.fault_rules import Delay, Drop, Freeze, Match, Rule
+from konverge.testing.apiserver.faults.rules import Delay, Drop, Freeze, Match, Rule
 from konverge.words import Why
 
 DEPLOY = Path(__file__).parents[3] / "deploy"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver.fault_rules import About, Rule
+from konverge.testing.apiserver.faults.rules import About, Rule
 from konverge.testing.lab import Crash, Foreign, Plan, Timed
 from konverge.testing.lab.branching import LEAST, MOST, Batch, Trunk, acts_when_armed, batches, branches_at
 from konverge.testing.lab.plans import Lease

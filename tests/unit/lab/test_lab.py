@@ -181,7 +181,7 @@ async def test_the_server_is_at_hand_in_memory_alone() -> None:
 
 
 def test_a_fault_of_the_server_reaches_the_users_own_client_too() -> None:
-    from konverge.testing.apiserver.fault_rules import Drop, Match, Rule
+    from konverge.testing.apiserver.faults.rules import Drop, Match, Rule
 
     async def main() -> None:
         async with memory_lab() as lab:

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from konverge.testing.apiserver.fault_rules import About, Fault, Match, Rule, about_call
 from konverge.testing.apiserver.faults import Dropped, Faults
+from konverge.testing.apiserver.faults.rules import About, Fault, Match, Rule, about_call
 from konverge.testing.apiserver.requests import Answer, Call
 from konverge.testing.apiserver.statuses import StatusError
 from konverge.testing.loop import VirtualTimeLoop

@@ -10,7 +10,7 @@ from widgets import By, Widget, widget
 
 import konverge as kv
 from konverge.testing import Lab
-from konverge.testing.apiserver.fault_rules import Cut, Delay, Drop, Expire, Fault, Forget, Freeze, Lines, Match, Rule
+from konverge.testing.apiserver.faults.rules import Cut, Delay, Drop, Expire, Fault, Forget, Freeze, Lines, Match, Rule
 
 pytestmark = pytest.mark.lab_on("memory")
 

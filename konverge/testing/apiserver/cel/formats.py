@@ -1,7 +1,6 @@
 """The format library: named formats, each with what is wrong with a text.
 
-Promises: pure; an empty list is a valid text. Source: k8s.io/apiserver `pkg/cel/library/format.go`; the names of Kubernetes are checked by
-the schema room.
+Promises: pure; an empty list is a valid text. Source: k8s.io/apiserver `pkg/cel/library/format.go`.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Final
 
+from konverge.testing.apiserver import names
 from konverge.testing.apiserver.cel import urls
 
 __all__ = ["CHECKS", "validate"]
@@ -62,8 +62,6 @@ def _datetime(text: str) -> list[str]:
 
 def _named(rule: str, *, prefix: bool = False) -> Callable[[str], Sequence[str]]:
     def check(text: str) -> Sequence[str]:
-        from konverge.testing.apiserver.schemas import names  # late: that room knows this one
-
         return names.name_errors(rule, text, prefix=prefix)
 
     return check
@@ -71,8 +69,6 @@ def _named(rule: str, *, prefix: bool = False) -> Callable[[str], Sequence[str]]
 
 def _label(kind: str) -> Callable[[str], Sequence[str]]:
     def check(text: str) -> Sequence[str]:
-        from konverge.testing.apiserver.schemas import names  # late: that room knows this one
-
         return names.label_key(text) if kind == "key" else names.label_value(text)
 
     return check

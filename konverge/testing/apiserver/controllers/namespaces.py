@@ -7,11 +7,12 @@ Promises: a namespace under deletion is emptied resource by resource, tells in i
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 from konverge.testing.apiserver.controllers.hands import Hands
 from konverge.testing.apiserver.controllers.worker import Worker
 from konverge.testing.apiserver.registry.core import Data, Registry
+from konverge.testing.apiserver.registry.finalizing import finalize
 from konverge.testing.apiserver.resources import Resource
 from konverge.testing.apiserver.storage import Changed, Entry, Event
 
@@ -141,20 +142,6 @@ class NamespaceController:
             self._registry.store.update(_NAMESPACES, entry, {**data, "status": status})
         except Changed:
             self.worker.add(entry.name)
-
-
-def finalize(registry: Registry, entry: Entry, finalizers: list[str]) -> Data:
-    """Set a namespace's spec.finalizers; one under deletion with none left is removed. Raises Changed."""
-    data = entry.object()
-    spec = {**(data.get("spec") or {}), "finalizers": finalizers}
-    if not finalizers:
-        del spec["finalizers"]
-    new = {**data, "spec": spec}
-    metadata: dict[str, Any] = data["metadata"]
-    if metadata.get("deletionTimestamp") and not finalizers and not metadata.get("finalizers"):
-        registry.store.delete(_NAMESPACES, entry, new)
-        return new
-    return registry.store.update(_NAMESPACES, entry, new).object()
 
 
 def _condition(type_: str, status: str, reason: str, message: str, now: str) -> Data:

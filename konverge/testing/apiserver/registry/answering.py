@@ -15,8 +15,9 @@ from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data
 from konverge.testing.apiserver.requests import Answer
 from konverge.testing.apiserver.statuses import StatusError, not_acceptable
+from konverge.testing.apiserver.tables import metadata_only, table
 
-__all__ = ["Form", "form_of", "metadata_only", "shown"]
+__all__ = ["Form", "form_of", "shown"]
 
 Form: TypeAlias = Literal["object", "metadata", "table"]
 
@@ -49,26 +50,6 @@ def form_of(accept: str, *, custom: bool = True) -> Form:
     raise not_acceptable(_OFFERS)
 
 
-_GENERATION: Final = "deprecated.daemonset.template.generation"
-
-
-def internal(metadata: Data) -> Data:
-    """Return metadata as the server has it inside, where a DaemonSet's number of templates is no annotation yet."""
-    annotations = metadata.get("annotations")
-    if not annotations or _GENERATION not in annotations:
-        return metadata
-    kept = {name: value for name, value in annotations.items() if name != _GENERATION}
-    metadata = {**metadata, "annotations": kept}
-    if not kept:
-        del metadata["annotations"]
-    return metadata
-
-
-def metadata_only(data: Data) -> Data:
-    """Return the PartialObjectMetadata of an object."""
-    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": internal(data["metadata"])}
-
-
 def shown(ask: Ask, data: Data, now: datetime, status: int = 200) -> Answer:
     """Return an object as the client wants to read it; a Status stays a Status."""
     form = form_of(ask.call.headers.get("accept", ""))
@@ -76,8 +57,6 @@ def shown(ask: Ask, data: Data, now: datetime, status: int = 200) -> Answer:
         if form == "metadata":
             data = metadata_only(data)
         else:
-            from konverge.testing.apiserver.tables import table
-
             data = table(
                 ask.resource,
                 ask.version,

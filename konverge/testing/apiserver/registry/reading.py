@@ -22,14 +22,14 @@ from konverge.testing.apiserver.reading import (
     read_one,
     read_options,
 )
-from konverge.testing.apiserver.registry.answering import Form, form_of, metadata_only
+from konverge.testing.apiserver.registry.answering import Form, form_of
 from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.pipeline import read
 from konverge.testing.apiserver.requests import Answer
 from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.storage import Callback, Compacted, Encode, Entry, Event, ResourceId, Store
-from konverge.testing.apiserver.tables import row, table
+from konverge.testing.apiserver.tables import metadata_only, row, table
 
 __all__ = ["OldStore", "Reader"]
 

@@ -22,10 +22,10 @@ from konverge.testing.apiserver.auth import (
     review_own_access,
     review_own_rules,
 )
-from konverge.testing.apiserver.controllers.namespaces import finalize
 from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.deleting import Deletion, delete, require
+from konverge.testing.apiserver.registry.finalizing import finalize
 from konverge.testing.apiserver.registry.pipeline import identify, owned
 from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
 from konverge.testing.apiserver.statuses import StatusError, bad_request, conflict, not_found, not_implemented

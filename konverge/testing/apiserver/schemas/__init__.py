@@ -6,8 +6,13 @@ Promises: pure, and exact as kube-apiserver 1.36 where not said otherwise. An ob
 
 from __future__ import annotations
 
-from konverge.testing.apiserver.schemas.crd_resources import crd_default, crd_names_accepted, crd_resource
-from konverge.testing.apiserver.schemas.crd_validation import crd_warnings, validate_crd
+from konverge.testing.apiserver.schemas.crd import (
+    crd_default,
+    crd_names_accepted,
+    crd_resource,
+    crd_warnings,
+    validate_crd,
+)
 from konverge.testing.apiserver.schemas.decoding import Decoded, decode, decode_intent, strict_words
 from konverge.testing.apiserver.schemas.defaulting import default
 from konverge.testing.apiserver.schemas.fits import in_order

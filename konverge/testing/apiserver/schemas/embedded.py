@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from konverge.testing.apiserver.names import dns1035_label, name_errors
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.schemas.metadata import common_errors
-from konverge.testing.apiserver.schemas.names import dns1035_label, name_errors
 from konverge.testing.apiserver.schemas.traits import has_embedded, map_values
 from konverge.testing.apiserver.statuses import FieldError
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from konverge.testing.apiserver.golang import Struct, quote
-from konverge.testing.apiserver.schemas.names import dns1123_label, label_key, label_value, name_errors
+from konverge.testing.apiserver.names import dns1123_label, label_key, label_value, name_errors
 from konverge.testing.apiserver.statuses import FieldError
 
 __all__ = ["common_errors", "field_manager_errors", "validate_metadata", "validate_metadata_update"]

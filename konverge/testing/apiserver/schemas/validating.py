@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from konverge.testing.apiserver.cel import validate_rules
 from konverge.testing.apiserver.golang import plain
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.schemas.checks import Table, compile_checks, valid
@@ -84,8 +85,6 @@ def _status_errors(node: Node, new: Data, old: Data | None) -> list[FieldError]:
 def _rule_errors(node: Node, new: Data, old: Data | None, known: Sequence[FieldError]) -> list[FieldError]:
     if any(error.kind in _BLOCKING for error in known):
         return [FieldError("Invalid", NOWHERE, None, _BLOCKED)]
-    from konverge.testing.apiserver.cel import validate_rules
-
     return list(validate_rules(node, new, old, ""))
 
 
@@ -149,7 +148,7 @@ _STANDARD_FINALIZERS: Final = frozenset({"orphan", "foregroundDeletion", "kubern
 def finalizer_warnings(new: Data, old: Data | None = None) -> list[str]:
     """Return the warnings for finalizers of a custom resource that are new and have no domain."""
     from konverge.testing.apiserver.golang import quote
-    from konverge.testing.apiserver.schemas.names import label_key
+    from konverge.testing.apiserver.names import label_key
 
     if not new.get("metadata", {}).get("finalizers"):
         return []

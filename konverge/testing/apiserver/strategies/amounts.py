@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from konverge.quantities import COUNTED, Quantity
-from konverge.testing.apiserver.schemas import names
+from konverge.testing.apiserver import names
 from konverge.testing.apiserver.strategies.kit import NOT_NEGATIVE, Errors, forbidden, invalid, required, text_errors
 
 __all__ = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from konverge.quantities import Quantity
-from konverge.testing.apiserver.schemas import names
+from konverge.testing.apiserver import names
 from konverge.testing.apiserver.statuses import not_implemented
 from konverge.testing.apiserver.strategies.amounts import container_resource
 from konverge.testing.apiserver.strategies.kit import (

@@ -10,7 +10,7 @@ from typing import Final
 
 from konverge.clock import wall_clock
 from konverge.quantities import Quantity
-from konverge.testing.apiserver.schemas import names
+from konverge.testing.apiserver import names
 from konverge.testing.apiserver.strategies.amounts import amount_errors
 from konverge.testing.apiserver.strategies.kit import (
     Data,

@@ -6,7 +6,7 @@ Source: `pkg/apis/core/validation/validation.go`, `pkg/apis/discovery/{v1/defaul
 
 from __future__ import annotations
 
-from konverge.testing.apiserver.schemas import names
+from konverge.testing.apiserver import names
 from konverge.testing.apiserver.strategies import texts
 from konverge.testing.apiserver.strategies.addresses import endpoint_ip_errors, family, ip_errors
 from konverge.testing.apiserver.strategies.kit import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from konverge.testing.apiserver.schemas import names
+from konverge.testing.apiserver import names
 from konverge.testing.apiserver.strategies.kit import (
     NOT_NEGATIVE,
     Data,

@@ -10,7 +10,7 @@ import copy
 from typing import Final
 from zoneinfo import available_timezones
 
-from konverge.testing.apiserver.schemas import names
+from konverge.testing.apiserver import names
 from konverge.testing.apiserver.strategies.cron import wrong_schedule
 from konverge.testing.apiserver.strategies.kit import (
     Data,
@@ -24,9 +24,9 @@ from konverge.testing.apiserver.strategies.kit import (
     selector_errors,
     selects,
 )
-from konverge.testing.apiserver.strategies.pod_checks import template_errors
-from konverge.testing.apiserver.strategies.pod_defaults import default_template
-from konverge.testing.apiserver.strategies.pod_warnings import pod_warnings
+from konverge.testing.apiserver.strategies.pods.checks import template_errors
+from konverge.testing.apiserver.strategies.pods.defaults import default_template
+from konverge.testing.apiserver.strategies.pods.warnings import pod_warnings
 
 __all__ = ["CronJob", "Job"]
 

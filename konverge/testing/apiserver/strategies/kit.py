@@ -11,9 +11,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from konverge.testing.apiserver import names
 from konverge.testing.apiserver.golang import Struct
 from konverge.testing.apiserver.resources import Strategy
-from konverge.testing.apiserver.schemas import names
 from konverge.testing.apiserver.statuses import FieldError
 
 __all__ = [

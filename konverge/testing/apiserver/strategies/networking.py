@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from konverge.testing.apiserver.schemas import names
+from konverge.testing.apiserver import names
 from konverge.testing.apiserver.strategies import texts
 from konverge.testing.apiserver.strategies.addresses import cidr_errors, is_ip, network
 from konverge.testing.apiserver.strategies.kit import (

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from konverge.testing.apiserver import names
 from konverge.testing.apiserver.golang import Struct
-from konverge.testing.apiserver.schemas import names
 from konverge.testing.apiserver.statuses import FieldError
 from konverge.testing.apiserver.strategies.addresses import cidr_errors
 from konverge.testing.apiserver.strategies.amounts import amount_errors
 from konverge.testing.apiserver.strategies.kit import Data, Errors, Kind, forbidden, invalid, required, text_errors
-from konverge.testing.apiserver.strategies.pod_checks import taint_effect_errors
+from konverge.testing.apiserver.strategies.pods.checks import taint_effect_errors
 
 __all__ = ["Node"]
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from konverge.quantities import ONE, PRECISE, THOUSANDTH, WHOLE, Quantity, read
+from konverge.testing.apiserver import names
 from konverge.testing.apiserver.golang import Struct
-from konverge.testing.apiserver.schemas import names
 from konverge.testing.apiserver.strategies.amounts import (
     amount_errors,
     container_resource,

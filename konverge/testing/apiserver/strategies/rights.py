@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from konverge.testing.apiserver import names
 from konverge.testing.apiserver.golang import Struct
-from konverge.testing.apiserver.schemas import names
 from konverge.testing.apiserver.strategies.kit import (
     Data,
     Errors,

@@ -10,11 +10,10 @@ import random
 from collections.abc import Iterable
 from typing import Final
 
+from konverge.testing.apiserver import names
 from konverge.testing.apiserver.golang import Struct
-from konverge.testing.apiserver.schemas import names
 from konverge.testing.apiserver.strategies import texts
 from konverge.testing.apiserver.strategies.addresses import cidr_errors, endpoint_ip_errors, family, ip_errors, is_ip
-from konverge.testing.apiserver.strategies.container_checks import port_or_name_errors
 from konverge.testing.apiserver.strategies.kit import (
     Data,
     Errors,
@@ -28,6 +27,7 @@ from konverge.testing.apiserver.strategies.kit import (
     restore,
     text_errors,
 )
+from konverge.testing.apiserver.strategies.pods.containers import port_or_name_errors
 from konverge.testing.apiserver.strategies.service_numbers import (
     allocate,
     keep_allocated,

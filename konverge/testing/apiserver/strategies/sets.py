@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from konverge.testing.apiserver import names
 from konverge.testing.apiserver.golang import Struct
-from konverge.testing.apiserver.schemas import names
 from konverge.testing.apiserver.strategies.claims import claim_spec_errors
 from konverge.testing.apiserver.strategies.kit import (
     Data,
@@ -25,8 +25,8 @@ from konverge.testing.apiserver.strategies.kit import (
     text_errors,
     unreadable,
 )
-from konverge.testing.apiserver.strategies.pod_checks import template_errors
-from konverge.testing.apiserver.strategies.pod_defaults import default_claim
+from konverge.testing.apiserver.strategies.pods.checks import template_errors
+from konverge.testing.apiserver.strategies.pods.defaults import default_claim
 from konverge.testing.apiserver.strategies.workloads import (
     UNMATCHED,
     Workload,

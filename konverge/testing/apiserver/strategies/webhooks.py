@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import urlsplit
 
-from konverge.testing.apiserver.schemas import names
+from konverge.testing.apiserver import names
 from konverge.testing.apiserver.strategies import texts
 from konverge.testing.apiserver.strategies.kit import (
     Data,

@@ -29,9 +29,9 @@ from konverge.testing.apiserver.strategies.kit import (
     text_errors,
     unreadable,
 )
-from konverge.testing.apiserver.strategies.pod_checks import template_errors
-from konverge.testing.apiserver.strategies.pod_defaults import default_template
-from konverge.testing.apiserver.strategies.pod_warnings import pod_warnings
+from konverge.testing.apiserver.strategies.pods.checks import template_errors
+from konverge.testing.apiserver.strategies.pods.defaults import default_template
+from konverge.testing.apiserver.strategies.pods.warnings import pod_warnings
 
 __all__ = [
     "UNMATCHED",

@@ -15,7 +15,7 @@ from konverge.testing.apiserver.cel import compile_message, compile_rule, uses_o
 from konverge.testing.apiserver.nodes import Node
 
 MANIFESTS = Path(konverge.crds.__file__).parent / "manifests"
-FLUX = Path(konverge.testing.__file__).parent / "flux_crds"
+FLUX = Path(konverge.testing.__file__).parent / "flux" / "crds"
 FILES = sorted([*MANIFESTS.glob("*.yaml"), *FLUX.glob("*.yaml")])
 
 

@@ -16,7 +16,7 @@ from konverge.client import Client
 from konverge.errors import ApiError, Conflict, Forbidden, NotFound
 from konverge.kinds import kind
 from konverge.testing.apiserver import ApiServer
-from konverge.testing.apiserver.fault_rules import Drop, Match, Refuse, Rule
+from konverge.testing.apiserver.faults.rules import Drop, Match, Refuse, Rule
 from konverge.testing.apiserver.requests import ADMIN, Call
 
 CONFIG_MAP = kind("v1", "ConfigMap")

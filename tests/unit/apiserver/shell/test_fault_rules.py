@@ -7,8 +7,8 @@ import json
 import msgspec
 import pytest
 
-from konverge.testing.apiserver import fault_rules as kinds
-from konverge.testing.apiserver.fault_rules import About, Fault, Match, Rule, about_call
+from konverge.testing.apiserver.faults import rules as kinds
+from konverge.testing.apiserver.faults.rules import About, Fault, Match, Rule, about_call
 from konverge.testing.apiserver.requests import Call
 
 SECRET = "/api/v1/namespaces/web/secrets"

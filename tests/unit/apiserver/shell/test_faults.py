@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import pytest
 from toy_server import Toy, config_map, names
 
-from konverge.testing.apiserver import fault_rules as kinds
-from konverge.testing.apiserver.fault_rules import Bookmarks, Cut, Expire, Freeze, Hit, Lines, Match, Rule, about_call
 from konverge.testing.apiserver.faults import NOTHING, Dropped, Faults
+from konverge.testing.apiserver.faults import rules as kinds
+from konverge.testing.apiserver.faults.rules import Bookmarks, Cut, Expire, Freeze, Hit, Lines, Match, Rule, about_call
 from konverge.testing.apiserver.requests import Answer, Call
 from konverge.testing.apiserver.statuses import StatusError
 

@@ -20,7 +20,7 @@ from konverge.client.resources import WatchQuery
 from konverge.errors import Forbidden, NotFound, TooManyRequests, Unreachable
 from konverge.kinds import kind
 from konverge.testing.apiserver import statuses
-from konverge.testing.apiserver.fault_rules import Cut, Drop, Match, Refuse, Rule
+from konverge.testing.apiserver.faults.rules import Cut, Drop, Match, Refuse, Rule
 from konverge.testing.apiserver.http import HttpShell
 from konverge.testing.apiserver.kubeconfig import client_config, write_kubeconfig
 from konverge.testing.apiserver.requests import ADMIN, Answer, Call, User

@@ -13,7 +13,7 @@ from konverge.client.requests import Request
 from konverge.client.resources import WatchQuery
 from konverge.errors import NotFound, TooManyRequests, Unreachable, UsageError
 from konverge.kinds import kind
-from konverge.testing.apiserver.fault_rules import Delay, Drop, Hang, Match, Refuse, Rule
+from konverge.testing.apiserver.faults.rules import Delay, Drop, Hang, Match, Refuse, Rule
 from konverge.testing.apiserver.requests import ADMIN, Answer, Call, User
 from konverge.testing.apiserver.transport import InProcessTransport, in_process
 

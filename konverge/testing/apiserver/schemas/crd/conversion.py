@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
-from konverge.testing.apiserver.schemas.names import dns1035_label
+from konverge.testing.apiserver.names import dns1035_label
 from konverge.testing.apiserver.statuses import FieldError
 
 __all__ = ["conversion_errors"]

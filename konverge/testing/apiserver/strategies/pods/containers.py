@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from konverge.testing.apiserver.schemas import names
+from konverge.testing.apiserver import names
 from konverge.testing.apiserver.statuses import FieldError
 from konverge.testing.apiserver.strategies import texts
 from konverge.testing.apiserver.strategies.amounts import requirement_errors
@@ -23,7 +23,7 @@ from konverge.testing.apiserver.strategies.kit import (
     required,
     text_errors,
 )
-from konverge.testing.apiserver.strategies.volume_checks import descending_path_errors
+from konverge.testing.apiserver.strategies.pods.volumes import descending_path_errors
 
 __all__ = ["container_errors", "handler_errors", "init_container_errors", "port_or_name_errors"]
 

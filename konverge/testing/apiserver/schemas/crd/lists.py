@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from konverge.testing.apiserver.golang import Struct
-from konverge.testing.apiserver.schemas.crd_internal import shown_schema
+from konverge.testing.apiserver.schemas.crd.internal import shown_schema
 from konverge.testing.apiserver.statuses import FieldError
 
 __all__ = ["list_schema_errors"]

@@ -10,8 +10,8 @@ from collections.abc import Generator
 from typing import TypeAlias
 
 from konverge.clock import rfc3339
-from konverge.testing.flux_state import Delete, Effect, Effects, Finalizer, Object_, Retry
-from konverge.testing.flux_work import Work, shorten
+from konverge.testing.flux.state import Delete, Effect, Effects, Finalizer, Object_, Retry
+from konverge.testing.flux.work import Work, shorten
 
 __all__ = ["Acting", "correct_drift", "install_or_upgrade", "uninstall", "uninstall_renamed"]
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from konverge.clock import wall_clock
-from konverge.testing.apiserver.schemas import names
+from konverge.testing.apiserver import names
 from konverge.testing.apiserver.strategies import texts
 from konverge.testing.apiserver.strategies.kit import (
     Data,
@@ -26,9 +26,9 @@ from konverge.testing.apiserver.strategies.kit import (
     restore,
     text_errors,
 )
-from konverge.testing.apiserver.strategies.pod_checks import spec_errors, template_errors, toleration_errors
-from konverge.testing.apiserver.strategies.pod_defaults import default_pod, default_template, quality
-from konverge.testing.apiserver.strategies.pod_warnings import pod_warnings
+from konverge.testing.apiserver.strategies.pods.checks import spec_errors, template_errors, toleration_errors
+from konverge.testing.apiserver.strategies.pods.defaults import default_pod, default_template, quality
+from konverge.testing.apiserver.strategies.pods.warnings import pod_warnings
 
 __all__ = ["Pod", "PodTemplate", "difference"]
 

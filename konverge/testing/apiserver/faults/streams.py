@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from konverge.testing.apiserver import statuses
-from konverge.testing.apiserver.fault_rules import About, Bookmarks, Cut, Expire, Freeze, Lines, StreamFault
+from konverge.testing.apiserver.faults.rules import About, Bookmarks, Cut, Expire, Freeze, Lines, StreamFault
 from konverge.words import Annotation
 
 __all__ = ["Dropped", "Holding", "Stage", "View", "Watched", "close_lines", "stage_of"]

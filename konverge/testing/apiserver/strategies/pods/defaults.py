@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from konverge.quantities import Quantity, added, masked, non_zero, read
-from konverge.testing.apiserver.strategies.pod_resources import default_pod_resources
+from konverge.testing.apiserver.strategies.pods.resources import default_pod_resources
 
 __all__ = [
     "containers_of",

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from konverge.testing.apiserver.schemas import names
+from konverge.testing.apiserver import names
 from konverge.testing.apiserver.strategies import texts
-from konverge.testing.apiserver.strategies.container_checks import container_errors, init_container_errors
 from konverge.testing.apiserver.strategies.kit import (
     Data,
     Errors,
@@ -24,8 +23,9 @@ from konverge.testing.apiserver.strategies.kit import (
     selector_errors,
     text_errors,
 )
-from konverge.testing.apiserver.strategies.pod_resources import pod_resource_errors
-from konverge.testing.apiserver.strategies.volume_checks import volume_errors
+from konverge.testing.apiserver.strategies.pods.containers import container_errors, init_container_errors
+from konverge.testing.apiserver.strategies.pods.resources import pod_resource_errors
+from konverge.testing.apiserver.strategies.pods.volumes import volume_errors
 
 __all__ = ["spec_errors", "taint_effect_errors", "template_errors", "toleration_errors"]
 

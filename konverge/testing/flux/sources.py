@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from konverge.testing.flux_state import (
+from konverge.testing.flux.state import (
     FINALIZER,
     Conditions,
     Effects,

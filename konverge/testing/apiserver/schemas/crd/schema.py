@@ -14,11 +14,12 @@ from typing import Any, Final
 
 import msgspec
 
+from konverge.testing.apiserver.cel import compile_message, compile_rule, uses_old_self
 from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.schemas.crd_defaults import default_errors
-from konverge.testing.apiserver.schemas.crd_internal import FIELD_NAMES, shown_rule, shown_schema
-from konverge.testing.apiserver.schemas.crd_lists import list_schema_errors
-from konverge.testing.apiserver.schemas.crd_structural import structural_errors, unstructurable
+from konverge.testing.apiserver.schemas.crd.defaults import default_errors
+from konverge.testing.apiserver.schemas.crd.internal import FIELD_NAMES, shown_rule, shown_schema
+from konverge.testing.apiserver.schemas.crd.lists import list_schema_errors
+from konverge.testing.apiserver.schemas.crd.structural import structural_errors, unstructurable
 from konverge.testing.apiserver.schemas.fieldpath import find
 from konverge.testing.apiserver.statuses import FieldError
 
@@ -220,8 +221,6 @@ def _rule_form(schema: Schema, rule: Schema, path: str) -> list[FieldError]:
 
 
 def _rule_errors(schema: Schema, rule: Schema, path: str, place: _Place) -> list[FieldError]:
-    from konverge.testing.apiserver.cel import compile_message, compile_rule, uses_old_self
-
     errors: list[FieldError] = []
     node, text, optional = Node(schema), rule["rule"], rule.get("optionalOldSelf")
     wrong = compile_rule(node, text, root=place.root, optional_old=bool(optional))

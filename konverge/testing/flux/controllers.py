@@ -1,15 +1,4 @@
-"""A stand-in for Flux on an API server: helm-controller and source-controller, played by one small program. No Helm runs.
-
-    async with HelmController(config, world=World(refused={"1.2.0": "Service is invalid"})):
-        ...                                 # HelmReleases become ready, or fail, as Flux would say it
-
-Promises: what it writes, and in which order, is what the real controllers were recorded writing (tests/recordings/flux; the
-comparison is a test). It writes as the field manager `helm-controller`, through the status subresource, adds and removes Flux's finalizers,
-makes the HelmChart of a release, and reads the Secrets and ConfigMaps with values.
-
-Does not promise: to look again by itself at each `interval`; to render or install anything. What a chart comes to is told by `World`,
-which may be changed while it runs; `look_again` makes it notice at once.
-"""
+"""`HelmController`: runs the decisions of `release` and `sources` against an API server, one work queue for all kinds."""
 
 from __future__ import annotations
 
@@ -34,9 +23,9 @@ from konverge.keys import Key, reached
 from konverge.kinds import Kind, kind
 from konverge.logs import get_logger
 from konverge.objects import Object
-from konverge.testing.flux_release import reconcile_release
-from konverge.testing.flux_sources import reconcile_source
-from konverge.testing.flux_state import (
+from konverge.testing.flux.release import reconcile_release
+from konverge.testing.flux.sources import reconcile_source
+from konverge.testing.flux.state import (
     FINALIZER,
     Delete,
     Effect,
@@ -47,7 +36,7 @@ from konverge.testing.flux_state import (
     Status,
     World,
 )
-from konverge.testing.flux_wakes import woken_by
+from konverge.testing.flux.wakes import woken_by
 from konverge.workqueue import WorkQueue
 
 __all__ = ["HelmController", "World", "flux_crds"]
@@ -80,7 +69,7 @@ def flux_crds() -> list[dict[str, Any]]:
 @cache
 def _definitions() -> bytes:
     """Read the files once, since YAML takes long; as JSON, so that everybody gets a copy."""
-    folder = resources.files("konverge.testing") / "flux_crds"
+    folder = resources.files("konverge.testing.flux") / "crds"
     return msgspec.json.encode(
         [yaml.safe_load(file.read_text()) for file in folder.iterdir() if file.name.endswith(".yaml")]
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from konverge.testing.flux_state import Object_, View
+from konverge.testing.flux.state import Object_, View
 
 __all__ = ["ValuesError", "compose"]
 

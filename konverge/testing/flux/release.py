@@ -7,10 +7,10 @@ it `lastHandledReconcileAt` and the shortened history.
 
 from __future__ import annotations
 
-from konverge.testing.flux_actions import correct_drift, install_or_upgrade, uninstall, uninstall_renamed
-from konverge.testing.flux_state import FINALIZER, Effects, Finalizer, Object_, Put, Retry, View, World, digest
-from konverge.testing.flux_values import ValuesError, compose
-from konverge.testing.flux_work import Work
+from konverge.testing.flux.actions import correct_drift, install_or_upgrade, uninstall, uninstall_renamed
+from konverge.testing.flux.state import FINALIZER, Effects, Finalizer, Object_, Put, Retry, View, World, digest
+from konverge.testing.flux.values import ValuesError, compose
+from konverge.testing.flux.work import Work
 
 __all__ = ["reconcile_release"]
 

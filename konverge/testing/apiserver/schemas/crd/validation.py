@@ -12,12 +12,12 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from konverge.testing.apiserver.golang import quote
-from konverge.testing.apiserver.schemas.crd_conversion import conversion_errors
-from konverge.testing.apiserver.schemas.crd_internal import internal_spec, shown_versions, subschemas
-from konverge.testing.apiserver.schemas.crd_schema import schema_errors
+from konverge.testing.apiserver.names import dns1035_label, dns1123_subdomain
+from konverge.testing.apiserver.schemas.crd.conversion import conversion_errors
+from konverge.testing.apiserver.schemas.crd.internal import internal_spec, shown_versions, subschemas
+from konverge.testing.apiserver.schemas.crd.schema import schema_errors
 from konverge.testing.apiserver.schemas.fieldpath import find
 from konverge.testing.apiserver.schemas.formats import unrecognized
-from konverge.testing.apiserver.schemas.names import dns1035_label, dns1123_subdomain
 from konverge.testing.apiserver.statuses import FieldError
 
 __all__ = ["crd_warnings", "validate_crd"]

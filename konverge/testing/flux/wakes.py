@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
-from konverge.testing.flux_state import Object_
-from konverge.testing.flux_work import REQUESTED_AT
+from konverge.testing.flux.state import Object_
+from konverge.testing.flux.work import REQUESTED_AT
 
 __all__ = ["woken_by"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from konverge.testing.flux_state import Conditions, Object_, Status, View, World
+from konverge.testing.flux.state import Conditions, Object_, Status, View, World
 
 __all__ = ["REQUESTED_AT", "Work"]
 

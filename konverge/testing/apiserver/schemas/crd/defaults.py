@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from konverge.testing.apiserver.cel import validate_rules
 from konverge.testing.apiserver.golang import same
 from konverge.testing.apiserver.nodes import MISSING, Node
 from konverge.testing.apiserver.schemas.copying import copied
@@ -46,7 +47,5 @@ def _value(node: Node, value: Any, path: str, *, root: bool) -> list[FieldError]
         return [*errors, error.error] if error.error is not None else errors
     found = embedded_errors(node, value, path) or value_errors(node, value, path=path)
     if not found and has_rules(node):
-        from konverge.testing.apiserver.cel import validate_rules
-
         found = list(validate_rules(node, value, value, path)) or list(validate_rules(node, value, None, path))
     return errors + found

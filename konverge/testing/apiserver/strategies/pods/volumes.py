@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from konverge.quantities import Quantity
-from konverge.testing.apiserver.schemas import names
+from konverge.testing.apiserver import names
 from konverge.testing.apiserver.strategies.kit import (
     Data,
     Errors,
