@@ -111,7 +111,7 @@ class Informer:
 
     @property
     def listeners(self) -> list[Callable[[], None]]:
-        """Called when a problem begins, gets another cause, or ends."""
+        """Called when a problem begins, gets another cause, or ends, and when `synced` changes."""
         return self._reporter.listeners
 
     def add_handler(self, name: str, handler: Handler) -> Registration:

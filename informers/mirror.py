@@ -142,6 +142,7 @@ class StoreMirror:
             for registration in self.registrations:
                 registration.load(self.store.snapshot())
             self.synced.set()
+            self._reporter.notify()
         else:
             await self._tell(difference(before, staging.table))
 
@@ -150,6 +151,7 @@ class StoreMirror:
         before = self._writer.clear()
         for registration in self.registrations:
             registration.unload()
+        self._reporter.notify()
         await self._tell(difference(before, {}))
 
     async def _tell(self, differences: Iterable[Difference]) -> None:

@@ -34,7 +34,7 @@ class Reporter:
         self._logged = ""
         self.problem: Problem | None = None
         self.listeners: list[Callable[[], None]] = []
-        """Called when a problem begins, gets another cause, or ends."""
+        """Called when a problem begins, gets another cause, or ends, and when the store becomes synced or loses its state."""
 
     def discovered(self, info: ResourceInfo) -> None:
         """Take note of how the kind is served; a missing right is named by it."""
@@ -47,7 +47,7 @@ class Reporter:
         since = before.since if before is not None and before.cause == cause else wall_clock()
         self.problem = Problem(cause, self._words(cause, error), self._rule(cause, error), since)
         if before is None or before.cause != cause:
-            self._tell()
+            self.notify()
         if self._logged != cause and (cause in _AT_ONCE or self._failures >= _PATIENCE):
             self._logged = cause
             keys: dict[str, Any] = {
@@ -67,9 +67,10 @@ class Reporter:
         self._logged = ""
         before, self.problem = self.problem, None
         if before is not None:
-            self._tell()
+            self.notify()
 
-    def _tell(self) -> None:
+    def notify(self) -> None:
+        """Call the listeners."""
         for listener in tuple(self.listeners):
             listener()
 

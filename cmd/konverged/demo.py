@@ -30,6 +30,7 @@ from konverge.daemon.rbac import manifests, rules_for
 from konverge.errors import KonvergeError
 from konverge.kinds import kind
 from konverge.objects import Object
+from konverge.tasks import wait_first
 from konverge.testing.flux import HelmController, flux_crds
 
 __all__ = ["demo"]
@@ -131,10 +132,7 @@ async def _daemon(stage: Stage, address: str) -> AsyncIterator[Mapping[str, str]
             )
         )
         try:
-            waits: set[asyncio.Future[Any]] = {running, serving}
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            if running.done():
-                running.result()
+            await wait_first(running, serving)
             yield await serving
         finally:
             stop.set()

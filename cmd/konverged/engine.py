@@ -34,11 +34,11 @@ from konverge.runtime import Manager, ManagerSettings
 from konverge.runtime.http.health import Check, checks_of
 from konverge.runtime.http.listener import OFF
 from konverge.runtime.http.server import ProbeServer, ServerSettings
+from konverge.tasks import wait_first
 from konverge.words import LogKey
 
 __all__ = ["Operator", "Probes", "Signals", "manager_settings", "operate", "process_metrics", "set_up"]
 
-_READY_LOOK: Final = 1.0
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -217,23 +217,18 @@ async def _run(manager: Manager, probes: Probes, stop: asyncio.Event, settled: C
     """Start the manager and wait for the stop, or for its end, which before the stop is a failure."""
     await manager.start()
     probes.phase = "running"
-    settling = asyncio.ensure_future(_settled(manager, settled))
-    told, ended = asyncio.ensure_future(stop.wait()), asyncio.ensure_future(manager.wait())
+    settling = asyncio.create_task(_settled(manager, settled))
     try:
-        await asyncio.wait({told, ended}, return_when=asyncio.FIRST_COMPLETED)
-        if ended.done():
-            ended.result()
+        await wait_first(stop.wait(), manager.wait())
     finally:
-        for waiter in (told, ended, settling):
-            waiter.cancel()
-        await asyncio.wait({told, ended, settling})
+        settling.cancel()
+        await asyncio.wait({settling})
 
 
 async def _settled(manager: Manager, settled: Callable[[], None]) -> None:
-    """Call it once everything is ready; what never is keeps nobody waiting, and is asked for at leisure."""
-    while not manager.report():
-        await asyncio.sleep(_READY_LOOK)
-    settled()
+    """Call `settled` once every controller is ready."""
+    if await manager.ready(timeout=None):
+        settled()
 
 
 def freeze() -> None:

@@ -5,6 +5,7 @@ Promises: a manager without webhooks loads nothing of what serves them, and need
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -65,8 +66,15 @@ class WebhookRegistry:
         place = place_of(self._manager, self._settings)
         return configurations(self.webhooks, place, namespace=self._namespace, bundle=bundle, inject_from=inject_from)
 
-    async def serve(self, stack: AsyncExitStack, client: Client, informers: InformerSet, metrics: Metrics) -> None:
-        """Serve them until the stack ends, where there are any."""
+    async def serve(
+        self,
+        stack: AsyncExitStack,
+        client: Client,
+        informers: InformerSet,
+        metrics: Metrics,
+        changed: Callable[[], None],
+    ) -> None:
+        """Serve them, if there are any, until the stack ends; `changed` is called when their report may have changed."""
         if not self.webhooks:
             return
         # Here, because a manager without webhooks is not to pay for a server.
@@ -81,6 +89,7 @@ class WebhookRegistry:
             place=place_of(self._manager, self._settings),
             settings=self._settings,
             namespace=self._namespace,
+            changed=changed,
         )
         self.runner = await stack.enter_async_context(runner)
 

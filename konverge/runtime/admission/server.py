@@ -11,7 +11,7 @@ Order of a round: certificates, then the server, then the CA bundles: the API se
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from konverge.client import Client
@@ -60,8 +60,10 @@ class WebhookRunner:
         place: Place,
         settings: WebhookSettings,
         namespace: str | None,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._webhooks = tuple(webhooks)
+        self._changed = changed
         self._settings = settings
         self._set = informers
         self._namespace = namespace
@@ -86,7 +88,8 @@ class WebhookRunner:
             # Where one handler reads the whole object, all do.
             metadata_only = all(one.metadata_only for one in read if one.kind == kind)
             selection = Selection(kind, self._namespace, metadata_only=metadata_only)
-            self._caches[kind] = self._set.acquire(selection)
+            informer = self._caches[kind] = self._set.acquire(selection)
+            informer.listeners.append(self._changed)
         if self._serving is None:
             self.state = State.RUNNING
         else:
@@ -102,6 +105,7 @@ class WebhookRunner:
             await self._serving.stop()
         self.state = State.STOPPED
         for informer in self._caches.values():
+            informer.listeners.remove(self._changed)
             self._set.release(informer)
 
     @property
@@ -145,6 +149,7 @@ class WebhookRunner:
         self._worked = self._worked or not found
         # A replica that serves well is not taken out of its Service because the API server cannot be asked for a while.
         self._problems = () if self._worked and self._serving.valid else found
+        self._changed()
 
     def report(self) -> ControllerReport:
         """Return whether the webhooks work, and if not why, in words that say what to do."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from konverge.client import missing_rule
@@ -22,7 +23,8 @@ __all__ = ["Denials"]
 class Denials:
     """What the passes of one controller were refused for want of a rule. Constructing it does nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
+        self._changed = changed
         self._by_key: dict[Key, str] = {}
         self._keys: Counter[str] = Counter()
         self._obstacles: dict[str, Obstacle] = {}
@@ -40,6 +42,7 @@ class Denials:
             self._keys[what] += 1
             resource = next(iter(rule.get("resources") or rule.get("nonResourceURLs") or ("",)))
             self._obstacles.setdefault(what, Obstacle(resource, "Forbidden", f"{error}; met by {key}", rule))
+            self._changed()
         return rule
 
     def forget(self, key: Key) -> None:
@@ -50,6 +53,7 @@ class Denials:
         self._keys[what] -= 1
         if not self._keys[what]:
             del self._keys[what], self._obstacles[what]
+            self._changed()
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:

@@ -9,6 +9,7 @@ Does not promise: to ask again once the controller has begun.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from konverge.client import Client
@@ -28,8 +29,11 @@ _SECONDS = 30.0
 class Precondition:
     """Asks the gate of one controller; one without a gate has nothing in its way."""
 
-    def __init__(self, gate: Gate | None, kind: Kind[Any], client: Client, log: Any) -> None:
+    def __init__(
+        self, gate: Gate | None, kind: Kind[Any], client: Client, log: Any, *, changed: Callable[[], None]
+    ) -> None:
         self._gate = gate
+        self._changed = changed
         self._kind = kind
         self._client = client
         self._log = log
@@ -42,6 +46,7 @@ class Precondition:
                 self._why = await self._gate(self._client)
             except KonvergeError as error:
                 self._why = f"could not find out whether it may start: {error}"
+            self._changed()
             if not self._why:
                 return
             self._log.warning("the controller does not start yet", **{LogKey.CAUSE: self._why})

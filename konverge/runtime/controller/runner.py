@@ -8,7 +8,6 @@ limit, and no task remains.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -53,6 +52,7 @@ from konverge.runtime.observability.history import History, ReconcileLog, Reconc
 from konverge.runtime.observability.readiness import ControllerReport, State
 from konverge.runtime.reconcile.runner import ReconcileRunner, Result
 from konverge.runtime.reconcile.services import Announce, ReconcileServices
+from konverge.tasks import Broadcast, wait_first
 from konverge.words import LogKey, Why
 from konverge.workqueue import Item, ItemExponential, Pace, WorkQueue
 
@@ -81,6 +81,8 @@ class ManagerServices:
     drain: float
     started: asyncio.Event
     """Set once this process may write: at once, or (later) when it leads."""
+    readiness: Broadcast = field(default_factory=Broadcast)
+    """Notified when the report of a controller may have changed."""
     claims: Claims = field(default_factory=Claims)
     """Which controller applies which child."""
 
@@ -98,9 +100,9 @@ class ControllerRunner:
         self.spec = spec
         self.state = State.STARTING
         self.history = History()
-        self._denials = Denials()
+        self._denials = Denials(services.readiness.notify)
         self._services = services
-        self._feeds = ControllerWatches(spec, services.informers, services.namespace)
+        self._feeds = ControllerWatches(spec, services.informers, services.namespace, services.readiness.notify)
         self._deferred: dict[Key, list[Change]] = {}
         self._waiting: dict[Key, _Waiting] = {}
         self._own_versions = OwnVersions()
@@ -145,7 +147,7 @@ class ControllerRunner:
         self._log = get_logger("konverge.controller").bind(**{LogKey.CONTROLLER: spec.name})
         self._conditions = ConditionCounts(services.metrics, spec.name, spec.counted)
         self._debugs = takes_debug(self._log)
-        self._gate = Precondition(spec.gate, spec.kind, services.client, self._log)
+        self._gate = Precondition(spec.gate, spec.kind, services.client, self._log, changed=services.readiness.notify)
         self._init_metrics()
 
     def _init_metrics(self) -> None:
@@ -175,16 +177,16 @@ class ControllerRunner:
         self._together.append(self)
         try:
             self._feeds.open(self._conditions.open(self._on_primary), self._on_owned, self._on_watched)
-            await self._first(self._synced(), self._stopping.wait())
+            await wait_first(self._synced(), self._stopping.wait())
             if not self._stopping.is_set():
-                self.state = State.WAITING
-                await self._first(self._services.started.wait(), self._stopping.wait())
+                self._enter(State.WAITING)
+                await wait_first(self._services.started.wait(), self._stopping.wait())
             if not self._stopping.is_set():
-                await self._first(self._gate.opened(), self._stopping.wait())
+                await wait_first(self._gate.opened(), self._stopping.wait())
             if not self._stopping.is_set():
                 await self._work()
         finally:
-            self.state = State.STOPPED
+            self._enter(State.STOPPED)
             self._together.remove(self)
             self._feeds.close()
             self._conditions.close()
@@ -193,7 +195,7 @@ class ControllerRunner:
                 self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _work(self) -> None:
-        self.state = State.RUNNING
+        self._enter(State.RUNNING)
         self._log.info("controller started", workers=self.spec.numbers.concurrency)
         async with asyncio.TaskGroup() as tasks:
             workers = [
@@ -205,7 +207,7 @@ class ControllerRunner:
             )
             resync = tasks.create_task(self._resync(), name=f"konverge resync {self.spec.name}")
             await self._stopping.wait()
-            self.state = State.DRAINING
+            self._enter(State.DRAINING)
             watcher.cancel()
             resync.cancel()
             if not await self.queue.drain(timeout=self._services.drain):
@@ -214,22 +216,13 @@ class ControllerRunner:
                 worker.cancel()
 
     def stop(self) -> None:
-        """ReconcileRequest the controller to end; `run` returns when it has."""
+        """Make `run` drain and return."""
         self._stopping.set()
         self.queue.shut_down()
 
-    @staticmethod
-    async def _first(*waits: Any) -> None:
-        tasks = [asyncio.ensure_future(wait) for wait in waits]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.gather(*tasks, return_exceptions=True)
-        for task in done:
-            task.result()
+    def _enter(self, state: State) -> None:
+        self.state = state
+        self._services.readiness.notify()
 
     def _executor(self) -> Executor:
         if self._threads is None:
@@ -241,7 +234,7 @@ class ControllerRunner:
     # --- caches --------------------------------------------------------------------------------------------------------------
 
     async def _synced(self) -> None:
-        self.state = State.SYNCING
+        self._enter(State.SYNCING)
         await self._feeds.synced()
 
     def serves(self, kind: Kind[Any]) -> bool:

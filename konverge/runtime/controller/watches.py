@@ -9,7 +9,6 @@ Kinds that come and go, in controller-runtime: https://github.com/kubernetes-sig
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,10 +19,12 @@ from konverge.kinds import Kind
 from konverge.runtime.builder.builder import Controller, Watched
 from konverge.runtime.cache.narrowed import Narrowed
 from konverge.runtime.observability.readiness import Obstacle, why_not
+from konverge.tasks import Broadcast
 
 __all__ = ["ControllerWatches"]
 
-_LOOK = 0.05
+_DEBOUNCE = 0.2
+"""Seconds that an optional kind must have stayed before every object is enqueued for it."""
 
 
 @dataclass(slots=True)
@@ -50,8 +51,12 @@ class ControllerWatches:
     primary: Informer
     """The cache of the primary kind, limited to what the controller selects; there from `open` on."""
 
-    def __init__(self, spec: Controller[Any], informers: InformerSet, namespace: str | None) -> None:
+    def __init__(
+        self, spec: Controller[Any], informers: InformerSet, namespace: str | None, changed: Callable[[], None]
+    ) -> None:
         self._spec = spec
+        self._changed = changed
+        self._changes = Broadcast()
         self._set = informers
         self._namespace = namespace
         self._feeds: list[_Feed] = []
@@ -89,7 +94,10 @@ class ControllerWatches:
         self, kind: Kind[Any], watch: Watched | None, selection: Selection, handler: Callable[[Change], None]
     ) -> Informer:
         informer = self._set.acquire(selection)
-        self._feeds.append(_Feed(kind, watch, informer, informer.add_handler(self._spec.name, handler)))
+        registration = informer.add_handler(self._spec.name, handler)
+        registration.on_synced = self._notify
+        informer.listeners.append(self._notify)
+        self._feeds.append(_Feed(kind, watch, informer, registration))
         # A controller may watch its own kind for the sake of other keys; what it reads is then still the whole object.
         if kind not in self.informers or (watch is not None and watch.mapper is None):
             self.informers[kind] = informer
@@ -98,50 +106,34 @@ class ControllerWatches:
     def close(self) -> None:
         """Give everything back; nobody is told of anything any more."""
         for feed in self._feeds:
+            feed.registration.on_synced = None
+            feed.informer.listeners.remove(self._notify)
             feed.registration.remove()
             self._set.release(feed.informer)
         self._feeds.clear()
 
+    def _notify(self) -> None:
+        self._changes.notify()
+        self._changed()
+
     async def synced(self) -> None:
         """Wait until every needed cache is complete, and of every optional one it is known whether there is anything to cache."""
         for feed in self._feeds:
-            while not feed.registration.has_synced:
-                if feed.optional and feed.known_absent:
-                    break
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(feed.registration.synced(), _LOOK)
+            while not feed.registration.has_synced and not (feed.optional and feed.known_absent):
+                await self._changes.wait()
             feed.served = feed.registration.has_synced
 
-    async def watch_optional(self, visit: Callable[[str], Awaitable[None]]) -> None:
-        """Have every object visited when an optional kind comes or goes: there may be nothing else to tell of it."""
-        feeds = tuple(self._feeds)
-        optional = [feed for feed in feeds if feed.optional]
-        if not optional:
-            return
-        news = asyncio.Event()
-        news.set()
-        for feed in feeds:
-            feed.registration.on_synced = news.set
-            feed.informer.listeners.append(news.set)
-        try:
-            await self._follow(optional, news, visit)
-        finally:
-            for feed in feeds:
-                feed.registration.on_synced = None
-                feed.informer.listeners.remove(news.set)
-
-    async def _follow(
-        self, optional: list[_Feed], news: asyncio.Event, visit: Callable[[str], Awaitable[None]]
-    ) -> None:
-        while True:
-            await news.wait()
-            await asyncio.sleep(_LOOK * 4)  # what comes and goes in one breath is visited once
-            news.clear()
-            for feed in optional:
-                served = self.serves(feed.kind)
-                if served != feed.served:
-                    feed.served = served
-                    await visit(f"{feed.kind.group_kind} is {'served' if served else 'no longer served'}")
+    async def watch_optional(self, enqueue_all: Callable[[str], Awaitable[None]]) -> None:
+        """Enqueue every object when an optional kind comes or goes: no other event need follow from that."""
+        optional = [feed for feed in self._feeds if feed.optional]
+        while optional:
+            await asyncio.sleep(_DEBOUNCE)
+            changed = [feed for feed in optional if self.serves(feed.kind) != feed.served]
+            if not changed:
+                await self._changes.wait()
+            for feed in changed:
+                feed.served = not feed.served
+                await enqueue_all(f"{feed.kind.group_kind} is {'served' if feed.served else 'no longer served'}")
 
     def serves(self, kind: Kind[Any]) -> bool:
         """Tell whether a declared kind is served and its cache complete."""

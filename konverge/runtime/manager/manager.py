@@ -41,6 +41,7 @@ from konverge.runtime.manager.explain import describe, explain
 from konverge.runtime.observability.event_loop import EventLoopMonitor
 from konverge.runtime.observability.readiness import ControllerReport, Report, State
 from konverge.runtime.reconcile.services import Announce
+from konverge.tasks import Broadcast, wait_first
 
 if TYPE_CHECKING:
     from konverge.runtime.admission.server import WebhookRunner
@@ -135,6 +136,7 @@ class Manager:
         self._started = asyncio.Event()
         self._stopping = asyncio.Event()
         self._changed = asyncio.Event()
+        self._readiness = Broadcast()
         self._host: asyncio.Task[Any] | None = None
         self._woke_host = False
         self._log = get_logger("konverge.manager")
@@ -231,6 +233,7 @@ class Manager:
             raise LookupError(f"no controller {name!r}")
         del self._specs[name]
         runner, task = self._runners.pop(name, None), self._tasks.get(name)
+        self._readiness.notify()
         if runner is None or task is None:
             return
         runner.stop()
@@ -294,17 +297,13 @@ class Manager:
         if self._supervisor is not None:
             raise UsageError(f"manager {self.name!r} was started already; make a new one")
         self._supervisor = asyncio.create_task(self._supervise(), name=f"konverge manager {self.name}")
-        begun = asyncio.create_task(self._started.wait())
+        self._supervisor.add_done_callback(lambda _: self._readiness.notify())
         try:
-            await asyncio.wait({self._supervisor, begun}, return_when=asyncio.FIRST_COMPLETED)
+            await wait_first(self._supervisor, self._started.wait())
         except asyncio.CancelledError:
             self._supervisor.cancel()
             await asyncio.wait({self._supervisor})
             raise
-        finally:
-            begun.cancel()
-        if self._supervisor.done():
-            self._supervisor.result()
 
     async def stop(self) -> None:
         """Drain and stop; returns when nothing is left. Harmless when called twice, or before the start."""
@@ -379,7 +378,7 @@ class Manager:
                     random=self._random,
                 )
             )
-            await self._admission.serve(stack, client, informers, self.metrics)
+            await self._admission.serve(stack, client, informers, self.metrics, self._readiness.notify)
             stalls = stack.enter_context(EventLoopMonitor(loop, self.metrics, threshold=self.settings.stall_seconds))
             self._client, self._recorder = client, recorder
             self._services = ManagerServices(
@@ -394,11 +393,13 @@ class Manager:
                 strict=self.settings.strict,
                 drain=self.settings.drain,
                 started=asyncio.Event(),
+                readiness=self._readiness,
             )
             try:
                 for spec in self._specs.values():
                     self._launch(spec)
                 self._started.set()
+                self._readiness.notify()
                 await self._until_stopped()
             finally:
                 await self._stop_controllers()
@@ -408,23 +409,15 @@ class Manager:
         """Wait for the stop, or for a controller that failed; the failure is fatal."""
         assert self._services is not None
         leading = asyncio.create_task(self._lead(self._services), name=f"konverge leadership {self.name}")
-        stopping = asyncio.create_task(self._stopping.wait())
         try:
             while not self._stopping.is_set():
                 self._changed.clear()
-                changed = asyncio.create_task(self._changed.wait())
-                watched = {stopping, changed, *self._tasks.values()} | ({leading} if not leading.done() else set())
-                try:
-                    done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    changed.cancel()
-                for task in done - {stopping, changed}:
-                    task.result()
+                running = self._tasks.values() if leading.done() else (leading, *self._tasks.values())
+                await wait_first(self._stopping.wait(), self._changed.wait(), *running)
                 self._tasks = {name: task for name, task in self._tasks.items() if not task.done()}
         finally:
             leading.cancel()
-            stopping.cancel()
-            await asyncio.wait({leading, stopping})
+            await asyncio.wait({leading})
 
     async def _lead(self, around: ManagerServices) -> None:
         await self._leadership.acquire()
@@ -461,24 +454,21 @@ class Manager:
         waiting = (ControllerReport(name, State.STARTING) for name in self._specs if name not in self._runners)
         return Report((*(runner.report() for runner in self._runners.values()), *waiting), self._admission.report())
 
-    async def ready(self, timeout: float = 60.0) -> Report:
-        """Wait until every controller is ready, `timeout` seconds at most; returns how it stands then, and raises nothing for it."""
+    async def ready(self, timeout: float | None = 60.0) -> Report:
+        """Wait until every controller is ready or the manager has ended, `timeout` seconds at most (None: no limit); returns the report."""
         await self.wait_ready(timeout=timeout, required=False)
         return self.report()
 
-    async def wait_ready(self, *, timeout: float = 60.0, required: bool = True) -> None:
+    async def wait_ready(self, *, timeout: float | None = 60.0, required: bool = True) -> None:
         """Wait until every controller is ready; raises NotReady that says which is not and why (unless not `required`)."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout
-        while (
-            not self.report()
-            and loop.time() < deadline
-            and self._supervisor is not None
-            and not self._supervisor.done()
-        ):
-            await asyncio.sleep(0.02)
+        began = asyncio.get_running_loop().time()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while not self.report() and self._supervisor is not None and not self._supervisor.done():
+                    await self._readiness.wait()
         if required and not self.report():
-            raise NotReady(f"manager {self.name} is not ready after {timeout:g} s:\n{self.report()}")
+            waited = asyncio.get_running_loop().time() - began if timeout is None else timeout
+            raise NotReady(f"manager {self.name} is not ready after {waited:g} s:\n{self.report()}")
 
     def runner(self, name: str) -> ControllerRunner:
         """Return a running controller, for tests and `/debug`; raises LookupError."""

@@ -120,25 +120,27 @@ def test_settings_reach_the_manager() -> None:
 
 
 class Coming:
-    """A manager whose report becomes ready at its third look."""
+    """A manager that becomes ready, or ends without having been."""
 
-    looks = 0
+    def __init__(self, *, ready: bool) -> None:
+        self.event = asyncio.Event()
+        self.is_ready = ready
 
-    def report(self) -> bool:
-        self.looks += 1
-        return self.looks >= 3
+    async def ready(self, timeout: float | None) -> bool:
+        assert timeout is None
+        await self.event.wait()
+        return self.is_ready
 
 
-async def test_a_process_settles_once_everything_is_ready_and_lets_others_run_until_then(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("konverge.daemon.engine._READY_LOOK", 0)
-    manager, settled = Coming(), list[str]()
-    waiting = asyncio.ensure_future(_settled(manager, lambda: settled.append("settled")))  # type: ignore[arg-type]  # only its report is asked for
+@pytest.mark.parametrize("ready", [True, False])
+async def test_a_process_settles_once_everything_is_ready_and_not_if_the_manager_ends_before(ready: bool) -> None:
+    manager, settled = Coming(ready=ready), list[str]()
+    waiting = asyncio.ensure_future(_settled(manager, lambda: settled.append("settled")))  # type: ignore[arg-type]  # only its readiness is asked for
     await asyncio.sleep(0)
-    assert (manager.looks, settled) == (1, [])
+    assert settled == []
+    manager.event.set()
     await waiting
-    assert settled == ["settled"]
+    assert settled == (["settled"] if ready else [])
 
 
 # --- a user's module ----------------------------------------------------------------------------------------------------------

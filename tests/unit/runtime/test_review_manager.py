@@ -158,6 +158,43 @@ async def test_a_controller_is_not_added_again_while_its_predecessor_still_drain
     assert most == 1
 
 
+async def test_the_wait_for_readiness_is_woken_by_what_changes_and_looks_at_nothing_in_between(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opens_at = asyncio.get_running_loop().time() + 300
+
+    async def gate(_: Any) -> str:
+        return "" if asyncio.get_running_loop().time() >= opens_at else "not yet"
+
+    looks = 0
+    report = kv.Manager.report
+
+    def counted(made: kv.Manager) -> Any:
+        nonlocal looks
+        looks += 1
+        return report(made)
+
+    monkeypatch.setattr(kv.Manager, "report", counted)
+    async with manager(
+        config_maps("gated").starts_when(gate), config_maps("free", nothing).writes_status_as("x")
+    ) as made:
+        assert not await made.ready(timeout=20)
+        assert await made.ready(timeout=None)
+        assert asyncio.get_running_loop().time() == pytest.approx(opens_at, abs=0.01)
+    assert looks < 40, "11 rounds of the gate, each of which wakes the wait once"
+
+
+async def test_the_wait_for_readiness_ends_with_the_manager(shell: Shell) -> None:
+    async def gate(_: Any) -> str:
+        return "never"
+
+    async with manager(config_maps().starts_when(gate)) as made:
+        waiting = asyncio.create_task(made.ready(timeout=None))
+        await asyncio.sleep(1)
+        await made.stop()
+        assert not await waiting
+
+
 async def test_a_removal_whose_caller_is_cancelled_still_ends_before_the_manager_does(shell: Shell) -> None:
     ended: list[str] = []
 

@@ -1,0 +1,62 @@
+"""Waiting for several things at once, and for changes, without polling. The ground floor; knows nothing of Kubernetes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeAlias
+
+__all__ = ["Broadcast", "Wait", "wait_first"]
+
+Wait: TypeAlias = Coroutine[Any, Any, Any] | asyncio.Future[Any]
+"""A coroutine, which `wait_first` owns, or a task or future, which belongs to the caller."""
+
+
+async def wait_first(*waits: Wait) -> None:
+    """Return once one of these has ended, and raise its error if it failed.
+
+    Guarantees: coroutines that have not ended are cancelled and awaited, also if the caller is cancelled; tasks and futures of the caller
+    go on. If several have ended by then, the first failure in the order of the arguments is raised.
+
+    >>> async def example() -> None:
+    ...     stop = asyncio.Event()
+    ...     stop.set()
+    ...     await wait_first(asyncio.sleep(3600), stop.wait())
+    >>> asyncio.run(example())
+    """
+    own: dict[asyncio.Future[Any], bool] = {}
+    for wait in waits:
+        own[asyncio.ensure_future(wait)] = not isinstance(wait, asyncio.Future)
+    cancelled: set[asyncio.Future[Any]] = set()
+    try:
+        await asyncio.wait(own, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        cancelled = {task for task, ours in own.items() if ours and not task.done()}
+        for task in cancelled:
+            task.cancel()
+        if cancelled:
+            await asyncio.wait(cancelled)
+    for task in own:
+        if task.done() and not (task in cancelled and task.cancelled()):
+            task.result()
+
+
+class Broadcast:
+    """Wakes every task that waits at the moment of `notify`; a later `wait` waits for the next one.
+
+    A task that checks a condition and calls `wait` without an `await` in between misses no change.
+    """
+
+    __slots__ = ("_next",)
+
+    def __init__(self) -> None:
+        self._next = asyncio.Event()
+
+    def notify(self) -> None:
+        """Wake all that wait; never blocks."""
+        self._next.set()
+        self._next = asyncio.Event()
+
+    async def wait(self) -> None:
+        """Return at the next `notify`."""
+        await self._next.wait()

@@ -1,0 +1,111 @@
+"""Waiting for the first of several, and for changes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from konverge.tasks import Broadcast, wait_first
+
+
+async def _fail(message: str) -> None:
+    raise RuntimeError(message)
+
+
+async def test_the_first_wait_to_end_ends_the_others_before_wait_first_returns() -> None:
+    ended: list[str] = []
+
+    async def slow_to_end() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append("cleaned up")
+
+    await wait_first(slow_to_end(), asyncio.sleep(0))
+    assert ended == ["cleaned up"]
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_task_of_the_caller_goes_on_when_another_wait_was_first() -> None:
+    task = asyncio.create_task(asyncio.Event().wait())
+    await wait_first(task, asyncio.sleep(0))
+    assert not task.cancelling()
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def test_an_error_of_the_first_wait_is_raised() -> None:
+    with pytest.raises(RuntimeError, match="broken"):
+        await wait_first(asyncio.Event().wait(), _fail("broken"))
+
+
+async def test_a_task_of_the_caller_that_fails_while_the_others_are_cancelled_is_not_lost() -> None:
+    begun = asyncio.Event()
+
+    async def fails_late() -> None:
+        await begun.wait()
+        raise RuntimeError("late")
+
+    async def begins_it_when_cancelled() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            begun.set()
+            for _ in range(3):
+                await asyncio.sleep(0)
+
+    task = asyncio.create_task(fails_late())
+    with pytest.raises(RuntimeError, match="late"):
+        await wait_first(task, begins_it_when_cancelled(), asyncio.sleep(0))
+
+
+async def test_a_cancelled_caller_leaves_no_task_behind_and_stays_cancelled() -> None:
+    task = asyncio.create_task(wait_first(asyncio.Event().wait(), asyncio.Event().wait()))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait({task})
+    assert task.cancelled()
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_cancellation_of_the_caller_during_the_cleanup_is_not_swallowed() -> None:
+    cleaning = asyncio.Event()
+
+    async def slow_to_end() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaning.set()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(wait_first(slow_to_end(), asyncio.sleep(0)))
+    await cleaning.wait()
+    task.cancel()
+    await asyncio.wait({task})
+    assert task.cancelled()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_task_of_the_caller_that_was_cancelled_cancels_the_wait() -> None:
+    task = asyncio.create_task(asyncio.Event().wait())
+    asyncio.get_running_loop().call_soon(task.cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await wait_first(task, asyncio.Event().wait())
+
+
+async def test_a_broadcast_wakes_all_that_wait_and_keeps_nothing_for_later_waiters() -> None:
+    broadcast = Broadcast()
+    waiters = [asyncio.create_task(broadcast.wait()) for _ in range(2)]
+    await asyncio.sleep(0)
+    broadcast.notify()
+    await asyncio.wait(waiters)
+    late = asyncio.create_task(broadcast.wait())
+    await asyncio.sleep(0)
+    assert not late.done()
+    broadcast.notify()
+    await late
