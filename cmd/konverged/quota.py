@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from konverge.crds import CustomResource
     from konverge.daemon.settings import Settings
     from konverge.objects import Object
-    from konverge.reconcilers.quota.migrate import Migration, Seen
+    from konverge.reconcilers.quota.migrate import Migration, TenantState
 
 __all__ = ["apply_migration", "in_order", "migrate", "print_migration", "quota", "tenant_seen"]
 
@@ -110,7 +110,7 @@ async def _migrate(
         return migration, await apply_migration(client, migration, dry_run=dry_run) if wanted else []
 
 
-async def tenant_seen(client: Client, tenant: str) -> Seen:
+async def tenant_seen(client: Client, tenant: str) -> TenantState:
     """Read a tenant, its namespaces and their quotas; raises KonvergeError that says what is missing."""
     from konverge.kinds import kind
     from konverge.reconcilers.quota.migrate import read_tenant

@@ -19,13 +19,13 @@ from dataclasses import replace
 
 from konverge.clock import wall_clock
 from konverge.objects import Object
-from konverge.reconcilers.quota.book import Book
-from konverge.reconcilers.quota.claims import is_early, judge
+from konverge.reconcilers.quota.claim_decision import ASSIGNED
+from konverge.reconcilers.quota.decide import decide_claim, waits_for_new_pool
 from konverge.reconcilers.quota.kinds import CLAIM, POOL
-from konverge.reconcilers.quota.seen import ClaimView
-from konverge.reconcilers.quota.verdicts import FOUND
-from konverge.reconcilers.quota.views import PoolFacts, claim_view, facts_of
-from konverge.reconcilers.quota.words import Type
+from konverge.reconcilers.quota.observation import ClaimView
+from konverge.reconcilers.quota.parse import PoolFacts, claim_view, pool_facts
+from konverge.reconcilers.quota.view_cache import ViewCache
+from konverge.reconcilers.quota.words import QuotaCondition
 from konverge.runtime import AdmissionRequest, Allow, Webhook
 
 __all__ = ["assigning", "wants_a_pool"]
@@ -47,7 +47,7 @@ def wants_a_pool(claim: ClaimView, stored: ClaimView | None) -> bool:
         return True
     if stored.pool:
         said = stored.condition
-        return not (said is not None and said.type == Type.BOUND and said.is_true)
+        return not (said is not None and said.type == QuotaCondition.BOUND and said.is_true)
     return not stored.assigned[0]
 
 
@@ -55,7 +55,7 @@ class _Assigner:
     """The handler. It keeps what it read of pools, by their versions, and decides nothing by what it remembers."""
 
     def __init__(self) -> None:
-        self._book: Book[PoolFacts] = Book()
+        self._book: ViewCache[PoolFacts] = ViewCache()
 
     def __call__(self, request: AdmissionRequest[Object]) -> Allow:
         spec, pools = request.object.data.get("spec"), request.cache(POOL)
@@ -65,13 +65,13 @@ class _Assigner:
         asked = claim_view(request.object)
         if not wants_a_pool(asked, stored):
             return Allow()
-        facts = {one.name: one for one in self._book.read(pools, pools.all_metadata(), facts_of).values()}
+        facts = {one.name: one for one in self._book.read(pools, pools.all_metadata(), pool_facts).values()}
         # What a writer says in the status is not stored, so it is not believed.
         asked = replace(asked, namespace=request.namespace, assigned=("", ""), queue=("", ""), condition=None)
-        if is_early(asked, facts, wall_clock()):
+        if waits_for_new_pool(asked, facts, wall_clock()):
             return Allow()
-        judged = judge(asked, facts)
-        if judged is not None and judged[0] is FOUND:
+        judged = decide_claim(asked, facts)
+        if judged is not None and judged[0] is ASSIGNED:
             spec["pool"] = judged[1].name
         return Allow()
 

@@ -1,7 +1,7 @@
 """Amounts of resources: whole numbers of billionths by the name of the resource, and how they are shown.
 
 Promises: exact; two spellings of one amount are one amount (`1000m` is `1`). `show` prints in the format of the pool's hard for that
-resource, whatever was added in which order (docs/reference/capsule.md#allocation). `problem_of` says why a claim can never be part of a
+resource, whatever was added in which order (docs/reference/capsule.md#allocation). `problem_in` says why a claim can never be part of a
 ResourceQuota: amounts below zero, fractions of what is counted in pieces (kubernetes `pkg/apis/core/validation`,
 `pkg/apis/core/v1/helper`), and amounts that no status could show. What was stored before that rule is `bounded` when it is read, so no
 text of it is longer than the API takes.
@@ -16,7 +16,7 @@ from typing import TypeAlias
 from konverge.crds.quota_v1beta2 import MAX_RESOURCES, MOST
 from konverge.quantities import COUNTED, WHOLE, Format, Quantity
 
-__all__ = ["Amounts", "add", "bounded", "in_pieces", "problem_of", "show"]
+__all__ = ["Amounts", "add", "bounded", "is_counted", "problem_in", "show"]
 
 Amounts: TypeAlias = dict[str, int]
 """Billionths by resource."""
@@ -58,20 +58,20 @@ def add(into: Amounts, more: Mapping[str, int]) -> None:
         into[resource] = into.get(resource, 0) + amount
 
 
-def in_pieces(resource: str) -> bool:
+def is_counted(resource: str) -> bool:
     """Tell whether a resource is counted in whole pieces: objects by their kind, and whatever a device plugin or `count/` names.
 
-    >>> [in_pieces(name) for name in ("pods", "count/jobs.batch", "cpu", "requests.example.com/gpu")]
+    >>> [is_counted(name) for name in ("pods", "count/jobs.batch", "cpu", "requests.example.com/gpu")]
     [True, True, False, False]
     """
     named = "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
     return resource in COUNTED or named
 
 
-def problem_of(claim: Mapping[str, int]) -> str:
+def problem_in(claim: Mapping[str, int]) -> str:
     """Return why these amounts can be no claim, "" where they can; parts are sorted.
 
-    >>> problem_of({"pods": 1500000000})
+    >>> problem_in({"pods": 1500000000})
     'pods: must be a whole number'
     """
     return "; ".join(_problems(claim))
@@ -86,5 +86,5 @@ def _problems(claim: Mapping[str, int]) -> Iterable[str]:
             yield f"{resource}: must not be negative"
         elif amount > _LARGEST:
             yield f"{resource}: must be at most 1e24"
-        elif in_pieces(resource) and amount % WHOLE:
+        elif is_counted(resource) and amount % WHOLE:
             yield f"{resource}: must be a whole number"

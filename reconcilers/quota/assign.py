@@ -14,9 +14,10 @@ from types import MappingProxyType
 
 from konverge.quantities import Format, Quantity
 from konverge.reconcilers.quota.amounts import show
+from konverge.reconcilers.quota.queue_order import blocked_by_older
 from konverge.reconcilers.quota.words import join, not_claimable, queued, shortage
 
-__all__ = ["Choice", "Offer", "choose"]
+__all__ = ["Offer", "PoolChoice", "choose"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PoolChoice:
     """The pool that has room, and the one to queue at; where there is neither, `reasons` says of each candidate, by name, why."""
 
     offer: Offer | None
@@ -46,7 +47,7 @@ class Choice:
 
 def choose(
     amounts: Mapping[str, int], offers: Iterable[Offer], formats: Mapping[str, Format] = MappingProxyType({})
-) -> Choice:
+) -> PoolChoice:
     """Return the first offer, by name, that has room for these amounts, and else the one to queue at.
 
     `formats` are those in which the amounts were written; reasons are told in them.
@@ -59,14 +60,14 @@ def choose(
     reasons = []
     candidates = sorted(offers, key=lambda offer: offer.name)
     for offer in candidates:
-        why = _why_not(amounts, offer, formats)
+        why = _rejection(amounts, offer, formats)
         if not why:
-            return Choice(offer, _queue(amounts, candidates))
+            return PoolChoice(offer, _queue_offer(amounts, candidates))
         reasons.append((offer.name, why))
-    return Choice(None, _queue(amounts, candidates), tuple(reasons))
+    return PoolChoice(None, _queue_offer(amounts, candidates), tuple(reasons))
 
 
-def _queue(amounts: Mapping[str, int], candidates: Sequence[Offer]) -> Offer | None:
+def _queue_offer(amounts: Mapping[str, int], candidates: Sequence[Offer]) -> Offer | None:
     """Return the offer to queue at. An only one is waited for even if it is too small: its hard can be raised."""
     matching = [offer for offer in candidates if all(resource in offer.hard for resource in amounts)]
     if len(matching) == 1:
@@ -79,7 +80,7 @@ def _queue(amounts: Mapping[str, int], candidates: Sequence[Offer]) -> Offer | N
     return next(large, None)
 
 
-def _why_not(amounts: Mapping[str, int], offer: Offer, formats: Mapping[str, Format]) -> str:
+def _rejection(amounts: Mapping[str, int], offer: Offer, formats: Mapping[str, Format]) -> str:
     lacking = [resource for resource in sorted(amounts) if resource not in offer.hard]
     if lacking:
         return join(not_claimable(resource, offer.name) for resource in lacking)
@@ -88,7 +89,7 @@ def _why_not(amounts: Mapping[str, int], offer: Offer, formats: Mapping[str, For
     def shown(resource: str, amount: int) -> str:
         return show(resource, amount, offer.hard, formats.get(resource))
 
-    ahead = [resource for resource in asked if resource in offer.waiting]
+    ahead = blocked_by_older(amounts, offer.waiting)
     if ahead:
         return join(
             queued(resource, shown(resource, amounts[resource]), shown(resource, offer.waiting[resource]))

@@ -1,6 +1,6 @@
-"""How the family is put into a manager: what it watches, what wakes it, and the rights that this takes.
+"""How the family is put into a manager: what it watches, what maps it, and the rights that this takes.
 
-Two controllers: of pools, which hand out, and of claims that no pool looks after. They share what wakes them (`Notes`), what
+Two controllers: of pools, which hand out, and of claims that no pool looks after. They share what maps them (`Notes`), what
 they show (`QuotaMetrics`), and the field manager of the status of claims.
 """
 
@@ -17,15 +17,16 @@ from konverge.kinds import kind_of
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.quota import words
 from konverge.reconcilers.quota.admission import assigning
-from konverge.reconcilers.quota.claims import ResourcePoolClaimReconciler
-from konverge.reconcilers.quota.guard import guarding
-from konverge.reconcilers.quota.handover import capsule_serves
+from konverge.reconcilers.quota.admission_guard import guarding
+from konverge.reconcilers.quota.capsule_check import capsule_serves
+from konverge.reconcilers.quota.claim_reconciler import ResourcePoolClaimReconciler
 from konverge.reconcilers.quota.kinds import CLAIM, LEASE, MUTATING, NAMESPACE, POOL, RESOURCE_QUOTA, VALIDATING
 from konverge.reconcilers.quota.metrics import QuotaMetrics
-from konverge.reconcilers.quota.notes import Notes, claim_matters, namespace_matters, pool_matters_to_itself
-from konverge.reconcilers.quota.pools import ResourcePoolReconciler
-from konverge.reconcilers.quota.settings import Settings
-from konverge.reconcilers.quota.views import refers_to
+from konverge.reconcilers.quota.parse import pools_of
+from konverge.reconcilers.quota.pool_reconciler import ResourcePoolReconciler
+from konverge.reconcilers.quota.predicates import claim_changed, namespace_changed, pool_changed
+from konverge.reconcilers.quota.settings import QuotaSettings
+from konverge.reconcilers.quota.wake_index import WakeIndex
 from konverge.runtime import Controller, Rule, Webhook, cluster_role, merged, rules_of
 
 if TYPE_CHECKING:
@@ -43,32 +44,33 @@ _GATE_RULES: Final = (
 )
 
 
-class _Wakes:
+class _MapFunctions:
     """Map functions: which pools and claims a change concerns."""
 
-    def __init__(self, notes: Notes, metrics: QuotaMetrics) -> None:
-        self._notes = notes
+    def __init__(self, wake_index: WakeIndex, metrics: QuotaMetrics) -> None:
+        self._wake_index = wake_index
         self._metrics = metrics
 
     def pools_of_claim(self, claim: Object, caches: Caches) -> Iterable[Key]:
         """Map a claim to the pools that it names, or was given to."""
         if caches(CLAIM).metadata(claim.namespace, claim.name) is None:
-            self._metrics.without_claim(claim.namespace, claim.name)
-            self._notes.waiting.pop((claim.namespace, claim.name), None)
-        return [_pool(name) for name in refers_to(claim)]
+            self._metrics.remove_claim(claim.namespace, claim.name)
+            self._wake_index.waiting.pop((claim.namespace, claim.name), None)
+        return [_pool(name) for name in pools_of(claim)]
 
     def pools_of_namespace(self, namespace: Metadata, caches: Caches) -> Iterable[Key]:
         """Map a namespace to the pools that select it, or look after it."""
-        return [_pool(name) for name in self._notes.concerned(namespace.name, dict(namespace.labels or {}), caches)]
+        return [
+            _pool(name)
+            for name in self._wake_index.pools_of_namespace(namespace.name, dict(namespace.labels or {}), caches)
+        ]
 
     def claims_of_pool(self, pool: Object, caches: Caches) -> Iterable[Key]:
         """Map a pool to the claims whose turn it is: those that wait for it, or for any; all of its own once it is to go."""
-        waiting = [path for path, name in self._notes.waiting.items() if name in ("", pool.name)]
+        waiting = [path for path, name in self._wake_index.waiting.items() if name in ("", pool.name)]
         stands = caches(POOL).metadata("", pool.name)
         if stands is None or stands.deleting:
-            waiting += [
-                (claim.namespace, claim.name) for claim in caches(CLAIM).list() if pool.name in refers_to(claim)
-            ]
+            waiting += [(claim.namespace, claim.name) for claim in caches(CLAIM).list() if pool.name in pools_of(claim)]
         return [Key("", kind_of(ResourcePoolClaim), namespace, name) for namespace, name in waiting]
 
 
@@ -77,21 +79,21 @@ def _pool(name: str) -> Key:
 
 
 def controllers(
-    settings: Settings | None = None, *, metrics: QuotaMetrics | None = None
+    settings: QuotaSettings | None = None, *, metrics: QuotaMetrics | None = None
 ) -> tuple[Controller[ResourcePool], Controller[ResourcePoolClaim]]:
     """Return the controllers of pools and of claims, described; nothing starts."""
-    chosen = Settings() if settings is None else settings
+    chosen = QuotaSettings() if settings is None else settings
     shown = QuotaMetrics(chosen.semantics) if metrics is None else metrics
-    notes = Notes(by_use=chosen.semantics == words.Semantics.V014)
-    wakes = _Wakes(notes, shown)
+    notes = WakeIndex(by_use=chosen.semantics == words.Semantics.V014)
+    maps = _MapFunctions(notes, shown)
     pools = (
         Controller.of(ResourcePool)
-        .named(words.Controller.POOL)
+        .named(words.ControllerName.POOL)
         .finalizer(words.FINALIZER)
-        .when(pool_matters_to_itself)
+        .when(pool_changed)
         .owns(RESOURCE_QUOTA, when=notes.quota_matters, known_by=lambda quota: words.pool_of_quota(quota.name))
-        .watches(CLAIM, to=wakes.pools_of_claim, when=claim_matters)
-        .watches(NAMESPACE, to=wakes.pools_of_namespace, when=namespace_matters, metadata_only=True)
+        .watches(CLAIM, to=maps.pools_of_claim, when=claim_changed)
+        .watches(NAMESPACE, to=maps.pools_of_namespace, when=namespace_changed, metadata_only=True)
         .writes_status_of(ResourcePoolClaim, words.STATUS_MANAGER)
         .needs(Rule(GROUP, (str(CLAIM.plural),), ("patch", "delete")))
         .reads_live()
@@ -99,9 +101,9 @@ def controllers(
     )
     claims = (
         Controller.of(ResourcePoolClaim)
-        .named(words.Controller.CLAIM)
-        .when(claim_matters)
-        .watches(POOL, to=wakes.claims_of_pool, when=notes.pool_matters)
+        .named(words.ControllerName.CLAIM)
+        .when(claim_changed)
+        .watches(POOL, to=maps.claims_of_pool, when=notes.pool_affects_claims)
         .writes_status_as(words.STATUS_MANAGER, shared=True)
         .needs(Rule(GROUP, (str(CLAIM.plural),), ("patch",)))
         .reads_live()
@@ -110,14 +112,14 @@ def controllers(
     if not chosen.beside_capsule:
         pools = pools.starts_when(capsule_serves).needs(*_GATE_RULES)
         claims = claims.starts_when(capsule_serves).needs(*_GATE_RULES)
-    judging = ResourcePoolClaimReconciler(notes, shown, chosen.semantics)
+    claim_reconciler = ResourcePoolClaimReconciler(notes, shown, chosen.semantics)
     return (
         pools.reconciled_by(ResourcePoolReconciler(chosen, notes, shown)),
-        claims.reports_failure(by=judging.report_failure).reconciled_by(judging),
+        claims.reports_failure(by=claim_reconciler.report_failure).reconciled_by(claim_reconciler),
     )
 
 
-def install(manager: Manager, settings: Settings | None = None) -> None:
+def install(manager: Manager, settings: QuotaSettings | None = None) -> None:
     """Add the family's controllers to a manager, its metrics to the manager's, and its webhook where the settings say so.
 
     >>> from konverge.runtime import Manager
@@ -131,14 +133,14 @@ def install(manager: Manager, settings: Settings | None = None) -> None:
             f"the quota family looks after objects of the whole cluster, and this manager sees {manager.settings.namespace!r} alone: "
             "it would take the claims of all other namespaces for gone; give it a manager without a namespace"
         )
-    chosen = Settings() if settings is None else settings
+    chosen = QuotaSettings() if settings is None else settings
     for controller in controllers(chosen, metrics=QuotaMetrics.within(manager.metrics, chosen.semantics)):
         manager.add(controller)
     for webhook in _webhooks(chosen, reached=bool(manager.settings.webhooks.service or manager.settings.webhooks.url)):
         manager.add(webhook)
 
 
-def _webhooks(settings: Settings, *, reached: bool) -> Iterable[Webhook[Object]]:
+def _webhooks(settings: QuotaSettings, *, reached: bool) -> Iterable[Webhook[Object]]:
     """Return the webhooks to be served; a switch that says nothing follows whether the API server can reach them."""
     assigns, guards = settings.assign_at_admission, settings.guard_at_admission
     if reached if assigns is None else assigns:
@@ -147,9 +149,9 @@ def _webhooks(settings: Settings, *, reached: bool) -> Iterable[Webhook[Object]]
         yield from guarding()
 
 
-def definitions(manifests: Iterable[Mapping[str, Any]], settings: Settings | None = None) -> list[dict[str, Any]]:
+def definitions(manifests: Iterable[Mapping[str, Any]], settings: QuotaSettings | None = None) -> list[dict[str, Any]]:
     """Return CustomResourceDefinitions with the columns that these settings ask for; the schema is the same for all."""
-    chosen = Settings() if settings is None else settings
+    chosen = QuotaSettings() if settings is None else settings
     found = [deepcopy(dict(manifest)) for manifest in manifests]
     if chosen.semantics == words.Semantics.V014:
         for spec in (manifest["spec"] for manifest in found):
@@ -160,7 +162,7 @@ def definitions(manifests: Iterable[Mapping[str, Any]], settings: Settings | Non
     return found
 
 
-def rules(settings: Settings | None = None) -> tuple[Rule, ...]:
+def rules(settings: QuotaSettings | None = None) -> tuple[Rule, ...]:
     """Return the RBAC rules that the family needs with these settings."""
     return merged(rule for controller in controllers(settings) for rule in rules_of(controller))
 

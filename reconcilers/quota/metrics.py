@@ -16,12 +16,12 @@ from prometheus_client.registry import Collector
 from konverge.metrics import Metrics
 from konverge.quantities import WHOLE
 from konverge.reconcilers.quota import words
-from konverge.reconcilers.quota.allocate import Allocation
-from konverge.reconcilers.quota.forms import said_by
-from konverge.reconcilers.quota.holding import summed
-from konverge.reconcilers.quota.seen import ClaimView, PoolView
-from konverge.reconcilers.quota.verdicts import Verdict
-from konverge.reconcilers.quota.words import METRICS, METRICS_OF_V014, Metric, Semantics, Type
+from konverge.reconcilers.quota.allocate import PoolAllocation
+from konverge.reconcilers.quota.claim_conditions import condition_fields
+from konverge.reconcilers.quota.claim_decision import ClaimDecision
+from konverge.reconcilers.quota.observation import ClaimView, PoolView
+from konverge.reconcilers.quota.release import summed
+from konverge.reconcilers.quota.words import METRICS, METRICS_OF_V014, Metric, QuotaCondition, Semantics
 from konverge.runtime import ConditionUpdate
 
 __all__ = ["QuotaMetrics", "claim_series", "pool_series"]
@@ -30,7 +30,7 @@ Series: TypeAlias = dict[tuple[Metric, tuple[str, ...]], float]
 """Values by metric and label values."""
 
 
-def pool_series(pool: PoolView, allocation: Allocation, marks: Iterable[ConditionUpdate]) -> Series:
+def pool_series(pool: PoolView, allocation: PoolAllocation, marks: Iterable[ConditionUpdate]) -> Series:
     """Return what is shown of a pool."""
     name, series = pool.name, Series()
     for resource, quantity in pool.hard.items():
@@ -59,7 +59,7 @@ def pool_series(pool: PoolView, allocation: Allocation, marks: Iterable[Conditio
     return series
 
 
-def claim_series(claim: ClaimView, verdict: Verdict, pool: str, semantics: str = Semantics.V012) -> Series:
+def claim_series(claim: ClaimView, decision: ClaimDecision, pool: str, semantics: str = Semantics.V012) -> Series:
     """Return what is shown of a claim.
 
     A series for each type of condition: 1 on Bound where it is allocated, and on Assigned else, so that whoever counts `condition="Bound"`
@@ -70,14 +70,14 @@ def claim_series(claim: ClaimView, verdict: Verdict, pool: str, semantics: str =
     for resource, amount in claim.amounts.items():
         series[words.CLAIM_RESOURCE, (*path, resource)] = amount / WHOLE
     if semantics == Semantics.V014:
-        for type_, status, _, _ in said_by(verdict):
+        for type_, status, _, _ in condition_fields(decision):
             series[words.CLAIM_CONDITION_OF_V014, (*path, type_)] = float(status)
         if pool:
             series[words.CLAIM_POOL, (*path, pool)] = 1.0
         return series
-    for type_ in (Type.ASSIGNED, Type.BOUND):
-        labels = (*path, type_, str(verdict.status), verdict.reason, pool)
-        series[words.CLAIM_CONDITION, labels] = float(verdict.bound == (type_ == Type.BOUND))
+    for type_ in (QuotaCondition.ASSIGNED, QuotaCondition.BOUND):
+        labels = (*path, type_, str(decision.status), decision.reason, pool)
+        series[words.CLAIM_CONDITION, labels] = float(decision.bound == (type_ == QuotaCondition.BOUND))
     return series
 
 
@@ -99,22 +99,22 @@ class QuotaMetrics(Collector):
             metrics.registry.register(found)
         return found
 
-    def of_pool(self, pool: str, series: Series | None) -> None:
+    def set_pool(self, pool: str, series: Series | None) -> None:
         """Show this of a pool, and nothing else; None where it is gone."""
         if series is None:
             self._pools.pop(pool, None)
         else:
             self._pools[pool] = series
 
-    def of_claim(self, claim: ClaimView, verdict: Verdict, pool: str) -> None:
+    def set_claim(self, claim: ClaimView, decision: ClaimDecision, pool: str) -> None:
         """Show this of a claim, and nothing else."""
         path = (claim.namespace, claim.name)
-        what = (verdict, pool, claim.version)
+        what = (decision, pool, claim.version)
         known = self._claims.get(path)
         if known is None or known[0] != what:
-            self._claims[path] = (what, claim_series(claim, verdict, pool, self._semantics))
+            self._claims[path] = (what, claim_series(claim, decision, pool, self._semantics))
 
-    def without_claim(self, namespace: str, name: str) -> None:
+    def remove_claim(self, namespace: str, name: str) -> None:
         """The claim is gone."""
         self._claims.pop((namespace, name), None)
 

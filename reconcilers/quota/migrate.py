@@ -38,13 +38,13 @@ from konverge.quantities import Amounts
 from konverge.reconcilers.quota.migrate_amounts import Shares, class_of, shared_out
 from konverge.reconcilers.quota.words import Capsule
 
-__all__ = ["Item", "Migration", "Seen", "plan", "read_tenant"]
+__all__ = ["Migration", "TenantQuota", "TenantState", "plan", "read_tenant"]
 
 _NO_NAME = re.compile(r"[^a-z0-9.-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class TenantQuota:
     """One item of a tenant's `spec.resourceQuotas`, and what each namespace uses of it; None where its ResourceQuota is missing."""
 
     hard: Amounts
@@ -54,7 +54,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class TenantState:
     """A tenant as it is now."""
 
     tenant: str
@@ -63,7 +63,7 @@ class Seen:
     """Those that bear the tenant's label, sorted: the pools will select them."""
     strays: tuple[str, ...]
     """Those that the tenant lists and that do not bear its label."""
-    items: tuple[Item, ...]
+    items: tuple[TenantQuota, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,9 @@ class Migration:
     notes: tuple[str, ...]
 
 
-def read_tenant(tenant: Mapping[str, Any], namespaces: Iterable[str], quotas: Iterable[Mapping[str, Any]]) -> Seen:
+def read_tenant(
+    tenant: Mapping[str, Any], namespaces: Iterable[str], quotas: Iterable[Mapping[str, Any]]
+) -> TenantState:
     """Read a Tenant, the namespaces that bear its label, and ResourceQuotas, of which those that Capsule made for it count.
 
     Raises KonvergeError where there is nothing to migrate, and where a quota does not yet say what is used.
@@ -88,7 +90,7 @@ def read_tenant(tenant: Mapping[str, Any], namespaces: Iterable[str], quotas: It
     labelled = tuple(sorted(namespaces))
     listed = (tenant.get("status") or {}).get("namespaces") or []
     by_name = {(quota["metadata"]["namespace"], quota["metadata"]["name"]): quota for quota in quotas}
-    return Seen(
+    return TenantState(
         tenant=name,
         scope=str(asked.get("scope") or Capsule.SCOPE_TENANT),
         namespaces=labelled,
@@ -103,13 +105,13 @@ def _item(
     item: Mapping[str, Any],
     namespaces: Iterable[str],
     quotas: Mapping[tuple[str, str], Mapping[str, Any]],
-) -> Item:
+) -> TenantQuota:
     name = f"{Capsule.QUOTA_PREFIX}{tenant}-{index}"
     used = {
         namespace: _used(namespace, quotas[namespace, name]) if (namespace, name) in quotas else None
         for namespace in namespaces
     }
-    return Item(
+    return TenantQuota(
         hard=_amounts(f"Tenant {tenant}: spec.resourceQuotas.items[{index}].hard", item.get("hard")),
         scopes=tuple(item.get("scopes") or ()),
         scope_selector=item.get("scopeSelector"),
@@ -134,27 +136,27 @@ def _amounts(what: str, values: Mapping[str, Any] | None) -> Amounts:
         raise KonvergeError(f"{what}: {error}") from None
 
 
-def plan(seen: Seen, *, headroom: Fraction = Fraction(0), prefix: str = "") -> Migration:
+def plan(tenant: TenantState, *, headroom: Fraction = Fraction(0), prefix: str = "") -> Migration:
     """Return pools and claims; `headroom` is a part of what is used (1/10 for ten percent), `prefix` begins the names of the pools.
 
     Raises KonvergeError where the name of a pool would be too long.
     """
-    if seen.scope == Capsule.SCOPE_NAMESPACE and not seen.namespaces:
+    if tenant.scope == Capsule.SCOPE_NAMESPACE and not tenant.namespaces:
         raise KonvergeError(
-            f"Tenant {seen.tenant} grants each namespace its own quota (scope Namespace) and has no namespace: a pool of nothing "
+            f"Tenant {tenant.tenant} grants each namespace its own quota (scope Namespace) and has no namespace: a pool of nothing "
             "would help nobody"
         )
     pools: list[ResourcePool] = []
     claims: list[ResourcePoolClaim] = []
     notes = [
-        f"namespace {namespace} is listed by the tenant and does not bear the label {Capsule.TENANT_LABEL}={seen.tenant}: no pool "
+        f"namespace {namespace} is listed by the tenant and does not bear the label {Capsule.TENANT_LABEL}={tenant.tenant}: no pool "
         "selects it"
-        for namespace in seen.strays
+        for namespace in tenant.strays
     ]
-    for index, (item, suffix) in enumerate(zip(seen.items, _suffixes(seen.items), strict=True)):
-        name = f"{prefix or seen.tenant}-{suffix}"
+    for index, (item, suffix) in enumerate(zip(tenant.items, _suffixes(tenant.items), strict=True)):
+        name = f"{prefix or tenant.tenant}-{suffix}"
         _check_name(name)
-        pool = _pool(name, seen, item)
+        pool = _pool(name, tenant, item)
         shares = shared_out(quantities.read(pool.spec.quota.hard), _uses(item), headroom)
         pools.append(pool)
         claims += _claims(name, _claim_name(item, suffix), shares)
@@ -165,7 +167,7 @@ def plan(seen: Seen, *, headroom: Fraction = Fraction(0), prefix: str = "") -> M
             if used is not None and not shares.amounts[namespace]
         ]
         notes += [
-            f"namespace {namespace} has no ResourceQuota {Capsule.QUOTA_PREFIX}{seen.tenant}-{index}: nothing is claimed for it "
+            f"namespace {namespace} has no ResourceQuota {Capsule.QUOTA_PREFIX}{tenant.tenant}-{index}: nothing is claimed for it "
             f"from pool {name}"
             for namespace, used in item.used.items()
             if used is None
@@ -173,11 +175,11 @@ def plan(seen: Seen, *, headroom: Fraction = Fraction(0), prefix: str = "") -> M
     return Migration(tuple(pools), tuple(sorted(_named_apart(claims), key=_place)), tuple(notes))
 
 
-def _uses(item: Item) -> dict[str, Amounts]:
+def _uses(item: TenantQuota) -> dict[str, Amounts]:
     return {namespace: quantities.masked(used, item.hard) for namespace, used in item.used.items() if used is not None}
 
 
-def _suffixes(items: Iterable[Item]) -> list[str]:
+def _suffixes(items: Iterable[TenantQuota]) -> list[str]:
     """Return what the name of each item's pool ends with: what it is about, with its number where that says too little."""
     found: list[str] = []
     for index, item in enumerate(items):
@@ -194,8 +196,8 @@ def _check_name(name: str) -> None:
         )
 
 
-def _pool(name: str, seen: Seen, item: Item) -> ResourcePool:
-    times = len(seen.namespaces) if seen.scope == Capsule.SCOPE_NAMESPACE else 1
+def _pool(name: str, tenant: TenantState, item: TenantQuota) -> ResourcePool:
+    times = len(tenant.namespaces) if tenant.scope == Capsule.SCOPE_NAMESPACE else 1
     hard = {
         resource: amount if times == 1 else quantities.Quantity(amount.billionths * times, amount.format)
         for resource, amount in item.hard.items()
@@ -207,13 +209,13 @@ def _pool(name: str, seen: Seen, item: Item) -> ResourcePool:
         quota.scope_selector = ScopeSelector.model_validate(item.scope_selector)
     spec = ResourcePoolSpec(
         config=PoolConfig(defaults_zero=True),
-        selectors=(LabelSelector(match_labels={Capsule.TENANT_LABEL: seen.tenant}),),
+        selectors=(LabelSelector(match_labels={Capsule.TENANT_LABEL: tenant.tenant}),),
         quota=quota,
     )
     return ResourcePool.new(name, spec=spec)
 
 
-def _claim_name(item: Item, suffix: str) -> str:
+def _claim_name(item: TenantQuota, suffix: str) -> str:
     """Return what an item's claims are called: the resource, where it is only one."""
     if len(item.hard) != 1:
         return suffix

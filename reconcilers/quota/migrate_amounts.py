@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import ceil, floor
 
 from konverge.quantities import THOUSANDTH, WHOLE, ZERO, Amounts, Quantity, non_zero
-from konverge.reconcilers.quota.amounts import in_pieces
+from konverge.reconcilers.quota.amounts import is_counted
 
 __all__ = ["Shares", "class_of", "shared_out"]
 
@@ -41,7 +41,7 @@ def class_of(resources: Iterable[str]) -> str:
 def _class(resource: str) -> str:
     if resource.endswith(("requests.storage", "persistentvolumeclaims")):
         return "storage"
-    return "size" if in_pieces(resource) else "compute"
+    return "size" if is_counted(resource) else "compute"
 
 
 def shared_out(hard: Amounts, uses: Mapping[str, Amounts], headroom: Fraction) -> Shares:
@@ -88,4 +88,4 @@ def _rounded(resource: str, used: Quantity, times: Fraction, limit: Quantity, *,
 def _unit(resource: str, used: Quantity) -> int:
     if resource.endswith("cpu"):
         return THOUSANDTH
-    return _MEBI if not in_pieces(resource) and used.billionths >= _MEBI else WHOLE
+    return _MEBI if not is_counted(resource) and used.billionths >= _MEBI else WHOLE

@@ -25,21 +25,21 @@ from konverge.crds.quota_v1beta2 import (
     Allocation as AllocationStatus,
 )
 from konverge.objects import Object
-from konverge.reconcilers.quota.allocate import Allocation
+from konverge.reconcilers.quota.allocate import PoolAllocation
 from konverge.reconcilers.quota.amounts import show
-from konverge.reconcilers.quota.forms import conditions_of
+from konverge.reconcilers.quota.claim_conditions import claim_conditions
+from konverge.reconcilers.quota.claim_decision import ClaimDecision, too_many_claims
+from konverge.reconcilers.quota.decide import defaults_of
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
-from konverge.reconcilers.quota.seen import ClaimView, Place, PoolView
-from konverge.reconcilers.quota.steps import defaults_of
-from konverge.reconcilers.quota.verdicts import Verdict, too_many_claims
-from konverge.reconcilers.quota.views import scopes_of
+from konverge.reconcilers.quota.observation import ClaimPlace, ClaimView, PoolView
+from konverge.reconcilers.quota.parse import scopes_of
 from konverge.reconcilers.quota.words import (
-    Annotation,
-    Label,
     Message,
-    Reason,
+    QuotaAnnotation,
+    QuotaCondition,
+    QuotaLabel,
+    QuotaReason,
     Semantics,
-    Type,
     fit,
     join,
     overallocated,
@@ -47,7 +47,7 @@ from konverge.reconcilers.quota.words import (
 )
 from konverge.runtime import ConditionUpdate
 
-__all__ = ["claim_condition", "claim_status", "pool_marks", "pool_status", "resource_quota"]
+__all__ = ["claim_condition", "claim_status", "pool_conditions", "pool_status", "resource_quota"]
 
 
 def resource_quota(
@@ -57,16 +57,16 @@ def resource_quota(
     return RESOURCE_QUOTA.new(
         quota_name(pool.name),
         namespace,
-        labels={Label.POOL: pool.name},
+        labels={QuotaLabel.POOL: pool.name},
         annotations={
-            **({Annotation.CLAIMS: " ".join(sorted(claims))} if claims else {}),
-            Annotation.DEFAULTS: json.dumps(_shown(defaults_of(view), view), separators=(",", ":")),
+            **({QuotaAnnotation.CLAIMS: " ".join(sorted(claims))} if claims else {}),
+            QuotaAnnotation.DEFAULTS: json.dumps(_formatted(defaults_of(view), view), separators=(",", ":")),
         },
-        spec={"hard": _shown(hard, view), **scopes_of(pool)},
+        spec={"hard": _formatted(hard, view), **scopes_of(pool)},
     )
 
 
-def _shown(amounts: Mapping[str, int], pool: PoolView) -> Amounts:
+def _formatted(amounts: Mapping[str, int], pool: PoolView) -> Amounts:
     hard, defaults = pool.hard, pool.defaults
     return {
         resource: show(resource, amounts[resource], hard if resource in hard else defaults)
@@ -74,7 +74,7 @@ def _shown(amounts: Mapping[str, int], pool: PoolView) -> Amounts:
     }
 
 
-def _most(used: Mapping[str, int], pool: PoolView) -> Mapping[str, int]:
+def _at_most(used: Mapping[str, int], pool: PoolView) -> Mapping[str, int]:
     """Return as many amounts as the status has room for: those of the pool's hard are among them."""
     if len(used) <= MAX_USED:
         return used
@@ -83,27 +83,33 @@ def _most(used: Mapping[str, int], pool: PoolView) -> Mapping[str, int]:
     }
 
 
-def claim_condition(claim: ClaimView, verdict: Verdict, now: datetime) -> Condition:
+def claim_condition(claim: ClaimView, decision: ClaimDecision, now: datetime) -> Condition:
     """Return the one condition of a claim, in the form v0.12."""
     before = claim.condition if claim.semantics == Semantics.V012 else None
-    same = (before,) if before is not None and before.type == verdict.type else ()
+    same = (before,) if before is not None and before.type == decision.type else ()
     (condition,) = marked(
-        same, verdict.type, truth(verdict.status), verdict.reason, verdict.message, generation=claim.generation, now=now
+        same,
+        decision.type,
+        truth(decision.status),
+        decision.reason,
+        decision.message,
+        generation=claim.generation,
+        now=now,
     )
     return condition
 
 
 def claim_status(
-    claim: ClaimView, verdict: Verdict, place: Place, now: datetime, semantics: str = Semantics.V012
+    claim: ClaimView, decision: ClaimDecision, place: ClaimPlace, now: datetime, semantics: str = Semantics.V012
 ) -> dict[str, Any]:
     """Return the whole status of a claim, which stands in this place."""
     status: dict[str, Any] = {"observedGeneration": claim.generation}
     if semantics == Semantics.V014:
         status["semantics"] = semantics
-        status["conditions"] = write_conditions(conditions_of(claim, verdict, now))
+        status["conditions"] = write_conditions(claim_conditions(claim, decision, now))
     else:
-        (status["condition"],) = write_conditions([claim_condition(claim, verdict, now)])
-        if claim.left_over:
+        (status["condition"],) = write_conditions([claim_condition(claim, decision, now)])
+        if claim.has_stale_conditions:
             status["conditions"] = []  # the list is of one owner: this takes it over, and the next apply takes it out
     for field, (name, uid) in (("pool", place.pool), ("queue", place.queue)):
         if name:
@@ -111,15 +117,15 @@ def claim_status(
     return status
 
 
-def pool_status(view: PoolView, allocation: Allocation, namespaces: tuple[str, ...]) -> ResourcePoolStatus:
+def pool_status(view: PoolView, allocation: PoolAllocation, namespaces: tuple[str, ...]) -> ResourcePoolStatus:
     """Return the status of a pool, conditions aside."""
     written: dict[tuple[tuple[str, int], ...], Amounts] = {}  # of thousands of claims many want the same
 
-    def shown(amounts: Mapping[str, int]) -> Amounts:
+    def formatted(amounts: Mapping[str, int]) -> Amounts:
         wanted = tuple(amounts.items())
         found = written.get(wanted)
         if found is None:
-            found = written[wanted] = _shown(amounts, view)
+            found = written[wanted] = _formatted(amounts, view)
         return found
 
     return ResourcePoolStatus(
@@ -130,16 +136,16 @@ def pool_status(view: PoolView, allocation: Allocation, namespaces: tuple[str, .
             namespace: tuple(
                 # Not validated: there are thousands of them, made of what was read.
                 ClaimEntry.model_construct(
-                    name=entry.name, namespace=namespace, uid=entry.uid, claims=shown(entry.amounts)
+                    name=entry.name, namespace=namespace, uid=entry.uid, claims=formatted(entry.amounts)
                 )
                 for entry in entries
             )
             for namespace, entries in allocation.claims.items()
         },
         allocation=AllocationStatus(
-            hard=_shown({resource: quantity.billionths for resource, quantity in view.hard.items()}, view),
-            used=_shown(_most(allocation.used, view), view),
-            available=_shown(allocation.available, view),
+            hard=_formatted({resource: quantity.billionths for resource, quantity in view.hard.items()}, view),
+            used=_formatted(_at_most(allocation.used, view), view),
+            available=_formatted(allocation.available, view),
         ),
         exhaustions={
             resource: Exhaustion(
@@ -147,36 +153,38 @@ def pool_status(view: PoolView, allocation: Allocation, namespaces: tuple[str, .
             )
             for resource, (available, requesting) in allocation.exhaustions.items()
         },
-        releasing={namespace: _shown(amounts, view) for namespace, amounts in sorted(allocation.releasing.items())},
+        releasing={namespace: _formatted(amounts, view) for namespace, amounts in sorted(allocation.releasing.items())},
     )
 
 
-def pool_marks(view: PoolView, allocation: Allocation, refused: Mapping[str, str]) -> tuple[ConditionUpdate, ...]:
+def pool_conditions(
+    view: PoolView, allocation: PoolAllocation, refused: Mapping[str, str]
+) -> tuple[ConditionUpdate, ...]:
     """Return the conditions of a pool; `refused` is what the API server said to ResourceQuotas, by namespace."""
     return (_ready(allocation, refused), _exhausted(view, allocation))
 
 
-def _ready(allocation: Allocation, refused: Mapping[str, str]) -> ConditionUpdate:
+def _ready(allocation: PoolAllocation, refused: Mapping[str, str]) -> ConditionUpdate:
     if refused:
         return ConditionUpdate(
-            Type.READY,
+            QuotaCondition.READY,
             False,
-            Reason.FAILED,
+            QuotaReason.FAILED,
             fit(join(f"{namespace}: {refused[namespace]}" for namespace in sorted(refused))),
         )
-    if allocation.crowded:
+    if allocation.status_full:
         listed = sum(len(entries) for entries in allocation.claims.values())
-        return ConditionUpdate(Type.READY, False, Reason.TOO_MANY_CLAIMS, too_many_claims(listed))
-    return ConditionUpdate(Type.READY, True, Reason.SUCCEEDED, Message.RECONCILED)
+        return ConditionUpdate(QuotaCondition.READY, False, QuotaReason.TOO_MANY_CLAIMS, too_many_claims(listed))
+    return ConditionUpdate(QuotaCondition.READY, True, QuotaReason.SUCCEEDED, Message.RECONCILED)
 
 
-def _exhausted(view: PoolView, allocation: Allocation) -> ConditionUpdate:
-    if allocation.over:
+def _exhausted(view: PoolView, allocation: PoolAllocation) -> ConditionUpdate:
+    if allocation.excess:
         parts = (
             overallocated(resource, show(resource, allocation.used[resource], view.hard), str(view.hard[resource]))
-            for resource in sorted(allocation.over)
+            for resource in sorted(allocation.excess)
         )
-        return ConditionUpdate(Type.EXHAUSTED, True, Reason.OVERALLOCATED, fit(join(parts)))
+        return ConditionUpdate(QuotaCondition.EXHAUSTED, True, QuotaReason.OVERALLOCATED, fit(join(parts)))
     if allocation.exhaustions:
-        return ConditionUpdate(Type.EXHAUSTED, True, Reason.POOL_EXHAUSTED, Message.EXHAUSTIONS)
-    return ConditionUpdate(Type.EXHAUSTED, False, Reason.NO_EXHAUSTIONS, Message.NO_EXHAUSTIONS)
+        return ConditionUpdate(QuotaCondition.EXHAUSTED, True, QuotaReason.POOL_EXHAUSTED, Message.EXHAUSTIONS)
+    return ConditionUpdate(QuotaCondition.EXHAUSTED, False, QuotaReason.NO_EXHAUSTIONS, Message.NO_EXHAUSTIONS)

@@ -9,15 +9,15 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Settings"]
+__all__ = ["QuotaSettings"]
 
 Seconds = Annotated[float, Field(gt=0)]
 
 
-class Settings(BaseModel):
+class QuotaSettings(BaseModel):
     """How pools are served.
 
-    >>> Settings(parallel=4).max_claims
+    >>> QuotaSettings(parallel=4).max_claims
     5000
     """
 

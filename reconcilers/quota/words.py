@@ -21,18 +21,18 @@ from konverge.conditions import cut_condition
 __all__ = [
     "METRICS",
     "METRICS_OF_V014",
-    "Action",
-    "Annotation",
     "Capsule",
-    "Controller",
-    "Event",
-    "Label",
+    "ControllerName",
+    "EventAction",
+    "EventReason",
     "Message",
     "Metric",
     "MetricLabel",
-    "Reason",
+    "QuotaAnnotation",
+    "QuotaCondition",
+    "QuotaLabel",
+    "QuotaReason",
     "Semantics",
-    "Type",
     "fit",
     "in_pool",
     "join",
@@ -43,7 +43,7 @@ __all__ = [
     "pool_of_quota",
     "queued",
     "quota_name",
-    "released",
+    "released_message",
     "shortage",
 ]
 
@@ -57,7 +57,7 @@ STATUS_MANAGER: Final = "resourcepoolclaim"
 """The suffix of the field manager under which pool and claim controller write the status of a claim in turn."""
 
 
-class Controller:
+class ControllerName:
     """Names of the controllers in metrics, logs and debug."""
 
     POOL: Final = "resourcepool"
@@ -73,7 +73,7 @@ class Semantics:
     """That of v0.13 and later: Bound means that pods use it, a claim has a list of conditions, one that is not used can be resized."""
 
 
-class Type:
+class QuotaCondition:
     """Condition types. A claim has one condition at a time, Assigned or Bound; a pool has Ready and Exhausted side by side."""
 
     ASSIGNED: Final = "Assigned"
@@ -82,7 +82,7 @@ class Type:
     EXHAUSTED: Final = "Exhausted"
 
 
-class Reason:
+class QuotaReason:
     """Reasons of conditions; an event about a condition bears its reason."""
 
     SUCCEEDED: Final = "Succeeded"
@@ -127,21 +127,21 @@ class Message:
     NO_EXHAUSTIONS: Final = "Pool has no exhaustions"
 
 
-class Event:
+class EventReason:
     """Reasons of events that belong to no condition."""
 
     DISASSOCIATED: Final = "Disassociated"
     """A claim was let go by its pool."""
 
 
-class Action:
+class EventAction:
     """What the controller did, in events."""
 
     RECONCILED: Final = "Reconciled"
     DISASSOCIATING: Final = "Disassociating"
 
 
-class Label:
+class QuotaLabel:
     """Labels on what the family makes, and on what it finds."""
 
     POOL: Final = "projectcapsule.dev/pool"
@@ -150,7 +150,7 @@ class Label:
     """Capsule 0.13 and later put it on quotas, and its webhook guards what bears it. Never ours; read at a hand-over only."""
 
 
-class Annotation:
+class QuotaAnnotation:
     """Annotations that the family reads."""
 
     RELEASE: Final = "projectcapsule.dev/release"
@@ -391,10 +391,10 @@ def no_candidate(namespace: str) -> str:
     return f"no ResourcePool selects namespace {namespace}"
 
 
-def released(pool: str) -> str:
+def released_message(pool: str) -> str:
     """Return the text of the event about a claim that its pool let go (ours).
 
-    >>> released("solar")
+    >>> released_message("solar")
     'Released from pool solar'
     """
     return f"Released from pool {pool}"

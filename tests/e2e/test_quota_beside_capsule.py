@@ -17,7 +17,7 @@ from konverge.clock import rfc3339_micro, wall_clock
 from konverge.conditions import is_true
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.reconcilers import apps, quota
-from konverge.reconcilers.quota.handover import HAND_OVER, capsule_serves
+from konverge.reconcilers.quota.capsule_check import HAND_OVER, capsule_serves
 from konverge.reconcilers.quota.kinds import LEASE, MUTATING, RESOURCE_QUOTA, VALIDATING
 from konverge.runtime import Manager, ManagerSettings
 from konverge.testing import ControlPlane, Lab, install_crds

@@ -10,7 +10,7 @@ import pytest_asyncio
 from quota.plane import Plane, open_plane
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
-from konverge.reconcilers.quota import Settings
+from konverge.reconcilers.quota import QuotaSettings
 from konverge.testing import ControlPlane, Lab
 
 pytestmark = pytest.mark.control_plane
@@ -43,7 +43,7 @@ async def told(here: Plane) -> list[str]:
 
 
 async def test_beyond_what_a_status_can_hold_claims_are_told_so_and_the_listed_ones_stay(here: Plane) -> None:
-    await here.start("a", "b", settings=Settings(namespace_share=1))
+    await here.start("a", "b", settings=QuotaSettings(namespace_share=1))
     await here.pool(hard=dict.fromkeys(RESOURCES, 10 * CLAIMS))
     amounts = dict.fromkeys(RESOURCES, 1)
     for first in range(0, CLAIMS, 20):

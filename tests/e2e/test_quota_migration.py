@@ -29,7 +29,7 @@ from konverge.testing import ControlPlane, install_crds
 pytestmark = pytest.mark.control_plane
 
 DEV = "migration-dev"
-FOUND = "Claimed resources"
+ASSIGNED = "Claimed resources"
 NOT_FOUND = 'ResourcePool.capsule.clastix.io "{}" not found'
 QUOTAS = {
     "capsule-migration-0": (
@@ -127,8 +127,8 @@ async def test_the_requirements_tenant_is_migrated_step_by_step(
     # 4.: the pools; the claims become Bound, and the quotas of the pools stand beside Capsule's
     await control_plane.kubectl("apply", "-f", str(EXAMPLE / "2_pools.yaml"))
     bound = {
-        "compute": ("migration-compute", "Bound", "Succeeded", FOUND),
-        "pods": ("migration-size", "Bound", "Succeeded", FOUND),
+        "compute": ("migration-compute", "Bound", "Succeeded", ASSIGNED),
+        "pods": ("migration-size", "Bound", "Succeeded", ASSIGNED),
     }
     await prints(partial(claims_of, control_plane, DEV), bound, "the claims are Bound")
     await prints(partial(quotas_of, control_plane, DEV), QUOTAS | POOL_QUOTAS, "the quotas of the pools are beside")
@@ -170,7 +170,9 @@ async def the_command_moves_the_others(plane: ControlPlane, admin: Client, kubec
 
 async def _all_bound(plane: ControlPlane, namespace: str) -> bool:
     found = await claims_of(plane, namespace)
-    return set(found) == {"compute", "pods"} and all(row[1:] == ("Bound", "Succeeded", FOUND) for row in found.values())
+    return set(found) == {"compute", "pods"} and all(
+        row[1:] == ("Bound", "Succeeded", ASSIGNED) for row in found.values()
+    )
 
 
 async def _pods(plane: ControlPlane, namespace: str) -> str:

@@ -17,7 +17,7 @@ from quota.plane import History, Plane, open_plane
 
 from konverge.crds.quota_v1beta2 import ResourcePoolClaim
 from konverge.errors import Invalid
-from konverge.reconcilers.quota import Settings
+from konverge.reconcilers.quota import QuotaSettings
 from konverge.testing import ControlPlane, Lab
 
 pytestmark = pytest.mark.control_plane
@@ -119,7 +119,7 @@ async def test_x23_a_released_claim_makes_room_for_others_and_may_be_edited(here
 async def test_in_the_semantics_of_v014_a_claim_is_used_then_unused_and_then_resized_for_another(
     here: Plane, history: History
 ) -> None:
-    await here.start("a", "b", settings=Settings(semantics="v0.14"))
+    await here.start("a", "b", settings=QuotaSettings(semantics="v0.14"))
     await here.pool(defaultsZero=True)
     await here.claim("a", "c", cpu=4)
     await here.tells("a", "c", "Bound", "Unused", "claim is unused")

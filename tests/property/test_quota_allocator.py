@@ -18,7 +18,7 @@ from quota.world import CPU, DryWorld, pool
 from konverge.quantities import WHOLE
 from konverge.quantities import read as quantities
 from konverge.reconcilers.quota.allocate import allocate
-from konverge.reconcilers.quota.steps import steps_of
+from konverge.reconcilers.quota.decide import plan_writes
 from konverge.reconcilers.quota.words import Semantics
 
 MEMORY = "limits.memory"
@@ -52,7 +52,7 @@ class Pools(RuleBasedStateMachine):
 
     @rule(where=SPACES, name=NAMES, cpu=MUCH, memory=st.sampled_from([0, 0, 2]), again=st.booleans())
     def ask(self, where: str, name: str, cpu: int, memory: int, again: bool) -> None:
-        if where not in self.here or where in self.world.ending:
+        if where not in self.here or where in self.world.terminating:
             return
         present = self.world.claims.get((where, name))
         bound = present is not None and present.condition is not None and present.condition.is_true
@@ -68,7 +68,7 @@ class Pools(RuleBasedStateMachine):
     @rule(which=st.integers(0, 9), annotated=st.booleans())
     def give_back(self, which: int, annotated: bool) -> None:
         """Delete or release one of the claims, allocated ones first."""
-        listed = {entry.uid for entries in self.world.ledger.claims.values() for entry in entries}
+        listed = {entry.uid for entries in self.world.record.claims.values() for entry in entries}
         claims = sorted(self.world.claims.values(), key=lambda claim: (claim.uid not in listed, claim.uid))
         if not claims:
             return
@@ -93,8 +93,8 @@ class Pools(RuleBasedStateMachine):
     def start_pods(self, where: str) -> None:
         """As many as admission lets in, by what it knows at this moment."""
         quota = self.world.quotas.get(where)
-        if quota is not None and CPU in quota.observed and where not in self.world.ending:
-            room = quota.observed[CPU] - quota.used.get(CPU, 0)
+        if quota is not None and CPU in quota.status_hard and where not in self.world.terminating:
+            room = quota.status_hard[CPU] - quota.used.get(CPU, 0)
             if room > 0:
                 self.world.use(where, cpu=room // WHOLE)
 
@@ -120,7 +120,7 @@ class Pools(RuleBasedStateMachine):
 
     @rule(where=SPACES)
     def come_back(self, where: str) -> None:
-        if where in self.here and where not in self.world.ending and where not in self.world.selected:
+        if where in self.here and where not in self.world.terminating and where not in self.world.selected:
             self.world.selected.add(where)
             self.world.pods.pop(where, None)
 
@@ -128,12 +128,12 @@ class Pools(RuleBasedStateMachine):
     def terminate(self, where: str) -> None:
         if where in self.here:
             self.world.selected.discard(where)
-            self.world.ending.add(where)
+            self.world.terminating.add(where)
 
     @rule(where=SPACES, claims=st.booleans(), quota=st.booleans())
     def be_gone(self, where: str, claims: bool, quota: bool) -> None:
         """What is in a terminating namespace goes in any order, the namespace last."""
-        if where not in self.world.ending:
+        if where not in self.world.terminating:
             return
         if claims:
             for key in [key for key in self.world.claims if key[0] == where]:
@@ -141,7 +141,7 @@ class Pools(RuleBasedStateMachine):
         if quota:
             self.world.quotas.pop(where, None)
         if where not in self.world.quotas and not any(key[0] == where for key in self.world.claims):
-            self.world.ending.discard(where)
+            self.world.terminating.discard(where)
             self.world.pods.pop(where, None)
             self.here.discard(where)
 
@@ -178,12 +178,12 @@ class Pools(RuleBasedStateMachine):
             seen = self.world.see()
             claims, found = list(seen.claims), allocate(seen)
             seed.shuffle(claims)
-            assert allocate(seen.but(claims=tuple(claims))) == found
+            assert allocate(replace(seen, claims=tuple(claims))) == found
             made = self._one_pass(0 if left else crash)
-            calm = not (found.pending or found.strip or found.releasing or seen.before.releasing)
+            calm = not (found.pending or found.spent_releases or found.releasing or seen.recorded.releasing)
             if calm and not any(step.startswith("remove") for step in made) and (left or not crash):
                 again = allocate(self.world.see())
-                assert again.verdicts == found.verdicts, "a second pass says something else"
+                assert again.decisions == found.decisions, "a second pass says something else"
 
     def _one_pass(self, crash: int) -> list[str]:
         made = []
@@ -199,7 +199,7 @@ class Pools(RuleBasedStateMachine):
         kept = self._kept()
         self.world.settle(check=lambda: self._check("a write on the way to rest"))
         assert self.world.once() == []
-        allocated = {entry.uid for entries in self.world.ledger.claims.values() for entry in entries}
+        allocated = {entry.uid for entries in self.world.record.claims.values() for entry in entries}
         if not self.foreign:
             assert kept <= allocated, "an allocated claim lost its place"
         self._nobody_waits_for_nothing()
@@ -211,15 +211,15 @@ class Pools(RuleBasedStateMachine):
             for claim in self.world.claims.values()
             if claim.namespace in self.world.selected and not claim.release
         }
-        return {entry.uid for entries in self.world.ledger.claims.values() for entry in entries} & stays
+        return {entry.uid for entries in self.world.record.claims.values() for entry in entries} & stays
 
     def _nobody_waits_for_nothing(self) -> None:
         found = allocate(self.world.see())
         for claim in self.world.claims.values():
-            verdict = found.verdicts[claim.uid]
-            if verdict.reason == "PoolExhausted":
+            decision = found.decisions[claim.uid]
+            if decision.reason == "PoolExhausted":
                 assert any(amount > found.available[resource] for resource, amount in claim.amounts.items())
-            if verdict.reason == "QueueExhausted":
+            if decision.reason == "QueueExhausted":
                 assert self.world.pool.ordered
                 assert set(found.exhaustions) & set(claim.amounts)
 
@@ -232,14 +232,14 @@ class Pools(RuleBasedStateMachine):
             used = sum(
                 pods.get(CPU, 0)
                 for where, pods in self.world.pods.items()
-                if where in self.world.selected | self.world.ending
+                if where in self.world.selected | self.world.terminating
             )
             assert used <= hard[CPU], f"after {step}: pods use {used / WHOLE:g}"
 
     def teardown(self) -> None:
         if hasattr(self, "world"):
             self.rest()
-            assert not steps_of(self.world.see(), allocate(self.world.see())).applies
+            assert not plan_writes(self.world.see(), allocate(self.world.see())).applies
 
 
 class PoolsAndOthers(Pools):

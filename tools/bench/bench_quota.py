@@ -15,6 +15,7 @@ import os
 import resource
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import structlog
@@ -28,12 +29,12 @@ from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.keys import Key
 from konverge.kinds import kind, kind_of
 from konverge.objects import Object
-from konverge.reconcilers.quota import Settings, install
-from konverge.reconcilers.quota.allocate import Allocation, allocate
+from konverge.reconcilers.quota import QuotaSettings, install
+from konverge.reconcilers.quota.allocate import PoolAllocation, allocate
+from konverge.reconcilers.quota.decide import plan_writes, record_of
 from konverge.reconcilers.quota.kinds import NAMESPACE
+from konverge.reconcilers.quota.observation import ClaimView, PoolObservation, PoolView, QuotaView
 from konverge.reconcilers.quota.render import pool_status
-from konverge.reconcilers.quota.seen import ClaimView, PoolView, QuotaView, Seen
-from konverge.reconcilers.quota.steps import ledger_of, steps_of
 from konverge.runtime import ManagerSettings
 from konverge.testing import Lab
 from konverge.testing.apiserver.faults.rules import About
@@ -106,9 +107,9 @@ def alone() -> list[Row]:
     first = allocate(empty)
     settled = _after(empty, first)
     assert allocate(settled).claims == first.claims
-    assert not steps_of(settled, allocate(settled)).applies
+    assert not plan_writes(settled, allocate(settled)).applies
     half = _seen(hard(CLAIMS // 2))
-    ordered = half.but(pool=PoolView(name="p", uid="p-1", hard=half.pool.hard, zero=True, ordered=True))
+    ordered = replace(half, pool=PoolView(name="p", uid="p-1", hard=half.pool.hard, zero=True, ordered=True))
 
     def written() -> object:
         return pool_status(empty.pool, first, tuple(sorted(empty.selected))).wire()
@@ -118,12 +119,12 @@ def alone() -> list[Row]:
         row("allocator: settled, nothing to do", _best(lambda: allocate(settled)), "ms", how),
         row("allocator: half of the claims wait", _best(lambda: allocate(half)), "ms", how),
         row("allocator: half of the claims wait in order", _best(lambda: allocate(ordered)), "ms", how),
-        row("steps: what is still to be written", _best(lambda: steps_of(settled, first)), "ms", how),
+        row("steps: what is still to be written", _best(lambda: plan_writes(settled, first)), "ms", how),
         row("status of the pool, rendered", _best(written), "ms", how),
     ]
 
 
-def _seen(amounts: dict[str, str]) -> Seen:
+def _seen(amounts: dict[str, str]) -> PoolObservation:
     claims = tuple(
         ClaimView(
             namespace=place(number % NAMESPACES),
@@ -136,17 +137,17 @@ def _seen(amounts: dict[str, str]) -> Seen:
         for number in range(CLAIMS)
     )
     pool = PoolView(name="p", uid="p-1", hard=quantities.read(amounts), zero=True)
-    return Seen(pool=pool, selected=frozenset(place(number) for number in range(NAMESPACES)), claims=claims)
+    return PoolObservation(pool=pool, selected=frozenset(place(number) for number in range(NAMESPACES)), claims=claims)
 
 
-def _after(seen: Seen, done: Allocation) -> Seen:
+def _after(seen: PoolObservation, done: PoolAllocation) -> PoolObservation:
     """Return what the next pass sees: everything was written, and the quota controller has followed."""
     quotas = {
-        namespace: QuotaView(hard=amounts, observed=amounts, used=dict.fromkeys(amounts, 0))
+        namespace: QuotaView(hard=amounts, status_hard=amounts, used=dict.fromkeys(amounts, 0))
         for namespace, amounts in done.quotas.items()
         if amounts is not None
     }
-    return seen.but(before=ledger_of(done), quotas=quotas)
+    return replace(seen, recorded=record_of(done), quotas=quotas)
 
 
 def _best(work: Callable[[], object]) -> float:
@@ -196,12 +197,12 @@ class Scale:
 class World:
     """A lab with the family, and what is asked of it."""
 
-    def __init__(self, lab: Lab, settings: Settings | None = None) -> None:
+    def __init__(self, lab: Lab, settings: QuotaSettings | None = None) -> None:
         self.lab = lab
         self.scale = Scale()
         lab.gate = self.scale
         lab.server.on_call.append(self.scale.event)
-        self.settings = settings or Settings()
+        self.settings = settings or QuotaSettings()
 
     async def filled(self, namespaces: int, claims: int) -> None:
         """Make namespaces and claims before anybody looks at them, then run the family and make the pool."""
@@ -374,7 +375,7 @@ async def _crowded() -> list[Row]:
     namespaces, ceiling, claims = 10, CLAIMS // 10, CLAIMS // 10 + 50
     how = f"{claims} claims, max_claims {ceiling}"
     async with memory_lab() as lab:
-        world = World(lab, Settings(max_claims=ceiling))
+        world = World(lab, QuotaSettings(max_claims=ceiling))
         await world.filled(namespaces, claims)
         await world.pool(claims)
         await world.quiet()

@@ -8,12 +8,12 @@ import pytest
 from quota.lab import Quotas
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
-from konverge.reconcilers.quota import Settings, claims, observe
+from konverge.reconcilers.quota import QuotaSettings, claim_reconciler, observe
 from konverge.testing import Lab
 
 SECRET = "hunter2"
 WORDS = "reconciling failed with OverflowError; it is tried again"
-PARTS = {"judge": claims, "claim_view": claims, "facts_of": observe}
+PARTS = {"decide_claim": claim_reconciler, "claim_view": claim_reconciler, "pool_facts": observe}
 """Pure functions of the claim controller, each with the module that calls it."""
 FORMS = {
     "v0.12": {"Assigned": "Failed"},
@@ -39,7 +39,7 @@ async def test_a_claim_of_a_missing_pool_says_that_its_controller_failed_until_t
     lab: Lab, monkeypatch: pytest.MonkeyPatch, semantics: Any, part: str
 ) -> None:
     break_part(monkeypatch, part)
-    here = await Quotas(lab).start("a", settings=Settings(semantics=semantics))
+    here = await Quotas(lab).start("a", settings=QuotaSettings(semantics=semantics))
     await here.pool("other", tenants=("moon",))
     await here.claim("a", "c", cpu=1)
     said = await here.until(ResourcePoolClaim, "a", "c", lambda claim: bool(claim.conditions))
@@ -57,7 +57,7 @@ async def test_a_claim_of_a_missing_pool_says_that_its_controller_failed_until_t
     await here.until(ResourcePoolClaim, "a", "c", lambda claim: "not found" in claim.conditions[0].message)
 
 
-@pytest.mark.parametrize("part", ["judge", "facts_of"])
+@pytest.mark.parametrize("part", ["decide_claim", "pool_facts"])
 async def test_a_pool_goes_on_to_speak_for_its_claims_while_the_claim_controller_fails(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
@@ -88,7 +88,7 @@ async def test_a_bound_claim_of_a_dying_pool_is_deleted_with_it_though_the_claim
     await here.claim("a", "queued", cpu=3)
     await here.bound("a", "bound")
     await here.says("a", "queued", "PoolExhausted")
-    break_part(monkeypatch, "judge")
+    break_part(monkeypatch, "decide_claim")
     await lab.client.delete(ResourcePool, "p")
     await here.says("a", "queued", "Failed", WORDS)
     left = await lab.client.list(ResourcePoolClaim, here.ns("a"))

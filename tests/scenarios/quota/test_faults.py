@@ -11,7 +11,7 @@ from konverge.clock import rfc3339, wall_clock
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.kinds import kind
 from konverge.objects import Object
-from konverge.reconcilers.quota import Settings, install
+from konverge.reconcilers.quota import QuotaSettings, install
 from konverge.reconcilers.quota.kinds import LEASE, MUTATING, NAMESPACE, RESOURCE_QUOTA, VALIDATING
 from konverge.runtime import ManagerSettings
 from konverge.testing import Lab
@@ -312,7 +312,7 @@ async def test_a_capsule_that_is_gone_or_serves_other_kinds_keeps_nobody_from_st
 
 async def test_a_capsule_beside_may_be_allowed_by_a_setting(lab: Lab) -> None:
     made = await lab.client.create(_webhooks())
-    here = await Quotas(lab).start("a", settings=Settings(beside_capsule=True))
+    here = await Quotas(lab).start("a", settings=QuotaSettings(beside_capsule=True))
     await here.pool()
     await here.grants("a", {})
     await lab.client.delete(VALIDATING, made.name)

@@ -12,7 +12,7 @@ from konverge.client.requests import MERGE
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import Invalid
 from konverge.kinds import kind_of
-from konverge.reconcilers.quota import Settings
+from konverge.reconcilers.quota import QuotaSettings
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
 from konverge.testing import Lab
 from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
@@ -281,7 +281,7 @@ async def test_two_hundred_unknown_resources_of_250_characters_leave_no_claim_bl
 
 @pytest.mark.lab_on("memory")
 async def test_claims_of_nothing_of_one_tenant_leave_room_in_a_pools_list_for_the_others(lab: Lab) -> None:
-    here = await Quotas(lab).start("a", "b", settings=Settings(max_claims=6, namespace_share=0.5))
+    here = await Quotas(lab).start("a", "b", settings=QuotaSettings(max_claims=6, namespace_share=0.5))
     await here.pool()
     for number in range(6):
         await here.claim("a", f"c{number}", cpu=0)

@@ -10,11 +10,11 @@ from quota.lab import CPU, POD, HeldByTheRule, Quotas, without_uids
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import Forbidden, Invalid
-from konverge.reconcilers.quota import Settings
+from konverge.reconcilers.quota import QuotaSettings
 from konverge.reconcilers.quota.kinds import NAMESPACE
 from konverge.testing import Lab
 
-NEWER = Settings(semantics="v0.14")
+NEWER = QuotaSettings(semantics="v0.14")
 
 
 async def started(lab: Lab, *namespaces: str) -> Quotas:
@@ -113,7 +113,7 @@ async def test_the_semantics_are_changed_and_changed_back_without_losing_anythin
     await here.claim("a", "lost", pool="nowhere", cpu=1)
     await here.bound("a", "c")
     await here.says("a", "lost", "Failed")
-    for settings in (NEWER, Settings()):
+    for settings in (NEWER, QuotaSettings()):
         await lab.stop()
         await here.start(settings=settings)
         if settings is NEWER:
@@ -158,7 +158,7 @@ async def test_conditions_that_a_newer_capsule_left_go_with_a_hand_over_to_the_o
 
 async def used(lab: Lab) -> Quotas:
     here = Quotas(lab)
-    await here.start("a", settings=Settings(semantics="v0.14", guard_at_admission=True))
+    await here.start("a", settings=QuotaSettings(semantics="v0.14", guard_at_admission=True))
     await here.pool()
     await here.claim("a", "c", cpu=2)
     await here.tells("a", "c", "Bound", "Unused")

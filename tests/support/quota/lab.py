@@ -14,7 +14,7 @@ from konverge.errors import AlreadyExists, Invalid, NotFound
 from konverge.kinds import Kind, kind
 from konverge.objects import Object
 from konverge.quantities import Quantity
-from konverge.reconcilers.quota import Settings, install
+from konverge.reconcilers.quota import QuotaSettings, install
 from konverge.reconcilers.quota.kinds import NAMESPACE, RESOURCE_QUOTA
 from konverge.runtime import Manager, ManagerSettings
 from konverge.testing import Lab
@@ -104,12 +104,12 @@ class Quotas:
         self.lab = lab
         self.settings = ManagerSettings(namespace=None, strict=True)
         """Those of the manager."""
-        self._family = Settings()
+        self._family = QuotaSettings()
 
     def ns(self, name: str) -> str:
         return f"{self.lab.namespace}-{name}"[:63]
 
-    async def start(self, *namespaces: str, settings: Settings | None = None) -> Quotas:
+    async def start(self, *namespaces: str, settings: QuotaSettings | None = None) -> Quotas:
         """Make these namespaces, all of the tenant `solar`, and run the family."""
         for name in namespaces:
             await self.namespace(name)

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from promql import Declared
 
-from konverge.reconcilers.quota.words import METRICS, MetricLabel, Reason, Type
+from konverge.reconcilers.quota.words import METRICS, MetricLabel, QuotaCondition, QuotaReason
 
 __all__ = ["DECLARED"]
 
 DECLARED = Declared(
     {metric.name: metric.labels for metric in METRICS},
     {
-        MetricLabel.CONDITION: {Type.ASSIGNED, Type.BOUND, Type.READY, Type.EXHAUSTED},
+        MetricLabel.CONDITION: {
+            QuotaCondition.ASSIGNED,
+            QuotaCondition.BOUND,
+            QuotaCondition.READY,
+            QuotaCondition.EXHAUSTED,
+        },
         MetricLabel.STATUS: {"True", "False", "Unknown"},
-        MetricLabel.REASON: {value for name, value in vars(Reason).items() if name.isupper()},
+        MetricLabel.REASON: {value for name, value in vars(QuotaReason).items() if name.isupper()},
     },
 )

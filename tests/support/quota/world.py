@@ -1,6 +1,6 @@
-"""A cluster of nothing but pools' data, for the pure parts of the quota family: claims, ResourceQuotas, the stored ledger, pods as numbers.
+"""A cluster of nothing but pools' data, for the pure parts of the quota family: claims, ResourceQuotas, the stored record, pods as numbers.
 
-Promises: a pass sees what is stored and writes in the order of `steps`, one write at a time, so that a test can stop it after any of them.
+Promises: a pass sees what is stored and writes in the order of `PoolWrites`, one write at a time, so that a test can stop it after any of them.
 ResourceQuotas behave as the real ones: spec.hard is written by us, status follows only with `observe`, admission goes by status.hard, and
 what admission lets in is charged at once. `held` is the formula of docs/reference/capsule.md#shrink-first-credit-later, written a second
 time, from what is stored alone.
@@ -17,11 +17,18 @@ from quota.amounts import read
 from konverge.conditions import Condition, truth
 from konverge.quantities import WHOLE, Quantity
 from konverge.quantities import read as quantities
-from konverge.reconcilers.quota.allocate import Allocation, allocate
-from konverge.reconcilers.quota.amounts import Amounts, problem_of
-from konverge.reconcilers.quota.seen import ClaimView, Ledger, PoolView, QuotaView, Seen, marks_of
-from konverge.reconcilers.quota.steps import defaults_of, place_by, steps_of
-from konverge.reconcilers.quota.verdicts import Verdict
+from konverge.reconcilers.quota.allocate import PoolAllocation, allocate
+from konverge.reconcilers.quota.amounts import Amounts, problem_in
+from konverge.reconcilers.quota.claim_decision import ClaimDecision
+from konverge.reconcilers.quota.decide import defaults_of, place_after, plan_writes
+from konverge.reconcilers.quota.observation import (
+    ClaimView,
+    PoolObservation,
+    PoolRecord,
+    PoolView,
+    QuotaView,
+    claim_hashes,
+)
 from konverge.reconcilers.quota.words import Semantics
 
 __all__ = ["DryWorld", "Rq", "pool"]
@@ -43,7 +50,7 @@ class Rq:
     """A ResourceQuota as it is stored."""
 
     hard: Amounts
-    observed: Amounts = field(default_factory=dict)
+    status_hard: Amounts = field(default_factory=dict)
     used: Amounts = field(default_factory=dict)
     claims: frozenset[str] = frozenset()
     defaults: Amounts | None = None
@@ -52,7 +59,7 @@ class Rq:
     def view(self) -> QuotaView:
         return QuotaView(
             hard=dict(self.hard),
-            observed=dict(self.observed),
+            status_hard=dict(self.status_hard),
             used=dict(self.used),
             claims=self.claims,
             defaults=self.defaults,
@@ -65,18 +72,18 @@ class DryWorld:
     def __init__(self, pool: PoolView, *namespaces: str) -> None:
         self.pool = pool
         self.selected = set(namespaces)
-        self.ending: set[str] = set()
+        self.terminating: set[str] = set()
         self.claims: dict[tuple[str, str], ClaimView] = {}
         self.quotas: dict[str, Rq] = {}
-        self.ledger = Ledger()
+        self.record = PoolRecord()
         self.pods: dict[str, Amounts] = {}
-        self.last: Allocation | None = None
+        self.last: PoolAllocation | None = None
         self.writes: list[str] = []
         self.before: dict[str, int] = {}
         """What was held in all before the last write."""
-        self.ceiling = 5000
-        self.room = 1_300_000
-        self.share = 1.0
+        self.max_claims = 5000
+        self.max_status_bytes = 1_300_000
+        self.namespace_share = 1.0
         self.semantics = Semantics.V012
         self._uids = 0
 
@@ -89,7 +96,7 @@ class DryWorld:
         wanted = read({CPU if name == "cpu" else name: value for name, value in {**(amounts or {}), **more}.items()})
         before = self.claims.get((namespace, name))
         if before is not None:
-            made = replace(before, amounts=wanted, problem=problem_of(wanted), generation=before.generation + 1)
+            made = replace(before, amounts=wanted, problem=problem_in(wanted), generation=before.generation + 1)
         else:
             self._uids += 1
             created = f"2026-01-01T00:{at // 60:02}:{at % 60:02}Z"
@@ -100,7 +107,7 @@ class DryWorld:
                 created=created,
                 pool=self.pool.name,
                 amounts=wanted,
-                problem=problem_of(wanted),
+                problem=problem_in(wanted),
             )
         self.claims[namespace, name] = made
         return made
@@ -118,8 +125,8 @@ class DryWorld:
             resource, delta = CPU if name == "cpu" else name, Quantity.parse(value).billionths
             pods = self.pods.setdefault(namespace, {})
             quota = self.quotas.get(namespace)
-            if delta > 0 and quota is not None and resource in quota.observed:
-                if quota.used.get(resource, 0) + delta > quota.observed[resource]:
+            if delta > 0 and quota is not None and resource in quota.status_hard:
+                if quota.used.get(resource, 0) + delta > quota.status_hard[resource]:
                     return False
                 quota.used[resource] = quota.used.get(resource, 0) + delta
             pods[resource] = max(0, pods.get(resource, 0) + delta)
@@ -129,67 +136,68 @@ class DryWorld:
         """Let the resourcequota controller look at one namespace."""
         quota = self.quotas.get(namespace)
         if quota is not None:
-            quota.observed, quota.defaults_observed = dict(quota.hard), dict(quota.defaults or {})
+            quota.status_hard, quota.defaults_observed = dict(quota.hard), dict(quota.defaults or {})
             quota.used = {resource: self.pods.get(namespace, {}).get(resource, 0) for resource in quota.hard}
 
     # --- passes --------------------------------------------------------------------------------------------------------------
 
-    def see(self, **parts: Any) -> Seen:
-        return Seen(
+    def see(self, **parts: Any) -> PoolObservation:
+        observed = PoolObservation(
             pool=self.pool,
             selected=frozenset(self.selected),
-            ending=frozenset(self.ending),
+            terminating=frozenset(self.terminating),
             claims=tuple(self.claims.values()),
             quotas={namespace: quota.view() for namespace, quota in self.quotas.items()},
-            before=self.ledger,
-            ceiling=self.ceiling,
-            room=self.room,
-            share=self.share,
+            recorded=self.record,
+            max_claims=self.max_claims,
+            max_status_bytes=self.max_status_bytes,
+            namespace_share=self.namespace_share,
             semantics=self.semantics,
-        ).but(**parts)
+        )
+        return replace(observed, **parts)
 
     def steps(self) -> Iterator[str]:
         """Run one pass, a write at a time; each is named after it was made."""
         seen = self.see()
         self.last = allocation = allocate(seen)
-        steps = steps_of(seen, allocation)
-        for namespace, hard in steps.applies.items():
+        writes = plan_writes(seen, allocation)
+        for namespace, hard in writes.applies.items():
             self.before = self.held()
             quota = self.quotas.setdefault(namespace, Rq({}))
             quota.hard, quota.defaults = dict(hard), defaults_of(self.pool)
-            quota.claims = marks_of(allocation.claims.get(namespace, ()))
+            quota.claims = claim_hashes(allocation.claims.get(namespace, ()))
             yield f"apply {namespace}"
-        for namespace in steps.removes:
+        for namespace in writes.deletes:
             self.before = self.held()
             del self.quotas[namespace]
             yield f"remove {namespace}"
-        for claim in steps.strip:
+        for claim in writes.spent_releases:
             self.before = self.held()
             self.take_back(claim.namespace, claim.name)
             yield f"strip {claim.namespace}/{claim.name}"
-        for claim, verdict in steps.says:
+        for claim, decision in writes.claim_statuses:
             self.before = self.held()
-            self._say(claim, verdict)
-            yield f"say {claim.namespace}/{claim.name} {verdict.reason}"
-        if steps.ledger != self.ledger:
+            self._say(claim, decision)
+            yield f"say {claim.namespace}/{claim.name} {decision.reason}"
+        if writes.record != self.record:
             self.before = self.held()
-            self.ledger = steps.ledger
+            self.record = writes.record
             yield "record"
 
-    def _say(self, claim: ClaimView, verdict: Verdict) -> None:
-        place = place_by(claim, verdict, self.pool)
+    def _say(self, claim: ClaimView, decision: ClaimDecision) -> None:
+        place = place_after(claim, decision, self.pool)
         self.claims[claim.namespace, claim.name] = replace(
             self.claims[claim.namespace, claim.name],
             assigned=place.pool,
             queue=place.queue,
             condition=Condition(
-                type=verdict.type,
-                status=truth(verdict.status),
-                reason=verdict.reason,
-                message=verdict.message,
+                type=decision.type,
+                status=truth(decision.status),
+                reason=decision.reason,
+                message=decision.message,
                 observed_generation=claim.generation,
             ),
-            in_use=verdict.in_use,
+            in_use=decision.in_use,
             semantics=self.semantics,
         )
 
@@ -215,26 +223,26 @@ class DryWorld:
 
     def _news(self, observing: bool) -> bool:
         again = allocate(self.see())
-        steps = steps_of(self.see(), again)
-        return observing and bool(steps.applies or steps.says or again.releasing != self.ledger.releasing)
+        writes = plan_writes(self.see(), again)
+        return observing and bool(writes.applies or writes.claim_statuses or again.releasing != self.record.releasing)
 
     # --- what is asserted ----------------------------------------------------------------------------------------------------
 
     def held(self) -> dict[str, int]:
         """Return what all namespaces hold, by the formula of docs/reference/capsule.md#shrink-first-credit-later on what is stored."""
         total = dict.fromkeys(self.pool.hard, 0)
-        everyone = {*self.quotas, *self.ledger.claims, *self.ledger.releasing}
+        everyone = {*self.quotas, *self.record.claims, *self.record.releasing}
         for namespace in everyone:
             quota = self.quotas.get(namespace, Rq({}))
             for resource in total:
                 default = self.pool.default(resource) or 0
-                claimed = sum(entry.amounts.get(resource, 0) for entry in self.ledger.claims.get(namespace, ()))
-                releasing = self.ledger.releasing.get(namespace, {}).get(resource, 0)
+                claimed = sum(entry.amounts.get(resource, 0) for entry in self.record.claims.get(namespace, ()))
+                releasing = self.record.releasing.get(namespace, {}).get(resource, 0)
                 total[resource] += max(
                     0,
                     claimed,
                     quota.hard.get(resource, 0) - (quota.defaults or {}).get(resource, 0),
-                    quota.observed.get(resource, 0) - quota.defaults_observed.get(resource, 0),
+                    quota.status_hard.get(resource, 0) - quota.defaults_observed.get(resource, 0),
                     min(releasing, quota.used.get(resource, 0) - default),
                 )
         return total
@@ -250,7 +258,7 @@ class DryWorld:
 
     def allocated(self) -> dict[str, list[str]]:
         """Return the names of the allocated claims by namespace."""
-        return {namespace: [entry.name for entry in entries] for namespace, entries in self.ledger.claims.items()}
+        return {namespace: [entry.name for entry in entries] for namespace, entries in self.record.claims.items()}
 
     def cores(self, namespace: str, resource: str = CPU) -> float | None:
         """Return what the ResourceQuota of a namespace grants; None where it has no such key."""

@@ -15,7 +15,7 @@ from konverge.daemon.main import program
 from konverge.objects import Object
 from konverge.reconcilers import quota
 from konverge.reconcilers.quota.admission import assigning
-from konverge.reconcilers.quota.handover import evidence
+from konverge.reconcilers.quota.capsule_check import evidence
 from konverge.reconcilers.quota.kinds import CLAIM, POOL
 from konverge.runtime import Manager, ManagerSettings, WebhookSettings, rules_of
 from konverge.testing import Admitted, admit
@@ -183,7 +183,7 @@ def test_the_webhook_is_served_where_something_leads_to_it_or_it_is_asked_for(
     wanted: bool | None, settings: ManagerSettings, served: bool
 ) -> None:
     manager = Manager("konverge", settings=settings)
-    quota.install(manager, quota.Settings(assign_at_admission=wanted))
+    quota.install(manager, quota.QuotaSettings(assign_at_admission=wanted))
     assert [webhook.path for webhook in manager.webhooks] == ([PATH] if served else [])
 
 
@@ -200,9 +200,9 @@ def test_what_the_api_server_is_told_never_refuses_and_never_looks_like_capsule(
 
 def test_the_rights_of_the_webhook_are_among_those_of_the_family() -> None:
     manager = Manager("konverge", settings=REACHED)
-    quota.install(manager, quota.Settings(assign_at_admission=True))
+    quota.install(manager, quota.QuotaSettings(assign_at_admission=True))
     alone = Manager("konverge")
-    quota.install(alone, quota.Settings(assign_at_admission=False))
+    quota.install(alone, quota.QuotaSettings(assign_at_admission=False))
     held = {
         (rule.group, resource, verb) for rule in quota.rules() for resource in rule.resources for verb in rule.verbs
     }

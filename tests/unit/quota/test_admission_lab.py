@@ -7,10 +7,10 @@ from quota.lab import CPU, Quotas
 
 from konverge.crds.quota_v1beta2 import ResourcePool
 from konverge.errors import Invalid
-from konverge.reconcilers.quota import Settings
+from konverge.reconcilers.quota import QuotaSettings
 from konverge.testing import Lab
 
-SERVED = Settings(assign_at_admission=True)
+SERVED = QuotaSettings(assign_at_admission=True)
 
 
 def asked(lab: Lab) -> float:

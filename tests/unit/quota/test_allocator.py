@@ -12,7 +12,7 @@ from quota.world import CPU, DryWorld, Rq, pool
 from konverge.quantities import WHOLE, Quantity
 from konverge.quantities import read as quantities
 from konverge.reconcilers.quota.allocate import allocate
-from konverge.reconcilers.quota.amounts import problem_of, show
+from konverge.reconcilers.quota.amounts import problem_in, show
 
 P = {"limits.cpu": 2, "limits.memory": "2Gi", "requests.cpu": 2, "requests.memory": "2Gi"}
 BOUND = "Bound Succeeded: Claimed resources"
@@ -75,7 +75,7 @@ def test_a_gauge_shows_cores_and_bytes(text: str, value: float) -> None:
     ],
 )
 def test_amounts_that_no_quota_could_hold_are_named(amounts: dict[str, Any], problem: str) -> None:
-    assert problem_of(read(amounts)) == problem
+    assert problem_in(read(amounts)) == problem
 
 
 # --- handing out -------------------------------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def test_what_is_said_of_a_pool_does_not_depend_on_the_order_of_reading() -> Non
             at=number % 3,
         )
     seen = here.see()
-    back = seen.but(claims=seen.claims[::-1], selected=frozenset(sorted(seen.selected, reverse=True)))
+    back = replace(seen, claims=seen.claims[::-1], selected=frozenset(sorted(seen.selected, reverse=True)))
     assert allocate(seen) == allocate(back)
 
 
@@ -214,8 +214,8 @@ def test_x05_a_claim_made_again_is_counted_once() -> None:
     del here.claims["a", "c"]
     again = here.claim("a", "c", at=5, cpu=1)
     here.settle()
-    assert [entry.uid for entry in here.ledger.claims["a"]] == [again.uid]
-    assert here.ledger.releasing == {}
+    assert [entry.uid for entry in here.record.claims["a"]] == [again.uid]
+    assert here.record.releasing == {}
     assert here.last is not None
     assert here.last.used == read({CPU: 1})
 
@@ -328,7 +328,7 @@ def test_x17_a_hard_below_what_is_held_keeps_claims_and_takes_no_new_one() -> No
     assert here.allocated() == {"a": ["c"]}
     assert here.said("b", "new") == "Bound PoolExhausted: requested: requests.cpu=1, available: requests.cpu=0"
     assert here.last is not None
-    assert (here.last.available, here.last.over) == ({CPU: 0}, read({CPU: 1}))
+    assert (here.last.available, here.last.excess) == ({CPU: 0}, read({CPU: 1}))
 
 
 def test_x18_one_changed_claim_of_a_thousand_namespaces_takes_one_write_of_each_kind() -> None:
@@ -390,7 +390,7 @@ def test_a_claim_edited_while_its_release_is_recorded_is_queued_anew_whatever_wr
     for _ in range(2):
         next(here.steps(), "")
     here.observe("a")
-    assert here.claims["a", "c"].let_go
+    assert here.claims["a", "c"].released
     here.claim("a", "c", cpu=1)
     for _, step in zip(range(crash), here.steps(), strict=False):
         assert step
@@ -423,7 +423,7 @@ def test_x23_a_released_claim_that_was_made_smaller_binds_while_pods_still_run()
     here.settle()
     assert here.said("a", "c") == BOUND
     assert here.cores("a") == 3
-    assert here.ledger.releasing == {}
+    assert here.record.releasing == {}
 
 
 def test_x25_a_namespace_may_draw_on_what_it_still_holds() -> None:
@@ -457,8 +457,8 @@ def test_x28_a_claim_whose_quota_is_refused_is_marked_and_others_have_its_share(
     bad = here.claim("a", "bad", at=1, cpu=2)
     good = here.claim("b", "good", at=2, cpu=1)
     found = allocate(here.see(refused={bad.uid: "the server says no"}))
-    assert found.verdicts[bad.uid].message == "the server says no"
-    assert found.verdicts[good.uid].bound
+    assert found.decisions[bad.uid].message == "the server says no"
+    assert found.decisions[good.uid].bound
     assert found.quotas["a"] == {}
 
 
@@ -486,16 +486,16 @@ def test_a_terminating_namespace_holds_until_it_is_gone() -> None:
     here.claim("b", "waits", at=2, cpu=2)
     here.settle()
     here.selected.remove("a")
-    here.ending.add("a")
+    here.terminating.add("a")
     assert here.settle() == []
     del here.claims["a", "c"]
     del here.quotas["a"]
     here.settle()
     assert here.said("b", "waits").startswith("Bound PoolExhausted")
-    here.ending.remove("a")
+    here.terminating.remove("a")
     here.settle()
     assert here.said("b", "waits") == BOUND
-    assert here.ledger.releasing == {}
+    assert here.record.releasing == {}
 
 
 # --- what goes wrong ---------------------------------------------------------------------------------------------------------------
@@ -526,15 +526,15 @@ def test_an_allocated_claim_that_grew_past_admission_keeps_its_place_only_where_
 
 def test_beyond_the_ceiling_nothing_more_is_listed_and_what_is_stays() -> None:
     here = cpus(9)
-    here.ceiling = 2
+    here.max_claims = 2
     for name in "xyz":
         here.claim("a", name, at=ord(name), cpu=1)
     here.settle()
     assert here.allocated() == {"a": ["x", "y"]}
     assert here.said("a", "z").startswith("Bound TooManyClaims: the pool lists 2 claims")
     assert here.last is not None
-    assert here.last.crowded
-    here.ceiling = 1
+    assert here.last.status_full
+    here.max_claims = 1
     here.settle()
     assert here.allocated() == {"a": ["x", "y"]}
 
@@ -619,7 +619,7 @@ def test_a_default_that_is_lowered_while_pods_use_it_is_no_claim_though_the_stat
     here.once()
     assert here.cores("a") == 2
     here.once()  # the status of the quota still says 4
-    assert here.ledger.releasing == {}
+    assert here.record.releasing == {}
     assert here.last is not None
     assert here.last.settling == {"a", "b"}
     here.settle()
@@ -644,7 +644,7 @@ def test_a_default_that_is_raised_hands_out_nothing_twice() -> None:
 
 def test_claims_of_nothing_of_one_namespace_cannot_fill_the_list_of_a_pool_for_the_others() -> None:
     here = cpus(4)
-    here.ceiling, here.share = 10, 0.5
+    here.max_claims, here.namespace_share = 10, 0.5
     for number in range(8):
         here.claim("a", f"nothing-{number}", at=number, cpu=0)
     here.claim("b", "c", at=100, cpu=1)
@@ -655,7 +655,7 @@ def test_claims_of_nothing_of_one_namespace_cannot_fill_the_list_of_a_pool_for_t
     )
     assert here.said("b", "c") == BOUND
     assert here.last is not None
-    assert not here.last.crowded
+    assert not here.last.status_full
     del here.claims["a", "nothing-0"]
     here.settle()
     assert "nothing-5" in here.allocated()["a"]
@@ -663,7 +663,7 @@ def test_claims_of_nothing_of_one_namespace_cannot_fill_the_list_of_a_pool_for_t
 
 def test_long_claims_of_one_namespace_cannot_fill_the_bytes_of_a_pools_list_for_the_others() -> None:
     here = cpus(4)
-    here.room, here.share = 4000, 0.5
+    here.max_status_bytes, here.namespace_share = 4000, 0.5
     for number in range(8):
         here.claim("a", f"{number}{'x' * 250}", at=number, cpu=0)
     here.claim("b", "c", at=100, cpu=1)
@@ -677,6 +677,6 @@ def test_what_is_allocated_stays_though_the_share_of_a_namespace_is_made_smaller
     for number in range(8):
         here.claim("a", f"nothing-{number}", at=number, cpu=0)
     here.settle()
-    here.ceiling, here.share = 10, 0.1
+    here.max_claims, here.namespace_share = 10, 0.1
     here.settle()
     assert len(here.allocated()["a"]) == 8

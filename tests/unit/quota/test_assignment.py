@@ -13,25 +13,24 @@ from quota.amounts import read
 from konverge.conditions import Condition
 from konverge.errors import UsageError
 from konverge.objects import Object
-from konverge.reconcilers.quota.amounts import problem_of
+from konverge.reconcilers.quota.amounts import problem_in
 from konverge.reconcilers.quota.assign import choose
-from konverge.reconcilers.quota.claims import is_early, judge
-from konverge.reconcilers.quota.install import install
-from konverge.reconcilers.quota.kinds import POOL
-from konverge.reconcilers.quota.observe import belongs
-from konverge.reconcilers.quota.seen import ClaimView, Place, PoolView
-from konverge.reconcilers.quota.steps import place_by
-from konverge.reconcilers.quota.verdicts import (
+from konverge.reconcilers.quota.claim_decision import (
+    ASSIGNED,
     BOUND,
-    FOUND,
-    Verdict,
+    ClaimDecision,
     exhausted,
     failed,
     queue_exhausted,
     refused,
     too_many,
 )
-from konverge.reconcilers.quota.views import PoolFacts, facts_of
+from konverge.reconcilers.quota.decide import decide_claim, place_after, waits_for_new_pool
+from konverge.reconcilers.quota.install import install
+from konverge.reconcilers.quota.kinds import POOL
+from konverge.reconcilers.quota.observation import ClaimPlace, ClaimView, PoolView
+from konverge.reconcilers.quota.observe import belongs
+from konverge.reconcilers.quota.parse import PoolFacts, pool_facts
 from konverge.runtime import Manager, ManagerSettings
 
 CPU = "requests.cpu"
@@ -56,26 +55,26 @@ def facts(
         "allocation": {"hard": {CPU: hard}, "available": {CPU: available}},
         **more.get("status", {}),
     }
-    return facts_of(POOL.decode({"metadata": metadata, "spec": more.get("spec", {}), "status": status}))
+    return pool_facts(POOL.decode({"metadata": metadata, "spec": more.get("spec", {}), "status": status}))
 
 
 def claim(pool: str = "", cpu: Any = 1, *, assigned: tuple[str, str] = ("", ""), **amounts: Any) -> ClaimView:
     wanted = read({CPU: cpu, **amounts})
     return ClaimView(
-        namespace="a", name="c", uid="u", pool=pool, amounts=wanted, problem=problem_of(wanted), assigned=assigned
+        namespace="a", name="c", uid="u", pool=pool, amounts=wanted, problem=problem_in(wanted), assigned=assigned
     )
 
 
 def said(view: ClaimView, *pools: PoolFacts) -> tuple[str, str, str, str]:
     """Return type, reason, message and the name of the pool."""
-    found = judge(view, {pool.name: pool for pool in pools})
+    found = decide_claim(view, {pool.name: pool for pool in pools})
     assert found is not None
-    verdict, place = found
-    return verdict.type, verdict.reason, verdict.message, place.name
+    decision, place = found
+    return decision.type, decision.reason, decision.message, place.name
 
 
 def test_a_claim_whose_pool_exists_is_the_pool_controllers() -> None:
-    assert judge(claim("p"), {"p": facts("p")}) is None
+    assert decide_claim(claim("p"), {"p": facts("p")}) is None
     assert belongs(claim("p"), "p", "p-1")
     assert not belongs(claim("q", assigned=("p", "p-1")), "p", "p-1"), "it has moved on"
 
@@ -90,7 +89,7 @@ def test_a_claim_whose_pool_is_being_deleted_is_not_served() -> None:
 
 def test_a_claim_that_was_given_a_pool_is_that_pools_while_it_is_there() -> None:
     given = claim(assigned=("p", "p-1"))
-    assert judge(given, {"p": facts("p"), "b": facts("b")}) is None
+    assert decide_claim(given, {"p": facts("p"), "b": facts("b")}) is None
     assert belongs(given, "p", "p-1")
     assert not belongs(given, "p", "p-2"), "another pool of that name"
     assert said(given, facts("p", deleting=True), facts("b"))[3] == "b"
@@ -111,7 +110,7 @@ def test_a_waiting_claim_that_was_edited_since_is_given_a_pool_anew() -> None:
         replace(edited, condition=Condition(type="Bound", status="True", reason="Succeeded", observed_generation=1)),
     ):
         assert belongs(unmoved, "p", "p-1")
-        assert judge(unmoved, {"p": facts("p"), "q": facts("q")}) is None
+        assert decide_claim(unmoved, {"p": facts("p"), "q": facts("q")}) is None
 
 
 def test_a_manager_of_one_namespace_is_refused() -> None:
@@ -152,7 +151,7 @@ def test_a_pool_without_room_or_resource_or_namespace_is_passed_over() -> None:
 def test_a_claim_without_a_pool_queues_at_the_pool_that_it_would_bind_to(
     asked: int, pools: list[tuple[str, int, int]], queue: str
 ) -> None:
-    found = judge(claim(cpu=asked), {name: facts(name, hard, available) for name, hard, available in pools})
+    found = decide_claim(claim(cpu=asked), {name: facts(name, hard, available) for name, hard, available in pools})
     assert found is not None
     assert found[1].name == queue
     assert (found[0].reason == "Unassigned") == (not queue)
@@ -162,34 +161,34 @@ def test_a_claim_in_a_queue_is_that_pools_until_another_has_room() -> None:
     waits = replace(claim(cpu=3), queue=("p", "p-1"))
     assert belongs(waits, "p", "p-1")
     assert not belongs(waits, "p", "p-2"), "another pool of that name"
-    assert judge(waits, {"p": facts("p", available=0), "q": facts("q", available=1)}) is None
-    found = judge(waits, {"p": facts("p", available=0), "q": facts("q", available=3)})
-    assert found == (FOUND, Place(("q", "q-1"), ("p", "p-1"))), "it is tried there, and keeps its place here"
+    assert decide_claim(waits, {"p": facts("p", available=0), "q": facts("q", available=1)}) is None
+    found = decide_claim(waits, {"p": facts("p", available=0), "q": facts("q", available=3)})
+    assert found == (ASSIGNED, ClaimPlace(("q", "q-1"), ("p", "p-1"))), "it is tried there, and keeps its place here"
     assert said(waits, facts("p", deleting=True), facts("q", available=1))[2:] == ("Queued at the pool", "q")
 
 
 @pytest.mark.parametrize(
-    ("verdict", "left"),
+    ("decision", "left"),
     [
-        (BOUND, Place(("q", "q-1"))),
-        (exhausted(["x"]), Place(queue=("p", "p-1"))),
-        (queue_exhausted(["x"]), Place(queue=("p", "p-1"))),
-        (refused("x"), Place(("q", "q-1"), ("p", "p-1"))),
-        (too_many(5), Place(("q", "q-1"), ("p", "p-1"))),
-        (failed("x"), Place()),
+        (BOUND, ClaimPlace(("q", "q-1"))),
+        (exhausted(["x"]), ClaimPlace(queue=("p", "p-1"))),
+        (queue_exhausted(["x"]), ClaimPlace(queue=("p", "p-1"))),
+        (refused("x"), ClaimPlace(("q", "q-1"), ("p", "p-1"))),
+        (too_many(5), ClaimPlace(("q", "q-1"), ("p", "p-1"))),
+        (failed("x"), ClaimPlace()),
     ],
     ids=("allocated", "no room after all", "behind another", "its quota refused", "no room in the list", "not served"),
 )
 def test_a_claim_that_is_tried_in_a_pool_and_finds_no_room_goes_back_to_its_place_in_the_queue(
-    verdict: Verdict, left: Place
+    decision: ClaimDecision, left: ClaimPlace
 ) -> None:
     tried = replace(claim(cpu=3), assigned=("q", "q-1"), queue=("p", "p-1"))
     pool = PoolView(name="q", uid="q-1", hard={})
-    assert place_by(tried, verdict, pool) == left
+    assert place_after(tried, decision, pool) == left
     assert belongs(tried, "q", "q-1")
     assert belongs(tried, "p", "p-1"), "it holds its place there meanwhile"
-    assert not tried.is_tried_elsewhere(pool)
-    assert judge(tried, {"p": facts("p", available=0), "q": facts("q", available=3)}) is None
+    assert not tried.is_offered_elsewhere(pool)
+    assert decide_claim(tried, {"p": facts("p", available=0), "q": facts("q", available=3)}) is None
 
 
 def test_where_no_pool_could_ever_fit_every_shortage_is_named_by_pool() -> None:
@@ -214,17 +213,17 @@ def test_a_bad_claim_without_a_pool_is_marked_and_given_none() -> None:
 def test_a_request_for_nothing_fits_a_pool_that_is_full() -> None:
     choice = choose(read({CPU: 0}), [facts("p", available=0).offer])
     assert choice.offer is not None
-    assert FOUND.message == "Assigned to the pool"
+    assert ASSIGNED.message == "Assigned to the pool"
 
 
 def test_a_new_pool_is_waited_for_and_a_silent_one_is_not() -> None:
-    fresh = facts_of(
+    fresh = pool_facts(
         POOL.decode({"metadata": {"name": "n", "uid": "n-1", "creationTimestamp": "2029-12-31T23:59:55Z"}, "spec": {}})
     )
     pools = {"n": fresh, "p": facts("p")}
-    assert is_early(claim(), pools, NOW)
-    assert not is_early(claim(), pools, NOW + timedelta(seconds=6))
-    assert not is_early(claim("p"), pools, NOW)
+    assert waits_for_new_pool(claim(), pools, NOW)
+    assert not waits_for_new_pool(claim(), pools, NOW + timedelta(seconds=6))
+    assert not waits_for_new_pool(claim("p"), pools, NOW)
     assert fresh.namespaces == frozenset()
 
 
@@ -235,7 +234,7 @@ def test_a_damaged_status_of_a_pool_offers_nothing() -> None:
             "status": {"namespaces": [7, "a"], "allocation": {"hard": {CPU: "much"}, "available": [1]}},
         }
     )
-    found = facts_of(damaged)
+    found = pool_facts(damaged)
     assert (found.offer.hard, found.offer.available, found.namespaces) == ({}, {}, frozenset({"a"}))
 
 
@@ -244,6 +243,6 @@ def test_an_allocated_claim_of_a_dying_pool_that_deletes_its_claims_is_left_to_t
     dying = facts("p", deleting=True)
     for view in (claim("p", assigned=("p", "p-1")), claim(assigned=("p", "p-1"))):
         allocated = replace(view, condition=bound)
-        assert judge(allocated, {"p": replace(dying, deletes_bound=True)}) is None
+        assert decide_claim(allocated, {"p": replace(dying, deletes_bound=True)}) is None
         assert said(allocated, dying)[3] == "", "a pool that lets its claims live"
         assert said(view, replace(dying, deletes_bound=True))[3] == "", "a claim that waits"

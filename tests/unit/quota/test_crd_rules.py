@@ -21,7 +21,7 @@ from konverge.crds.quota_v1beta2 import ResourcePoolClaim
 from konverge.daemon.crds import apply_all
 from konverge.kinds import kind
 from konverge.quantities import Quantity
-from konverge.reconcilers.quota.amounts import problem_of
+from konverge.reconcilers.quota.amounts import problem_in
 from konverge.testing import ApiServer
 from konverge.testing.apiserver.cel import validate_rules
 from konverge.testing.apiserver.nodes import Node
@@ -107,7 +107,7 @@ def test_the_definition_refuses_exactly_what_the_family_would_refuse(amounts: di
     refused = bool(validate_rules(SCHEMA, {"metadata": {"name": "a"}, "spec": {"claim": amounts}}, None))
     # Zero with a sign is the one amount that the family would take: nobody writes it, and the rule looks at the sign alone.
     signed = any(str(amount).startswith("-") for amount in amounts.values())
-    assert refused == (signed or bool(problem_of(read(amounts))))
+    assert refused == (signed or bool(problem_in(read(amounts))))
 
 
 @given(

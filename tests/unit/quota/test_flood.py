@@ -16,12 +16,12 @@ from konverge.crds import crd
 from konverge.crds.quota_v1beta2 import MAX_AMOUNT, MAX_RESOURCES, ResourcePool, ResourcePoolClaim
 from konverge.objects import Object
 from konverge.reconcilers.quota.assign import Offer, choose
+from konverge.reconcilers.quota.claim_decision import ClaimDecision, exhausted, failed, refused, unassigned
+from konverge.reconcilers.quota.decide import place_after, status_is_current
 from konverge.reconcilers.quota.metrics import claim_series, pool_series
-from konverge.reconcilers.quota.render import claim_status, pool_marks, pool_status
-from konverge.reconcilers.quota.seen import NOWHERE, ClaimView, Entry, Ledger
-from konverge.reconcilers.quota.steps import place_by, says
-from konverge.reconcilers.quota.verdicts import Verdict, exhausted, failed, refused, unassigned
-from konverge.reconcilers.quota.views import claim_view, pool_view, quota_view
+from konverge.reconcilers.quota.observation import NOWHERE, AllocatedClaim, ClaimView, PoolRecord
+from konverge.reconcilers.quota.parse import claim_view, pool_view, quota_view
+from konverge.reconcilers.quota.render import claim_status, pool_conditions, pool_status
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.schemas.validating import value_errors
 
@@ -58,7 +58,7 @@ def check(world: DryWorld) -> dict[str, Any]:
     world.once()
     allocation = world.last
     assert allocation is not None
-    marks = pool_marks(seen.pool, allocation, dict.fromkeys(seen.selected, "x" * MAX_MESSAGE))
+    marks = pool_conditions(seen.pool, allocation, dict.fromkeys(seen.selected, "x" * MAX_MESSAGE))
     status: dict[str, Any] = pool_status(seen.pool, allocation, tuple(sorted(seen.selected))).wire()
     status["conditions"] = write_conditions(
         marked((), mark.type, truth(mark.status), mark.reason, mark.message, generation=1, now=NOW)[0] for mark in marks
@@ -67,9 +67,12 @@ def check(world: DryWorld) -> dict[str, Any]:
     assert len(json.dumps(status, separators=(",", ":"))) < ETCD
     assert pool_series(seen.pool, allocation, marks)
     for claim in seen.claims:
-        verdict = allocation.verdicts[claim.uid]
-        assert problems(ResourcePoolClaim, claim_status(claim, verdict, place_by(claim, verdict, seen.pool), NOW)) == []
-        assert claim_series(claim, verdict, seen.pool.name)
+        decision = allocation.decisions[claim.uid]
+        assert (
+            problems(ResourcePoolClaim, claim_status(claim, decision, place_after(claim, decision, seen.pool), NOW))
+            == []
+        )
+        assert claim_series(claim, decision, seen.pool.name)
     return status
 
 
@@ -145,13 +148,15 @@ def test_a_pool_says_the_use_of_as_many_resources_as_its_status_has_room_for() -
         for number in range(5)
     ]
     world.claims = {(claim.namespace, claim.name): claim for claim in kept}
-    world.ledger = Ledger(claims={"a": tuple(Entry(claim.name, claim.uid, claim.amounts) for claim in kept)})
+    world.record = PoolRecord(
+        claims={"a": tuple(AllocatedClaim(claim.name, claim.uid, claim.amounts) for claim in kept)}
+    )
     used = check(world)["allocation"]["used"]
     assert (len(used), used["pods"]) == (512, "0")
 
 
 @pytest.mark.parametrize(
-    "verdict",
+    "decision",
     [
         failed("x" * 50_000),
         refused("x" * 50_000),
@@ -159,13 +164,15 @@ def test_a_pool_says_the_use_of_as_many_resources_as_its_status_has_room_for() -
         unassigned("web", [(f"pool-{number}", "x" * 250) for number in range(500)]),
     ],
 )
-def test_no_message_is_longer_than_a_condition_may_be_and_the_same_claim_is_not_written_again(verdict: Verdict) -> None:
+def test_no_message_is_longer_than_a_condition_may_be_and_the_same_claim_is_not_written_again(
+    decision: ClaimDecision,
+) -> None:
     claim = claim_of("c", "a", {}, "1")
-    status = claim_status(claim, verdict, NOWHERE, NOW)
+    status = claim_status(claim, decision, NOWHERE, NOW)
     assert problems(ResourcePoolClaim, status) == []
     assert len(status["condition"]["message"]) == MAX_MESSAGE
     stored = Object({"metadata": {"name": "c", "namespace": "a", "generation": 1}, "status": status})
-    assert says(claim_view(stored), verdict, NOWHERE)
+    assert status_is_current(claim_view(stored), decision, NOWHERE)
 
 
 def test_two_hundred_unknown_resources_of_250_characters_are_named_as_far_as_there_is_room() -> None:

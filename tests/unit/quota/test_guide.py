@@ -17,7 +17,7 @@ from konverge.kinds import kind_of
 from konverge.objects import Object
 from konverge.reconcilers import quota
 from konverge.reconcilers.quota import definitions, words
-from konverge.reconcilers.quota.handover import HAND_OVER
+from konverge.reconcilers.quota.capsule_check import HAND_OVER
 from konverge.reconcilers.quota.kinds import NAMESPACE
 from konverge.testing import Lab
 
@@ -30,7 +30,12 @@ EXAMPLES: list[dict[str, Any]] = [
     for document in yaml.safe_load_all(block)
 ]
 TABLE = TEXT.partition("## Fields, columns, conditions, metrics")[2].partition("## Departures")[0]
-TYPES = (words.Type.READY, words.Type.EXHAUSTED, words.Type.ASSIGNED, words.Type.BOUND)
+TYPES = (
+    words.QuotaCondition.READY,
+    words.QuotaCondition.EXHAUSTED,
+    words.QuotaCondition.ASSIGNED,
+    words.QuotaCondition.BOUND,
+)
 
 
 def named(pattern: str, text: str = TABLE) -> set[str]:
@@ -85,7 +90,7 @@ def test_every_metric_stands_in_the_table_with_its_labels_and_no_other() -> None
 
 def test_the_other_semantics_are_told_with_their_columns_metrics_and_labels() -> None:
     part = TEXT.partition("## As Capsule v0.13 and later")[2].partition("\n## ")[0]
-    newer = definitions(all_manifests(), quota.Settings(semantics="v0.14"))
+    newer = definitions(all_manifests(), quota.QuotaSettings(semantics="v0.14"))
     rows = {cells[0]: cells for cells in map(_cells, part.splitlines()) if cells[0]}
     for manifest in newer:
         [version], names = manifest["spec"]["versions"], manifest["spec"]["names"]
@@ -100,7 +105,7 @@ def test_the_other_semantics_are_told_with_their_columns_metrics_and_labels() ->
 
 
 def test_every_reason_stands_beside_its_condition_and_in_the_words() -> None:
-    reasons = {value for name, value in vars(words.Reason).items() if not name.startswith("_")}
+    reasons = {value for name, value in vars(words.QuotaReason).items() if not name.startswith("_")}
     told = {type_: {row[1] for row in rows(f"condition `{type_}`")} for type_ in TYPES}
     assert all(told.values())
     pairs = {found for cells in told.values() for cell in cells for found in named(r"(True|False)/\w+", cell)}
@@ -123,11 +128,11 @@ def _cells(line: str) -> list[str]:
 
 
 def test_the_numbers_of_the_limits_are_those_of_the_settings() -> None:
-    settings = quota.Settings()
+    settings = quota.QuotaSettings()
     limits = TEXT.partition("## Limits")[2].partition("\n## ")[0]
     assert f"{settings.max_claims:,} claims (`quota.max_claims`)" in limits
     assert f"{settings.max_status_bytes / 1e6:g} MB" in limits
-    assert named(r"quota\.[a-z_]+", TEXT) <= {f"quota.{name}" for name in quota.Settings.model_fields}
+    assert named(r"quota\.[a-z_]+", TEXT) <= {f"quota.{name}" for name in quota.QuotaSettings.model_fields}
 
 
 SHOWN = {

@@ -16,24 +16,30 @@ from konverge.objects import Metadata, Object, OwnerReference
 from konverge.quantities import Quantity
 from konverge.reconcilers.quota import install, rules, tenant_role
 from konverge.reconcilers.quota.assign import Offer, choose
-from konverge.reconcilers.quota.hands import announcement
-from konverge.reconcilers.quota.kinds import CLAIM, RESOURCE_QUOTA
-from konverge.reconcilers.quota.metrics import QuotaMetrics, claim_series, pool_series
-from konverge.reconcilers.quota.render import claim_condition, claim_status, pool_marks, pool_status, resource_quota
-from konverge.reconcilers.quota.seen import NOWHERE, ClaimView, Place
-from konverge.reconcilers.quota.verdicts import (
+from konverge.reconcilers.quota.claim_decision import (
+    ASSIGNED,
     BOUND,
-    FOUND,
     QUEUED,
-    Verdict,
+    ClaimDecision,
     exhausted,
     failed,
-    let_go,
     queue_exhausted,
     refused,
+    released,
     too_many,
 )
-from konverge.reconcilers.quota.views import claim_view, ledger_in, pool_references, pool_view, quota_view, refers_to
+from konverge.reconcilers.quota.kinds import CLAIM, RESOURCE_QUOTA
+from konverge.reconcilers.quota.metrics import QuotaMetrics, claim_series, pool_series
+from konverge.reconcilers.quota.observation import NOWHERE, ClaimPlace, ClaimView
+from konverge.reconcilers.quota.parse import claim_view, pool_references, pool_view, pools_of, quota_view, record_in
+from konverge.reconcilers.quota.pool_writer import claim_event
+from konverge.reconcilers.quota.render import (
+    claim_condition,
+    claim_status,
+    pool_conditions,
+    pool_status,
+    resource_quota,
+)
 from konverge.runtime import Manager
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -82,23 +88,23 @@ def test_the_status_of_a_pool_is_written_in_the_format_of_its_hard_and_read_back
         "exhaustions": {MEMORY: {"available": "1536Mi", "requesting": "10Gi"}},
         "releasing": {},
     }
-    assert ledger_in(status) == here.ledger
+    assert record_in(status) == here.record
 
 
 def test_the_conditions_of_a_pool_say_what_waits_what_is_refused_and_what_is_over() -> None:
     here = settled()
     assert here.last is not None
-    said = {mark.type: (mark.status, mark.reason, mark.message) for mark in pool_marks(here.pool, here.last, {})}
+    said = {mark.type: (mark.status, mark.reason, mark.message) for mark in pool_conditions(here.pool, here.last, {})}
     assert said == {
         "Ready": (True, "Succeeded", "reconciled"),
         "Exhausted": (True, "PoolExhausted", "Pool has exhaustions"),
     }
-    refused, _ = pool_marks(here.pool, here.last, {"b": "no", "a": "never"})
+    refused, _ = pool_conditions(here.pool, here.last, {"b": "no", "a": "never"})
     assert (refused.status, refused.reason, refused.message) == (False, "Failed", "a: never; b: no")
-    over = replace(here.last, over={MEMORY: 1})
-    assert pool_marks(here.pool, over, {})[1].reason == "Overallocated"
-    crowded = replace(here.last, crowded=True)
-    assert pool_marks(here.pool, crowded, {})[0].reason == "TooManyClaims"
+    over = replace(here.last, excess={MEMORY: 1})
+    assert pool_conditions(here.pool, over, {})[1].reason == "Overallocated"
+    crowded = replace(here.last, status_full=True)
+    assert pool_conditions(here.pool, crowded, {})[0].reason == "TooManyClaims"
 
 
 def test_the_time_of_a_claims_condition_moves_with_type_and_status_alone() -> None:
@@ -108,19 +114,19 @@ def test_the_time_of_a_claims_condition_moves_with_type_and_status_alone() -> No
     view = ClaimView(namespace="a", name="c", uid="u", generation=3, condition=before)
     assert claim_condition(view, exhausted(["other words"]), NOW).last_transition_time == "2020-01-01T00:00:00Z"
     assert claim_condition(view, BOUND, NOW).last_transition_time == "2030-01-01T00:00:00Z"
-    assert claim_condition(view, FOUND, NOW).last_transition_time == "2030-01-01T00:00:00Z"
-    assert claim_status(view, BOUND, Place(("p", "p-1")), NOW)["pool"] == {"name": "p", "uid": "p-1"}
+    assert claim_condition(view, ASSIGNED, NOW).last_transition_time == "2030-01-01T00:00:00Z"
+    assert claim_status(view, BOUND, ClaimPlace(("p", "p-1")), NOW)["pool"] == {"name": "p", "uid": "p-1"}
     assert "pool" not in claim_status(view, BOUND, NOWHERE, NOW)
-    assert claim_status(view, QUEUED, Place(queue=("p", "p-1")), NOW)["queue"] == {"name": "p", "uid": "p-1"}
+    assert claim_status(view, QUEUED, ClaimPlace(queue=("p", "p-1")), NOW)["queue"] == {"name": "p", "uid": "p-1"}
 
 
 def test_an_event_is_made_of_a_change_and_never_of_words_alone() -> None:
     view = ClaimView(namespace="a", name="c", uid="u", generation=3)
-    assert announcement(view, BOUND) == ("Succeeded", "Normal", "Reconciled")
-    assert announcement(view, exhausted(["x"])) == ("PoolExhausted", "Warning", "Reconciled")
-    assert announcement(view, let_go("p")) == ("Disassociated", "Normal", "Disassociating")
+    assert claim_event(view, BOUND) == ("Succeeded", "Normal", "Reconciled")
+    assert claim_event(view, exhausted(["x"])) == ("PoolExhausted", "Warning", "Reconciled")
+    assert claim_event(view, released("p")) == ("Disassociated", "Normal", "Disassociating")
     waits = replace(view, condition=Condition(type="Bound", status="False", reason="PoolExhausted", message="x"))
-    assert announcement(waits, exhausted(["y"])) is None
+    assert claim_event(waits, exhausted(["y"])) is None
 
 
 def test_a_resource_quota_bears_the_pools_label_and_scopes() -> None:
@@ -150,7 +156,7 @@ def test_a_stored_claim_is_read_whatever_is_in_it() -> None:
     )
     assert (view.pool, view.release, view.condition) == ("", True, None)
     assert view.problem.startswith("requests.cpu: quantities must match the regular expression")
-    assert refers_to(CLAIM.decode({"spec": {"pool": "p"}, "status": {"pool": {"name": "q"}}})) == ("p", "q")
+    assert pools_of(CLAIM.decode({"spec": {"pool": "p"}, "status": {"pool": {"name": "q"}}})) == ("p", "q")
 
 
 def test_a_quota_is_intact_where_owner_label_and_scopes_are_ours() -> None:
@@ -198,11 +204,11 @@ def test_the_metrics_of_the_requirement_are_shown_as_it_prints_them() -> None:
     metrics = Metrics()
     shown = QuotaMetrics.within(metrics)
     assert QuotaMetrics.within(metrics) is shown
-    shown.of_pool(
-        "sampler", pool_series(replace(here.pool, name="sampler"), here.last, pool_marks(here.pool, here.last, {}))
+    shown.set_pool(
+        "sampler", pool_series(replace(here.pool, name="sampler"), here.last, pool_conditions(here.pool, here.last, {}))
     )
     for claim in here.claims.values():
-        shown.of_claim(claim, here.last.verdicts[claim.uid], "sampler")
+        shown.set_claim(claim, here.last.decisions[claim.uid], "sampler")
     text = generate_latest(metrics.registry).decode()
     for line in (
         'capsule_pool_available{pool="sampler",resource="requests.memory"} 1.610612736e+09',
@@ -230,11 +236,11 @@ def test_what_is_gone_is_shown_no_more() -> None:
     assert here.last is not None
     shown = QuotaMetrics()
     series = pool_series(here.pool, here.last, ())
-    shown.of_pool("p", series)
+    shown.set_pool("p", series)
     claim = here.claims["solar-test", "skip-the-line"]
-    shown.of_claim(claim, BOUND, "p")
-    shown.of_pool("p", None)
-    shown.without_claim(claim.namespace, claim.name)
+    shown.set_claim(claim, BOUND, "p")
+    shown.set_pool("p", None)
+    shown.remove_claim(claim.namespace, claim.name)
     assert not [sample for family in shown.collect() for sample in family.samples]
     assert claim_series(claim, BOUND, "p")
 
@@ -275,17 +281,17 @@ def test_two_managers_that_share_metrics_show_one_set() -> None:
 
 def test_a_view_of_a_quota_without_a_status_knows_no_use() -> None:
     view = quota_view(Object({"metadata": {"name": "q"}, "spec": {"hard": {CPU: 1}}}), stored_pool())
-    assert (view.hard, view.observed, view.used) == ({CPU: Quantity.of(1).billionths}, {}, {})
+    assert (view.hard, view.status_hard, view.used) == ({CPU: Quantity.of(1).billionths}, {}, {})
 
 
 @pytest.mark.parametrize(
-    "verdict",
-    [BOUND, FOUND, exhausted(["x"]), queue_exhausted(["x"]), failed("x"), let_go("p"), too_many(1), refused("x")],
+    "decision",
+    [BOUND, ASSIGNED, exhausted(["x"]), queue_exhausted(["x"]), failed("x"), released("p"), too_many(1), refused("x")],
 )
-def test_a_claim_is_1_on_bound_in_metrics_only_if_it_is_bound_and_else_on_assigned(verdict: Verdict) -> None:
+def test_a_claim_is_1_on_bound_in_metrics_only_if_it_is_bound_and_else_on_assigned(decision: ClaimDecision) -> None:
     claim = ClaimView(namespace="web", name="c", uid="u")
-    shown = {labels[2]: value for (metric, labels), value in claim_series(claim, verdict, "p").items()}
-    assert shown == {"Bound": float(verdict.bound), "Assigned": float(not verdict.bound)}
+    shown = {labels[2]: value for (metric, labels), value in claim_series(claim, decision, "p").items()}
+    assert shown == {"Bound": float(decision.bound), "Assigned": float(not decision.bound)}
 
 
 @pytest.mark.parametrize("ordered", [True, False])

@@ -18,29 +18,29 @@ from konverge.crds import all_manifests
 from konverge.crds.quota_v1beta2 import ResourcePoolClaim
 from konverge.daemon.main import program
 from konverge.quantities import WHOLE
-from konverge.reconcilers.quota import Settings, definitions
-from konverge.reconcilers.quota.forms import conditions_of, read, said_by
-from konverge.reconcilers.quota.kinds import CLAIM
-from konverge.reconcilers.quota.metrics import claim_series
-from konverge.reconcilers.quota.render import claim_status
-from konverge.reconcilers.quota.seen import NOWHERE, ClaimView, Place
-from konverge.reconcilers.quota.steps import says
-from konverge.reconcilers.quota.usage import covering
-from konverge.reconcilers.quota.verdicts import (
+from konverge.reconcilers.quota import QuotaSettings, definitions
+from konverge.reconcilers.quota.claim_conditions import claim_conditions, condition_fields, read
+from konverge.reconcilers.quota.claim_decision import (
+    ASSIGNED,
     BOUND,
-    FOUND,
     IN_USE,
     QUEUED,
-    Verdict,
+    ClaimDecision,
     exhausted,
     failed,
-    let_go,
     queue_exhausted,
     refused,
+    released,
     too_many,
     unassigned,
 )
-from konverge.reconcilers.quota.views import claim_view
+from konverge.reconcilers.quota.decide import status_is_current
+from konverge.reconcilers.quota.in_use import covering
+from konverge.reconcilers.quota.kinds import CLAIM
+from konverge.reconcilers.quota.metrics import claim_series
+from konverge.reconcilers.quota.observation import NOWHERE, ClaimPlace, ClaimView
+from konverge.reconcilers.quota.parse import claim_view
+from konverge.reconcilers.quota.render import claim_status
 from konverge.reconcilers.quota.words import Semantics
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -59,7 +59,7 @@ def world(cpu: int = 4, **more: Any) -> DryWorld:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "ready", "short", "bound"),
+    ("decision", "ready", "short", "bound"),
     [
         pytest.param(BOUND, RECONCILED, NO_EXHAUSTIONS, (False, "Unused", "claim is unused"), id="allocated"),
         pytest.param(IN_USE, RECONCILED, NO_EXHAUSTIONS, (True, "InUse", "claim is used"), id="used by pods"),
@@ -84,52 +84,54 @@ def world(cpu: int = 4, **more: Any) -> DryWorld:
             id="no pool at all",
         ),
         pytest.param(
-            let_go("p"), RECONCILED, NO_EXHAUSTIONS, (False, "Released", "Released from pool p"), id="released"
+            released("p"), RECONCILED, NO_EXHAUSTIONS, (False, "Released", "Released from pool p"), id="released"
         ),
         pytest.param(refused("x"), RECONCILED, NO_EXHAUSTIONS, (False, "Failed", "x"), id="its quota is refused"),
     ],
 )
 def test_a_claim_says_ready_exhausted_and_bound(
-    verdict: Verdict, ready: Any, short: Any, bound: tuple[bool, str, str]
+    decision: ClaimDecision, ready: Any, short: Any, bound: tuple[bool, str, str]
 ) -> None:
-    assert said_by(verdict) == (ready, short, ("Bound", *bound))
+    assert condition_fields(decision) == (ready, short, ("Bound", *bound))
 
 
 VERDICTS = [
-    *(BOUND, IN_USE, FOUND, QUEUED, exhausted(["x"]), queue_exhausted(["x"]), failed("x"), failed("x", kept=True)),
-    *(unassigned("a", []), let_go("p"), refused("x"), too_many(5)),
+    *(BOUND, IN_USE, ASSIGNED, QUEUED, exhausted(["x"]), queue_exhausted(["x"]), failed("x"), failed("x", kept=True)),
+    *(unassigned("a", []), released("p"), refused("x"), too_many(5)),
 ]
 
 
-@pytest.mark.parametrize("verdict", VERDICTS, ids=lambda verdict: f"{verdict.type}-{verdict.status}-{verdict.reason}")
-def test_what_was_written_in_this_form_is_read_back_as_it_was_meant(verdict: Verdict) -> None:
-    said, in_use = read(conditions_of(VIEW, verdict, NOW))
+@pytest.mark.parametrize(
+    "decision", VERDICTS, ids=lambda decision: f"{decision.type}-{decision.status}-{decision.reason}"
+)
+def test_what_was_written_in_this_form_is_read_back_as_it_was_meant(decision: ClaimDecision) -> None:
+    said, in_use = read(claim_conditions(VIEW, decision, NOW))
     assert said is not None
-    assert in_use == verdict.in_use
+    assert in_use == decision.in_use
     assert said.observed_generation == VIEW.generation
-    if verdict not in (FOUND, QUEUED):  # these stand for a moment only, and nothing is decided by them
+    if decision not in (ASSIGNED, QUEUED):  # these stand for a moment only, and nothing is decided by them
         assert (said.type, said.is_true, said.reason, said.message) == (
-            verdict.type,
-            verdict.status,
-            verdict.reason,
-            verdict.message,
+            decision.type,
+            decision.status,
+            decision.reason,
+            decision.message,
         )
-    assert (said.type == "Bound" and said.is_true) == verdict.bound
+    assert (said.type == "Bound" and said.is_true) == decision.bound
 
 
 def test_the_single_condition_is_not_written_and_the_form_is_named() -> None:
-    status = claim_status(VIEW, BOUND, Place(("p", "p-1")), NOW, Semantics.V014)
+    status = claim_status(VIEW, BOUND, ClaimPlace(("p", "p-1")), NOW, Semantics.V014)
     assert set(status) == {"observedGeneration", "semantics", "conditions", "pool"}
     assert status["semantics"] == "v0.14"
     assert [one["type"] for one in status["conditions"]] == ["Ready", "Exhausted", "Bound"]
-    before = claim_status(VIEW, BOUND, Place(("p", "p-1")), NOW)
+    before = claim_status(VIEW, BOUND, ClaimPlace(("p", "p-1")), NOW)
     assert set(before) == {"observedGeneration", "condition", "pool"}
 
 
 def test_the_time_of_each_condition_moves_with_its_own_status() -> None:
     then = datetime(2020, 1, 1, tzinfo=UTC)
-    view = replace(VIEW, conditions=conditions_of(VIEW, BOUND, then))
-    times = {one.type: one.last_transition_time for one in conditions_of(view, IN_USE, NOW)}
+    view = replace(VIEW, conditions=claim_conditions(VIEW, BOUND, then))
+    times = {one.type: one.last_transition_time for one in claim_conditions(view, IN_USE, NOW)}
     assert times == {
         "Ready": "2020-01-01T00:00:00Z",
         "Exhausted": "2020-01-01T00:00:00Z",
@@ -140,16 +142,16 @@ def test_the_time_of_each_condition_moves_with_its_own_status() -> None:
 @pytest.mark.parametrize("now", [Semantics.V012, Semantics.V014])
 def test_a_status_of_the_other_form_is_written_anew_and_keeps_its_allocation(now: str) -> None:
     then = Semantics.V014 if now == Semantics.V012 else Semantics.V012
-    place = Place(("p", "p-1"))
+    place = ClaimPlace(("p", "p-1"))
     stored = {
         "metadata": {"name": "c", "namespace": "a", "uid": "u", "generation": 3},
         "spec": {"pool": "p", "claim": {CPU: 1}},
         "status": claim_status(VIEW, BOUND, place, NOW, then),
     }
     view = claim_view(CLAIM.decode(stored))
-    assert view.says_bound("p", pool({CPU: 4}).uid)
-    assert says(view, BOUND, place, then)
-    assert not says(view, BOUND, place, now)
+    assert view.is_bound_to("p", pool({CPU: 4}).uid)
+    assert status_is_current(view, BOUND, place, then)
+    assert not status_is_current(view, BOUND, place, now)
 
 
 def test_a_model_of_a_claim_shows_the_conditions_of_its_form() -> None:
@@ -298,7 +300,7 @@ def _held_within(here: DryWorld) -> None:
 def test_the_columns_are_chosen_by_the_settings_and_the_schema_is_the_same() -> None:
     plain, newer = (
         {one["spec"]["names"]["kind"]: one["spec"]["versions"][0] for one in definitions(all_manifests(), settings)}
-        for settings in (Settings(), Settings(semantics="v0.14"))
+        for settings in (QuotaSettings(), QuotaSettings(semantics="v0.14"))
     )
     assert {kind: version["schema"] for kind, version in plain.items()} == {
         kind: version["schema"] for kind, version in newer.items()
@@ -337,7 +339,7 @@ def test_the_command_prints_the_columns_of_the_semantics_that_are_set(setting: s
 
 
 @pytest.mark.parametrize(
-    ("verdict", "pool", "values"),
+    ("decision", "pool", "values"),
     [
         (IN_USE, "p", {"Ready": 1, "Exhausted": 0, "Bound": 1}),
         (BOUND, "p", {"Ready": 1, "Exhausted": 0, "Bound": 0}),
@@ -347,9 +349,9 @@ def test_the_command_prints_the_columns_of_the_semantics_that_are_set(setting: s
     ids=("used", "unused", "exhausted", "failed"),
 )
 def test_a_claim_has_a_series_for_each_condition_and_one_for_its_pool(
-    verdict: Verdict, pool: str, values: dict[str, int]
+    decision: ClaimDecision, pool: str, values: dict[str, int]
 ) -> None:
-    series = claim_series(VIEW, verdict, pool, Semantics.V014)
+    series = claim_series(VIEW, decision, pool, Semantics.V014)
     told = {labels: value for (metric, labels), value in series.items() if metric.name == "capsule_claim_condition"}
     assert told == {("c", "a", type_): float(value) for type_, value in values.items()}
     pools = [labels for (metric, labels) in series if metric.name == "capsule_claim_pool"]

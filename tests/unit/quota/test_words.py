@@ -11,7 +11,16 @@ from konverge.conditions import check_condition
 from konverge.crds import declaration_of
 from konverge.crds.quota_v1beta2 import MAX_POOL_NAME, ResourcePool
 from konverge.reconcilers.quota import words
-from konverge.reconcilers.quota.words import METRICS, Annotation, Capsule, Label, Message, Metric, Reason, Type
+from konverge.reconcilers.quota.words import (
+    METRICS,
+    Capsule,
+    Message,
+    Metric,
+    QuotaAnnotation,
+    QuotaCondition,
+    QuotaLabel,
+    QuotaReason,
+)
 
 
 def test_the_examples_of_the_words_run() -> None:
@@ -66,20 +75,20 @@ def test_a_series_is_exposed_as_the_requirement_prints_it() -> None:
 
 
 def test_every_condition_that_the_words_name_can_be_written() -> None:
-    types = (Type.ASSIGNED, Type.BOUND, Type.READY, Type.EXHAUSTED)
-    reasons = [value for name, value in vars(Reason).items() if name.isupper()]
+    types = (QuotaCondition.ASSIGNED, QuotaCondition.BOUND, QuotaCondition.READY, QuotaCondition.EXHAUSTED)
+    reasons = [value for name, value in vars(QuotaReason).items() if name.isupper()]
     messages = [value for name, value in vars(Message).items() if name.isupper()]
     for type_ in types:
         for reason in reasons:
             for message in messages:
                 check_condition(type_, reason, message, types)
-    assert set(declaration_of(ResourcePool).conditions) == {Type.READY, Type.EXHAUSTED}
+    assert set(declaration_of(ResourcePool).conditions) == {QuotaCondition.READY, QuotaCondition.EXHAUSTED}
 
 
 def test_the_quota_of_a_pool_has_a_name_and_a_label_that_the_api_accepts() -> None:
     longest = words.quota_name("p" * MAX_POOL_NAME)
     assert (longest[:13], len(longest) <= 253) == ("capsule-pool-", True)
-    assert (Label.POOL, Annotation.RELEASE) == ("projectcapsule.dev/pool", "projectcapsule.dev/release")
+    assert (QuotaLabel.POOL, QuotaAnnotation.RELEASE) == ("projectcapsule.dev/pool", "projectcapsule.dev/release")
     assert words.FINALIZER == "controller.projectcapsule.dev/finalize"
     assert Capsule.TENANT_LABEL == "capsule.clastix.io/tenant"
 

@@ -16,22 +16,22 @@ from konverge.conditions import Condition, read_conditions
 from konverge.crds.quota_v1beta2 import LabelSelector, ResourcePool, ResourcePoolStatus
 from konverge.objects import Metadata, Object
 from konverge.quantities import Quantity
-from konverge.reconcilers.quota.amounts import Amounts, bounded, problem_of
+from konverge.reconcilers.quota.amounts import Amounts, bounded, problem_in
 from konverge.reconcilers.quota.assign import Offer
-from konverge.reconcilers.quota.forms import read
-from konverge.reconcilers.quota.seen import ClaimView, Entry, Ledger, PoolView, QuotaView
-from konverge.reconcilers.quota.words import Annotation, Label, Semantics
+from konverge.reconcilers.quota.claim_conditions import read
+from konverge.reconcilers.quota.observation import AllocatedClaim, ClaimView, PoolRecord, PoolView, QuotaView
+from konverge.reconcilers.quota.words import QuotaAnnotation, QuotaLabel, Semantics
 
 __all__ = [
     "PoolFacts",
     "claim_view",
-    "facts_of",
-    "ledger_in",
-    "named_in",
+    "pool_facts",
+    "pool_named_in",
     "pool_references",
     "pool_view",
+    "pools_of",
     "quota_view",
-    "refers_to",
+    "record_in",
     "scopes_of",
     "selectors_of",
 ]
@@ -77,7 +77,7 @@ def claim_view(claim: Object) -> ClaimView:
         stored = claim.get("status", "condition")
         said = Condition.lenient(stored) if isinstance(stored, Mapping) and stored.get("type") else None
         in_use = False
-    left_over = semantics == Semantics.V012 and bool(claim.get("status", "conditions"))
+    has_stale_conditions = semantics == Semantics.V012 and bool(claim.get("status", "conditions"))
     return ClaimView(
         namespace=metadata.namespace,
         name=metadata.name,
@@ -85,23 +85,23 @@ def claim_view(claim: Object) -> ClaimView:
         version=metadata.resource_version,
         created=metadata.creation_timestamp or "",
         generation=metadata.generation,
-        pool=named_in(claim),
+        pool=pool_named_in(claim),
         amounts=amounts,
         formats={name: quantity.format for name, quantity in _quantities(asked).items()},
-        problem=unreadable or problem_of(amounts),
-        release=metadata.annotation(Annotation.RELEASE).lower() == Annotation.RELEASE_WANTED,
+        problem=unreadable or problem_in(amounts),
+        release=metadata.annotation(QuotaAnnotation.RELEASE).lower() == QuotaAnnotation.RELEASE_WANTED,
         deleting=metadata.deleting,
         assigned=(_text(claim.get("status", "pool", "name")), _text(claim.get("status", "pool", "uid"))),
         queue=(_text(claim.get("status", "queue", "name")), _text(claim.get("status", "queue", "uid"))),
         condition=said,
         conditions=conditions,
         semantics=semantics,
-        left_over=left_over,
+        has_stale_conditions=has_stale_conditions,
         in_use=in_use,
     )
 
 
-def named_in(claim: Object) -> str:
+def pool_named_in(claim: Object) -> str:
     """Return the pool that a claim names, "" if it names none."""
     return _text(claim.get("spec", "pool"))
 
@@ -109,7 +109,7 @@ def named_in(claim: Object) -> str:
 _POOLS = (("spec", "pool"), ("status", "pool", "name"), ("status", "queue", "name"))
 
 
-def refers_to(claim: Object) -> tuple[str, ...]:
+def pools_of(claim: Object) -> tuple[str, ...]:
     """Return the names of the pools that a claim has to do with."""
     names = (_text(claim.get(*path)) for path in _POOLS)
     return tuple(sorted({name for name in names if name}))
@@ -128,7 +128,7 @@ def pool_view(pool: ResourcePool) -> PoolView:
     )
 
 
-def ledger_in(status: ResourcePoolStatus) -> Ledger:
+def record_in(status: ResourcePoolStatus) -> PoolRecord:
     """Return what the status of a pool records."""
     read: dict[tuple[tuple[str, Any], ...], Amounts] = {}  # of thousands of claims many want the same
 
@@ -140,11 +140,11 @@ def ledger_in(status: ResourcePoolStatus) -> Ledger:
         return found
 
     claims = {
-        namespace: tuple(Entry(entry.name, entry.uid, amounts_of(entry.claims)) for entry in entries)
+        namespace: tuple(AllocatedClaim(entry.name, entry.uid, amounts_of(entry.claims)) for entry in entries)
         for namespace, entries in status.claims.items()
     }
     releasing = {namespace: _amounts(amounts)[0] for namespace, amounts in status.releasing.items()}
-    return Ledger(
+    return PoolRecord(
         claims=claims,
         releasing={namespace: amounts for namespace, amounts in releasing.items() if amounts},
         # A pass writes what there is, and counts what it lists. What does not decode, or was taken out, is as good as not written.
@@ -175,15 +175,15 @@ def _defaults_in(text: str) -> Amounts | None:
 def quota_view(quota: Object, pool: ResourcePool) -> QuotaView:
     """Return the view of a ResourceQuota of a pool."""
     owner = quota.metadata.controller
-    mine = owner is not None and owner.uid == pool.uid and quota.metadata.label(Label.POOL) == pool.name
+    mine = owner is not None and owner.uid == pool.uid and quota.metadata.label(QuotaLabel.POOL) == pool.name
     kept = {name: value for name in ("scopes", "scopeSelector") if (value := quota.get("spec", name))}
     return QuotaView(
         hard=_amounts(quota.get("spec", "hard"))[0],
-        observed=_amounts(quota.get("status", "hard"))[0],
+        status_hard=_amounts(quota.get("status", "hard"))[0],
         used=_amounts(quota.get("status", "used"))[0],
         intact=mine and kept == scopes_of(pool),
-        claims=frozenset(quota.metadata.annotation(Annotation.CLAIMS).split()),
-        defaults=_defaults_in(quota.metadata.annotation(Annotation.DEFAULTS)),
+        claims=frozenset(quota.metadata.annotation(QuotaAnnotation.CLAIMS).split()),
+        defaults=_defaults_in(quota.metadata.annotation(QuotaAnnotation.DEFAULTS)),
     )
 
 
@@ -204,7 +204,7 @@ class PoolFacts:
     """Whether its finalizer deletes the claims that are allocated in it."""
 
 
-def facts_of(pool: Object) -> PoolFacts:
+def pool_facts(pool: Object) -> PoolFacts:
     """Return the facts of a pool; one without a status serves nobody yet."""
     metadata = pool.metadata
     waiting = pool.get("status", "exhaustions", default={}) if pool.get("spec", "config", "orderedQueue") else {}

@@ -9,7 +9,7 @@ import pytest
 
 from konverge.objects import Object
 from konverge.reconcilers.quota.admission import assigning
-from konverge.reconcilers.quota.handover import evidence
+from konverge.reconcilers.quota.capsule_check import evidence
 from konverge.reconcilers.quota.kinds import LEASE, MUTATING, VALIDATING
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -10,8 +10,9 @@ import pytest
 from konverge.errors import Forbidden, Invalid, NotFound, Unreachable
 from konverge.informers import Cached, Change
 from konverge.objects import Metadata
-from konverge.reconcilers.quota.hands import is_ending, is_refusal
-from konverge.reconcilers.quota.notes import Notes, claim_matters, namespace_matters
+from konverge.reconcilers.quota.pool_writer import is_ending, is_refusal
+from konverge.reconcilers.quota.predicates import claim_changed, namespace_changed
+from konverge.reconcilers.quota.wake_index import WakeIndex
 
 QUOTA = "capsule-pool-p"
 
@@ -30,18 +31,18 @@ def quota(hard: str = "1", used: str = "0") -> dict[str, Any]:
 
 
 def test_x29_the_use_of_a_quota_matters_only_where_something_is_given_back() -> None:
-    notes, use = Notes(), change(cached("1", body=quota()), cached("2", body=quota(used="1")))
+    notes, use = WakeIndex(), change(cached("1", body=quota()), cached("2", body=quota(used="1")))
     assert not notes.quota_matters(use)
-    notes.giving_back("p", ["a"])
+    notes.set_releasing("p", ["a"])
     assert notes.quota_matters(use)
-    notes.giving_back("p", [])
+    notes.set_releasing("p", [])
     assert not notes.quota_matters(use)
-    notes.giving_back("other", ["a"])
+    notes.set_releasing("other", ["a"])
     assert not notes.quota_matters(use)
 
 
 def test_a_quota_that_somebody_changed_matters_and_the_echo_of_our_own_write_does_not() -> None:
-    notes = Notes()
+    notes = WakeIndex()
     raised = change(cached("1", body=quota("1")), cached("7", body=quota("9")))
     assert notes.quota_matters(raised)
     notes.wrote("a", QUOTA, "7")
@@ -54,18 +55,18 @@ def test_a_quota_that_somebody_changed_matters_and_the_echo_of_our_own_write_doe
 
 
 def test_a_pool_is_news_to_claims_only_while_one_waits_for_it() -> None:
-    notes, moved = Notes(), change(cached("1", name="p"), cached("2", name="p"), "p")
-    assert not notes.pool_matters(moved)
+    notes, moved = WakeIndex(), change(cached("1", name="p"), cached("2", name="p"), "p")
+    assert not notes.pool_affects_claims(moved)
     notes.waiting["a", "c"] = "other"
-    assert not notes.pool_matters(moved)
+    assert not notes.pool_affects_claims(moved)
     notes.waiting["a", "d"] = ""
-    assert notes.pool_matters(moved)
+    assert notes.pool_affects_claims(moved)
     notes.waiting = {("a", "d"): "p"}
-    assert notes.pool_matters(moved)
+    assert notes.pool_affects_claims(moved)
     notes.waiting = {}
-    assert notes.pool_matters(change(None, cached("1", name="p"), "p"))
-    assert notes.pool_matters(change(cached("1", name="p"), None, "p"))
-    assert notes.pool_matters(
+    assert notes.pool_affects_claims(change(None, cached("1", name="p"), "p"))
+    assert notes.pool_affects_claims(change(cached("1", name="p"), None, "p"))
+    assert notes.pool_affects_claims(
         change(cached("1", name="p"), cached("2", name="p", deletion_timestamp="2030-01-01T00:00:00Z"), "p")
     )
 
@@ -82,24 +83,24 @@ def test_a_pool_is_news_to_claims_only_while_one_waits_for_it() -> None:
     ],
 )
 def test_of_a_claim_matters_what_others_write(old: dict[str, Any], new: dict[str, Any], matters: bool) -> None:
-    assert claim_matters(change(cached("1", **old), cached("2", **new))) is matters
+    assert claim_changed(change(cached("1", **old), cached("2", **new))) is matters
 
 
 @pytest.mark.parametrize(("named", "matters"), [("p", False), (None, True)])
 def test_the_pool_in_a_status_matters_for_claims_that_name_none(named: str | None, matters: bool) -> None:
     spec = {"claim": {}} if named is None else {"claim": {}, "pool": named}
     given = cached("2", body={"spec": spec, "status": {"pool": {"name": "p"}}})
-    assert claim_matters(change(cached("1", body={"spec": spec}), given)) is matters
-    assert not claim_matters(
+    assert claim_changed(change(cached("1", body={"spec": spec}), given)) is matters
+    assert not claim_changed(
         change(given, cached("3", body={"spec": spec, "status": {"pool": {"name": "p"}, "condition": {}}}))
     )
 
 
 def test_of_a_namespace_matter_its_labels_and_its_end() -> None:
-    assert not namespace_matters(change(cached("1"), cached("2", annotations={"a": "b"})))
-    assert namespace_matters(change(cached("1"), cached("2", labels={"a": "b"})))
-    assert namespace_matters(change(cached("1"), cached("2", deletion_timestamp="2030-01-01T00:00:00Z")))
-    assert namespace_matters(change(None, cached("1")))
+    assert not namespace_changed(change(cached("1"), cached("2", annotations={"a": "b"})))
+    assert namespace_changed(change(cached("1"), cached("2", labels={"a": "b"})))
+    assert namespace_changed(change(cached("1"), cached("2", deletion_timestamp="2030-01-01T00:00:00Z")))
+    assert namespace_changed(change(None, cached("1")))
 
 
 def test_a_refusal_is_told_from_a_namespace_that_ends_and_from_a_missing_right() -> None:

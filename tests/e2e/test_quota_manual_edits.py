@@ -12,7 +12,7 @@ from quota.plane import History, Plane, open_plane
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import Invalid
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
-from konverge.reconcilers.quota.words import Label
+from konverge.reconcilers.quota.words import QuotaLabel
 from konverge.testing import ControlPlane, Lab
 
 pytestmark = pytest.mark.control_plane
@@ -42,8 +42,8 @@ async def test_x12_a_quota_that_was_changed_or_deleted_by_hand_is_restored(here:
     again = await here.grants("a", {CPU: 1})
     assert again.metadata.uid != first.metadata.uid
     assert await here.start_pod("a", "large", {"cpu": "2"}) is False
-    await here.kubectl("label", "resourcequota", QUOTA, "-n", here.ns("a"), f"{Label.POOL}-")
-    await here.until(RESOURCE_QUOTA, "a", QUOTA, lambda quota: quota.metadata.label(Label.POOL) == "p")
+    await here.kubectl("label", "resourcequota", QUOTA, "-n", here.ns("a"), f"{QuotaLabel.POOL}-")
+    await here.until(RESOURCE_QUOTA, "a", QUOTA, lambda quota: quota.metadata.label(QuotaLabel.POOL) == "p")
     stripped = '{"metadata": {"ownerReferences": null}}'
     for _ in range(2):
         await here.kubectl("patch", "resourcequota", QUOTA, "-n", here.ns("a"), "--type=merge", "-p", stripped)

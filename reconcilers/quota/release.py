@@ -20,13 +20,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from konverge.reconcilers.quota.amounts import Amounts, add
-from konverge.reconcilers.quota.seen import Entry, PoolView, QuotaView
+from konverge.reconcilers.quota.observation import AllocatedClaim, PoolView, QuotaView
 
-__all__ = ["Hold", "Wanted", "hold_of", "summed"]
+__all__ = ["NamespaceHold", "NamespaceTarget", "hold_of", "summed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class NamespaceTarget:
     """What a namespace is to come to: its ResourceQuota's hard (None: it is to go), and the record of what it gives back.
 
     `lowering` tells that the next pass goes on as soon as this one's record is stored.
@@ -38,7 +38,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
+class NamespaceHold:
     """What a namespace held of the pool's resources when the pass began.
 
     `granted` is what it may use by its ResourceQuota, be it by spec or by status. `frozen`: nothing is given back at present.
@@ -53,15 +53,15 @@ class Hold:
     frozen: bool = False
     leaving: bool = False
 
-    def wanted(self, pool: PoolView, claimed: Mapping[str, int]) -> Wanted:
+    def wanted(self, pool: PoolView, claimed: Mapping[str, int]) -> NamespaceTarget:
         """Return what the namespace is to come to with claims that sum up to this."""
         if self.leaving and self.quota is None:
-            return Wanted(None, {}, lowering=bool(self.held))
+            return NamespaceTarget(None, {}, lowering=bool(self.held))
         releasing, lowering = self._releasing(claimed)
         if self.leaving:
-            return Wanted(None, releasing, lowering=False)
+            return NamespaceTarget(None, releasing, lowering=False)
         if self.frozen:
-            return Wanted(dict(self.quota.hard) if self.quota is not None else None, releasing, lowering=False)
+            return NamespaceTarget(dict(self.quota.hard) if self.quota is not None else None, releasing, lowering=False)
         present = {} if self.quota is None else self.quota.hard
         hard: Amounts = {}
         for resource in {*claimed, *pool.defaults, *(pool.hard if pool.zero else ()), *releasing}:
@@ -72,7 +72,7 @@ class Hold:
             hard[resource] = amount + (default or 0)
             if resource in lowering and resource in present:
                 hard[resource] = max(hard[resource], present[resource])
-        return Wanted(hard, releasing, lowering=bool(lowering))
+        return NamespaceTarget(hard, releasing, lowering=bool(lowering))
 
     def _releasing(self, claimed: Mapping[str, int]) -> tuple[Amounts, Collection[str]]:
         """Return the new record, and the resources that are granted above the stored one: these are not lowered yet."""
@@ -89,7 +89,7 @@ class Hold:
         return releasing, early
 
 
-def summed(entries: Iterable[Entry]) -> Amounts:
+def summed(entries: Iterable[AllocatedClaim]) -> Amounts:
     """Return what allocated claims sum up to, without resources of which they want nothing."""
     total: Amounts = {}
     for entry in entries:
@@ -106,7 +106,7 @@ def hold_of(
     frozen: bool = False,
     leaving: bool = False,
     lost: bool = False,
-) -> Hold:
+) -> NamespaceHold:
     """Return what a namespace holds: `claimed` and `recorded` are what the stored status says of it; `lost`: it says nothing."""
     held: Amounts = {}
     granted: Amounts = {}
@@ -117,8 +117,8 @@ def hold_of(
         if quota is not None:
             part = default if quota.defaults is None else quota.defaults.get(resource, 0)
             by_spec = quota.hard.get(resource, 0) - part
-            by_status = quota.observed.get(resource, 0) - part
-            used = quota.used.get(resource) if resource in quota.observed else None
+            by_status = quota.status_hard.get(resource, 0) - part
+            used = quota.used.get(resource) if resource in quota.status_hard else None
         by_quota = max(by_spec, by_status)
         record = max(0, (used or 0) - default) if lost else recorded.get(resource, 0)
         # Of a quota whose status does not speak of the resource, nobody knows the use: all that is on record counts.
@@ -132,7 +132,7 @@ def hold_of(
             granted[resource] = by_quota
         if most > 0:
             held[resource] = most
-    return Hold(
+    return NamespaceHold(
         held=held,
         granted=granted,
         recorded=recorded,

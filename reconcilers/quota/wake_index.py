@@ -6,25 +6,21 @@ once; nothing is decided by it. Belongs to one installation of the family: two m
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
 
 from konverge.crds.quota_v1beta2 import LabelSelector
-from konverge.fields import decode_fields
 from konverge.informers import Change
 from konverge.objects import Metadata
 from konverge.reconcilers.quota.kinds import POOL
-from konverge.reconcilers.quota.selecting import selects
-from konverge.reconcilers.quota.views import selectors_of
-from konverge.reconcilers.quota.words import Annotation, quota_name
-from konverge.runtime import Caches, generation_changed
+from konverge.reconcilers.quota.namespace_selectors import selects
+from konverge.reconcilers.quota.parse import selectors_of
+from konverge.reconcilers.quota.words import QuotaAnnotation, quota_name
+from konverge.runtime import Caches
 
-__all__ = ["Notes", "claim_matters", "namespace_matters", "pool_matters_to_itself", "status_was_touched"]
-
-_PLACES: Final = ("pool", "queue")
+__all__ = ["WakeIndex"]
 
 
-class Notes:
+class WakeIndex:
     """Which pools give something back where, which look after which namespaces, and which claims wait for a pool."""
 
     def __init__(self, *, by_use: bool = False) -> None:
@@ -38,11 +34,11 @@ class Notes:
 
     # --- pools ---------------------------------------------------------------------------------------------------------------
 
-    def giving_back(self, pool: str, namespaces: Iterable[str]) -> None:
+    def set_releasing(self, pool: str, namespaces: Iterable[str]) -> None:
         """Note where a pool waits for the use to fit."""
         self._giving_back[quota_name(pool)] = frozenset(namespaces)
 
-    def looks_after(self, pool: str, namespaces: Iterable[str]) -> None:
+    def set_namespaces(self, pool: str, namespaces: Iterable[str]) -> None:
         """Note in which namespaces a pool has anything to do."""
         self._looked_after[pool] = frozenset(namespaces)
 
@@ -75,14 +71,14 @@ class Notes:
             return True
         return bool(old.data().get("spec") != new.data().get("spec"))
 
-    def pool_matters(self, change: Change) -> bool:
+    def pool_affects_claims(self, change: Change) -> bool:
         """Tell whether a change of a pool is news to a claim that the claim controller looks after."""
         new = change.new
         if change.old is None or new is None or new.metadata.deleting:
             return True
         return any(pool in ("", change.name) for pool in self.waiting.values())
 
-    def concerned(self, namespace: str, labels: dict[str, str], caches: Caches) -> list[str]:
+    def pools_of_namespace(self, namespace: str, labels: dict[str, str], caches: Caches) -> list[str]:
         """Return the pools that a change of a namespace concerns: those that select it by these labels, or look after it."""
         found = []
         for pool in caches(POOL).all_metadata():
@@ -101,70 +97,4 @@ class Notes:
 
 def _bearing(metadata: Metadata) -> tuple[object, ...]:
     names = ("uid", "labels", "owner_references", "deletion_timestamp")
-    return (*(getattr(metadata, name) for name in names), metadata.annotation(Annotation.CLAIMS))
-
-
-def namespace_matters(change: Change) -> bool:
-    """Pass a namespace that comes, goes, begins to end, or changes its labels."""
-    old, new = change.old, change.new
-    if old is None or new is None:
-        return True
-    return old.metadata.labels != new.metadata.labels or old.metadata.deleting != new.metadata.deleting
-
-
-def claim_matters(change: Change) -> bool:
-    """Pass what of a claim is not said by the family itself (spec, release annotation, owners, end), and where it was put."""
-    old, new = change.old, change.new
-    if old is None or new is None:
-        return True
-    before, after = old.metadata, new.metadata
-    if (before.uid, before.generation, before.deleting, before.owner_references) != (
-        after.uid,
-        after.generation,
-        after.deleting,
-        after.owner_references,
-    ):
-        return True
-    if before.annotation(Annotation.RELEASE) != after.annotation(Annotation.RELEASE):
-        return True
-    if status_was_touched(change, but=_PLACES):
-        return True
-    said, says = old.status(), new.status()
-    moved = any(said.get(place) != says.get(place) for place in _PLACES)
-    # A claim that names its pool is that pool's, whatever its status says: but a place that is lost, with nothing else said, is restored.
-    as_before = all(said.get(form) == says.get(form) for form in ("condition", "conditions"))
-    lost = as_before and any(said.get(place) for place in _PLACES)
-    return moved and (lost or not (new.data().get("spec") or {}).get("pool"))
-
-
-def pool_matters_to_itself(change: Change) -> bool:
-    """Pass what is new in the spec of a pool, and what others did to its status."""
-    return generation_changed(change) or status_was_touched(change)
-
-
-def status_was_touched(change: Change, but: Collection[str] = ()) -> bool:
-    """Tell whether a field of a status that the family had written is no longer its own: it was edited, or wiped, by another hand.
-
-    `but` are fields that the family itself leaves out at times.
-    """
-    old, new = change.old, change.new
-    if old is None or new is None:
-        return False
-    now = new.owned or {}
-    return any(
-        owner.subresource == "status" and fields != now.get(owner) and not _covers(now.get(owner), fields, but)
-        for owner, fields in (old.owned or {}).items()
-    )
-
-
-def _covers(now: bytes | None, before: bytes, but: Collection[str]) -> bool:
-    had, have = (decode_fields(fields).get("f:status", {}) if fields else {} for fields in (before, now))
-    return all(name.removeprefix("f:") in but or _within(part, have.get(name)) for name, part in had.items())
-
-
-def _within(part: Any, whole: Any) -> bool:
-    if not isinstance(part, Mapping):
-        return True
-    return isinstance(whole, Mapping) and all(
-        name in whole and _within(below, whole[name]) for name, below in part.items()
-    )
+    return (*(getattr(metadata, name) for name in names), metadata.annotation(QuotaAnnotation.CLAIMS))

@@ -15,18 +15,18 @@ from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolStatus
 from konverge.errors import Conflict
 from konverge.objects import Metadata
 from konverge.outcome import Done, Outcome, RequeueAfter
-from konverge.reconcilers.quota.allocate import Allocation
-from konverge.reconcilers.quota.hands import Hands
+from konverge.reconcilers.quota.allocate import PoolAllocation
+from konverge.reconcilers.quota.decide import place_after, plan_writes
 from konverge.reconcilers.quota.kinds import CLAIM, RESOURCE_QUOTA
 from konverge.reconcilers.quota.metrics import QuotaMetrics, pool_series
-from konverge.reconcilers.quota.notes import Notes
-from konverge.reconcilers.quota.observe import PoolBooks, complete, observe
-from konverge.reconcilers.quota.render import pool_marks, pool_status
-from konverge.reconcilers.quota.seen import Seen
-from konverge.reconcilers.quota.settings import Settings
-from konverge.reconcilers.quota.steps import place_by, steps_of
-from konverge.reconcilers.quota.views import claim_view
-from konverge.reconcilers.quota.words import Label, quota_name
+from konverge.reconcilers.quota.observation import PoolObservation
+from konverge.reconcilers.quota.observe import PoolViewCaches, complete, observe
+from konverge.reconcilers.quota.parse import claim_view
+from konverge.reconcilers.quota.pool_writer import PoolWriter
+from konverge.reconcilers.quota.render import pool_conditions, pool_status
+from konverge.reconcilers.quota.settings import QuotaSettings
+from konverge.reconcilers.quota.wake_index import WakeIndex
+from konverge.reconcilers.quota.words import QuotaLabel, quota_name
 
 if TYPE_CHECKING:
     from konverge.runtime import ConditionUpdate, Context
@@ -43,56 +43,67 @@ _AT_TIMES_EMPTY = ("claims", "exhaustions", "releasing")
 class ResourcePoolReconciler:
     """Hands out what a pool has, as one ResourceQuota for each namespace."""
 
-    def __init__(self, settings: Settings, notes: Notes, metrics: QuotaMetrics) -> None:
+    def __init__(self, settings: QuotaSettings, wake_index: WakeIndex, metrics: QuotaMetrics) -> None:
         self._settings = settings
-        self._notes = notes
+        self._wake_index = wake_index
         self._metrics = metrics
-        self._books = PoolBooks()
-        self._shown: dict[str, frozenset[tuple[str, str]]] = {}
+        self._caches = PoolViewCaches()
+        self._claims_in_metrics: dict[str, frozenset[tuple[str, str]]] = {}
 
     async def reconcile(self, pool: ResourcePool, ctx: Context[Any]) -> Outcome:
-        """Bring ResourceQuotas, claims and status to what the pool hands out."""
-        seen = observe(pool, ctx, self._books, self._settings)
+        """Bring ResourceQuotas, claims and status to what the pool writer out."""
+        observed = observe(pool, ctx, self._caches, self._settings)
         await asyncio.sleep(0)  # other passes have their turn: with thousands of claims each part takes a while
-        hands = Hands(pool, ctx, self._settings.parallel, self._notes)
+        writer = PoolWriter(pool, ctx, self._settings.parallel, self._wake_index)
         # Noted before the first write, so that no answer to it goes unheard.
-        self._notes.giving_back(
-            pool.name, {*seen.before.releasing, *seen.quotas} if seen.before.lost else seen.before.releasing
+        self._wake_index.set_releasing(
+            pool.name,
+            {*observed.recorded.releasing, *observed.quotas} if observed.recorded.lost else observed.recorded.releasing,
         )
-        seen, allocation = await hands.quotas(seen)
-        self._note(pool, seen, allocation)
-        steps = steps_of(seen, allocation)
-        await hands.strip(steps.strip)
-        await hands.say(seen, steps.says)
+        observed, allocation = await writer.apply_quotas(observed)
+        self._update_wake_index(pool, observed, allocation)
+        writes = plan_writes(observed, allocation)
+        await writer.remove_release_annotations(writes.spent_releases)
+        await writer.write_claim_status(observed, writes.claim_statuses)
         await asyncio.sleep(0)
-        marks = pool_marks(seen.pool, allocation, hands.outcomes.refused)
-        _draft(ctx, pool_status(seen.pool, allocation, tuple(sorted(seen.selected))), marks)
+        marks = pool_conditions(observed.pool, allocation, writer.outcomes.refused)
+        _set_status(ctx, pool_status(observed.pool, allocation, tuple(sorted(observed.selected))), marks)
         await asyncio.sleep(0)
-        self._show(seen, allocation, marks, ctx)
-        if hands.outcomes.error is not None:
-            raise hands.outcomes.error
+        self._update_metrics(observed, allocation, marks, ctx)
+        if writer.outcomes.error is not None:
+            raise writer.outcomes.error
         if allocation.pending:
             return RequeueAfter(_SOON)
-        if hands.outcomes.again:
+        if writer.outcomes.again:
             return RequeueAfter(_CHANGED)
-        return RequeueAfter(self._settings.refused_retry) if hands.outcomes.refused else Done()
+        return RequeueAfter(self._settings.refused_retry) if writer.outcomes.refused else Done()
 
-    def _note(self, pool: ResourcePool, seen: Seen, allocation: Allocation) -> None:
-        self._notes.giving_back(pool.name, {*seen.before.releasing, *allocation.releasing, *allocation.settling})
-        self._notes.looks_after(pool.name, {*allocation.quotas, *(claim.namespace for claim in seen.claims)})
+    def _update_wake_index(self, pool: ResourcePool, observed: PoolObservation, allocation: PoolAllocation) -> None:
+        self._wake_index.set_releasing(
+            pool.name, {*observed.recorded.releasing, *allocation.releasing, *allocation.settling}
+        )
+        self._wake_index.set_namespaces(
+            pool.name, {*allocation.quotas, *(claim.namespace for claim in observed.claims)}
+        )
 
-    def _show(self, seen: Seen, allocation: Allocation, marks: tuple[ConditionUpdate, ...], ctx: Context[Any]) -> None:
-        pool = seen.pool.name
-        before = self._shown.get(pool, frozenset())
-        self._shown[pool] = frozenset((claim.namespace, claim.name) for claim in seen.claims)
-        for path in before - self._shown[pool]:
+    def _update_metrics(
+        self,
+        observed: PoolObservation,
+        allocation: PoolAllocation,
+        marks: tuple[ConditionUpdate, ...],
+        ctx: Context[Any],
+    ) -> None:
+        pool = observed.pool.name
+        before = self._claims_in_metrics.get(pool, frozenset())
+        self._claims_in_metrics[pool] = frozenset((claim.namespace, claim.name) for claim in observed.claims)
+        for path in before - self._claims_in_metrics[pool]:
             if ctx.cache(CLAIM).metadata(*path) is None:
-                self._metrics.without_claim(*path)
-        self._metrics.of_pool(pool, pool_series(seen.pool, allocation, marks))
-        for claim in seen.claims:
-            verdict = allocation.verdicts.get(claim.uid)
-            if verdict is not None:
-                self._metrics.of_claim(claim, verdict, place_by(claim, verdict, seen.pool).name)
+                self._metrics.remove_claim(*path)
+        self._metrics.set_pool(pool, pool_series(observed.pool, allocation, marks))
+        for claim in observed.claims:
+            decision = allocation.decisions.get(claim.uid)
+            if decision is not None:
+                self._metrics.set_claim(claim, decision, place_after(claim, decision, observed.pool).name)
 
     async def finalize(self, pool: ResourcePool, ctx: Context[Any]) -> Outcome:
         """Let everything go. What the claims say of it is the claim controller's affair from now on."""
@@ -103,10 +114,10 @@ class ResourcePoolReconciler:
             for metadata in _quotas_of(pool, ctx):
                 if not metadata.deleting:
                     tasks.create_task(_delete(ctx, metadata, places))
-        self._notes.forget(pool.name)
-        self._books.forget(pool.name)
-        self._shown.pop(pool.name, None)
-        self._metrics.of_pool(pool.name, None)
+        self._wake_index.forget(pool.name)
+        self._caches.forget(pool.name)
+        self._claims_in_metrics.pop(pool.name, None)
+        self._metrics.set_pool(pool.name, None)
         return Done()
 
     async def _delete_claims(self, pool: ResourcePool, ctx: Context[Any], places: asyncio.Semaphore) -> None:
@@ -124,14 +135,16 @@ class ResourcePoolReconciler:
 
         bound = {(where, entry.name, entry.uid) for where, entries in pool.status.claims.items() for entry in entries}
         reader = complete(ctx, CLAIM)
-        claims = self._books.claims.read(reader, reader.all_metadata(), claim_view).values()
-        bound |= {(claim.namespace, claim.name, claim.uid) for claim in claims if claim.says_bound(pool.name, pool.uid)}
+        claims = self._caches.claims.read(reader, reader.all_metadata(), claim_view).values()
+        bound |= {
+            (claim.namespace, claim.name, claim.uid) for claim in claims if claim.is_bound_to(pool.name, pool.uid)
+        }
         async with asyncio.TaskGroup() as tasks:
             for namespace, name, uid in sorted(bound):
                 tasks.create_task(delete(namespace, name, uid))
 
 
-def _draft(ctx: Context[Any], status: ResourcePoolStatus, marks: tuple[ConditionUpdate, ...]) -> None:
+def _set_status(ctx: Context[Any], status: ResourcePoolStatus, marks: tuple[ConditionUpdate, ...]) -> None:
     ctx.status.update(status)
     for name in _AT_TIMES_EMPTY:  # an empty map is left out, as Capsule does
         if not getattr(status, name):
@@ -147,7 +160,7 @@ def _quotas_of(pool: ResourcePool, ctx: Context[Any]) -> list[Metadata]:
         metadata
         for metadata in complete(ctx, RESOURCE_QUOTA).all_metadata()
         if metadata.name == name
-        and metadata.label(Label.POOL) == pool.name
+        and metadata.label(QuotaLabel.POOL) == pool.name
         and (metadata.controller is None or metadata.controller.uid == pool.uid)
     ]
 

@@ -12,12 +12,12 @@ from typing import Generic, TypeVar
 from konverge.objects import Metadata, Object
 from konverge.runtime import Reader
 
-__all__ = ["Book"]
+__all__ = ["ViewCache"]
 
 V = TypeVar("V")
 
 
-class Book(Generic[V]):
+class ViewCache(Generic[V]):
     """Remembers the view of each object of one kind."""
 
     def __init__(self) -> None:

@@ -10,14 +10,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
 from konverge.conditions import Condition
 from konverge.quantities import Format, Quantity
 from konverge.reconcilers.quota.amounts import Amounts
-from konverge.reconcilers.quota.words import Reason, Semantics, Type
+from konverge.reconcilers.quota.words import QuotaCondition, QuotaReason, Semantics
 
-__all__ = ["NOWHERE", "ClaimView", "Entry", "Ledger", "Place", "PoolView", "QuotaView", "Seen", "mark_of", "marks_of"]
+__all__ = [
+    "NOWHERE",
+    "AllocatedClaim",
+    "ClaimPlace",
+    "ClaimView",
+    "PoolObservation",
+    "PoolRecord",
+    "PoolView",
+    "QuotaView",
+    "claim_hash",
+    "claim_hashes",
+]
 
 _MARK = 12
 _MARKS = 15_000
@@ -44,7 +55,7 @@ class PoolView:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ClaimPlace:
     """Where a claim stands: with the pool that it belongs to, or, while it names none, in the queue of one. Each is name and uid.
 
     With both it is tried in a pool that has room for it, and keeps its place in the queue of another until it is allocated.
@@ -61,7 +72,7 @@ class Place:
         return self.pool[0] or self.queue[0]
 
 
-NOWHERE: Final = Place()
+NOWHERE: Final = ClaimPlace()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,48 +104,43 @@ class ClaimView:
     """Those of the form v0.14, as they are stored."""
     semantics: str = Semantics.V012
     """The form in which the status is written."""
-    left_over: bool = False
+    has_stale_conditions: bool = False
     """Whether the status has conditions beside the one of the form v0.12: a newer Capsule left them."""
     in_use: bool = False
     """Whether its status says, in the form v0.14, that pods use it."""
 
     @property
-    def priority(self) -> tuple[str, str, str]:
-        """Older first, then by name, then by namespace; timestamps of the API sort as text."""
-        return (self.created, self.name, self.namespace)
-
-    @property
-    def place(self) -> Place:
+    def place(self) -> ClaimPlace:
         """Where the claim's own status says that it stands."""
-        return Place(self.assigned, self.queue)
+        return ClaimPlace(self.assigned, self.queue)
 
-    def is_tried_elsewhere(self, pool: PoolView) -> bool:
+    def is_offered_elsewhere(self, pool: PoolView) -> bool:
         """Tell whether the claim stands in the queue of this pool while another one, which has room, is asked."""
         this = (pool.name, pool.uid)
         return not self.pool and self.queue == this and bool(self.assigned[0]) and self.assigned != this
 
-    def says_bound(self, pool: str, uid: str) -> bool:
+    def is_bound_to(self, pool: str, uid: str) -> bool:
         """Tell whether the claim's own status says that it is allocated in the pool of this name and uid."""
         said = self.condition
-        return said is not None and said.type == Type.BOUND and said.is_true and self.assigned == (pool, uid)
+        return said is not None and said.type == QuotaCondition.BOUND and said.is_true and self.assigned == (pool, uid)
 
     @property
-    def asks_anew(self) -> bool:
+    def needs_new_pool(self) -> bool:
         """Whether a waiting claim that names no pool was edited since it was given one: its pool was taken out, say."""
         said = self.condition
-        if self.pool or not self.assigned[0] or said is None or (said.type == Type.BOUND and said.is_true):
+        if self.pool or not self.assigned[0] or said is None or (said.type == QuotaCondition.BOUND and said.is_true):
             return False
         return said.observed_generation != self.generation
 
     @property
-    def let_go(self) -> bool:
+    def released(self) -> bool:
         """Whether the claim says that it was let go by its annotation."""
-        return self.condition is not None and self.condition.reason == Reason.RELEASED
+        return self.condition is not None and self.condition.reason == QuotaReason.RELEASED
 
-    def steps_aside(self) -> bool:
+    def stays_released(self) -> bool:
         """Tell whether the claim was let go by its annotation, and has not been edited since."""
         said = self.condition
-        return said is not None and self.let_go and said.observed_generation == self.generation
+        return said is not None and self.released and said.observed_generation == self.generation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +148,7 @@ class QuotaView:
     """The ResourceQuota of a pool in one namespace. `intact`: labels, owner and scopes are as we make them."""
 
     hard: Mapping[str, int] = field(default_factory=dict)
-    observed: Mapping[str, int] = field(default_factory=dict)
+    status_hard: Mapping[str, int] = field(default_factory=dict)
     """status.hard: what the resourcequota controller and admission go by."""
     used: Mapping[str, int] = field(default_factory=dict)
     intact: bool = True
@@ -153,22 +159,22 @@ class QuotaView:
 
 
 @lru_cache(maxsize=16384)
-def mark_of(claim: str) -> str:
+def claim_hash(claim: str) -> str:
     """Return the mark of a claim of this name on its ResourceQuota: short, so that thousands fit.
 
-    >>> mark_of("database")
+    >>> claim_hash("database")
     '3549b0028b75'
     """
     return sha256(claim.encode()).hexdigest()[:_MARK]
 
 
-def marks_of(entries: Iterable[Entry]) -> frozenset[str]:
+def claim_hashes(entries: Iterable[AllocatedClaim]) -> frozenset[str]:
     """Return the marks of allocated claims: of as many as an object has room for."""
-    return frozenset(sorted(mark_of(entry.name) for entry in entries)[:_MARKS])
+    return frozenset(sorted(claim_hash(entry.name) for entry in entries)[:_MARKS])
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AllocatedClaim:
     """An allocated claim, as the status of its pool lists it."""
 
     name: str
@@ -177,19 +183,19 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
+class PoolRecord:
     """What the stored status of a pool records: allocated claims, and what namespaces may still use of what they let go.
 
     `lost`: the status was never written, or was wiped; then the ResourceQuotas tell who was allocated.
     """
 
-    claims: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
+    claims: Mapping[str, tuple[AllocatedClaim, ...]] = field(default_factory=dict)
     releasing: Mapping[str, Amounts] = field(default_factory=dict)
     lost: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class PoolObservation:
     """Everything that an allocation is decided upon.
 
     `selected` are the namespaces that the pool selects and that live; `ending` all that are being deleted. `claims` are all that name
@@ -198,18 +204,14 @@ class Seen:
 
     pool: PoolView
     selected: frozenset[str] = frozenset()
-    ending: frozenset[str] = frozenset()
+    terminating: frozenset[str] = frozenset()
     claims: tuple[ClaimView, ...] = ()
     quotas: Mapping[str, QuotaView] = field(default_factory=dict)
-    before: Ledger = field(default_factory=Ledger)
+    recorded: PoolRecord = field(default_factory=PoolRecord)
     refused: Mapping[str, str] = field(default_factory=dict)
     semantics: str = Semantics.V012
-    ceiling: int = 5000
-    room: int = 1_300_000
+    max_claims: int = 5000
+    max_status_bytes: int = 1_300_000
     """Bytes that the listed claims may take in the status."""
-    share: float = 1.0
+    namespace_share: float = 1.0
     """The part of both that the claims of one namespace may take."""
-
-    def but(self, **changes: Any) -> Seen:
-        """Return the same with some parts replaced."""
-        return Seen(**{name: changes.get(name, getattr(self, name)) for name in self.__slots__})

@@ -15,7 +15,7 @@ from typing import Final
 
 from konverge.objects import Object
 from konverge.reconcilers.quota.kinds import CLAIM, NAMESPACE, POOL
-from konverge.reconcilers.quota.views import claim_view
+from konverge.reconcilers.quota.parse import claim_view
 from konverge.runtime import AdmissionRequest, Allow, Deny, Webhook
 
 __all__ = ["guarding"]

@@ -1,0 +1,123 @@
+"""What is said of one claim: the one condition of its status, as the rules conclude it.
+
+Promises: pure; the same decision gives the same words. Type, reason and texts are those of `words`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from konverge.conditions import MAX_MESSAGE
+from konverge.reconcilers.quota.words import (
+    Message,
+    QuotaCondition,
+    QuotaReason,
+    fit,
+    in_pool,
+    join,
+    no_candidate,
+    released_message,
+)
+
+__all__ = [
+    "ASSIGNED",
+    "BOUND",
+    "IN_USE",
+    "QUEUED",
+    "ClaimDecision",
+    "exhausted",
+    "failed",
+    "queue_exhausted",
+    "refused",
+    "released",
+    "too_many",
+    "too_many_in_namespace",
+    "unassigned",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimDecision:
+    """A condition: its type, status, reason and message, which is cut to what the API takes.
+
+    `kept`: the pool looks after the claim. `in_use`: pods use what is allocated.
+    """
+
+    type: str
+    status: bool
+    reason: str
+    message: str
+    kept: bool = True
+    in_use: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.message) > MAX_MESSAGE:
+            object.__setattr__(self, "message", fit(self.message))
+
+    @property
+    def bound(self) -> bool:
+        """Whether the claim is allocated."""
+        return self.type == QuotaCondition.BOUND and self.status
+
+
+BOUND: Final = ClaimDecision(QuotaCondition.BOUND, True, QuotaReason.SUCCEEDED, Message.CLAIMED)
+IN_USE: Final = replace(BOUND, in_use=True)
+"""Of an allocated claim that pods use, in the semantics of v0.14."""
+ASSIGNED: Final = ClaimDecision(QuotaCondition.ASSIGNED, True, QuotaReason.SUCCEEDED, Message.ASSIGNED)
+QUEUED: Final = ClaimDecision(QuotaCondition.ASSIGNED, True, QuotaReason.SUCCEEDED, Message.QUEUED)
+"""Of a claim without a pool: one that has room for it, one in whose queue it waits. What comes of it the pool says."""
+
+
+def exhausted(parts: Iterable[str]) -> ClaimDecision:
+    """Return the decision of a claim for which too little is left; each part speaks of one resource."""
+    return ClaimDecision(QuotaCondition.BOUND, False, QuotaReason.POOL_EXHAUSTED, join(parts))
+
+
+def queue_exhausted(parts: Iterable[str]) -> ClaimDecision:
+    """Return the decision of a claim that waits for an older one."""
+    return ClaimDecision(QuotaCondition.BOUND, False, QuotaReason.QUEUE_EXHAUSTED, join(parts))
+
+
+def released(pool: str) -> ClaimDecision:
+    """Return the decision of a claim that was released by its annotation."""
+    return ClaimDecision(QuotaCondition.BOUND, False, QuotaReason.RELEASED, released_message(pool))
+
+
+def too_many(ceiling: int) -> ClaimDecision:
+    """Return the decision of a claim that would fit, but that the status of the pool has no room to list."""
+    return ClaimDecision(QuotaCondition.BOUND, False, QuotaReason.TOO_MANY_CLAIMS, too_many_claims(ceiling))
+
+
+def too_many_in_namespace(namespace: str, listed: int) -> ClaimDecision:
+    """Return the decision of a claim whose namespace has all of the pool's list that one namespace may have."""
+    return ClaimDecision(
+        QuotaCondition.BOUND,
+        False,
+        QuotaReason.TOO_MANY_CLAIMS,
+        f"the pool lists {listed} claims of namespace {namespace} and leaves the rest of its list to others; merge claims",
+    )
+
+
+def too_many_claims(ceiling: int) -> str:
+    """Return the text for a pool that lists as many claims as it can."""
+    return f"the pool lists {ceiling} claims and has no room for more; use another pool, or merge claims of a namespace"
+
+
+def refused(why: str) -> ClaimDecision:
+    """Return the decision of a claim whose ResourceQuota the API server would not take."""
+    return ClaimDecision(QuotaCondition.BOUND, False, QuotaReason.FAILED, why)
+
+
+def failed(why: str, *, kept: bool = False) -> ClaimDecision:
+    """Return the decision of a claim that cannot be assigned."""
+    return ClaimDecision(QuotaCondition.ASSIGNED, False, QuotaReason.FAILED, why, kept)
+
+
+def unassigned(namespace: str, reasons: Iterable[tuple[str, str]]) -> ClaimDecision:
+    """Return the decision of a claim without a pool that no pool could ever take; `reasons` are pools and why not, sorted by pool."""
+    parts = [in_pool(pool, why) for pool, why in reasons]
+    return ClaimDecision(
+        QuotaCondition.ASSIGNED, False, QuotaReason.UNASSIGNED, join(parts) or no_candidate(namespace), kept=False
+    )

@@ -1,0 +1,121 @@
+"""The reconciler of ResourcePoolClaims that no pool looks after: those whose pool is missing or being deleted, and those without one.
+
+The status of a claim has two writers that take turns: the pool controller writes it while the claim belongs to a pool that exists and is
+not being deleted, this one else (docs/reference/capsule.md#one-writer). Whose turn it is, `judge` alone says. What Capsule left behind on
+claims goes here too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from konverge.crds.quota_v1beta2 import PoolReference, ResourcePoolClaim
+from konverge.objects import Object
+from konverge.outcome import Done, Outcome, RequeueAfter
+from konverge.reconcilers.quota.claim_conditions import condition_fields, read
+from konverge.reconcilers.quota.claim_decision import ClaimDecision, failed
+from konverge.reconcilers.quota.decide import decide_claim, waits_for_new_pool
+from konverge.reconcilers.quota.kinds import CLAIM, POOL
+from konverge.reconcilers.quota.metrics import QuotaMetrics
+from konverge.reconcilers.quota.observation import NOWHERE, ClaimPlace, ClaimView
+from konverge.reconcilers.quota.observe import observe_pools
+from konverge.reconcilers.quota.parse import PoolFacts, claim_view, pool_named_in
+from konverge.reconcilers.quota.pool_writer import claim_event, remove_owner_references
+from konverge.reconcilers.quota.render import claim_condition
+from konverge.reconcilers.quota.view_cache import ViewCache
+from konverge.reconcilers.quota.wake_index import WakeIndex
+from konverge.reconcilers.quota.words import QuotaCondition, Semantics
+
+if TYPE_CHECKING:
+    from konverge.runtime import Context
+
+__all__ = ["ResourcePoolClaimReconciler"]
+
+
+class ResourcePoolClaimReconciler:
+    """Says of claims without a pool what they lack, and gives those a pool, or a place in the queue of one, that name none."""
+
+    def __init__(self, wake_index: WakeIndex, metrics: QuotaMetrics, semantics: str = Semantics.V012) -> None:
+        self._semantics = semantics
+        self._wake_index = wake_index
+        self._metrics = metrics
+        self._pool_cache: ViewCache[PoolFacts] = ViewCache()
+
+    async def reconcile(self, claim: ResourcePoolClaim, ctx: Context[Any]) -> Outcome:
+        """Judge one claim."""
+        path = (claim.namespace, claim.name)
+        await remove_owner_references(claim.metadata, ctx)
+        stored = ctx.cache(CLAIM).find(*path)
+        view = None if stored is None or stored.metadata.uid != claim.uid else claim_view(stored)
+        pools = observe_pools(ctx, self._pool_cache)
+        if view is not None and waits_for_new_pool(view, pools, ctx.now()):
+            self._wake_index.waiting[path] = ""
+            ctx.status.skip_write()
+            return RequeueAfter(1)
+        judged = None if view is None else decide_claim(view, pools)
+        if view is None or (judged is None and (view.pool or view.assigned[0])):
+            self._wake_index.waiting.pop(path, None)
+            ctx.status.skip_write()
+            return Done()
+        self._wake_index.waiting[path] = view.pool
+        if judged is None:  # it stands in the queue of one pool, and is to be told of another one with room
+            ctx.status.skip_write()
+            return Done()
+        self._write_status(view, *judged, ctx)
+        return Done()
+
+    def report_failure(self, claim: ResourcePoolClaim, ctx: Context[Any], message: str) -> None:
+        """Say that judging the claim failed, unless a pool speaks for it.
+
+        It reads metadata and single fields, since the view of the claim or of a pool may be the part that failed.
+        """
+        path = (claim.namespace, claim.name)
+        stored = ctx.cache(CLAIM).find(*path)
+        if stored is None or _pool_writes_status(claim, stored, ctx):
+            ctx.status.skip_write()
+            return
+        status = claim.status
+        view = ClaimView(
+            namespace=claim.namespace,
+            name=claim.name,
+            uid=claim.uid,
+            generation=claim.generation,
+            pool=pool_named_in(stored),
+            condition=status.condition if status.semantics is None else read(status.conditions)[0],
+            semantics=status.semantics or Semantics.V012,
+        )
+        self._wake_index.waiting[path] = view.pool
+        self._write_status(view, failed(message), NOWHERE, ctx)
+
+    def _write_status(self, view: ClaimView, decision: ClaimDecision, place: ClaimPlace, ctx: Context[Any]) -> None:
+        draft = ctx.status.draft
+        if self._semantics == Semantics.V014:
+            draft.semantics, draft.condition = self._semantics, None
+            for mark in condition_fields(decision):
+                ctx.status.set_condition(*mark)
+        else:
+            draft.semantics, draft.condition = None, claim_condition(view, decision, ctx.now())
+            for type_ in (QuotaCondition.READY, QuotaCondition.EXHAUSTED, QuotaCondition.BOUND):
+                ctx.status.remove_condition(type_)
+        draft.pool = _reference(place.pool)
+        draft.queue = _reference(place.queue)
+        news = claim_event(view, decision)
+        if news is not None:
+            ctx.event(news[0], decision.message, type_=news[1], action=news[2])
+        self._metrics.set_claim(view, decision, place.name)
+
+
+def _pool_writes_status(claim: ResourcePoolClaim, stored: Object, ctx: Context[Any]) -> bool:
+    """Tell whether the status of a claim is a pool's: of one that lives and has said something, or whose finalizer goes by what it says."""
+    pools, status = ctx.cache(POOL), claim.status
+    given, waits = ((place.name or "") if place is not None else "" for place in (status.pool, status.queue))
+    pool = pools.metadata("", pool_named_in(stored) or given or waits)
+    if pool is not None and not pool.deleting:
+        return bool(claim.conditions)
+    holder = pools.metadata("", given)
+    return holder is not None and holder.deleting
+
+
+def _reference(pool: tuple[str, str]) -> PoolReference | None:
+    name, uid = pool
+    return PoolReference(name=name, uid=uid) if name else None

@@ -1,0 +1,191 @@
+"""What an allocation takes: the writes that are still missing, and none that would change nothing.
+
+Promises: pure. The order in which the writes are made is part of the rules, since the process may die between any two: ResourceQuotas
+first, then annotations and what claims say, the pool's own status last. A claim says Bound only when its ResourceQuota grants it, and
+one that is queued anew says Released for as long as its annotation stands. The record of what is given back is stored before anything
+is lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from konverge.reconcilers.quota.allocate import PoolAllocation
+from konverge.reconcilers.quota.amounts import Amounts
+from konverge.reconcilers.quota.assign import Offer, choose
+from konverge.reconcilers.quota.claim_decision import ASSIGNED, QUEUED, ClaimDecision, failed, unassigned
+from konverge.reconcilers.quota.observation import (
+    NOWHERE,
+    AllocatedClaim,
+    ClaimPlace,
+    ClaimView,
+    PoolObservation,
+    PoolRecord,
+    PoolView,
+    QuotaView,
+    claim_hashes,
+)
+from konverge.reconcilers.quota.parse import PoolFacts
+from konverge.reconcilers.quota.queue_order import in_queue_order
+from konverge.reconcilers.quota.words import Message, QuotaReason, Semantics, pool_not_found
+
+__all__ = [
+    "PoolWrites",
+    "decide_claim",
+    "defaults_of",
+    "offers_in",
+    "place_after",
+    "plan_writes",
+    "record_of",
+    "status_is_current",
+    "waits_for_new_pool",
+]
+
+_PATIENCE: Final = timedelta(seconds=10)
+"""How long a pool that nobody has looked at yet is waited for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolWrites:
+    """Writes of one pass, in the order in which they are made."""
+
+    applies: Mapping[str, Amounts]
+    deletes: tuple[str, ...]
+    spent_releases: tuple[ClaimView, ...]
+    claim_statuses: tuple[tuple[ClaimView, ClaimDecision], ...]
+    record: PoolRecord
+
+
+def plan_writes(observed: PoolObservation, allocation: PoolAllocation) -> PoolWrites:
+    """Return what is still to be written."""
+    applies: dict[str, Amounts] = {}
+    deletes = []
+    defaults = defaults_of(observed.pool)
+    for namespace, hard in allocation.quotas.items():
+        present = observed.quotas.get(namespace)
+        if hard is None:
+            if present is not None and namespace not in observed.terminating:
+                deletes.append(namespace)
+        elif (
+            present is None
+            or not present.intact
+            or dict(present.hard) != hard
+            or (
+                namespace not in observed.terminating
+                and not _annotations_are_current(defaults, present, allocation.claims.get(namespace, ()))
+            )
+        ):
+            applies[namespace] = hard
+    said = (
+        (claim, allocation.decisions[claim.uid])
+        for claim in in_queue_order(observed.claims)
+        if claim.uid in allocation.decisions
+    )
+    return PoolWrites(
+        applies=applies,
+        deletes=tuple(deletes),
+        claim_statuses=tuple(
+            (claim, decision)
+            for claim, decision in said
+            if not status_is_current(claim, decision, place_after(claim, decision, observed.pool), observed.semantics)
+        ),
+        spent_releases=allocation.spent_releases,
+        record=record_of(allocation),
+    )
+
+
+def _annotations_are_current(defaults: Amounts, quota: QuotaView, entries: tuple[AllocatedClaim, ...]) -> bool:
+    """Tell whether a ResourceQuota tells who is allocated and which defaults are in it. Who was allocated before may stand there too."""
+    return quota.defaults == defaults and claim_hashes(entries) <= quota.claims
+
+
+def defaults_of(pool: PoolView) -> Amounts:
+    """Return the defaults that are part of what a ResourceQuota grants of the pool's resources."""
+    defaults = {resource: pool.default(resource) or 0 for resource in sorted(pool.hard)}
+    return {resource: amount for resource, amount in defaults.items() if amount}
+
+
+def record_of(allocation: PoolAllocation) -> PoolRecord:
+    """Return what the pool's status records of an allocation."""
+    return PoolRecord(claims=allocation.claims, releasing=allocation.releasing)
+
+
+def place_after(claim: ClaimView, decision: ClaimDecision, pool: PoolView) -> ClaimPlace:
+    """Return where a decision of a pool leaves a claim: one that names no pool stands in the queue until it is allocated.
+
+    One that was tried here and found no room goes back to the queue that it stands in.
+    """
+    if not decision.kept:
+        return NOWHERE
+    this = (pool.name, pool.uid)
+    if claim.pool or decision.bound or decision.reason == QuotaReason.RELEASED:
+        return ClaimPlace(this)
+    if claim.queue in (this, NOWHERE.queue):
+        return ClaimPlace(queue=this)
+    short = decision.reason in (QuotaReason.POOL_EXHAUSTED, QuotaReason.QUEUE_EXHAUSTED)
+    return ClaimPlace(queue=claim.queue) if short else ClaimPlace(this, claim.queue)
+
+
+def status_is_current(
+    claim: ClaimView, decision: ClaimDecision, place: ClaimPlace, semantics: str = Semantics.V012
+) -> bool:
+    """Tell whether the claim's status says this already, of its present generation."""
+    said = claim.condition
+    return (
+        said is not None
+        and (said.type, said.is_true, said.reason, said.message)
+        == (decision.type, decision.status, decision.reason, decision.message)
+        and (said.is_true or said.is_false)
+        and said.observed_generation == claim.generation
+        and claim.place == place
+        and claim.semantics == semantics
+        and claim.in_use == decision.in_use
+        and not claim.has_stale_conditions
+    )
+
+
+# --- claims that no pool looks after ---
+
+
+def decide_claim(claim: ClaimView, pools: Mapping[str, PoolFacts]) -> tuple[ClaimDecision, ClaimPlace] | None:
+    """Return what a claim says, and where it is put; None where it is the pool controller's turn to say."""
+    holder = pools.get(claim.assigned[0])
+    if holder is not None and holder.deleting and holder.deletes_bound and claim.is_bound_to(holder.name, holder.uid):
+        return None  # the finalizer of the pool goes by what the claim says; one that survives is judged when the pool is gone
+    if claim.pool:
+        pool = pools.get(claim.pool)
+        if pool is None:
+            return failed(pool_not_found(claim.pool)), NOWHERE
+        return (failed(Message.NOT_AVAILABLE), NOWHERE) if pool.deleting else None
+    if claim.place == NOWHERE and any(claim.uid in pool.listed and not pool.deleting for pool in pools.values()):
+        return None  # its status was wiped, and its pool says it anew
+    given = pools.get(claim.assigned[0])
+    if given is not None and given.uid == claim.assigned[1] and not given.deleting and not claim.needs_new_pool:
+        return None
+    if claim.problem:
+        return failed(claim.problem), NOWHERE
+    choice = choose(claim.amounts, offers_in(claim.namespace, pools.values()), claim.formats)
+    if choice.queue is None:
+        return unassigned(claim.namespace, choice.reasons), NOWHERE
+    place = ClaimPlace(queue=choice.queue.place)
+    if choice.offer not in (None, choice.queue):
+        place = ClaimPlace(choice.offer.place, choice.queue.place)
+    if place == claim.place:
+        return None
+    return ASSIGNED if choice.offer is not None else QUEUED, place
+
+
+def offers_in(namespace: str, pools: Iterable[PoolFacts]) -> list[Offer]:
+    """Return what the pools that serve a namespace have to offer."""
+    return [pool.offer for pool in pools if namespace in pool.namespaces and not pool.deleting]
+
+
+def waits_for_new_pool(claim: ClaimView, pools: Mapping[str, PoolFacts], now: datetime) -> bool:
+    """Tell whether a claim should wait for a new pool to say what it offers: what is applied together ends the same each time."""
+    if claim.pool or (claim.assigned[0] and not claim.needs_new_pool):
+        return False
+    born = (pool.unseen_since for pool in pools.values() if not pool.deleting and pool.unseen_since is not None)
+    return any(now - moment < _PATIENCE for moment in born)

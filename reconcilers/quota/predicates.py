@@ -1,0 +1,81 @@
+"""Predicates: which changes of a pool, a claim or a namespace trigger a reconcile, and which are only the family's own writes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from konverge.fields import decode_fields
+from konverge.informers import Change
+from konverge.reconcilers.quota.words import QuotaAnnotation
+from konverge.runtime import generation_changed
+
+__all__ = ["claim_changed", "namespace_changed", "pool_changed", "status_was_edited"]
+
+_PLACES: Final = ("pool", "queue")
+
+
+def namespace_changed(change: Change) -> bool:
+    """Pass a namespace that comes, goes, begins to end, or changes its labels."""
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return True
+    return old.metadata.labels != new.metadata.labels or old.metadata.deleting != new.metadata.deleting
+
+
+def claim_changed(change: Change) -> bool:
+    """Pass what of a claim is not said by the family itself (spec, release annotation, owners, end), and where it was put."""
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return True
+    before, after = old.metadata, new.metadata
+    if (before.uid, before.generation, before.deleting, before.owner_references) != (
+        after.uid,
+        after.generation,
+        after.deleting,
+        after.owner_references,
+    ):
+        return True
+    if before.annotation(QuotaAnnotation.RELEASE) != after.annotation(QuotaAnnotation.RELEASE):
+        return True
+    if status_was_edited(change, but=_PLACES):
+        return True
+    said, says = old.status(), new.status()
+    moved = any(said.get(place) != says.get(place) for place in _PLACES)
+    # A claim that names its pool is that pool's, whatever its status says: but a place that is lost, with nothing else said, is restored.
+    as_before = all(said.get(form) == says.get(form) for form in ("condition", "conditions"))
+    lost = as_before and any(said.get(place) for place in _PLACES)
+    return moved and (lost or not (new.data().get("spec") or {}).get("pool"))
+
+
+def pool_changed(change: Change) -> bool:
+    """Pass what is new in the spec of a pool, and what others did to its status."""
+    return generation_changed(change) or status_was_edited(change)
+
+
+def status_was_edited(change: Change, but: Collection[str] = ()) -> bool:
+    """Tell whether a field of a status that the family had written is no longer its own: it was edited, or wiped, by another hand.
+
+    `but` are fields that the family itself leaves out at times.
+    """
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return False
+    now = new.owned or {}
+    return any(
+        owner.subresource == "status" and fields != now.get(owner) and not _covers(now.get(owner), fields, but)
+        for owner, fields in (old.owned or {}).items()
+    )
+
+
+def _covers(now: bytes | None, before: bytes, but: Collection[str]) -> bool:
+    had, have = (decode_fields(fields).get("f:status", {}) if fields else {} for fields in (before, now))
+    return all(name.removeprefix("f:") in but or _within(part, have.get(name)) for name, part in had.items())
+
+
+def _within(part: Any, whole: Any) -> bool:
+    if not isinstance(part, Mapping):
+        return True
+    return isinstance(whole, Mapping) and all(
+        name in whole and _within(below, whole[name]) for name, below in part.items()
+    )
