@@ -11,11 +11,16 @@ field: https://github.com/kubernetes-sigs/controller-runtime/issues/1464
 from __future__ import annotations
 
 import enum
+from collections.abc import Hashable
 
-from konverge.client import Write, WriteState
-from konverge.informers import Informer
+from konverge.client import Client, Write, WriteState
+from konverge.errors import KonvergeError, NotFound
+from konverge.informers import Cached, Informer
+from konverge.keys import Key, compare_versions
+from konverge.runtime.cache.readers import Caches
+from konverge.selectors import LabelSelector
 
-__all__ = ["FIRST_WAIT", "LONGEST_WAIT", "View", "look", "pause"]
+__all__ = ["FIRST_WAIT", "LONGEST_WAIT", "StalenessBarrier", "View", "look", "pause"]
 
 FIRST_WAIT = 0.005
 LONGEST_WAIT = 0.25
@@ -54,3 +59,73 @@ def look(write: Write, informer: Informer | None) -> View:
 def pause(waited: float) -> float:
     """Return the seconds until the next look after having waited so long: doubling, from 5 ms to a quarter of a second."""
     return min(max(waited, FIRST_WAIT), LONGEST_WAIT)
+
+
+def _is_later(own: str, version: str) -> bool:
+    """Order the version of an own write; where it cannot be compared it is the later one, since the ledger keeps unseen writes only."""
+    order = compare_versions(own, version)
+    return order is None or order > 0
+
+
+class StalenessBarrier:
+    """Compares the caches of one controller with what it wrote, by the write ledger of its client."""
+
+    def __init__(self, controller: str, client: Client, caches: Caches) -> None:
+        self._controller = controller
+        self._client = client
+        self._caches = caches
+
+    def writer(self, key: Key) -> Hashable:
+        """Return the name under which the ledger keeps the writes of this key's reconciles."""
+        return (self._controller, key)
+
+    async def behind(self, key: Key) -> str:
+        """Return the first object of which the cache does not show this key's own write yet, "" if it shows all of them."""
+        ledger, writer = self._client.ledger, self.writer(key)
+        for write in ledger.pending(writer):
+            informer = self._caches.informer(write.kind)
+            view = look(write, informer)
+            if view is View.UNCERTAIN:
+                view = await self._look_at_server(write, informer)
+            if view is View.BEHIND:
+                return f"{write.kind.kind} {write.namespace}/{write.name}"
+            ledger.seen(writer, write)
+        return ""
+
+    async def _look_at_server(self, write: Write, informer: Informer | None) -> View:
+        """Read the object from the server, and compare the cache with that."""
+        try:
+            metadata = await self._client.get_metadata(write.kind, write.name, write.namespace)
+        except NotFound:
+            cached = informer is not None and informer.store.get(write.namespace, write.name) is not None
+            return View.BEHIND if cached else View.SHOWN
+        except KonvergeError:
+            return View.BEHIND  # not known yet; the barrier's limit bounds the wait
+        if informer is None:
+            return View.UNWATCHED
+        if not LabelSelector.parse(informer.selection.labels).matches(metadata.labels or {}):
+            return View.UNWATCHED if informer.store.get(write.namespace, write.name) is None else View.BEHIND
+        shows = informer.store.shows(write.namespace, write.name, metadata.resource_version)
+        return View.BEHIND if shows is False else View.SHOWN
+
+    def stop_waiting(self, key: Key) -> None:
+        """Give up on the writes that the cache does not show; the ledger still knows who wrote them."""
+        for write in self._client.ledger.pending(self.writer(key)):
+            self._client.ledger.seen(self.writer(key), write)
+
+    def forget(self, key: Key) -> None:
+        """Drop what the ledger keeps of a key whose object is gone."""
+        self._client.ledger.forget(self.writer(key))
+
+    def version_after_own_writes(self, key: Key, cached: Cached) -> str:
+        """Return the version that the object has after this reconcile's own writes to it; writes of others since then do not count."""
+        latest = cached.metadata.resource_version
+        for write in self._client.ledger.pending(self.writer(key)):
+            if (
+                write.version
+                and (write.kind, write.namespace, write.name) == (key.kind, key.namespace, key.name)
+                and write.uid == cached.metadata.uid
+                and _is_later(write.version, latest)
+            ):
+                latest = write.version
+        return latest

@@ -376,7 +376,7 @@ class ControllerRunner:
     async def _must_wait(self, item: Item[Key]) -> bool:
         """Put the pass off while the cache is behind our own writes; after the limit let it run and count that."""
         key = item.key
-        behind = await self._reconciles.behind(key)
+        behind = await self._reconciles.barrier.behind(key)
         now = asyncio.get_running_loop().time()
         waiting = self._waiting.get(key)
         barrier = self._services.metrics.barrier_waits
@@ -392,7 +392,7 @@ class ControllerRunner:
             self._log.warning(
                 "the cache stays behind own writes; the pass runs all the same", key=key.path, waits_for=behind
             )
-            self._reconciles.stop_waiting(key)
+            self._reconciles.barrier.stop_waiting(key)
             self._own_versions.forget(key)  # its late echo is news to a pass that ran without it
             return False
         waiting.reasons = tuple(dict.fromkeys((*waiting.reasons, *item.reasons)))
@@ -405,7 +405,7 @@ class ControllerRunner:
         self._waiting.pop(key, None)
         self._own_versions.forget(key)
         self._applier.forget(key)
-        self._services.client.ledger.forget(self._reconciles.writer(key))
+        self._reconciles.barrier.forget(key)
         self._services.claims.forget(self.spec.name, key)
         if self._last_error.startswith(f"{key}: "):
             self._last_error = ""

@@ -6,8 +6,7 @@ Deleting what is no longer wanted waits until nothing is held.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from konverge.errors import Conflict, NotFound, NotOurs, UsageError
 from konverge.keys import Key
@@ -15,7 +14,8 @@ from konverge.kinds import Kind, Resource, kind_of
 from konverge.objects import Metadata, Object
 from konverge.runtime.apply.conflicts import TAKE, Applied, Child, FieldsHeld, OnConflict
 from konverge.runtime.apply.owners import check_scope, controller_reference, refuse_foreign
-from konverge.runtime.reconcile.services import ReconcileServices, Trace
+from konverge.runtime.reconcile.services import ReconcileServices
+from konverge.runtime.reconcile.trace import ReconcileTrace
 
 if TYPE_CHECKING:
     from konverge.informers import Cached
@@ -26,29 +26,16 @@ _NEVER_A_VERSION = "1"
 
 
 class Children:
-    """What one pass applies. `alive` raises once nothing more may be sent; `delete` deletes one object of a kind, name, namespace, uid."""
+    """Applies and deletes for one reconcile."""
 
-    def __init__(
-        self,
-        services: ReconcileServices,
-        *,
-        owner: Metadata,
-        key: Key,
-        trace: Trace,
-        alive: Callable[[], None],
-        delete: Callable[[Kind[Any], Metadata], Awaitable[Any]],
-    ) -> None:
+    def __init__(self, services: ReconcileServices, owner: Metadata, trace: ReconcileTrace) -> None:
         self._services = services
         self._owner = owner
         self._trace = trace
-        self._alive = alive
-        self._delete = delete
         self._applied: set[tuple[Key, str]] = set()
         # Asked once in a pass, and not for each child.
         self._namespaced: dict[Kind[Any], bool] = {}
         self._reference = controller_reference(services.kind, owner)
-        self.key = key
-        self.writer: Hashable = (services.controller, key)
 
     def cached(self, key: Key) -> Cached | None:
         """Return what the cache has of an object, None where it has nothing, or only metadata."""
@@ -68,7 +55,7 @@ class Children:
         if not metadata.get("name"):
             raise UsageError(f"a {kind.kind} without a name cannot be applied; give it a name derived from its owner's")
         if namespaced:
-            metadata.setdefault("namespace", self.key.namespace)
+            metadata.setdefault("namespace", self._trace.key.namespace)
             if not metadata["namespace"]:
                 raise UsageError(f"{kind.kind} {metadata['name']} is namespaced and has no namespace; give it one")
         else:
@@ -104,7 +91,7 @@ class Children:
                 return key, dying, False
             metadata["uid"] = existing.uid
         before = len(self._trace.writes)
-        services.claims.take(key, services.controller, self.key)
+        services.claims.take(key, services.controller, self._trace.key)
         stored = await self.send(key, intent, cached, on_conflict)
         return key, stored, len(self._trace.writes) > before
 
@@ -120,7 +107,7 @@ class Children:
             stored = await self.send(key, only_new, None, TAKE)
         except Conflict:
             return None
-        self._services.claims.take(key, self._services.controller, self.key)
+        self._services.claims.take(key, self._services.controller, self._trace.key)
         return stored
 
     def _would_see(self, key: Key) -> bool:
@@ -163,7 +150,7 @@ class Children:
             raise UsageError(
                 f"{key} was applied twice in one pass; an apply carries the whole intent, the second would undo the first"
             )
-        self._alive()
+        self._trace.check_open()
         try:
             stored, sent = await self._services.applier.apply(
                 key,
@@ -172,7 +159,7 @@ class Children:
                 manager=self._services.manager,
                 on_conflict=on_conflict,
                 subresource=subresource,
-                writer=self.writer,
+                writer=self._trace.writer,
             )
         except FieldsHeld as held:
             self._trace.look_again = min(self._trace.look_again, held.look_again)
@@ -183,6 +170,28 @@ class Children:
         else:
             self._trace.skipped += 1
         return stored
+
+    async def delete(
+        self,
+        kind: Kind[Any],
+        name: str,
+        namespace: str,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
+    ) -> bool:
+        """Delete an object under preconditions; returns False if it was gone already."""
+        self._trace.write(f"delete {Key('', kind, namespace, name)}")
+        return await self._services.client.delete(
+            kind,
+            name,
+            namespace,
+            uid=uid,
+            resource_version=resource_version,
+            propagation=propagation,
+            writer=self._trace.writer,
+        )
 
     async def apply_all(self, wanted: tuple[Child, ...]) -> Applied:
         """Make these the whole set of owned children."""
@@ -214,7 +223,7 @@ class Children:
                 child = Key("", kind, metadata.namespace, metadata.name)
                 if child in keep or metadata.deleting or self._is_anothers(child, cached):
                     continue
-                await self._delete(kind, metadata)
+                await self.delete(kind, metadata.name, metadata.namespace, uid=metadata.uid)
                 pruned = True
         return pruned
 

@@ -7,14 +7,14 @@ timeout can do nothing more, even where its code runs on in a thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 import structlog
 
-from konverge.errors import NotFound, ReconcileTimeout, UsageError
+from konverge.errors import NotFound, UsageError
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.objects import Metadata, Object
@@ -25,8 +25,9 @@ from konverge.runtime.observability.history import ReconcileLog
 from konverge.runtime.reconcile.children import Children
 from konverge.runtime.reconcile.effects import Effect, Effects
 from konverge.runtime.reconcile.plan import Plan
-from konverge.runtime.reconcile.services import Announce, ReconcileServices, Trace
+from konverge.runtime.reconcile.services import Announce, ReconcileServices
 from konverge.runtime.reconcile.status import StatusEditor
+from konverge.runtime.reconcile.trace import ReconcileTrace
 
 if TYPE_CHECKING:
     from konverge.client import Client
@@ -61,7 +62,7 @@ class Context(Generic[R_co]):
         services: ReconcileServices,
         *,
         object_: R_co,
-        key: Key,
+        trace: ReconcileTrace,
         reasons: tuple[str, ...],
         status: StatusEditor[Any],
         announce: Announce,
@@ -73,13 +74,12 @@ class Context(Generic[R_co]):
         self._announce = announce
         self._effects = Effects()
         self._loop = asyncio.get_running_loop()
-        self._ended = ""
         self._waits: set[Future[Any]] = set()
-        self.key = key
+        self.key = trace.key
         self.reasons = reasons
         self._log = log
-        self.trace = Trace()
-        self._made: Children | None = None
+        self.trace = trace
+        self._applies: Children | None = None
         self._client: Client | None = None
 
     @property
@@ -129,12 +129,8 @@ class Context(Generic[R_co]):
         is not compared with the cache before it is sent, nor refused for another owner; a `raw` request is known to none of these.
         """
         if self._client is None:
-            self._client = self._services.client.written_by(self._writer, self._before_write)
+            self._client = self._services.client.written_by(self.trace.writer, self.trace.write)
         return self._client
-
-    def _before_write(self, what: str) -> None:
-        self._alive()
-        self.trace.writes.append(what)
 
     def serves(self, what: Kind[Any] | type[Any]) -> bool:
         """Tell whether the cluster serves a declared kind and its cache is complete: the question before using an optional one."""
@@ -184,7 +180,7 @@ class Context(Generic[R_co]):
                     "set it with ctx.status"
                 )
             if dry_run:
-                self._alive()
+                self.trace.check_open()
                 stored = await self._services.applier.try_out(
                     key, intent, manager=self._services.manager, force=force, subresource=subresource
                 )
@@ -213,10 +209,11 @@ class Context(Generic[R_co]):
 
         async def start() -> R:
             kind = kind_of(what)
-            self._alive()
-            if not dry_run:
+            if dry_run:
+                self.trace.check_open()
+            else:
                 of = f"{subresource} of " if subresource else ""
-                self.trace.writes.append(f"patch {of}{Key('', kind, namespace, name)}")
+                self.trace.write(f"patch {of}{Key('', kind, namespace, name)}")
             return await self._services.client.patch(
                 kind,
                 name,
@@ -225,7 +222,7 @@ class Context(Generic[R_co]):
                 style="merge",
                 subresource=subresource,
                 dry_run=dry_run,
-                writer=self._writer,
+                writer=self.trace.writer,
             )
 
         return self._effects.make(f"ctx.patch({name})", start)
@@ -244,22 +241,12 @@ class Context(Generic[R_co]):
 
         Returns False where it was gone already. The end of an object with finalizers is an event, not this answer.
         """
-
-        async def start() -> bool:
-            kind = kind_of(what)
-            self._alive()
-            self.trace.writes.append(f"delete {Key('', kind, namespace, name)}")
-            return await self._services.client.delete(
-                kind,
-                name,
-                namespace,
-                uid=uid,
-                resource_version=resource_version,
-                propagation=propagation,
-                writer=self._writer,
-            )
-
-        return self._effects.make(f"ctx.delete({name})", start)
+        return self._effects.make(
+            f"ctx.delete({name})",
+            lambda: self._children.delete(
+                kind_of(what), name, namespace, uid=uid, resource_version=resource_version, propagation=propagation
+            ),
+        )
 
     def write_status(
         self,
@@ -280,7 +267,7 @@ class Context(Generic[R_co]):
         kind = kind_of(what)
 
         async def start() -> bool:
-            self._alive()
+            self.trace.check_open()
             manager, key = self._services.statuses.get(kind), Key("", kind, namespace, name)
             if manager is None:
                 raise UsageError(
@@ -301,7 +288,7 @@ class Context(Generic[R_co]):
             }
             try:
                 answer = await self._services.applier.apply_status(
-                    key, intent, cached=cached, manager=manager, writer=self._writer
+                    key, intent, cached=cached, manager=manager, writer=self.trace.writer
                 )
             except NotFound:
                 return False
@@ -351,12 +338,12 @@ class Context(Generic[R_co]):
 
         future = asyncio.run_coroutine_threadsafe(awaited(), self._loop)
         self._waits.add(future)
-        if self._ended:  # it was closed while the future was on its way into the set
+        if self.trace.ended:  # it was closed while the future was on its way into the set
             future.cancel()
         try:
             return future.result()
         except CancelledError:
-            self._alive()
+            self.trace.check_open()
             raise
         finally:
             self._waits.discard(future)
@@ -369,42 +356,23 @@ class Context(Generic[R_co]):
 
     def close(self, why: str) -> None:
         """Let nothing more out: effects that start from now on raise ReconcileTimeout, a thread that waits is woken. For the runtime."""
-        self._ended = self._ended or why
-        self._made = self._client = None
+        self.trace.close(why)
         for future in tuple(self._waits):
             future.cancel()
 
     @property
     def _children(self) -> Children:
-        """Made when something is applied; let go with the pass, since it refers back to this."""
-        if self._made is None:
-            self._made = Children(
-                self._services,
-                owner=self._object.metadata,
-                key=self.key,
-                trace=self.trace,
-                alive=self._alive,
-                delete=self._delete_child,
-            )
-        return self._made
-
-    @property
-    def _writer(self) -> Hashable:
-        return (self._services.controller, self.key)
-
-    def _alive(self) -> None:
-        if self._ended:
-            raise ReconcileTimeout(f"the pass of {self.key} has ended ({self._ended}); nothing more is sent for it")
-
-    async def _delete_child(self, kind: Kind[Any], child: Metadata) -> None:
-        await self.delete(kind, child.name, child.namespace, uid=child.uid)
+        """Made when the first object is applied: many reconciles apply none."""
+        if self._applies is None:
+            self._applies = Children(self._services, self._object.metadata, self.trace)
+        return self._applies
 
     async def _execute(self, plan: Plan[Any]) -> Outcome:
         applied = (
             await self._children.apply_all(_as_children(plan.children)) if plan.children is not None else Applied()
         )
         for delete in plan.deletes:
-            await self.delete(
+            await self._children.delete(
                 delete.kind, delete.name, delete.namespace, uid=delete.uid, resource_version=delete.resource_version
             )
         for type_ in plan.remove_conditions:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
-from konverge.client import LEFT_OUT, Write
+from konverge.client import LEFT_OUT
 from konverge.conditions import find_condition
 from konverge.crds import CustomResource
 from konverge.crds.defaults import filled
@@ -29,28 +29,27 @@ from konverge.errors import (
     Forbidden,
     Invalid,
     InvalidObject,
-    KonvergeError,
     NotFound,
     ReconcileTimeout,
     RetryAfter,
 )
 from konverge.fields import Owner, without_nulls
-from konverge.informers import Cached, Informer
+from konverge.informers import Cached
 from konverge.keys import Key
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.runtime.apply.applier import StatusResult
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.builder.predicates import differs_in_status_alone
-from konverge.runtime.consistency.barrier import View, look
+from konverge.runtime.consistency.barrier import StalenessBarrier
 from konverge.runtime.observability.history import ReconcileLog
 from konverge.runtime.reconcile.containment import TOO_DEEP, clear_failed, failing, report_failure, told_of
 from konverge.runtime.reconcile.context import Context
 from konverge.runtime.reconcile.finalizers import Step, adding, next_step, removing
 from konverge.runtime.reconcile.outcomes import checked
-from konverge.runtime.reconcile.services import Announce, ReconcileServices, Trace
+from konverge.runtime.reconcile.services import Announce, ReconcileServices
 from konverge.runtime.reconcile.status import Ours, StatusEditor, only_own_changes, transitions
-from konverge.selectors import LabelSelector
+from konverge.runtime.reconcile.trace import ReconcileTrace
 from konverge.words import ConditionType, EventType, LogKey, Reason
 
 __all__ = ["ABNORMAL", "ReconcileRunner", "Result"]
@@ -66,7 +65,7 @@ class Result(msgspec.Struct, frozen=True):
     """What became of one pass; `invalid`: the object did not decode."""
 
     ended: Outcome | Exception
-    trace: Trace
+    trace: ReconcileTrace
     invalid: bool = False
 
 
@@ -84,6 +83,7 @@ class ReconcileRunner:
         echo: Callable[[Key, str], None],
     ) -> None:
         self._spec = spec
+        self.barrier = StalenessBarrier(spec.name, services.client, services.caches)
         self._services = services
         self._strict = strict
         self._executor = executor
@@ -96,51 +96,11 @@ class ReconcileRunner:
         # Asked once and not in each pass.
         self._verbs: dict[Step, tuple[str, Any, bool]] = {}
 
-    # --- before --------------------------------------------------------------------------------------------------------------
-
-    def writer(self, key: Key) -> Hashable:
-        """Return who writes in passes of this key, for the ledger."""
-        return (self._spec.name, key)
-
-    async def behind(self, key: Key) -> str:
-        """Return what the cache does not show yet of this key's own writes, "" where it shows them all."""
-        ledger = self._services.client.ledger
-        for write in ledger.pending(self.writer(key)):
-            informer = self._services.caches.informer(write.kind)
-            view = look(write, informer)
-            if view is View.UNCERTAIN:
-                view = await self._asked(write, informer)
-            if view is View.BEHIND:
-                return f"{write.kind.kind} {write.namespace}/{write.name}"
-            ledger.seen(self.writer(key), write)
-        return ""
-
-    async def _asked(self, write: Write, informer: Informer | None) -> View:
-        """Ask the server how the object stands, and compare the cache with that."""
-        try:
-            metadata = await self._services.client.get_metadata(write.kind, write.name, write.namespace)
-        except NotFound:
-            there = informer is not None and informer.store.get(write.namespace, write.name) is not None
-            return View.BEHIND if there else View.SHOWN
-        except KonvergeError:
-            return View.BEHIND  # nobody can tell yet; the barrier's limit bounds the wait
-        if informer is None:
-            return View.UNWATCHED
-        if not LabelSelector.parse(informer.selection.labels).matches(metadata.labels or {}):
-            return View.UNWATCHED if informer.store.get(write.namespace, write.name) is None else View.BEHIND
-        shows = informer.store.shows(write.namespace, write.name, metadata.resource_version)
-        return View.BEHIND if shows is False else View.SHOWN
-
-    def stop_waiting(self, key: Key) -> None:
-        """Give up on what the cache does not show; who wrote it stays known."""
-        for write in self._services.client.ledger.pending(self.writer(key)):
-            self._services.client.ledger.seen(self.writer(key), write)
-
     # --- the pass ------------------------------------------------------------------------------------------------------------
 
     async def run(self, key: Key, cached: Cached, reasons: tuple[str, ...], log: ReconcileLog) -> Result:
         """Run one pass of an object that the cache has. Only cancellation comes out of it as an exception."""
-        trace = Trace()
+        trace = ReconcileTrace(key, self.barrier.writer(key))
         try:
             step = next_step(cached.metadata, self._spec.finalizer_name)
             if step is Step.IGNORE:
@@ -149,8 +109,7 @@ class ReconcileRunner:
                 await self._add_finalizer(key, cached, trace)
                 return Result(Done(), trace)
             object_, invalid = self._decode(key, cached)
-            ctx = self._context(key, cached, object_, reasons, log)
-            trace = ctx.trace
+            ctx = self._context(cached, object_, trace, reasons, log)
             if invalid is not None and step is Step.RECONCILE:
                 return await self._invalid(key, cached, ctx, invalid)
             ended = await self._call(step, object_, ctx)
@@ -180,7 +139,7 @@ class ReconcileRunner:
         return (Object(data) if undecoded is None else undecoded(data, invalid)), invalid
 
     def _context(
-        self, key: Key, cached: Cached, object_: Any, reasons: tuple[str, ...], log: ReconcileLog
+        self, cached: Cached, object_: Any, trace: ReconcileTrace, reasons: tuple[str, ...], log: ReconcileLog
     ) -> Context[Any]:
         try:
             previous = cached.status()
@@ -208,10 +167,10 @@ class ReconcileRunner:
         return Context(
             self._services,
             object_=object_,
-            key=key,
+            trace=trace,
             reasons=reasons,
             status=editor,
-            announce=self._announce(key, cached.metadata),
+            announce=self._announce(trace.key, cached.metadata),
             log=log,
         )
 
@@ -337,13 +296,17 @@ class ReconcileRunner:
             status = status if editor.split else said
         # The version is what keeps a successor of the same name from being given this status: a uid alone is not looked at
         # by the status endpoint of custom resources (kube-apiserver 1.36, tried).
-        metadata = {"name": key.name, "uid": cached.metadata.uid, "resourceVersion": self._version_of(key, cached)}
+        metadata = {
+            "name": key.name,
+            "uid": cached.metadata.uid,
+            "resourceVersion": self.barrier.version_after_own_writes(key, cached),
+        }
         if key.namespace:
             metadata["namespace"] = key.namespace
         intent = {"apiVersion": key.kind.api_version, "kind": key.kind.kind, "metadata": metadata, "status": status}
         try:
             answer = await self._services.applier.apply_status(
-                key, intent, cached=cached, manager=self._services.manager, writer=self.writer(key)
+                key, intent, cached=cached, manager=self._services.manager, writer=ctx.trace.writer
             )
         except NotFound:
             return
@@ -378,22 +341,11 @@ class ReconcileRunner:
                 patch={"metadata": metadata, "status": left},
                 style="merge",
                 subresource="status",
-                writer=self.writer(key),
+                writer=ctx.trace.writer,
             )
         except NotFound:
             return
         ctx.trace.writes.append("status of others")
-
-    def _version_of(self, key: Key, cached: Cached) -> str:
-        """Return the version that the object has after this pass's own writes to it; what others wrote since is not in it."""
-        own = [
-            write.version
-            for write in self._services.client.ledger.pending(self.writer(key))
-            if (write.kind, write.namespace, write.name) == (key.kind, key.namespace, key.name)
-            and write.uid == cached.metadata.uid
-            and write.version
-        ]
-        return max((cached.metadata.resource_version, *own), key=lambda version: (len(version), version))
 
     async def _invalid(self, key: Key, cached: Cached, ctx: Context[Any], error: InvalidObject) -> Result:
         """Mark an object that does not decode; its children stay untouched, and only a change of it can help."""
@@ -421,24 +373,24 @@ class ReconcileRunner:
 
     # --- finalizers ----------------------------------------------------------------------------------------------------------
 
-    async def _add_finalizer(self, key: Key, cached: Cached, trace: Trace) -> None:
+    async def _add_finalizer(self, key: Key, cached: Cached, trace: ReconcileTrace) -> None:
         patch = adding(cached.metadata, self._spec.finalizer_name)
-        trace.writes.append(f"add finalizer to {key}")
+        trace.write(f"add finalizer to {key}")
         try:
-            await self._patch_finalizers(key, patch)
+            await self._patch_finalizers(key, patch, trace)
         except (Invalid, Forbidden) as error:
             if "being deleted" not in error.message:
                 raise
 
-    async def _remove_finalizer(self, key: Key, cached: Cached, trace: Trace) -> None:
+    async def _remove_finalizer(self, key: Key, cached: Cached, trace: ReconcileTrace) -> None:
         patch = removing(cached.metadata, self._spec.finalizer_name)
         trace.writes.append(f"remove finalizer from {key}")
-        await self._patch_finalizers(key, patch)
+        await self._patch_finalizers(key, patch, trace)
 
-    async def _patch_finalizers(self, key: Key, patch: list[dict[str, Any]]) -> None:
+    async def _patch_finalizers(self, key: Key, patch: list[dict[str, Any]], trace: ReconcileTrace) -> None:
         try:
             await self._services.client.patch(
-                key.kind, key.name, key.namespace, patch=patch, style="json", writer=self.writer(key)
+                key.kind, key.name, key.namespace, patch=patch, style="json", writer=trace.writer
             )
         except NotFound:
             return

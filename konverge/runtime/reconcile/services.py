@@ -1,12 +1,11 @@
-"""What the passes of one controller work with, and what one pass has done."""
+"""The services that the reconciles of one controller share."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from konverge.client import Client
 from konverge.keys import Key
@@ -16,10 +15,7 @@ from konverge.runtime.apply.applier import Applier
 from konverge.runtime.apply.owners import Claims
 from konverge.runtime.cache.readers import Caches
 
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["Announce", "ReconcileServices", "Trace"]
+__all__ = ["Announce", "ReconcileServices"]
 
 
 class Announce(Protocol):
@@ -47,12 +43,3 @@ class ReconcileServices:
     statuses: Mapping[Kind[Any], str] = field(default_factory=dict)
     """Field managers of kinds of others whose status this controller writes too."""
     announce: Callable[[Kind[Any], Key, Metadata], Announce] | None = None
-
-
-@dataclass(slots=True)
-class Trace:
-    """What a pass did, for /debug and the log."""
-
-    writes: list[str] = field(default_factory=list)
-    skipped: int = 0
-    look_again: float = math.inf
