@@ -1,11 +1,11 @@
-"""The family's webhook: what the schema cannot see of an ApplicationInstance is refused before it is stored.
+"""The family's validating webhook: refuses specs that the schema cannot check, before they are stored.
 
-CEL does not look into `values.inline`, whose fields are unknown, and does not see the namespace of the object. So secrets and nulls in
-inline values, a release of another namespace, a URL that climbs, and a service account that is not allowed are refused here, by the very
-checks that the reconciler goes by.
+CEL cannot look into `values.inline`, whose fields are unknown, nor see the namespace of the object. So secrets and nulls in inline
+values, a release of another namespace, `..` in a URL, and a service account that is not allowed are refused here, by the checks that the
+reconciler uses.
 
-A convenience: if it cannot be asked the write happens (failurePolicy Ignore), and the reconciler says Blocked. It is asked only about
-writes that change the spec, so objects that were stored before it can still be labelled, finalized and deleted.
+A convenience: if the webhook cannot be reached the write is stored (failurePolicy Ignore), and the reconciler sets Blocked. It is called
+only for writes that change the spec, so objects stored earlier can still be labelled, finalized and deleted.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from konverge.errors import InvalidObject
 from konverge.objects import Object
 from konverge.reconcilers.apps.contention import VIEW
 from konverge.reconcilers.apps.settings import Settings
-from konverge.reconcilers.apps.validate import Subject, refusals
+from konverge.reconcilers.apps.validate import CheckInput, refusals
 from konverge.runtime import AdmissionRequest, Allow, Deny, Webhook
 
-__all__ = ["checking"]
+__all__ = ["validating_webhook"]
 
 _SECONDS: Final = 3
-"""How long a writer may be kept waiting: the answer takes no read."""
+"""The webhook's timeout: a response needs no read."""
 _CHANGES_THE_SPEC: Final = "request.operation == 'CREATE' || object.spec != oldObject.spec"
 
 
@@ -36,17 +36,17 @@ def _checks(settings: Settings) -> Callable[[AdmissionRequest[Object]], Allow | 
         try:
             instance = ApplicationInstance.decode(given.to_dict())
         except InvalidObject:
-            return Allow()  # what does not fit the schema is refused by the API server, in its own words
-        found = refusals(Subject(instance=instance, settings=settings))
+            return Allow()  # the API server refuses an object that breaks the schema
+        found = refusals(CheckInput(instance=instance, settings=settings))
         return Deny(found, code=422) if found else Allow()
 
     return check
 
 
-def checking(settings: Settings) -> Webhook[Object]:
-    """Return the webhook, described.
+def validating_webhook(settings: Settings) -> Webhook[Object]:
+    """Return the description of the webhook.
 
-    >>> webhook = checking(Settings())
+    >>> webhook = validating_webhook(Settings())
     >>> webhook.path, webhook.failure
     ('/validate-apps-vworkspace-io-v1alpha1-applicationinstance', 'Ignore')
     """

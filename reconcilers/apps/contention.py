@@ -1,15 +1,15 @@
 """One Helm release belongs to one ApplicationInstance: which one keeps it if several name it.
 
 Helm knows a release by its name and namespace alone. Two HelmReleases of one release name upgrade each other's workload for ever, both
-Ready, and deleting one uninstalls the other's. So at most one instance is applied; the others are Blocked/PolicyDenied before anything
-is sent, and are enqueued when the instance that keeps the release goes away.
+Ready, and deleting one uninstalls the other's. So at most one instance is applied; the others are Blocked/PolicyDenied before any write,
+and are enqueued when the instance that keeps the release is deleted.
 
 The order, best first: an instance that owns a HelmRelease of that release; one that was applied before (`status.helmReleaseRef`); then
 the older `creationTimestamp`, then the name. An older instance that appears later (a gate opened, a placeholder became managed) therefore
-does not take a running release from a younger one. An instance that is invalid or denied, and owns no HelmRelease, is not in the way.
+does not take a running release from a younger one. An instance that is invalid or denied, and owns no HelmRelease, does not contend.
 
 Guarantees: a function of what is stored, so every replica and every restart concludes the same. An instance without a HelmRelease that
-has rivals asks the API server before its first apply, because the cache may not show a rival's HelmRelease yet. If two instances own a
+has rivals reads live before its first apply, because the cache may not show a rival's HelmRelease yet. If two instances own a
 HelmRelease all the same (made by a version without this rule), the HelmRelease of the one that yields is suspended and then deleted:
 helm-controller drops a suspended HelmRelease without uninstalling, so the workload stays with the other instance.
 """
@@ -28,7 +28,7 @@ from konverge.kinds import Kind, kind, kind_of
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
 from konverge.reconcilers.apps.settings import Settings
-from konverge.reconcilers.apps.validate import Subject, problem_of
+from konverge.reconcilers.apps.validate import CheckInput, problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,7 @@ __all__ = [
     "VIEW",
     "Contender",
     "Standing",
-    "matters_to_rivals",
+    "affects_rivals",
     "helm_release_of",
     "keeper",
     "keeper_other_than",
@@ -48,14 +48,14 @@ __all__ = [
 ]
 
 VIEW: Final[Kind[Object]] = kind("apps.vworkspace.io/v1alpha1", "ApplicationInstance")
-"""ApplicationInstance as a thin view: a rival may not fit the model."""
+"""ApplicationInstance as a thin view: a rival may not decode into the model."""
 
 BY_HELM_RELEASE: Final = "helm-release"
 """The index of managed instances by the Helm release that they name."""
 
 
 class Standing(IntEnum):
-    """How strong the claim of an instance on a Helm release is, strongest first."""
+    """The rank of an instance's claim on a Helm release, strongest first."""
 
     OWNS = 0
     APPLIED = 1
@@ -84,8 +84,8 @@ def helm_release_of(instance: Object) -> tuple[str, ...]:
     return (f"{instance.namespace}/{name}",)
 
 
-def matters_to_rivals(change: Change) -> bool:
-    """Pass changes after which another instance may keep the release, or has it: an end, another release, the first apply."""
+def affects_rivals(change: Change) -> bool:
+    """Select changes that can change the keeper: a deletion, another release name, the first apply."""
     old, new = change.old, change.new
     if old is None or new is None:
         return new is None
@@ -99,7 +99,7 @@ def _was_applied(cached: Cached) -> bool:
 
 
 def rivals_of(instance: Object, caches: Caches) -> Iterable[Key]:
-    """Map an instance to the others that name its Helm release: one of them may go on when it is gone."""
+    """Map an instance to the others that name its Helm release."""
     return [
         Key("", kind_of(ApplicationInstance), other.namespace, other.name)
         for release in helm_release_of(instance)
@@ -118,7 +118,7 @@ def keeper(contenders: Iterable[Contender]) -> Contender:
     return min(contenders)
 
 
-def _owns(found: Object | None, instance: Metadata, release: str) -> bool:
+def _controls(found: Object | None, instance: Metadata, release: str) -> bool:
     controller = None if found is None else found.metadata.controller
     return (
         found is not None
@@ -130,44 +130,44 @@ def _owns(found: Object | None, instance: Metadata, release: str) -> bool:
 
 def _contender(instance: Object, found: Object | None, release: str) -> Contender:
     metadata = instance.metadata
-    if _owns(found, metadata, release):
+    if _controls(found, metadata, release):
         standing = Standing.OWNS
     else:
         standing = Standing.APPLIED if instance.get("status", "helmReleaseRef") else Standing.ASKS
     return Contender(standing, metadata.creation_timestamp or "", metadata.name, metadata.uid)
 
 
-def _in_the_way(rival: Object, settings: Settings) -> bool:
-    """Tell whether a rival could be applied; what a namespace lacks, all its instances lack."""
+def _can_be_applied(rival: Object, settings: Settings) -> bool:
+    """Tell whether a rival could be applied; the label of the namespace is the same for all rivals."""
     everywhere = settings.model_copy(update={"require_namespace_label": False})
     try:
         instance = ApplicationInstance.decode(rival.to_dict())
-        return problem_of(Subject(instance=instance, settings=everywhere)) is None
-    except Exception:  # noqa: BLE001  # a rival that cannot even be judged is never applied, and must not stop its neighbours
+        return problem_of(CheckInput(instance=instance, settings=everywhere)) is None
+    except Exception:  # noqa: BLE001  # a rival that cannot be checked is never applied, and must not block the others
         return False
 
 
 async def keeper_other_than(instance: Metadata, release: str, settings: Settings, ctx: Context[Any]) -> str:
-    """Return the name of the other instance that keeps this Helm release; "" if this one does, or is alone."""
+    """Return the name of the other instance that keeps this Helm release; "" if this one does."""
     instances, releases = ctx.cache(VIEW), ctx.cache(HELM_RELEASE)
     index = f"{instance.namespace}/{release}"
     if all(found.uid == instance.uid for found in instances.metadata_by_index(BY_HELM_RELEASE, index)):
         return ""
     views = [view for view in instances.by_index(BY_HELM_RELEASE, index) if view.metadata.uid != instance.uid]
-    harmless = {view.metadata.uid for view in views if not _in_the_way(view, settings)}
+    not_applicable = {view.metadata.uid for view in views if not _can_be_applied(view, settings)}
     myself = instances.find(instance.namespace, instance.name)
     if myself is not None and myself.metadata.uid == instance.uid:
         views.append(myself)
 
-    def judge(find: Callable[[str, str], Object | None]) -> tuple[Contender, list[Contender]]:
+    def rank(find: Callable[[str, str], Object | None]) -> tuple[Contender, list[Contender]]:
         found = [_contender(view, find(instance.namespace, view.name), release) for view in views]
-        left = [one for one in found if one.standing is Standing.OWNS or one.uid not in harmless]
+        left = [one for one in found if one.standing is Standing.OWNS or one.uid not in not_applicable]
         return keeper(left), [one for one in left if one.standing is Standing.OWNS]
 
-    first, owners = judge(releases.find)
+    first, owners = rank(releases.find)
     mine = any(one.uid == instance.uid for one in owners)
     if (first.uid == instance.uid) == mine and len(owners) <= 1:
         return "" if mine else first.name
     stored = {one.name: one for one in await ctx.live(HELM_RELEASE).list(instance.namespace)}
-    first, _ = judge(lambda _, name: stored.get(name))
+    first, _ = rank(lambda _, name: stored.get(name))
     return "" if first.uid == instance.uid else first.name

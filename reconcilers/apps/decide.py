@@ -1,8 +1,8 @@
-"""What a pass decides, in two pure steps with the applies between them.
+"""The decisions of a reconcile, in two pure steps with the applies between them.
 
-`begin` decides whether there is anything to apply: an instance that is invalid, denied, or asks for kinds that the cluster lacks
-is Blocked, and its children stay untouched. `requests` and then `judge` decide what Flux is asked for and what the instance says,
-by the HelmRelease as this very pass's apply returned it: the cache's copy would still be Ready for the older spec.
+`plan_apply` decides which children to apply: an instance that is invalid, denied, or needs kinds that the cluster lacks is Blocked, and
+its children stay untouched. `request_annotations` and `plan_status` then decide whether to request a reconcile from Flux, and the status,
+by the HelmRelease that the apply returned: the cached one would still be Ready for the older spec.
 """
 
 from __future__ import annotations
@@ -20,23 +20,33 @@ from konverge.kinds import kind_of
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.apps import messages, values
-from konverge.reconcilers.apps.adoption import hindrances, on_conflict
-from konverge.reconcilers.apps.causes import without_values
-from konverge.reconcilers.apps.freshness import Release, Source, Wanted, since, time_of
-from konverge.reconcilers.apps.observe import Seen, ours
+from konverge.reconcilers.apps.adoption import obstacles, on_conflict
+from konverge.reconcilers.apps.facts import ConditionValue, ReleaseFacts, Translation
+from konverge.reconcilers.apps.freshness import DesiredRelease, FluxRelease, FluxSource, since, time_of
+from konverge.reconcilers.apps.observe import ObservedInstance, controls
 from konverge.reconcilers.apps.plans import Plan, plan_for
-from konverge.reconcilers.apps.render import Children, children_of, wanted
-from konverge.reconcilers.apps.report import Report, blocked, report, with_values
+from konverge.reconcilers.apps.progress import no_progress
+from konverge.reconcilers.apps.redaction import without_values
+from konverge.reconcilers.apps.render import RenderedChildren, children_of, desired_release
+from konverge.reconcilers.apps.report import ConditionReport, blocked, report, with_missing_values
 from konverge.reconcilers.apps.settings import Settings
-from konverge.reconcilers.apps.silence import silence
-from konverge.reconcilers.apps.sources import Sources
+from konverge.reconcilers.apps.sources import FluxSources
 from konverge.reconcilers.apps.translate import translate
-from konverge.reconcilers.apps.validate import Subject, problem_of
-from konverge.reconcilers.apps.verdict import Facts, Say, Verdict
+from konverge.reconcilers.apps.validate import CheckInput, problem_of
 from konverge.reconcilers.apps.words import Annotation, Blocked, Degraded, Flux, Ready, Reconciling, Stalled, Type
 from konverge.runtime import Child, Delete, Held
 
-__all__ = ["Go", "Judgement", "Landed", "begin", "facts", "judge", "refused", "requests", "yielding"]
+__all__ = [
+    "Proceed",
+    "StatusPlan",
+    "AppliedChildren",
+    "plan_apply",
+    "facts_of",
+    "plan_status",
+    "plan_refused",
+    "request_annotations",
+    "plan_yielding",
+]
 
 _SOONEST: Final = timedelta(seconds=1)
 """Times on the wire are whole seconds: a recheck sooner than that would come too early."""
@@ -46,145 +56,150 @@ _SOONEST: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Go:
-    """Nothing stands in the way: what to apply, and what Flux's reports will be compared with."""
+class Proceed:
+    """The children to apply, and the desired release with which the status of Flux is compared."""
 
     children: tuple[Child, ...]
-    wanted: Wanted
+    desired: DesiredRelease
     release: str
     """The name of the Helm release."""
 
 
-def begin(seen: Seen, settings: Settings, now: datetime) -> Plan | Go:
-    """Return what to apply, or the plan of an instance for which nothing is applied."""
-    if seen.unserved:
-        return _blocked(seen, Blocked.MISSING_DEPENDENCIES, messages.blocked_by_crds(seen.unserved), now)
+def plan_apply(observed: ObservedInstance, settings: Settings, now: datetime) -> Plan | Proceed:
+    """Return the children to apply, or the plan of an instance for which nothing is applied."""
+    if observed.unserved:
+        return _blocked(observed, Blocked.MISSING_DEPENDENCIES, messages.blocked_by_crds(observed.unserved), now)
     problem = problem_of(
-        Subject(
-            instance=seen.instance,
+        CheckInput(
+            instance=observed.instance,
             settings=settings,
-            release=seen.own_release,
-            release_unknown=seen.release_unknown,
-            namespace_labels=seen.namespace_labels,
+            release=observed.own_release,
+            release_unknown=observed.release_unknown,
+            namespace_labels=observed.namespace_labels,
         )
     )
     if problem is not None:
-        return _blocked(seen, problem.reason, problem.message, now)
-    if seen.instance.spec.mode != "managed":
-        return _placeholder(seen, now)
-    stranger = _stranger(seen)
-    if stranger:
-        return _blocked(seen, Blocked.POLICY_DENIED, stranger, now, RequeueAfter(settings.refused_retry))
-    children = children_of(seen.instance, settings)
-    if seen.release is not None and not ours(seen.instance.metadata, seen.release):
-        why = "; ".join(hindrances(seen.release, children.release))
+        return _blocked(observed, problem.reason, problem.message, now)
+    if observed.instance.spec.mode != "managed":
+        return _placeholder(observed, now)
+    refusal = _foreign_child(observed)
+    if refusal:
+        return _blocked(observed, Blocked.POLICY_DENIED, refusal, now, RequeueAfter(settings.refused_retry))
+    children = children_of(observed.instance, settings)
+    if observed.release is not None and not controls(observed.instance.metadata, observed.release):
+        why = "; ".join(obstacles(observed.release, children.release))
         if why:
-            says = messages.not_adopted(seen.release.name, why)
-            return _blocked(seen, Blocked.POLICY_DENIED, says, now, RequeueAfter(settings.refused_retry))
-    return _go(seen, children)
+            message = messages.not_adopted(observed.release.name, why)
+            return _blocked(observed, Blocked.POLICY_DENIED, message, now, RequeueAfter(settings.refused_retry))
+    return _proceed(observed, children)
 
 
-def _go(seen: Seen, children: Children) -> Go:
-    """Fields that others changed are held, never taken back by force; only an object that is taken over is taken whole.
+def _proceed(observed: ObservedInstance, children: RenderedChildren) -> Proceed:
+    """Hold fields that other managers own; only adoption takes an object by force, as a whole.
 
-    What the cache does not show yet was not looked at for hindrances, so it is not adopted.
+    An object that the cache does not show yet was not checked for obstacles, so it is not adopted.
     """
-    adopt, owner = seen.instance.adopts, seen.instance.metadata
-    token = seen.values.token if seen.values is not None else ""
-    return Go(
+    adopt, owner = observed.instance.adopts, observed.instance.metadata
+    token = observed.values.token if observed.values is not None else ""
+    return Proceed(
         tuple(
             Child(child, on_conflict(owner, existing, adopt=adopt), adopt and existing is not None)
-            for child, existing in ((children.source, seen.source), (children.release, seen.release))
+            for child, existing in ((children.source, observed.source), (children.release, observed.release))
         ),
-        wanted(seen.instance, children, token),
+        desired_release(observed.instance, children, token),
         children.release.get("spec", "releaseName"),
     )
 
 
-def _stranger(seen: Seen) -> str:
-    """What to say about a release or source of the instance's name that is somebody else's, "" where there is none."""
-    for child in (seen.release, seen.source):
-        if child is None or ours(seen.instance.metadata, child):
+def _foreign_child(observed: ObservedInstance) -> str:
+    """Return the message about a release or source of the instance's name that another controller owns, "" without one."""
+    for child in (observed.release, observed.source):
+        if child is None or controls(observed.instance.metadata, child):
             continue
         controller = child.metadata.controller
-        if controller is not None or not seen.instance.adopts:
+        if controller is not None or not observed.instance.adopts:
             owner = f"{controller.kind} {controller.name}" if controller is not None else ""
             return messages.foreign(f"{child.kind_name} {child.name}", owner)
     return ""
 
 
-def _blocked(seen: Seen, reason: str, message: str, now: datetime, outcome: Outcome | None = None) -> Plan:
-    """Nobody tells when a stranger's object goes, or what made the server refuse: such plans come with a time to look again."""
-    return plan_for(seen.instance, blocked(reason, message), now, outcome=outcome or Done())
+def _blocked(
+    observed: ObservedInstance, reason: str, message: str, now: datetime, outcome: Outcome | None = None
+) -> Plan:
+    """Return the plan of a blocked instance; one that no watch event unblocks (a foreign object, a refusal) comes with a requeue."""
+    return plan_for(observed.instance, blocked(reason, message), now, outcome=outcome or Done())
 
 
-def _placeholder(seen: Seen, now: datetime) -> Plan:
-    """A target for operations on a cluster, without any release. Sources that an earlier mode left behind go."""
-    says = Report(
+def _placeholder(observed: ObservedInstance, now: datetime) -> Plan:
+    """Return the plan of a placeholder, which has no release; sources that an earlier mode left behind are deleted."""
+    report = ConditionReport(
         {
-            Type.READY: Say(True, Ready.PLACEHOLDER),
-            Type.RECONCILING: Say(False, Reconciling.STABLE),
-            Type.BLOCKED: Say(False, Blocked.UNBLOCKED),
+            Type.READY: ConditionValue(True, Ready.PLACEHOLDER),
+            Type.RECONCILING: ConditionValue(False, Reconciling.STABLE),
+            Type.BLOCKED: ConditionValue(False, Blocked.UNBLOCKED),
         },
         (Type.DEGRADED, Type.SUSPENDED, Type.DELETING, Type.STALLED),
     )
     deletes = tuple(
-        Delete(kind_of(stray), stray.name, stray.namespace, uid=stray.metadata.uid) for stray in seen.strays
+        Delete(kind_of(source), source.name, source.namespace, uid=source.metadata.uid)
+        for source in observed.unused_sources
     )
     draft = ApplicationInstanceStatus(helm_release_ref=None, last_applied_chart=None)
-    return plan_for(seen.instance, says, now, draft=draft, deletes=deletes)
+    return plan_for(observed.instance, report, now, draft=draft, deletes=deletes)
 
 
-def yielding(seen: Seen, release: str, keeper: str, now: datetime, retry: timedelta) -> Plan:
-    """Return the plan of an instance whose Helm release another one keeps."""
-    says = blocked(Blocked.POLICY_DENIED, messages.release_taken(release, keeper))
+def plan_yielding(observed: ObservedInstance, release: str, keeper: str, now: datetime, retry: timedelta) -> Plan:
+    """Return the plan of an instance whose Helm release belongs to another instance."""
+    report = blocked(Blocked.POLICY_DENIED, messages.release_taken(release, keeper))
     draft = ApplicationInstanceStatus(helm_release_ref=None)
-    return plan_for(seen.instance, says, now, draft=draft, outcome=RequeueAfter(retry))
+    return plan_for(observed.instance, report, now, draft=draft, outcome=RequeueAfter(retry))
 
 
-def refused(seen: Seen, error: KonvergeError, now: datetime, retry: timedelta) -> Plan:
-    """Return the plan after the API server, or an owner that the cache did not show, refused a child."""
+def plan_refused(observed: ObservedInstance, error: KonvergeError, now: datetime, retry: timedelta) -> Plan:
+    """Return the plan after a child was refused by the API server, or for an owner that the cache did not show."""
     reason = Blocked.VALIDATION_FAILED if isinstance(error, ApiError) else Blocked.POLICY_DENIED
-    return _blocked(seen, reason, without_values(str(error)), now, RequeueAfter(retry))
+    return _blocked(observed, reason, without_values(str(error)), now, RequeueAfter(retry))
 
 
 # --- after the applies -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Landed:
-    """The children after the applies of this pass; `made` tells that this pass created the release."""
+class AppliedChildren:
+    """The children as stored after the applies; `created` is True if this reconcile created the release."""
 
     release: Object | None
     source: Object | None
     chart: Object | None
     held: tuple[Held, ...] = ()
-    made: bool = False
+    created: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """How a pass ends: annotations to note on the HelmRelease, and the plan for the status. `row` is the translation's."""
+class StatusPlan:
+    """Annotations to record on the HelmRelease, and the plan for the status; `row` is the matched row of the translation."""
 
     row: str
-    note: Mapping[str, str]
+    annotations: Mapping[str, str]
     plan: Plan
 
 
-def facts(seen: Seen, asked: Wanted, landed: Landed, settings: Settings, now: datetime) -> Facts:
-    """Return what the translation looks at."""
-    return Facts(
-        release=None if landed.release is None else Release.of(landed.release),
-        sources=Sources(
-            oci=asked.oci,
-            chart=None if landed.chart is None else Source.of(landed.chart),
-            repository=None if landed.source is None else Source.of(landed.source),
+def facts_of(
+    observed: ObservedInstance, desired: DesiredRelease, applied: AppliedChildren, settings: Settings, now: datetime
+) -> ReleaseFacts:
+    """Return the input of the translation."""
+    return ReleaseFacts(
+        release=None if applied.release is None else FluxRelease.of(applied.release),
+        sources=FluxSources(
+            oci=desired.oci,
+            chart=None if applied.chart is None else FluxSource.of(applied.chart),
+            repository=None if applied.source is None else FluxSource.of(applied.source),
         ),
-        wanted=asked,
-        values=seen.values,
-        first=seen.instance.status.last_applied_chart is None,
-        held=bool(landed.held),
-        waiting_since=_waiting_since(seen.instance, settings.stuck_after, now),
+        desired=desired,
+        values=observed.values,
+        first=observed.instance.status.last_applied_chart is None,
+        held=bool(applied.held),
+        waiting_since=_waiting_since(observed.instance, settings.stuck_after, now),
         now=now,
         grace=settings.source_grace,
         stuck_after=settings.stuck_after,
@@ -192,88 +207,92 @@ def facts(seen: Seen, asked: Wanted, landed: Landed, settings: Settings, now: da
 
 
 def _waiting_since(instance: ApplicationInstance, stuck_after: timedelta, now: datetime) -> datetime:
-    """Return since when the instance has said the same about a rollout; the status changes with any news, and its time with it.
+    """Return since when the conditions of a rollout have not changed: `lastReconcileTime` moves with every change of the status.
 
-    Once it said Stalled, that stands until Flux moves or the spec changes.
+    Stalled stays until Flux makes progress or the spec changes.
     """
     generation = instance.generation
-    stalled, moving = (find_condition(instance.conditions, type_) for type_ in (Type.STALLED, Type.RECONCILING))
+    stalled, reconciling = (find_condition(instance.conditions, type_) for type_ in (Type.STALLED, Type.RECONCILING))
     if stalled is not None and stalled.reason == Stalled.PROGRESS_DEADLINE_EXCEEDED:
-        told = since(stalled)
-        if stalled.observed_generation == generation and told is not None:
-            return told - stuck_after
-    if moving is None or not moving.is_true or moving.observed_generation != generation:
+        since_stalled = since(stalled)
+        if stalled.observed_generation == generation and since_stalled is not None:
+            return since_stalled - stuck_after
+    if reconciling is None or not reconciling.is_true or reconciling.observed_generation != generation:
         return now
     return min(time_of(instance.status.last_reconcile_time) or now, now)
 
 
-def requests(known: Facts, landed: Landed) -> Mapping[str, str]:
-    """Return annotations that ask Flux for a reconcile: new values, or a release about which it has fallen silent."""
-    release = known.release
-    if release is None or landed.release is None or release.deleting:
+def request_annotations(facts: ReleaseFacts, applied: AppliedChildren) -> Mapping[str, str]:
+    """Return annotations that request a reconcile from Flux: for new values, or after a rollout without progress."""
+    release = facts.release
+    if release is None or applied.release is None or release.deleting:
         return {}
-    recorded = landed.release.metadata.annotation(Annotation.VALUES_TOKEN)
-    fresh = landed.made and release.silent
-    asked = values.requests(known.values, None if fresh else release, recorded)
-    return asked or _nudge(known)
+    recorded = applied.release.metadata.annotation(Annotation.VALUES_TOKEN)
+    fresh = applied.created and release.unreported
+    requested = values.request_annotations(facts.values, None if fresh else release, recorded)
+    return requested or _request_after_no_progress(facts)
 
 
-def _nudge(known: Facts) -> Mapping[str, str]:
-    """Ask once for each silence: the token is made of what the silence is about."""
-    release, quiet = known.release, silence(known)
-    if release is None or quiet is None or quiet.lasts(known.now) < known.stuck_after or release.silent:
+def _request_after_no_progress(facts: ReleaseFacts) -> Mapping[str, str]:
+    """Request a reconcile once for each stall: the token is derived from the release and its intent."""
+    release, progress = facts.release, no_progress(facts)
+    if release is None or progress is None or progress.lasts(facts.now) < facts.stuck_after or release.unreported:
         return {}
-    about = str(quiet.since) if quiet.hung else known.wanted.intent
+    about = str(progress.since) if progress.hung else facts.desired.intent
     token = f"nudge-{digest([release.generation, about])}"
     return {} if token in (release.requested, release.handled) else {Flux.REQUESTED_AT: token}
 
 
-def judge(seen: Seen, known: Facts, landed: Landed) -> Judgement:
-    """Return how the pass ends."""
-    instance = seen.instance
-    verdict = with_values(translate(known), known.values)
-    says = report(verdict, instance.conditions)
-    if landed.held:
-        says = _held(says, landed.held)
+def plan_status(observed: ObservedInstance, facts: ReleaseFacts, applied: AppliedChildren) -> StatusPlan:
+    """Return the status of the instance, and the annotations that record a finished rollout."""
+    instance = observed.instance
+    translation = with_missing_values(translate(facts), facts.values)
+    conditions = report(translation, instance.conditions)
+    if applied.held:
+        conditions = _with_held_fields(conditions, applied.held)
     draft = ApplicationInstanceStatus(helm_release_ref=_reference(instance))
-    if verdict.rolled_out:
+    if translation.rolled_out:
         draft.last_applied_chart = _chart(instance)
-    return Judgement(
-        verdict.row,
-        _note(instance, known, verdict),
-        plan_for(instance, says, known.now, draft=draft, outcome=_outcome(verdict, known.now)),
+    return StatusPlan(
+        translation.row,
+        _rollout_annotations(instance, facts, translation),
+        plan_for(instance, conditions, facts.now, draft=draft, outcome=_outcome(translation, facts.now)),
     )
 
 
-def _held(says: Report, held: Sequence[Held]) -> Report:
-    """Fields of ours are others': said as drift, and nothing is at work on it."""
-    message = "; ".join(messages.conflict(f"{entry.key.kind.kind} {entry.key.name}", entry.conflicts) for entry in held)
+def _with_held_fields(report: ConditionReport, held: Sequence[Held]) -> ConditionReport:
+    """Report fields that other managers own as drift; Reconciling is False, because nothing acts on them."""
+    message = "; ".join(
+        messages.held_fields(f"{entry.key.kind.kind} {entry.key.name}", entry.conflicts) for entry in held
+    )
     drift = {
-        Type.DEGRADED: Say(True, Degraded.DRIFTED, message),
-        Type.RECONCILING: Say(False, Reconciling.STABLE),
+        Type.DEGRADED: ConditionValue(True, Degraded.DRIFTED, message),
+        Type.RECONCILING: ConditionValue(False, Reconciling.STABLE),
     }
-    return replace(says, says={**says.says, **drift})
+    return replace(report, conditions={**report.conditions, **drift})
 
 
-def _note(instance: ApplicationInstance, known: Facts, verdict: Verdict) -> Mapping[str, str]:
-    """Return what to note about an intent that was rolled out; empty where it stands there already."""
-    release = known.release
-    if release is None or not verdict.rolled_out:
+def _rollout_annotations(
+    instance: ApplicationInstance, facts: ReleaseFacts, translation: Translation
+) -> Mapping[str, str]:
+    """Return the annotations that record a rolled-out intent; empty if the release has them already."""
+    release = facts.release
+    if release is None or not translation.rolled_out:
         return {}
-    repository = known.sources.repository
-    note = {
-        Annotation.INTENT_HASH: known.wanted.intent,
+    repository = facts.sources.repository
+    annotations = {
+        Annotation.INTENT_HASH: facts.desired.intent,
         Annotation.APPLIED_GENERATION: str(instance.generation),
-        Annotation.APPLIED_SOURCE: f"{known.wanted.source}@{repository.mark}" if repository is not None else "",
+        Annotation.APPLIED_SOURCE: f"{facts.desired.source}@{repository.fetch_id}" if repository is not None else "",
     }
-    noted = {
-        Annotation.INTENT_HASH: release.settled_intent,
-        Annotation.APPLIED_GENERATION: release.settled_generation,
-        Annotation.APPLIED_SOURCE: release.settled_source,
+    present = {
+        Annotation.INTENT_HASH: release.rolled_out_intent,
+        Annotation.APPLIED_GENERATION: release.rolled_out_generation,
+        Annotation.APPLIED_SOURCE: release.rolled_out_source,
     }
-    if known.held:  # the source may be others' by now; what was rolled out before stands
-        del note[Annotation.APPLIED_SOURCE], noted[Annotation.APPLIED_SOURCE]
-    return {} if note == noted else note
+    if facts.held:  # another manager may have changed the source; the earlier record stays
+        del annotations[Annotation.APPLIED_SOURCE], present[Annotation.APPLIED_SOURCE]
+    return {} if annotations == present else annotations
 
 
 def _reference(instance: ApplicationInstance) -> HelmReleaseRef:
@@ -287,5 +306,5 @@ def _chart(instance: ApplicationInstance) -> AppliedChart | None:
     return AppliedChart(source_type=chart.source_type, url=chart.url, name=chart.name, version=chart.version)
 
 
-def _outcome(verdict: Verdict, now: datetime) -> Outcome:
-    return Done() if verdict.recheck is None else RequeueAfter(max(verdict.recheck - now, _SOONEST))
+def _outcome(translation: Translation, now: datetime) -> Outcome:
+    return Done() if translation.recheck is None else RequeueAfter(max(translation.recheck - now, _SOONEST))

@@ -1,11 +1,11 @@
-"""What a HelmRelease and its sources say, and which part of it is news of the present spec.
+"""The status of a HelmRelease and its sources, and which part of it is about the present spec.
 
-Promises: pure reading; a status that somebody mangled reads as absent, never as a crash. The rules (docs/reference/flux.md#freshness): a
-condition other than Reconciling counts only if its observedGeneration is the object's generation. The generation alone proves nothing:
-Flux stamps it on a suspended release too, and editing `OCIRepository.spec.ref` or a Secret with values changes no generation at all. So a
-release is `current` only if the attempt was of this generation, for OCI also of this version, and if no request of ours for new values is
-still open. Nor does another URL of the source change the release: whether Flux has fetched from it is seen on the source alone
-(`Source.fetched`), and for OCI by the digest of what was attempted and deployed.
+Guarantees: pure; a malformed field of a status reads as absent. The rules (docs/reference/flux.md#freshness): a condition other than
+Reconciling counts only if its observedGeneration is the object's generation. The generation alone does not suffice: Flux writes it on a
+suspended release too, and editing `OCIRepository.spec.ref` or a Secret with values changes no generation at all. So a release is `current`
+only if the attempt was of this generation, for OCI also of this version, and if Flux has handled the family's last request for new values.
+Another URL of the source does not change the release either: only the source shows whether Flux has fetched from it
+(`FluxSource.fetched`), and for OCI the digests of the attempted and the deployed chart.
 """
 
 from __future__ import annotations
@@ -22,19 +22,18 @@ from konverge.objects import Object
 from konverge.reconcilers.apps.versions import same
 from konverge.reconcilers.apps.words import Annotation, Flux
 
-__all__ = ["Release", "Source", "Wanted", "since", "time_of"]
+__all__ = ["FluxRelease", "FluxSource", "DesiredRelease", "since", "time_of"]
 
 _SANE: Final = (1970, 9000)
-"""Years of a status that others can write; durations are added to its times."""
+"""Accepted years of times in a status that other programs write: durations are added to them."""
 _OF_A_DIGEST: Final = re.compile(r"[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What the instance asks for: the chart version, where it comes from, and the digest of the whole intent.
+class DesiredRelease:
+    """The desired state of a release: its chart version, its kind of source, and the digest of the whole intent.
 
-    `source` is the digest of where the chart comes from alone. `token` is the state of the Secret or ConfigMap with the values, "" where
-    the values are inline.
+    `source` is the digest of the source alone. `token` is the state of the Secret or ConfigMap with the values, "" for inline values.
     """
 
     version: str
@@ -44,21 +43,21 @@ class Wanted:
     token: str = ""
 
     def is_version(self, reported: str) -> bool:
-        """Tell whether a chart version that Flux reports is the wanted one."""
+        """Tell whether a chart version that Flux reports is the desired one."""
         return same(reported, self.version, ignore_build=self.oci)
 
-    def is_noted_on(self, release: Object) -> bool:
-        """Tell whether this very intent was rolled out once, and nothing else since."""
+    def is_rolled_out_on(self, release: Object) -> bool:
+        """Tell whether this intent was the last that was rolled out."""
         return release.metadata.annotation(Annotation.INTENT_HASH) == self.intent
 
 
 def since(condition: Condition | None) -> datetime | None:
-    """Return when the condition last changed, None where nobody can tell."""
+    """Return when the condition last changed, None if unknown."""
     return None if condition is None else time_of(condition.last_transition_time)
 
 
 def time_of(text: str | None) -> datetime | None:
-    """Return the moment that a status names, None where it names none, or one with which no time can be reckoned."""
+    """Parse a time of a status; None if absent, malformed, or out of the accepted years."""
     if text is None:
         return None
     try:
@@ -77,20 +76,20 @@ def _number(value: object) -> int | None:
 
 
 def _build(version: str) -> str:
-    """Return the build metadata of a chart version where it is one that Flux made of a digest, else ""."""
+    """Return the build metadata of a chart version if Flux derived it from a digest, else ""."""
     build = version.partition("+")[2]
     return build if _OF_A_DIGEST.fullmatch(build) else ""
 
 
 def _is_of(digest: str, evidence: str) -> bool:
-    """Tell whether what Flux reports of a chart is of this digest; no evidence speaks against it."""
+    """Tell whether the digest that Flux reports of a chart can be this one; True if either is unknown."""
     if not digest or not evidence:
         return True
     return evidence == digest if ":" in evidence else digest.partition(":")[2].startswith(evidence)
 
 
-def _counting(what: Object, *, always: str) -> dict[str, Condition]:
-    """Return the conditions that speak for the present generation, by type."""
+def _current_conditions(what: Object, *, always: str) -> dict[str, Condition]:
+    """Return the conditions of the present generation, by type."""
     generation = what.metadata.generation
     return {
         condition.type: condition
@@ -100,8 +99,8 @@ def _counting(what: Object, *, always: str) -> dict[str, Condition]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """A HelmRelease as it matters to us. `conditions` are those that count."""
+class FluxRelease:
+    """The fields of a HelmRelease that the translation uses. `conditions` are those of the present generation."""
 
     generation: int
     observed: int | None
@@ -109,25 +108,25 @@ class Release:
     attempted_version: str
     suspended: bool
     deleting: bool
-    silent: bool
-    """Flux has not said anything about the object yet."""
+    unreported: bool
+    """Flux has not set any condition yet."""
     created: datetime | None
     requested: str
     handled: str
-    settled_intent: str
-    settled_generation: str
-    settled_source: str
+    rolled_out_intent: str
+    rolled_out_generation: str
+    rolled_out_source: str
     attempted_digest: str
     latest_version: str
     latest_status: str
     latest_digest: str
-    ready_before: Condition | None
-    """Flux's Ready, of whatever generation: what a suspended release was when Flux last looked."""
+    last_ready: Condition | None
+    """Flux's Ready of any generation: the state of a suspended release when Flux last reconciled it."""
     conditions: Mapping[str, Condition]
 
     @classmethod
-    def of(cls, release: Object) -> Release:
-        """Read a HelmRelease, whoever wrote its status."""
+    def of(cls, release: Object) -> FluxRelease:
+        """Read a HelmRelease; malformed fields of its status read as absent."""
         metadata, latest = release.metadata, release.get("status", "history", 0, default={})
         latest = latest if isinstance(latest, Mapping) else {}
         return cls(
@@ -137,23 +136,23 @@ class Release:
             attempted_version=_text(release.get("status", "lastAttemptedRevision")),
             suspended=release.get("spec", "suspend") is True,
             deleting=metadata.deleting,
-            silent=not release.conditions,
+            unreported=not release.conditions,
             created=metadata.created,
             requested=metadata.annotation(Flux.REQUESTED_AT),
             handled=_text(release.get("status", "lastHandledReconcileAt")),
-            settled_intent=metadata.annotation(Annotation.INTENT_HASH),
-            settled_generation=metadata.annotation(Annotation.APPLIED_GENERATION),
-            settled_source=metadata.annotation(Annotation.APPLIED_SOURCE),
+            rolled_out_intent=metadata.annotation(Annotation.INTENT_HASH),
+            rolled_out_generation=metadata.annotation(Annotation.APPLIED_GENERATION),
+            rolled_out_source=metadata.annotation(Annotation.APPLIED_SOURCE),
             attempted_digest=_text(release.get("status", "lastAttemptedRevisionDigest")),
             latest_version=_text(latest.get("chartVersion")),
             latest_status=_text(latest.get("status")),
             latest_digest=_text(latest.get("ociDigest")),
-            ready_before=find_condition(release.conditions, Flux.READY),
-            conditions=_counting(release, always=Flux.RECONCILING),
+            last_ready=find_condition(release.conditions, Flux.READY),
+            conditions=_current_conditions(release, always=Flux.RECONCILING),
         )
 
     def find(self, type_: str) -> Condition | None:
-        """Return a condition that counts."""
+        """Return a condition of the present generation."""
         return self.conditions.get(type_)
 
     @property
@@ -163,83 +162,83 @@ class Release:
 
     @property
     def reconciling(self) -> bool:
-        """Whether Flux says that it is at work."""
+        """Whether Flux reports Reconciling=True."""
         found = self.find(Flux.RECONCILING)
         return found is not None and found.is_true
 
-    def asks_in_vain(self, wanted: Wanted) -> bool:
-        """Tell whether new values were asked for and Flux has not come round to them.
+    def request_pending(self, desired: DesiredRelease) -> bool:
+        """Tell whether a request for new values is still unhandled.
 
-        Values that were rolled out once do not get un-rolled by somebody else's later request.
+        A later request of another program does not make values outdated that were rolled out.
         """
         return (
-            bool(wanted.token)
-            and self.settled_intent != wanted.intent
+            bool(desired.token)
+            and self.rolled_out_intent != desired.intent
             and bool(self.requested)
             and self.handled != self.requested
         )
 
-    def tried(self, wanted: Wanted, digest: str = "") -> bool:
-        """Tell whether Flux's last attempt was of the wanted version; only OCI sources can change it without a generation.
+    def has_attempted(self, desired: DesiredRelease, digest: str = "") -> bool:
+        """Tell whether Flux's last attempt was of the desired version; only OCI sources can change it without a generation.
 
-        `digest` is what that version came to in the registry, "" where that does not matter or is not known.
+        `digest` is that of the version in the registry, "" if unknown or irrelevant.
         """
-        return not wanted.oci or (
-            wanted.is_version(self.attempted_version)
+        return not desired.oci or (
+            desired.is_version(self.attempted_version)
             and _is_of(digest, self.attempted_digest or _build(self.attempted_version))
         )
 
-    def current(self, wanted: Wanted) -> bool:
-        """Tell whether what Flux reports is about the present intent."""
+    def current(self, desired: DesiredRelease) -> bool:
+        """Tell whether Flux's status is about the present intent."""
         ready = self.ready
         stamped = self.observed == self.generation or ready is not None
         return (
             not self.suspended
             and self.attempted == self.generation
             and stamped
-            and self.tried(wanted)
-            and not self.asks_in_vain(wanted)
+            and self.has_attempted(desired)
+            and not self.request_pending(desired)
         )
 
-    def settled(self, wanted: Wanted) -> bool:
-        """Tell whether Flux is done with the present intent, well or not."""
-        return self.current(wanted) and not self.reconciling
+    def settled(self, desired: DesiredRelease) -> bool:
+        """Tell whether Flux has finished the present intent, successfully or not."""
+        return self.current(desired) and not self.reconciling
 
-    def deployed(self, wanted: Wanted, digest: str = "") -> bool:
-        """Tell whether the newest entry of the release history is the wanted version, and deployed."""
+    def deployed(self, desired: DesiredRelease, digest: str = "") -> bool:
+        """Tell whether the newest entry of the release history is the desired version, and deployed."""
         return (
             self.latest_status == Flux.DEPLOYED
-            and wanted.is_version(self.latest_version)
+            and desired.is_version(self.latest_version)
             and _is_of(digest, self.latest_digest or _build(self.latest_version))
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """A HelmChart, HelmRepository or OCIRepository as it matters to us."""
+class FluxSource:
+    """The fields of a HelmChart, HelmRepository or OCIRepository that the translation uses."""
 
     kind: str
     name: str
     uid: str
     generation: int
     observed: int | None
-    """The generation of the last fetch that succeeded, or of which Flux gave up."""
+    """The generation of the last fetch that succeeded, or that Flux gave up on."""
     revision: str
-    """Revision of the artifact in store, which may be an older one's; "" where there is none."""
-    made_of: str
-    """Of a HelmChart: the revision of the repository that it was last looked for in."""
+    """Revision of the stored artifact, possibly of an older generation; "" without an artifact."""
+    repository_revision: str
+    """Of a HelmChart: the repository revision of the last look-up."""
     failed: Condition | None
-    """Why there is no artifact of this generation, None where nothing failed."""
+    """Why the artifact of this generation is missing, None without a failure."""
     stalled: Condition | None
 
     @property
     def fetched(self) -> bool:
-        """Whether the artifact in store was fetched as the present spec says, from the present URL."""
+        """Whether the stored artifact was fetched for the present spec, from the present URL."""
         return self.observed == self.generation and bool(self.revision) and self.stalled is None
 
     @property
-    def mark(self) -> str:
-        """Which fetch the artifact in store is of: notes on a release name it."""
+    def fetch_id(self) -> str:
+        """The identity of the fetch of the stored artifact, as annotations on a release name it."""
         return f"{self.uid}/{self.observed}"
 
     @property
@@ -248,9 +247,9 @@ class Source:
         return self.revision.rpartition("@")[2] if "@" in self.revision else ""
 
     @classmethod
-    def of(cls, source: Object) -> Source:
+    def of(cls, source: Object) -> FluxSource:
         """Read a source."""
-        conditions = _counting(source, always="")
+        conditions = _current_conditions(source, always="")
         failures = (conditions.get(type_) for type_ in (Flux.FETCH_FAILED, Flux.BUILD_FAILED, Flux.STORAGE_FAILED))
         stalled = conditions.get(Flux.STALLED)
         return cls(
@@ -260,7 +259,7 @@ class Source:
             generation=source.metadata.generation,
             observed=_number(source.get("status", "observedGeneration")),
             revision=_text(source.get("status", "artifact", "revision")),
-            made_of=_text(source.get("status", "observedSourceArtifactRevision")),
+            repository_revision=_text(source.get("status", "observedSourceArtifactRevision")),
             failed=next((failure for failure in failures if failure is not None and failure.is_true), None),
             stalled=stalled if stalled is not None and stalled.is_true else None,
         )

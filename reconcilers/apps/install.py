@@ -1,7 +1,7 @@
-"""How the family is put into a manager: what it watches, and the rights that this takes.
+"""The controller of the family: its watches and the RBAC rules that they need.
 
-Secrets and ConfigMaps are watched as metadata: enough to know that one changed, and their content is never in this process except
-in the one live read that looks for a key.
+Secrets and ConfigMaps are watched as metadata, which suffices to notice a change; only the live read that checks for a key brings their
+content into this process.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from konverge.keys import Key
 from konverge.kinds import Kind, kind_of
 from konverge.logs import get_logger
 from konverge.objects import Metadata, Object
-from konverge.reconcilers.apps.admission import checking
-from konverge.reconcilers.apps.contention import BY_HELM_RELEASE, VIEW, helm_release_of, matters_to_rivals, rivals_of
+from konverge.reconcilers.apps.admission import validating_webhook
+from konverge.reconcilers.apps.contention import BY_HELM_RELEASE, VIEW, affects_rivals, helm_release_of, rivals_of
 from konverge.reconcilers.apps.kinds import (
     CONFIG_MAP,
     HELM_CHART,
@@ -41,8 +41,8 @@ __all__ = ["controller", "install", "rules"]
 
 _LOG = get_logger("konverge.apps")
 
-_HELMS_OWN: Final = "sh.helm.release.v1."
-"""Helm keeps each revision of each release in a Secret of such a name: the most frequent ones, and never values of ours."""
+_HELM_STORAGE: Final = "sh.helm.release.v1."
+"""Name prefix of Helm's own Secrets, one for each revision of each release: by far the most events, and never values."""
 
 _REFERENCES: Final = {SECRET.kind: "secretRef", CONFIG_MAP.kind: "configMapRef"}
 
@@ -51,12 +51,12 @@ def _key(namespace: str, name: str) -> Key:
     return Key("", kind_of(ApplicationInstance), namespace, name)
 
 
-def users_of(referent: Kind[Object]) -> Callable[[Metadata, Caches], Iterable[Key]]:
-    """Return a map function from a Secret or ConfigMap to the instances whose values it holds."""
+def instances_using(referent: Kind[Object]) -> Callable[[Metadata, Caches], Iterable[Key]]:
+    """Return the map function from a Secret or ConfigMap to the instances whose values it holds."""
     field = _REFERENCES[referent.kind]
 
-    def users(changed: Metadata, caches: Caches) -> Iterable[Key]:
-        if changed.name.startswith(_HELMS_OWN):
+    def instances(changed: Metadata, caches: Caches) -> Iterable[Key]:
+        if changed.name.startswith(_HELM_STORAGE):
             return []
         return [
             _key(instance.namespace, instance.name)
@@ -64,11 +64,11 @@ def users_of(referent: Kind[Object]) -> Callable[[Metadata, Caches], Iterable[Ke
             if instance.get("spec", "values", field, "name") == changed.name
         ]
 
-    return users
+    return instances
 
 
 def release_of_chart(chart: Object, _caches: Caches) -> Iterable[Key]:
-    """Map a HelmChart that Flux made to the instance whose release asked for it; both bear the release's name."""
+    """Map a HelmChart of Flux to the instance of its HelmRelease, which has the instance's name."""
     name, namespace = chart.metadata.label(Flux.CHART_OF_RELEASE), chart.metadata.label(Flux.CHART_OF_NAMESPACE)
     return (_key(namespace, name),) if name and namespace else ()
 
@@ -79,7 +79,7 @@ def instances_in(namespace: Metadata, caches: Caches) -> Iterable[Key]:
 
 
 def controller(settings: Settings | None = None) -> Controller[ApplicationInstance]:
-    """Return the controller, described; nothing starts. Kinds of Flux are optional: without them instances are Blocked."""
+    """Return the description of the controller. Kinds of Flux are optional: without them instances are Blocked."""
     chosen = Settings() if settings is None else settings
     selected = f"{Label.MANAGED_BY}={Label.CONTROL_PLANE}" if chosen.require_managed_by else ""
     described = (
@@ -92,25 +92,25 @@ def controller(settings: Settings | None = None) -> Controller[ApplicationInstan
         .owns(HELM_REPOSITORY, optional=True)
         .owns(OCI_REPOSITORY, optional=True)
         .watches(HELM_CHART, to=release_of_chart, optional=True)
-        .watches(CONFIG_MAP, to=users_of(CONFIG_MAP), metadata_only=True)
+        .watches(CONFIG_MAP, to=instances_using(CONFIG_MAP), metadata_only=True)
         .reads_live(CONFIG_MAP)
         .selecting(selected)
-        .watches(VIEW, to=rivals_of, when=matters_to_rivals, labels=selected)
+        .watches(VIEW, to=rivals_of, when=affects_rivals, labels=selected)
         .indexes(VIEW, BY_HELM_RELEASE, by=helm_release_of)
     )
     if chosen.watch_secrets:
         described = described.watches(
-            SECRET, to=users_of(SECRET), metadata_only=True, namespaces=chosen.secret_namespaces
+            SECRET, to=instances_using(SECRET), metadata_only=True, namespaces=chosen.secret_namespaces
         ).reads_live(SECRET)
     if chosen.require_namespace_label:
         described = described.watches(NAMESPACE, to=instances_in, metadata_only=True)
     if not (chosen.url_allow_list or chosen.service_account):
-        described = described.starts_when(_warned_of_fluxs_rights)
+        described = described.starts_when(_warn_about_flux_rights)
     return described.reconciled_by(ApplicationInstanceReconciler(chosen))
 
 
-async def _warned_of_fluxs_rights(_client: Client) -> str:
-    """Warn at the start, and let the controller begin."""
+async def _warn_about_flux_rights(_client: Client) -> str:
+    """Log a warning at the start; never delays the controller."""
     _LOG.warning(
         "charts are installed with the rights of Flux, and every author of an ApplicationInstance can get those rights through a chart: "
         "set apps.service_account, or apps.url_allow_list to the chart sources that you trust"
@@ -131,7 +131,7 @@ def install(manager: Manager, settings: Settings | None = None) -> None:
     manager.add(controller(chosen))
     reached = manager.settings.webhooks
     if chosen.check_at_admission or (chosen.check_at_admission is None and (reached.service or reached.url)):
-        manager.add(checking(chosen))
+        manager.add(validating_webhook(chosen))
 
 
 def rules(settings: Settings | None = None) -> tuple[Rule, ...]:

@@ -1,7 +1,7 @@
-"""What the conditions say to people: what is the matter, and what to do about it.
+"""The messages of the conditions: the problem, and how to solve it.
 
-Promises: no message copies the text of Flux's ValuesError, because YAML errors quote the values (an undefined alias `*hunter2` appears
-in them). Of other texts of Flux the cause is passed on, as `causes` finds it, and where the rest is.
+Guarantees: no message copies the text of Flux's ValuesError, because YAML errors quote the values (an undefined alias `*hunter2` appears
+in them). Of Flux's other texts a message has the cause, as `redaction` extracts it, and a reference to the rest.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from konverge.conditions import Condition
 from konverge.crds.apps_v1alpha1 import ADOPT
 from konverge.crds.durations import format_duration
 from konverge.errors import FieldConflict
-from konverge.reconcilers.apps.causes import told
+from konverge.reconcilers.apps.redaction import redacted
 from konverge.reconcilers.apps.values import ValuesFrom
 
 __all__ = [
     "blocked_by_crds",
-    "conflict",
-    "dying_release",
+    "held_fields",
+    "release_deleting",
     "failed",
-    "forsaken",
-    "let_go",
+    "no_progress",
+    "deleted_without_uninstall",
     "foreign",
     "held_back",
     "missing_values",
     "not_adoptable",
     "not_adopted",
-    "overdue",
+    "uninstall_overdue",
     "remediated",
     "release_taken",
     "rolling_out",
@@ -44,30 +44,30 @@ def _span(duration: timedelta) -> str:
 
 
 def rolling_out(version: str, upstream: str = "") -> str:
-    """Flux is at work on this version."""
+    """Flux rolls out this version."""
     return f"version {version} is being rolled out" + (f": {upstream}" if upstream else "")
 
 
 def failed(upstream: Condition | None) -> str:
-    """A release failed; Flux's reason, and the cause in its text."""
+    """A release failed: Flux's reason, and the cause from its text."""
     if upstream is None:
         return "Flux reports a failed release and does not say why; look at the HelmRelease's events"
-    return f"{upstream.reason}: {told(upstream)}" if upstream.message else upstream.reason
+    return f"{upstream.reason}: {redacted(upstream)}" if upstream.message else upstream.reason
 
 
 def remediated(failure: Condition | None, remedy: Condition) -> str:
-    """A release failed and Flux undid it, or tried to; both texts."""
+    """A release failed and Flux remediated it, or tried to: both texts."""
     return f"{failed(failure)}; then {failed(remedy)}" if failure is not None else failed(remedy)
 
 
 def suspended(*, waiting: bool) -> str:
-    """Somebody suspended the HelmRelease."""
+    """The HelmRelease is suspended."""
     what = "what the spec asks for is not rolled out" if waiting else "changes are not rolled out"
     return f"the HelmRelease is suspended: {what} until it is resumed (flux resume helmrelease)"
 
 
 def missing_values(values: ValuesFrom) -> str:
-    """The Secret or ConfigMap, or its key, is not there."""
+    """The Secret or ConfigMap, or its key, does not exist."""
     what = f"{values.kind} {values.namespace}/{values.name}"
     if not values.exists:
         return f"{what} does not exist; create it with the key {values.key}, which holds the values as YAML"
@@ -75,7 +75,7 @@ def missing_values(values: ValuesFrom) -> str:
 
 
 def unusable_values(values: ValuesFrom | None) -> str:
-    """Flux cannot use the values. Says where they are, never what Flux said: that may quote them."""
+    """Flux cannot use the values. Names their object, without Flux's text, which may quote them."""
     if values is None:
         return "Flux cannot compose the values of the release; correct spec.values.inline"
     return (
@@ -89,8 +89,8 @@ def blocked_by_crds(kinds: tuple[str, ...]) -> str:
     return f"the cluster does not serve {', '.join(kinds)}; install Flux (source-controller and helm-controller) and its CRDs"
 
 
-def conflict(what: str, conflicts: tuple[FieldConflict, ...]) -> str:
-    """Other managers own fields of ours; nothing is overwritten."""
+def held_fields(what: str, conflicts: tuple[FieldConflict, ...]) -> str:
+    """Other managers own fields of a child; nothing is overwritten."""
     fields = ", ".join(f"{entry.field} (owned by {entry.manager})" for entry in conflicts)
     return (
         f"{what} was changed by others and is left as it is: {fields}; undo the change there, or put it into the spec"
@@ -98,7 +98,7 @@ def conflict(what: str, conflicts: tuple[FieldConflict, ...]) -> str:
 
 
 def foreign(what: str, controller: str) -> str:
-    """An object of our name belongs to somebody else."""
+    """A child's name is taken by an object of another controller, or of none."""
     owner = f"is controlled by {controller}" if controller else "has no controller"
     return f"{what} exists and {owner}, so it is not touched; delete or rename one of them" + (
         "" if controller else f", or annotate the instance with {ADOPT}=true to take it over"
@@ -106,53 +106,53 @@ def foreign(what: str, controller: str) -> str:
 
 
 def not_adoptable(what: str, theirs: str, advice: str) -> str:
-    """Flux would uninstall what runs if this were changed."""
+    """Flux would uninstall the running release if this were changed."""
     return f"{what} is {theirs}, and Flux would uninstall what runs if that changed: {advice}"
 
 
 def not_adopted(name: str, why: str) -> str:
-    """A HelmRelease that the instance should take over stays as it is."""
+    """A HelmRelease that the instance should adopt stays as it is."""
     return f"HelmRelease {name} cannot be taken over: {why}"
 
 
 def release_taken(release: str, keeper: str) -> str:
-    """Another instance has the Helm release of this name."""
+    """The Helm release of this name belongs to another instance."""
     return (
         f"the Helm release {release} of this namespace belongs to ApplicationInstance {keeper}, so nothing is applied for this one; "
         f"create it anew with another spec.release.name, or delete {keeper}"
     )
 
 
-def let_go(name: str, keeper: str) -> str:
-    """A HelmRelease is deleted without an uninstall, for the workload is another instance's."""
+def deleted_without_uninstall(name: str, keeper: str) -> str:
+    """A HelmRelease is deleted without an uninstall, since the workload belongs to another instance."""
     return (
         f"HelmRelease {name} is deleted without an uninstall: its Helm release belongs to ApplicationInstance {keeper}"
     )
 
 
-def dying_release() -> str:
+def release_deleting() -> str:
     """The HelmRelease is under deletion while the instance is not."""
     return "the HelmRelease is being deleted; it is made again as soon as it is gone"
 
 
 def held_back(version: str) -> str:
-    """Fields of ours are others', so this version was not sent."""
+    """The apply of this version was held, since other managers own fields of it."""
     return f"version {version} is held, and nothing of it is sent, because others own fields of it; see the condition Degraded"
 
 
 def source_behind() -> str:
-    """The release stands as the spec says, but its chart came from elsewhere."""
+    """The release is as the spec says, but its chart came from another source."""
     return "Flux has not fetched from the source as the spec names it now"
 
 
-def forsaken(silence: timedelta, controller: str) -> str:
-    """A controller of Flux has not moved for a long time."""
+def no_progress(no_progress: timedelta, controller: str) -> str:
+    """A controller of Flux has made no progress for a long time."""
     what = "HelmRelease" if controller == "helm-controller" else "source"
-    return f"no progress for {_span(silence)}: see whether {controller} runs and what it logs about this {what}"
+    return f"no progress for {_span(no_progress)}: see whether {controller} runs and what it logs about this {what}"
 
 
-def overdue(name: str, waited: timedelta, upstream: str) -> str:
-    """An uninstall takes too long. The finalizer stays: dropping it would leave the workloads behind unseen."""
+def uninstall_overdue(name: str, waited: timedelta, upstream: str) -> str:
+    """An uninstall takes too long. The finalizer stays: dropping it would orphan the workloads silently."""
     return (
         f"the uninstall of HelmRelease {name} has not ended after {_span(waited)}"
         + (f" ({upstream})" if upstream else "")
@@ -162,7 +162,7 @@ def overdue(name: str, waited: timedelta, upstream: str) -> str:
 
 
 def sources_overdue(names: tuple[str, ...], waited: timedelta) -> str:
-    """Sources of an uninstalled release do not go away."""
+    """Sources of an uninstalled release are not deleted in time."""
     return (
         f"{', '.join(names)} have not gone after {_span(waited)}: see whether source-controller runs. To give up, remove the "
         "finalizer finalizers.fluxcd.io from them by hand; nothing of the release depends on them any more"
@@ -170,5 +170,5 @@ def sources_overdue(names: tuple[str, ...], waited: timedelta) -> str:
 
 
 def waiting_for_children(names: tuple[str, ...]) -> str:
-    """The release is gone, its sources are not yet."""
+    """The release is gone, and its sources are still being deleted."""
     return f"the release is uninstalled; waiting until {', '.join(names)} are gone"

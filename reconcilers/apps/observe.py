@@ -1,7 +1,7 @@
-"""What is known about one instance when a pass begins: cache reads, gathered into a frozen `Seen`.
+"""The inputs of one reconcile: cache reads, gathered into a frozen `ObservedInstance`.
 
-Promises: no decision is taken here, and no body of a Secret or ConfigMap comes out of here. The one live read, for the key of the values,
-answers yes or no and is only made while something is to be rolled out: at rest a pass reads caches alone.
+Guarantees: takes no decision and returns no content of a Secret or ConfigMap. The one live read checks that the key of the values exists,
+and happens only during a rollout: at rest a reconcile reads caches alone.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from konverge.reconcilers.apps.values import ValuesFrom, token_of
 if TYPE_CHECKING:
     from konverge.runtime import Context
 
-__all__ = ["Seen", "look_for_key", "needed_kinds", "observe", "ours", "values_of"]
+__all__ = ["ObservedInstance", "check_key", "needed_kinds", "observe", "controls", "values_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """Everything that a pass decides upon.
+class ObservedInstance:
+    """Everything that a reconcile decides by.
 
-    `unserved` names the kinds that the instance needs and the cluster lacks. `release`, `source` and `chart` are what the caches hold under
-    the names that belong to the instance, whoever owns them; `strays` are sources of ours that are not in use.
+    `unserved` names the kinds that the instance needs and the cluster lacks. `release`, `source` and `chart` are the cached objects of the
+    names that the instance uses, whatever their owner; `unused_sources` are sources of the instance that its spec no longer names.
     """
 
     instance: ApplicationInstance
@@ -45,26 +45,26 @@ class Seen:
     release: Object | None = None
     source: Object | None = None
     chart: Object | None = None
-    strays: tuple[Object, ...] = ()
+    unused_sources: tuple[Object, ...] = ()
     values: ValuesFrom | None = None
     namespace_labels: Mapping[str, str] | None = None
     release_unknown: bool = False
-    """The cluster does not serve HelmReleases at present, so nobody can say whether there is one."""
+    """The cluster does not serve HelmReleases at present, so their existence is unknown."""
 
     @property
     def own_release(self) -> Object | None:
-        """The release, where the instance controls it."""
-        return self.release if ours(self.instance.metadata, self.release) else None
+        """The release if the instance controls it."""
+        return self.release if controls(self.instance.metadata, self.release) else None
 
 
-def ours(owner: Metadata, child: Object | None) -> bool:
-    """Tell whether this very owner controls the child; a name alone proves nothing, it can be used again."""
+def controls(owner: Metadata, child: Object | None) -> bool:
+    """Tell whether the child's controller reference has the uid of this owner; a name can be reused."""
     reference = None if child is None else child.metadata.controller
     return reference is not None and reference.uid == owner.uid
 
 
 def needed_kinds(instance: ApplicationInstance) -> tuple[Kind[Object], ...]:
-    """Return the kinds of Flux that the instance cannot do without."""
+    """Return the kinds of Flux that the instance needs."""
     chart = instance.spec.chart
     if instance.spec.mode != "managed" or chart is None:
         return ()
@@ -72,7 +72,7 @@ def needed_kinds(instance: ApplicationInstance) -> tuple[Kind[Object], ...]:
 
 
 def values_of(instance: ApplicationInstance) -> tuple[Kind[Object], str, str] | None:
-    """Return kind, name and key of the values that live elsewhere; None for inline values."""
+    """Return kind, name and key of the object that holds the values; None for inline values."""
     values = instance.spec.values
     if values is None or values.source == "inline":
         return None
@@ -83,7 +83,7 @@ def values_of(instance: ApplicationInstance) -> tuple[Kind[Object], str, str] | 
 
 
 def _values(instance: ApplicationInstance, ctx: Context[Any], settings: Settings) -> ValuesFrom | None:
-    """Return what is known of values that live elsewhere; None also if that is for Flux alone to see."""
+    """Return the state of the object that holds the values; None for inline values, and for Secrets that only Flux may read."""
     where = values_of(instance)
     if where is None or (where[0] == SECRET and not settings.watches_secrets_in(instance.namespace)):
         return None
@@ -92,8 +92,8 @@ def _values(instance: ApplicationInstance, ctx: Context[Any], settings: Settings
     return ValuesFrom(kind=kind.kind, namespace=instance.namespace, name=name, key=key, token=token)
 
 
-def observe(instance: ApplicationInstance, ctx: Context[Any], settings: Settings) -> Seen:
-    """Read the caches."""
+def observe(instance: ApplicationInstance, ctx: Context[Any], settings: Settings) -> ObservedInstance:
+    """Return the cached state of the instance and its children."""
     namespace, name = instance.namespace, instance.name
 
     def find(kind: Kind[Object], called: str = name) -> Object | None:
@@ -103,16 +103,16 @@ def observe(instance: ApplicationInstance, ctx: Context[Any], settings: Settings
     sources = {kind: find(kind) for kind in (HELM_REPOSITORY, OCI_REPOSITORY)}
     in_use = None if chart is None else OCI_REPOSITORY if chart.source_type == "oci" else HELM_REPOSITORY
     labels = ctx.cache(NAMESPACE).metadata("", namespace) if settings.require_namespace_label else None
-    return Seen(
+    return ObservedInstance(
         instance=instance,
         unserved=tuple(kind.group_kind for kind in needed_kinds(instance) if not ctx.serves(kind)),
         release=find(HELM_RELEASE),
         source=None if in_use is None else sources[in_use],
         chart=find(HELM_CHART, f"{namespace}-{name}") if in_use == HELM_REPOSITORY else None,
-        strays=tuple(
+        unused_sources=tuple(
             source
             for kind, source in sources.items()
-            if kind != in_use and source is not None and ours(instance.metadata, source)
+            if kind != in_use and source is not None and controls(instance.metadata, source)
         ),
         values=_values(instance, ctx, settings),
         namespace_labels=None if labels is None else labels.labels or {},
@@ -120,14 +120,14 @@ def observe(instance: ApplicationInstance, ctx: Context[Any], settings: Settings
     )
 
 
-async def look_for_key(values: ValuesFrom, ctx: Context[Any]) -> ValuesFrom:
-    """Look whether the key is there. Where that is not allowed nobody knows, and Flux's word will do."""
+async def check_key(values: ValuesFrom, ctx: Context[Any]) -> ValuesFrom:
+    """Return the values with `has_key`, read live; without the right to read it stays unknown, and Flux reports a missing key."""
     kind = SECRET if values.kind == SECRET.kind else CONFIG_MAP
     try:
         found = await ctx.live(kind).find(values.namespace, values.name)
     except Forbidden:
         return values
     if found is None:
-        return replace(values, token="")  # the state of an object that is gone
+        return replace(values, token="")  # the object is gone
     has_key = any(values.key in (found.get(part, default={}) or {}) for part in ("data", "binaryData"))
     return replace(values, has_key=has_key)

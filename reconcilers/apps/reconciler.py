@@ -1,10 +1,11 @@
-"""The reconciler of ApplicationInstances: reads, asks the pure parts, carries out what they say.
+"""The reconciler of ApplicationInstances: the async shell around the pure decisions of this folder.
 
-One pass of `reconcile`: observe; `begin` (Blocked ends it); apply the source and the release; ask Flux where values changed; `judge` by
-the release as it is stored now; note what was rolled out; write the status. One pass of `finalize`: read what is left, take the
-next step of the uninstall.
+`reconcile`: observe; `plan_apply` (a Blocked instance ends here); apply the source and the release; request a reconcile from Flux if the
+values changed; `plan_status` from the release as stored by that apply; record a finished rollout on the release; write the status.
+`finalize`: read the remaining children, take the next step of the uninstall.
 
-Promises: safe to repeat and to kill anywhere: each pass is decided by what is, the writes are idempotent, and at rest there are none.
+Guarantees: level-triggered and idempotent: a reconcile decides by the present state, can be killed at any point and repeated, and writes
+nothing at rest.
 """
 
 from __future__ import annotations
@@ -20,12 +21,21 @@ from konverge.kinds import Kind, kind_of
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.reconcilers.apps.contention import keeper_other_than
-from konverge.reconcilers.apps.decide import Go, Landed, begin, facts, judge, refused, requests, yielding
+from konverge.reconcilers.apps.decide import (
+    AppliedChildren,
+    Proceed,
+    facts_of,
+    plan_apply,
+    plan_refused,
+    plan_status,
+    plan_yielding,
+    request_annotations,
+)
 from konverge.reconcilers.apps.kinds import HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
-from konverge.reconcilers.apps.observe import Seen, look_for_key, observe, ours
+from konverge.reconcilers.apps.observe import ObservedInstance, check_key, controls, observe
 from konverge.reconcilers.apps.plans import plan_for
 from konverge.reconcilers.apps.settings import Settings
-from konverge.reconcilers.apps.uninstall import Left, next_step
+from konverge.reconcilers.apps.uninstall import RemainingChildren, next_step
 
 if TYPE_CHECKING:
     from konverge.runtime import Applied, Context
@@ -37,7 +47,7 @@ _SOON = timedelta(seconds=1)
 
 
 class ApplicationInstanceReconciler:
-    """Makes a Flux HelmRelease of an ApplicationInstance, and says how it fares.
+    """Reconciles an ApplicationInstance into a Flux HelmRelease and its source.
 
     >>> ApplicationInstanceReconciler(Settings()).settings.drift_detection
     'enabled'
@@ -47,66 +57,68 @@ class ApplicationInstanceReconciler:
         self.settings = settings
 
     async def reconcile(self, instance: ApplicationInstance, ctx: Context[Any]) -> Outcome:
-        """Bring release and source to what the instance asks for, and report."""
-        seen = observe(instance, ctx, self.settings)
-        start = begin(seen, self.settings, ctx.now())
-        if not isinstance(start, Go):
+        """Apply the source and the HelmRelease of the instance, and set its conditions from their status."""
+        observed = observe(instance, ctx, self.settings)
+        start = plan_apply(observed, self.settings, ctx.now())
+        if not isinstance(start, Proceed):
             return await ctx.execute(start)
         keeper = await self.keeper(instance, start.release, ctx)
         if keeper:
-            return await self._yield_to(keeper, seen, start.release, ctx)
-        seen = await self._with_key(seen, start, ctx)
+            return await self._yield_to(keeper, observed, start.release, ctx)
+        observed = await self._with_key(observed, start, ctx)
         try:
-            applied = await ctx.apply_children(start.children)
+            result = await ctx.apply_children(start.children)
         except (NotOurs, Invalid, BadRequest) as error:
-            return await ctx.execute(refused(seen, error, ctx.now(), self.settings.refused_retry))
-        landed = _landed(seen, start, applied)
-        known = facts(seen, start.wanted, landed, self.settings, ctx.now())
-        asked = requests(known, landed)
-        if asked:
-            landed = replace(landed, release=await _annotate(landed.release, asked, ctx))
-            known = facts(seen, start.wanted, landed, self.settings, ctx.now())
-        judgement = judge(seen, known, landed)
-        if judgement.note:
-            await _annotate(landed.release, judgement.note, ctx)
-        return await ctx.execute(judgement.plan)
+            return await ctx.execute(plan_refused(observed, error, ctx.now(), self.settings.refused_retry))
+        applied = _applied_children(observed, start, result)
+        facts = facts_of(observed, start.desired, applied, self.settings, ctx.now())
+        requested = request_annotations(facts, applied)
+        if requested:
+            applied = replace(applied, release=await _annotate(applied.release, requested, ctx))
+            facts = facts_of(observed, start.desired, applied, self.settings, ctx.now())
+        status = plan_status(observed, facts, applied)
+        if status.annotations:
+            await _annotate(applied.release, status.annotations, ctx)
+        return await ctx.execute(status.plan)
 
     async def keeper(self, instance: ApplicationInstance, release: str, ctx: Context[Any]) -> str:
-        """Return the name of another instance that keeps this Helm release; "" if there is none."""
+        """Return the name of another instance that keeps this Helm release, "" without one."""
         return await keeper_other_than(instance.metadata, release, self.settings, ctx)
 
-    async def _yield_to(self, keeper: str, seen: Seen, release: str, ctx: Context[Any]) -> Outcome:
-        """Apply nothing, and give up the HelmRelease if there is one: the other instance has the workload."""
-        mine = seen.own_release
+    async def _yield_to(self, keeper: str, observed: ObservedInstance, release: str, ctx: Context[Any]) -> Outcome:
+        """Apply nothing, and delete an own HelmRelease without an uninstall: the workload belongs to the other instance."""
+        mine = observed.own_release
         if mine is not None and not mine.metadata.deleting:
             try:
-                await _let_go(mine, ctx)
+                await _delete_without_uninstall(mine, ctx)
             except (Conflict, NotFound):
-                return RequeueAfter(_SOON)  # the release changed meanwhile: look again
-        return await ctx.execute(yielding(seen, release, keeper, ctx.now(), self.settings.refused_retry))
+                return RequeueAfter(_SOON)  # the release changed since the read: reconcile again
+        return await ctx.execute(plan_yielding(observed, release, keeper, ctx.now(), self.settings.refused_retry))
 
-    async def _with_key(self, seen: Seen, start: Go, ctx: Context[Any]) -> Seen:
-        """Look for the key of the values, unless this very state of them was rolled out before."""
-        if seen.values is None or not seen.values.exists:
-            return seen
-        if seen.own_release is not None and start.wanted.is_noted_on(seen.own_release):
-            return seen
-        return replace(seen, values=await look_for_key(seen.values, ctx))
+    async def _with_key(self, observed: ObservedInstance, start: Proceed, ctx: Context[Any]) -> ObservedInstance:
+        """Check that the key of the values exists, unless this state of them was rolled out before."""
+        if observed.values is None or not observed.values.exists:
+            return observed
+        if observed.own_release is not None and start.desired.is_rolled_out_on(observed.own_release):
+            return observed
+        return replace(observed, values=await check_key(observed.values, ctx))
 
     async def finalize(self, instance: ApplicationInstance, ctx: Context[Any]) -> Outcome:
-        """Uninstall: the release first, then its sources. Done when nothing of ours is left."""
+        """Uninstall the release first, then delete its sources; Done when no child of the instance remains."""
         for _ in range(_TRIES - 1):
             try:
                 return await self._uninstall(instance, ctx)
             except (Conflict, NotFound):
-                # Somebody was quicker between the read and the write: look again, the release may be suspended by now, or gone.
-                ctx.log.debug("the release changed during the uninstall; looking again")
+                # Another writer changed the release between the read and the write: read it again, it may be suspended or gone.
+                ctx.log.debug("the release changed during the uninstall; reading it again")
         return await self._uninstall(instance, ctx)
 
     async def _uninstall(self, instance: ApplicationInstance, ctx: Context[Any]) -> Outcome:
-        step = next_step(await _left(instance, self.settings, ctx), ctx.now(), self.settings.uninstall_patience)
-        if step.let_go is not None:
-            await _let_go(step.let_go, ctx)
+        step = next_step(
+            await _remaining_children(instance, self.settings, ctx), ctx.now(), self.settings.uninstall_patience
+        )
+        if step.orphan is not None:
+            await _delete_without_uninstall(step.orphan, ctx)
         resumed = None if step.resume is None else await _suspend(step.resume, ctx, suspend=False)
         for child in step.delete:
             expected = child if resumed is None or child.kind_name != HELM_RELEASE.kind else resumed
@@ -114,25 +126,25 @@ class ApplicationInstanceReconciler:
             await ctx.delete(
                 kind_of(child), child.name, child.namespace, uid=child.metadata.uid, resource_version=guard
             )
-        if step.says is None:
+        if step.report is None:
             return Done()
-        return await ctx.execute(plan_for(instance, step.says, ctx.now(), outcome=RequeueAfter(step.wait)))
+        return await ctx.execute(plan_for(instance, step.report, ctx.now(), outcome=RequeueAfter(step.wait)))
 
 
-def _landed(seen: Seen, start: Go, applied: Applied) -> Landed:
-    """What lies under the names of the children now: as applied, or as the cache has it where that is held."""
-    source = OCI_REPOSITORY if start.wanted.oci else HELM_REPOSITORY
-    return Landed(
-        release=applied.find(HELM_RELEASE) or seen.release,
-        source=applied.find(source) or seen.source,
-        chart=seen.chart,
+def _applied_children(observed: ObservedInstance, start: Proceed, applied: Applied) -> AppliedChildren:
+    """Return the children as stored after the apply; a child whose apply was held, as the cache has it."""
+    source = OCI_REPOSITORY if start.desired.oci else HELM_REPOSITORY
+    return AppliedChildren(
+        release=applied.find(HELM_RELEASE) or observed.release,
+        source=applied.find(source) or observed.source,
+        chart=observed.chart,
         held=applied.held,
-        made=seen.release is None,
+        created=observed.release is None,
     )
 
 
 async def _annotate(release: Object | None, annotations: Mapping[str, str], ctx: Context[Any]) -> Object | None:
-    """Write annotations that are no part of the intent; a release that went away meanwhile is left to the next pass."""
+    """Patch annotations that the applied intent does not contain; if the release is gone, the next reconcile handles it."""
     if release is None:
         return None
     patch = {"metadata": {"uid": release.metadata.uid, "annotations": dict(annotations)}}
@@ -143,14 +155,17 @@ async def _annotate(release: Object | None, annotations: Mapping[str, str], ctx:
 
 
 async def _suspend(release: Object, ctx: Context[Any], *, suspend: bool) -> Object:
-    """Suspend or resume exactly this version of the release; what comes back is what the delete refers to."""
-    seen = release.metadata
-    patch = {"metadata": {"uid": seen.uid, "resourceVersion": seen.resource_version}, "spec": {"suspend": suspend}}
+    """Suspend or resume exactly this version of the release; the delete that follows names the returned version."""
+    observed = release.metadata
+    patch = {
+        "metadata": {"uid": observed.uid, "resourceVersion": observed.resource_version},
+        "spec": {"suspend": suspend},
+    }
     return await ctx.patch(HELM_RELEASE, release.name, release.namespace, patch=patch)
 
 
-async def _let_go(release: Object, ctx: Context[Any]) -> None:
-    """Delete exactly this release without an uninstall: helm-controller only drops its finalizer from one that is suspended."""
+async def _delete_without_uninstall(release: Object, ctx: Context[Any]) -> None:
+    """Delete exactly this release without an uninstall: from a suspended one helm-controller only drops its finalizer."""
     stored = await _suspend(release, ctx, suspend=True)
     await ctx.delete(
         HELM_RELEASE,
@@ -161,22 +176,24 @@ async def _let_go(release: Object, ctx: Context[Any]) -> None:
     )
 
 
-async def _left(instance: ApplicationInstance, settings: Settings, ctx: Context[Any]) -> Left:
-    """Read what is left live: a delete is not decided by what a cache remembers."""
+async def _remaining_children(
+    instance: ApplicationInstance, settings: Settings, ctx: Context[Any]
+) -> RemainingChildren:
+    """Read the remaining children live: a stale cache must not decide a delete."""
 
     async def find(kind: Kind[Object]) -> Object | None:
         try:
             return await ctx.live(kind).find(instance.namespace, instance.name)
         except NotServed:
-            return None  # without the CRD there is no such object
+            return None  # no CRD, so no object
 
     release = await find(HELM_RELEASE)
     sources = [await find(kind) for kind in (HELM_REPOSITORY, OCI_REPOSITORY)]
     keeper = ""
-    if release is not None and ours(instance.metadata, release):
+    if release is not None and controls(instance.metadata, release):
         name = release.get("spec", "releaseName", default="")
         keeper = await keeper_other_than(instance.metadata, name, settings, ctx)
-    return Left(
+    return RemainingChildren(
         owner=instance.metadata,
         release=release,
         sources=tuple(source for source in sources if source is not None),

@@ -1,11 +1,11 @@
 """The children of an ApplicationInstance: one HelmRelease and one source, one function each.
 
-Rules (docs/reference/flux.md#what-is-rendered, docs/reference/apps.md#names-and-labels): all bear the instance's name and live beside it,
+Rules (docs/reference/flux.md#what-is-rendered, docs/reference/apps.md#names-and-labels): all have the instance's name and namespace,
 because owner references and `valuesFrom` cannot cross namespaces. An OCI chart is an OCIRepository that the release names in `chartRef`;
 `chart.spec.sourceRef` refuses that kind. Values from a Secret or ConfigMap are referred to, never copied. `suspend` is never rendered, so
-that a human's `flux suspend` stands; strategies, remediation and tests are left to Flux's defaults.
+that `flux suspend` stays in effect; strategies, remediation and tests are left to Flux's defaults.
 
-Promises: pure, and a function of spec and settings alone: equal input renders equal bytes, and at rest nothing is written.
+Guarantees: pure, and a function of spec and settings alone: equal input renders equal bytes, so that at rest nothing is written.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.durations import format_duration
 from konverge.fields import digest
 from konverge.objects import Object
-from konverge.reconcilers.apps.freshness import Wanted
+from konverge.reconcilers.apps.freshness import DesiredRelease
 from konverge.reconcilers.apps.kinds import HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 from konverge.reconcilers.apps.settings import Settings
 from konverge.reconcilers.apps.words import Annotation, Label
 
 __all__ = [
-    "Children",
+    "RenderedChildren",
     "annotations_for",
     "children_of",
     "helm_release",
@@ -34,7 +34,7 @@ __all__ = [
     "labels_for",
     "oci_repository",
     "oci_url",
-    "wanted",
+    "desired_release",
 ]
 
 _LAYER: Final = {"mediaType": "application/vnd.cncf.helm.chart.content.v1.tar+gzip", "operation": "copy"}
@@ -44,24 +44,24 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Children:
-    """What is applied for one instance, the source first."""
+class RenderedChildren:
+    """The children of one instance, the source first."""
 
     source: Object
     release: Object
 
     def intent(self, token: str) -> str:
-        """Return the digest of what is asked for; `token` stands for the values that live elsewhere."""
+        """Return the digest of the intent; `token` stands for values in a Secret or ConfigMap."""
         return digest([self.source.kind_name, self.source.spec, self.release.spec, token])
 
     @property
     def origin(self) -> str:
-        """The digest of where the chart comes from."""
+        """The digest of the source."""
         return digest([self.source.kind_name, self.source.spec])
 
 
 def _present(part: T | None) -> T:
-    """Return a part that validation has seen to be there."""
+    """Return a part of the spec whose presence validation has checked."""
     assert part is not None, "only a validated, managed instance is rendered"
     return part
 
@@ -78,7 +78,7 @@ def label_value(text: str) -> str:
 
 
 def labels_for(instance: ApplicationInstance, settings: Settings) -> dict[str, str]:
-    """Return the labels of everything that is made for the instance."""
+    """Return the labels of the instance's children."""
     labels = {
         Label.MANAGED_BY: Label.CONTROL_PLANE,
         Label.APPLICATION_INSTANCE: label_value(instance.name),
@@ -89,7 +89,7 @@ def labels_for(instance: ApplicationInstance, settings: Settings) -> dict[str, s
 
 
 def annotations_for(instance: ApplicationInstance) -> dict[str, str]:
-    """Return the annotations that say in full what the label may shorten."""
+    """Return the annotations with the full name and the uid; the label may shorten the name."""
     return {Annotation.INSTANCE_NAME: instance.name, Annotation.INSTANCE_UID: instance.uid}
 
 
@@ -128,7 +128,7 @@ def oci_repository(instance: ApplicationInstance, settings: Settings) -> Object:
         "ref": {"tag": chart.version.replace("+", "_")},
         "layerSelector": dict(_LAYER),
     }
-    # By hand: what urlsplit refuses (`oci://[::1`), Flux refuses in its own words.
+    # Not urlsplit, which raises for `oci://[::1`: Flux reports such a URL itself.
     if url.partition("://")[2].partition("/")[0] in settings.insecure_registries:
         spec["insecure"] = True
     return OCI_REPOSITORY.new(instance.name, instance.namespace, **_source_metadata(instance, settings), spec=spec)
@@ -154,7 +154,7 @@ def _values(instance: ApplicationInstance) -> dict[str, Any]:
 
 
 def _account(instance: ApplicationInstance, settings: Settings) -> dict[str, Any]:
-    """Whose rights the chart is installed with; left out, they are helm-controller's."""
+    """Return the service account that installs the chart; without one it is helm-controller's."""
     account = instance.spec.service_account_name or settings.service_account
     return {"serviceAccountName": account} if account else {}
 
@@ -180,17 +180,17 @@ def helm_release(instance: ApplicationInstance, settings: Settings) -> Object:
     )
 
 
-def children_of(instance: ApplicationInstance, settings: Settings) -> Children:
-    """Return everything that a valid managed instance asks for."""
+def children_of(instance: ApplicationInstance, settings: Settings) -> RenderedChildren:
+    """Return the children of a valid managed instance."""
     oci = _present(instance.spec.chart).source_type == "oci"
     source = oci_repository(instance, settings) if oci else helm_repository(instance, settings)
-    return Children(source, helm_release(instance, settings))
+    return RenderedChildren(source, helm_release(instance, settings))
 
 
-def wanted(instance: ApplicationInstance, children: Children, token: str) -> Wanted:
-    """Return what the translation compares Flux's reports with."""
+def desired_release(instance: ApplicationInstance, children: RenderedChildren, token: str) -> DesiredRelease:
+    """Return the desired release, with which the translation compares Flux's status."""
     chart = _present(instance.spec.chart)
-    return Wanted(
+    return DesiredRelease(
         version=chart.version,
         oci=chart.source_type == "oci",
         intent=children.intent(token),

@@ -1,7 +1,7 @@
-"""From a verdict to conditions: what "keep" keeps, what is removed, what a missing Secret changes.
+"""From a translation to conditions: which are set, kept or removed, and the effect of a missing Secret.
 
-Promises: pure. Ready and Reconciling are always said, so that tools which wait for them never find nothing; Degraded appears when there
-is something to tell; Stalled and Deleting are there only while True, as kstatus wants them.
+Guarantees: pure. Ready and Reconciling are always set, so that tools which wait for them find them; Degraded appears with the first
+degradation; Stalled and Deleting exist only while True, as kstatus expects (sigs.k8s.io/cli-utils/pkg/kstatus).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Final
 
 from konverge.conditions import Condition, cut_condition, find_condition, truth
 from konverge.reconcilers.apps import messages
+from konverge.reconcilers.apps.facts import ConditionValue, Translation
 from konverge.reconcilers.apps.values import ValuesFrom
-from konverge.reconcilers.apps.verdict import Say, Verdict
 from konverge.reconcilers.apps.words import Blocked, Flux, Ready, Reconciling, Suspended, Type
 from konverge.words import Reason
 
-__all__ = ["Report", "blocked", "report", "with_values"]
+__all__ = ["ConditionReport", "blocked", "report", "with_missing_values"]
 
 _NOT_KEPT: Final = frozenset(
     {
@@ -30,76 +30,78 @@ _NOT_KEPT: Final = frozenset(
         Reason.RECONCILE_FAILED,
     }
 )
-"""Reasons of Ready that a later verdict must not keep: what they speak of is over."""
+"""Reasons of Ready that a later translation must not keep: their cause has ended."""
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ConditionReport:
     """The conditions to set, by type, and those to remove."""
 
-    says: Mapping[str, Say]
-    retract: tuple[str, ...] = ()
+    conditions: Mapping[str, ConditionValue]
+    remove: tuple[str, ...] = ()
 
     def changes(self, before: Sequence[Condition], generation: int) -> bool:
-        """Tell whether this report would change anything of these conditions, for the generation in hand."""
-        if any(find_condition(before, type_) is not None for type_ in self.retract):
+        """Tell whether this report would change any of these conditions, for this generation."""
+        if any(find_condition(before, type_) is not None for type_ in self.remove):
             return True
-        return any(_differs(find_condition(before, type_), say, generation) for type_, say in self.says.items())
+        return any(
+            _differs(find_condition(before, type_), value, generation) for type_, value in self.conditions.items()
+        )
 
 
-def _differs(before: Condition | None, say: Say, generation: int) -> bool:
+def _differs(before: Condition | None, value: ConditionValue, generation: int) -> bool:
     return before is None or (before.status, before.reason, before.message, before.observed_generation) != (
-        truth(say.status),
-        say.reason,
-        say.message,
+        truth(value.status),
+        value.reason,
+        value.message,
         generation,
     )
 
 
-def _accepted(say: Say) -> Say:
-    """Texts of others may be longer than the API takes, or reasons malformed."""
-    return Say(say.status, *cut_condition(say.reason, say.message))
+def _accepted(value: ConditionValue) -> ConditionValue:
+    """Cut a value until the API accepts it: texts of other programs may be too long, and reasons malformed."""
+    return ConditionValue(value.status, *cut_condition(value.reason, value.message))
 
 
-def with_values(verdict: Verdict, values: ValuesFrom | None) -> Verdict:
-    """Let missing values speak before Flux notices them; what is suspended or going away does not need them."""
-    if values is None or not values.lacking or verdict.row in {"suspended", "being_deleted"}:
-        return verdict
+def with_missing_values(translation: Translation, values: ValuesFrom | None) -> Translation:
+    """Report missing values before Flux notices them; a release that is suspended or being deleted does not need them."""
+    if values is None or not values.lacking or translation.row in {"suspended", "being_deleted"}:
+        return translation
     reason = Ready.WAITING_FOR_SECRET if values.kind == "Secret" else Flux.VALUES_ERROR
-    return replace(verdict, ready=Say(False, reason, messages.missing_values(values)), rolled_out=False)
+    return replace(translation, ready=ConditionValue(False, reason, messages.missing_values(values)), rolled_out=False)
 
 
-def report(verdict: Verdict, before: Sequence[Condition]) -> Report:
-    """Return the conditions that a verdict makes of the previous ones."""
-    says: dict[str, Say] = {}
+def report(translation: Translation, before: Sequence[Condition]) -> ConditionReport:
+    """Return the conditions that follow from a translation and the previous conditions."""
+    conditions: dict[str, ConditionValue] = {}
     kept = find_condition(before, Type.READY)
-    if verdict.ready is not None:
-        says[Type.READY] = verdict.ready
+    if translation.ready is not None:
+        conditions[Type.READY] = translation.ready
     elif kept is None or kept.reason in _NOT_KEPT:
-        says[Type.READY] = Say(None, Ready.RECONCILING)
-    if verdict.reconciling is not None:
-        says[Type.RECONCILING] = verdict.reconciling
+        conditions[Type.READY] = ConditionValue(None, Ready.RECONCILING)
+    if translation.reconciling is not None:
+        conditions[Type.RECONCILING] = translation.reconciling
     elif find_condition(before, Type.RECONCILING) is None:
-        says[Type.RECONCILING] = Say(True, Reconciling.HELM_RELEASE_INSTALLING)
-    if verdict.degraded is not None:
-        says[Type.DEGRADED] = verdict.degraded
-    says[Type.SUSPENDED] = verdict.suspended or Say(False, Suspended.ACTIVE)
-    says[Type.BLOCKED] = Say(False, Blocked.UNBLOCKED)
-    retract = [Type.DELETING]
-    if verdict.stalled is not None:
-        says[Type.STALLED] = verdict.stalled
+        conditions[Type.RECONCILING] = ConditionValue(True, Reconciling.HELM_RELEASE_INSTALLING)
+    if translation.degraded is not None:
+        conditions[Type.DEGRADED] = translation.degraded
+    conditions[Type.SUSPENDED] = translation.suspended or ConditionValue(False, Suspended.ACTIVE)
+    conditions[Type.BLOCKED] = ConditionValue(False, Blocked.UNBLOCKED)
+    remove = [Type.DELETING]
+    if translation.stalled is not None:
+        conditions[Type.STALLED] = translation.stalled
     else:
-        retract.append(Type.STALLED)
-    return Report({type_: _accepted(say) for type_, say in says.items()}, tuple(retract))
+        remove.append(Type.STALLED)
+    return ConditionReport({type_: _accepted(value) for type_, value in conditions.items()}, tuple(remove))
 
 
-def blocked(reason: str, message: str) -> Report:
-    """Return the conditions of an instance that cannot go on: Blocked, with Ready=False of the same reason."""
-    return Report(
+def blocked(reason: str, message: str) -> ConditionReport:
+    """Return the conditions of a blocked instance: Blocked=True, and Ready=False of the same reason."""
+    return ConditionReport(
         {
-            Type.READY: _accepted(Say(False, reason, message)),
-            Type.RECONCILING: Say(False, Reconciling.STABLE),
-            Type.BLOCKED: _accepted(Say(True, reason, message)),
+            Type.READY: _accepted(ConditionValue(False, reason, message)),
+            Type.RECONCILING: ConditionValue(False, Reconciling.STABLE),
+            Type.BLOCKED: _accepted(ConditionValue(True, reason, message)),
         },
         (Type.DELETING, Type.STALLED),
     )

@@ -1,15 +1,17 @@
 """Secrets among inline values: found by the names of their keys, by the look of private keys, and by passwords inside URLs.
 
-Found is a leaf whose key ends in one of `_ENDINGS`, in a word of `_WORDS`, the `value` of an entry `{name, value}` or of a mapping whose
-name ends so (`env: [{name: DB_PASSWORD, value: ...}]`, `password: {value: ...}`), any private key in PEM, and any
+Reported are a leaf whose key ends in one of `_ENDINGS` or in a word of `_WORDS`, the `value` of an entry `{name, value}` or of a mapping
+whose name ends so (`env: [{name: DB_PASSWORD, value: ...}]`, `password: {value: ...}`), any private key in PEM, and any
 `scheme://user:password@host`. The original (`vworkspace-io/vworkspace-operator`, internal/webhook/validation.go) finds `...password` and
 `...secret`, exact `accessKey`, `secretKey`, `apiKey`, `token`, and private keys; the rest is ours.
 
-Not found is what refers to a secret instead of holding one (`existingSecret`, `passwordSecretRef`, everything below `valueFrom` and
-`...Ref`, a file's path, `vault:...`), empty and placeholder text, and truth values.
+Not reported are references to a secret (`existingSecret`, `passwordSecretRef`, everything below `valueFrom` and `...Ref`, a file's path,
+`vault:...`), empty and placeholder text, and booleans.
 
-Guarantees: pure; returns paths, never values. It takes any depth of nesting. It finds mistakes, not what is hidden on purpose: a secret
-inside a longer text (a configuration file as one string) is found only by its look.
+Guarantees: pure; returns paths, never values; handles any depth of nesting.
+
+Caveats: finds mistakes, not secrets that are hidden on purpose: inside a longer text (a configuration file as one string) only private
+keys and URL passwords are found.
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ _ENDINGS: Final = (
     *("password", "passwd", "passphrase", "secret", "token"),
     *("accesskey", "secretkey", "apikey", "privatekey"),
 )
-"""How a key ends, in lower case and without separators, that holds a secret."""
+"""Endings of keys that hold a secret, in lower case and without separators."""
 _WORDS: Final = frozenset({"pass", "pwd"})
-"""The same as whole words after another one: `SMTP_PASS`, `dbPwd`; `bypass` and `PWD` are none."""
+"""Endings that must be whole words after another word: `SMTP_PASS` and `dbPwd` match, `bypass` and `PWD` do not."""
 _REFERRING: Final = re.compile(r"^existing|(tls|pull|ca|cert|certificate|password)secret$|^proxypass$")
-"""Keys that end like a secret and hold the name of one, or something else."""
+"""Keys that end like a secret but hold the name of one, or something else."""
 _BELOW: Final = re.compile(r"([a-z0-9]Refs?|^refs?|^valueFrom)$")
 """Keys of references: names below them are names of Secrets and of their keys."""
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -40,10 +42,10 @@ _PLACEHOLDER: Final = re.compile(
 _ELSEWHERE: Final = re.compile(
     r"^((/[a-z0-9._-]+){2,}|(vault:|ref\+|secretref\+|op://|arn:aws:secretsmanager:).*)$", re.DOTALL
 )
-"""Values that say where the secret is: a file, or a store that a tool of the chart reads."""
+"""Values that refer to a secret: a file, or a store that a tool of the chart reads."""
 _PRIVATE_KEY: Final = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----")
 _URL_PASSWORD: Final = re.compile(r"(?<=[A-Za-z0-9+.-])://[^\s/:@]*:([^\s/@]+)@(?!sha256:)")
-"""Begins at the colon: from each letter of a long text on, a scheme would be sought up to its end."""
+"""Begins at the colon: a pattern that begins with the scheme would take quadratic time in a long text."""
 
 
 class _Leaf(NamedTuple):
@@ -52,7 +54,7 @@ class _Leaf(NamedTuple):
     """The nearest key; the one above it for `value`, and the name beside it for an entry `{name, value}`."""
     value: Any
     referred: bool
-    """Whether it stands below a reference, or beside one that makes `secretKey` a name."""
+    """Whether it is below a reference, or beside one that makes `secretKey` a name."""
 
 
 def _leaves(values: Any, path: str) -> Iterator[_Leaf]:

@@ -1,6 +1,6 @@
 """Settings of the apps family: every number and switch, with unit, default and reason.
 
-Promises: a `Settings()` with nothing given is safe to run with; the gates of the original (docs/reference/apps.md#names-and-labels) are
+Guarantees: a default `Settings()` is safe to run with; the gates of the original operator (docs/reference/apps.md#names-and-labels) are
 off. Durations are written as Go writes them, with days besides (`30s`, `5m`, `30d`).
 """
 
@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, field_validator, model_validator
 
 from konverge.crds.durations import format_duration, parse_duration
-from konverge.reconcilers.apps.versions import Range
+from konverge.reconcilers.apps.versions import VersionRange
 
-__all__ = ["Duration", "Forbidden", "Settings"]
+__all__ = ["Duration", "ForbiddenVersions", "Settings"]
 
 
 _DAYS = re.compile(r"([0-9]+)d")
@@ -38,10 +38,10 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Forbidden(_Frozen):
-    """Versions of a chart that must not run: `chart` is a chart's name or `*`, `versions` comparators joined by spaces.
+class ForbiddenVersions(_Frozen):
+    """Versions of a chart that must not run. `chart` is a chart's name or `*`, `versions` comparators joined by spaces.
 
-    >>> Forbidden(chart="shop", versions=">=1.2.0 <1.2.3").versions
+    >>> ForbiddenVersions(chart="shop", versions=">=1.2.0 <1.2.3").versions
     '>=1.2.0 <1.2.3'
     """
 
@@ -51,12 +51,12 @@ class Forbidden(_Frozen):
     @field_validator("versions")
     @classmethod
     def _readable(cls, value: str) -> str:
-        Range.parse(value)
+        VersionRange.parse(value)
         return value
 
 
 class Settings(_Frozen):
-    """How ApplicationInstances are rendered, judged and guarded.
+    """How ApplicationInstances are rendered, checked and reported.
 
     >>> Settings.model_validate({"interval": "10m"}).interval.total_seconds()
     600.0
@@ -90,7 +90,7 @@ class Settings(_Frozen):
     """Names that `spec.serviceAccountName` may have besides `service_account`; `*` allows every name."""
     url_allow_list: tuple[str, ...] = ()
     """Prefixes that `spec.chart.url` must have; empty allows every URL. A prefix ends at a `/` of the URL or at its end."""
-    forbidden_versions: tuple[Forbidden, ...] = ()
+    forbidden_versions: tuple[ForbiddenVersions, ...] = ()
     """Charts and versions that must not run; an instance's annotation can override it."""
 
     watch_secrets: bool = True
@@ -111,7 +111,7 @@ class Settings(_Frozen):
     """Gate: refuse instances in namespaces without label `managed-by=vworkspace`."""
 
     @model_validator(mode="after")
-    def _of_one_mind(self) -> Self:
+    def _secret_settings_agree(self) -> Self:
         if self.secret_namespaces and not self.watch_secrets:
             raise ValueError(
                 "watch_secrets=false watches no Secret, so secret_namespaces has no meaning: give one of the two"

@@ -1,12 +1,12 @@
-"""Why a chart cannot be had, since when, and whether that has lasted long enough to say so.
+"""The sources of a release: why a chart cannot be fetched, since when, and whether the grace time has passed.
 
-Rules (docs/reference/apps.md#translation): the grace time counts from the failure of the source, not from the release's Ready, which
-starts again at each retry. The HelmChart is asked before the HelmRepository. A source that is missing altogether fails since the release
-complained about it. During the grace time nothing is wrong: at each version change a healthy source flickers for up to half a second.
+Rules (docs/reference/apps.md#translation): the grace time counts from the failure of the source, not from the release's Ready, whose
+time restarts at each retry. The HelmChart comes before the HelmRepository. A missing source fails since the release reported it. A
+failure within the grace time is not reported: at each version change a healthy source fails for up to half a second.
 
-A new URL changes neither the generation nor the version of a release, so `hold` tells by the sources themselves whether Flux has fetched
-from it: their generation, the revision that the HelmChart was made of, the digest that the tag came to. A mirror with the same
-content counts as soon as it was fetched, since Flux upgrades nothing then.
+A new URL changes neither the generation nor the version of a release, so `fetched_desired` decides by the sources whether Flux has
+fetched from it: their generation, the repository revision of the HelmChart, the digest of the tag. A mirror with the same content counts
+as soon as it is fetched, since Flux upgrades nothing then.
 """
 
 from __future__ import annotations
@@ -15,94 +15,99 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from konverge.conditions import Condition
-from konverge.reconcilers.apps.causes import without_queries
-from konverge.reconcilers.apps.freshness import Release, Source, Wanted, since
+from konverge.reconcilers.apps.freshness import DesiredRelease, FluxRelease, FluxSource, since
+from konverge.reconcilers.apps.redaction import without_queries
 
-__all__ = ["Sources", "Trouble"]
+__all__ = ["FluxSources", "SourceFailure"]
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """A chart that cannot be had: since when, why, and Flux's own Stalled where it gave up."""
+class SourceFailure:
+    """Why a chart cannot be fetched, since when, and Flux's Stalled if it gave up."""
 
     since: datetime
     message: str
     stalled: Condition | None = None
 
-    def lasted(self, now: datetime, grace: timedelta) -> bool:
-        """Tell whether the grace time is over."""
+    def outlasted(self, now: datetime, grace: timedelta) -> bool:
+        """Tell whether the grace time has passed."""
         return now - self.since >= grace
 
-    def rest(self, now: datetime, grace: timedelta) -> timedelta:
-        """Return how much of the grace time is left."""
+    def grace_left(self, now: datetime, grace: timedelta) -> timedelta:
+        """Return the rest of the grace time."""
         return max(self.since + grace - now, timedelta(0))
 
 
-def _said(source: Source) -> str:
+def _failure_message(source: FluxSource) -> str:
     why = without_queries(source.failed.message) if source.failed is not None else ""
     return f"{source.kind} {source.name}: {why or 'it does not say why'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
+class FluxSources:
     """The sources of one release: for `helm` a chart and a repository, for `oci` a repository alone."""
 
     oci: bool
-    chart: Source | None = None
-    repository: Source | None = None
+    chart: FluxSource | None = None
+    repository: FluxSource | None = None
 
-    def unchanged(self, release: Release, wanted: Wanted) -> bool:
-        """Tell whether this very source was rolled out from, and has fetched nothing else since.
+    def unchanged(self, release: FluxRelease, desired: DesiredRelease) -> bool:
+        """Tell whether the last rollout was from this fetch of this source.
 
-        A source that is suspended, unreachable, or was made anew does not make what runs untrue.
+        A source that is suspended, unreachable or recreated does not make the rollout outdated.
         """
-        repository, noted = self.repository, release.settled_source
+        repository, noted = self.repository, release.rolled_out_source
         if repository is None:
             return False
-        if not noted:  # by a version of konverge that did not note it
-            return release.settled_intent == wanted.intent
+        if not noted:  # rolled out by a version of konverge without this annotation
+            return release.rolled_out_intent == desired.intent
         never_fetched = repository.observed in (None, -1)
-        source, _, mark = noted.partition("@")
-        return source == wanted.source and (never_fetched or mark == repository.mark)
+        source, _, fetch_id = noted.partition("@")
+        return source == desired.source and (never_fetched or fetch_id == repository.fetch_id)
 
-    def hold(self, release: Release, wanted: Wanted) -> bool:
-        """Tell whether what Flux has in store was fetched from where the intent says."""
+    def fetched_desired(self, release: FluxRelease, desired: DesiredRelease) -> bool:
+        """Tell whether Flux's artifact was fetched from the source of the intent."""
         repository, chart = self.repository, self.chart
-        if self.unchanged(release, wanted):
+        if self.unchanged(release, desired):
             return True
         if repository is None or not repository.fetched:
             return False
         if self.oci:
             return True
-        return chart is not None and chart.fetched and chart.failed is None and chart.made_of == repository.revision
+        return (
+            chart is not None
+            and chart.fetched
+            and chart.failed is None
+            and chart.repository_revision == repository.revision
+        )
 
-    def digest(self, release: Release, wanted: Wanted) -> str:
-        """Return the digest that the wanted version came to; "" where it is not known, or does not matter any more."""
+    def digest(self, release: FluxRelease, desired: DesiredRelease) -> str:
+        """Return the digest of the desired version in the registry; "" if unknown or irrelevant."""
         repository = self.repository
-        if not self.oci or repository is None or not repository.fetched or self.unchanged(release, wanted):
+        if not self.oci or repository is None or not repository.fetched or self.unchanged(release, desired):
             return ""
         return repository.digest
 
     @property
-    def failing(self) -> tuple[Source, ...]:
-        """The sources that say that something is wrong."""
+    def failing(self) -> tuple[FluxSource, ...]:
+        """The sources that report a failure."""
         return tuple(
             source for source in (self.chart, self.repository) if source is not None and source.failed is not None
         )
 
-    def trouble(self, release: Release, now: datetime) -> Trouble | None:
-        """Return why the chart cannot be had; None where no source says that anything is wrong."""
+    def source_failure(self, release: FluxRelease, now: datetime) -> SourceFailure | None:
+        """Return why the chart cannot be fetched; None if no source reports a failure."""
         failing = self.failing
         if failing:
             first = failing[0]
-            return Trouble(
+            return SourceFailure(
                 since=since(first.failed) or now,
-                message="; ".join(_said(source) for source in failing),
+                message="; ".join(_failure_message(source) for source in failing),
                 stalled=next((source.stalled for source in failing if source.stalled is not None), None),
             )
         missing = self._missing()
         if missing:
-            return Trouble(since=since(release.ready) or now, message=f"{missing} does not exist")
+            return SourceFailure(since=since(release.ready) or now, message=f"{missing} does not exist")
         return None
 
     def _missing(self) -> str:

@@ -1,11 +1,11 @@
-"""From what Flux reports to what an ApplicationInstance says: the first row that matches wins (docs/reference/apps.md#translation).
+"""Translates Flux's conditions into those of an ApplicationInstance: the first row that matches wins (docs/reference/apps.md#translation).
 
-Promises: pure; every HelmRelease matches a row. Each row is a function named by what it recognises, in the order of `ROWS`; its docstring
-gives the row's number in the reference.
+Guarantees: pure; every HelmRelease matches a row. Each row is a function named by the state that it recognises, in the order of `ROWS`;
+its docstring gives the row's number in the reference.
 
-Why the order is what it is: Flux's conditions contradict each other on the way. Ready is True for the old generation right after an
+The order matters because Flux's conditions contradict each other during a rollout. Ready is True for the old generation right after an
 apply; Ready flips to Unknown in every retry of a failing release while Released keeps the failure; a rollback ends in Ready=False although
-the old version runs; a missing OCI tag is seen by nobody but the OCIRepository.
+the old version runs; only the OCIRepository reports a missing OCI tag.
 """
 
 from __future__ import annotations
@@ -15,169 +15,175 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from konverge.reconcilers.apps import messages
-from konverge.reconcilers.apps.causes import told, without_queries
-from konverge.reconcilers.apps.freshness import Release
-from konverge.reconcilers.apps.silence import silence
-from konverge.reconcilers.apps.verdict import Facts, Say, Verdict
+from konverge.reconcilers.apps.facts import ConditionValue, ReleaseFacts, Translation
+from konverge.reconcilers.apps.freshness import FluxRelease
+from konverge.reconcilers.apps.progress import no_progress
+from konverge.reconcilers.apps.redaction import redacted, without_queries
 from konverge.reconcilers.apps.words import Degraded, Flux, Ready, Reconciling, Suspended
 
 __all__ = ["ROWS", "translate"]
 
-Row: TypeAlias = Callable[[Facts], Verdict | None]
+Row: TypeAlias = Callable[[ReleaseFacts], Translation | None]
 
-_STABLE: Final = Say(False, Reconciling.STABLE)
-
-
-def _rolling_out(facts: Facts) -> Say:
-    say = messages.held_back if facts.held_back else messages.rolling_out
-    return Say(False, facts.phase, say(facts.wanted.version))
+_STABLE: Final = ConditionValue(False, Reconciling.STABLE)
 
 
-def _moving(facts: Facts) -> Say:
-    return _STABLE if facts.held_back else Say(True, facts.motion, messages.rolling_out(facts.wanted.version))
+def _ready_rolling_out(facts: ReleaseFacts) -> ConditionValue:
+    message = messages.held_back if facts.held_back else messages.rolling_out
+    return ConditionValue(False, facts.ready_reason, message(facts.desired.version))
 
 
-def _forsaken(facts: Facts) -> Say | None:
-    quiet = silence(facts)
-    return None if quiet is None else quiet.stalls(facts.now)
-
-
-def _upstream_motion(facts: Facts) -> Say:
-    return Say(True, Reconciling.RETRYING) if facts.reconciling else _STABLE
-
-
-def _upstream_stall(facts: Facts) -> Say | None:
-    stalled = facts.outcome(Flux.STALLED)
-    return Say(True, stalled.reason, told(stalled)) if stalled is not None and stalled.is_true else None
-
-
-def release_missing(facts: Facts) -> Verdict | None:
-    """Row 1: there is no HelmRelease."""
-    if facts.release is not None:
-        return None
-    return Verdict(
-        row="release_missing",
-        ready=Say(False, Ready.HELM_RELEASE_MISSING, "there is no HelmRelease; it is applied again"),
-        reconciling=Say(True, Reconciling.HELM_RELEASE_INSTALLING),
+def _reconciling(facts: ReleaseFacts) -> ConditionValue:
+    return (
+        _STABLE
+        if facts.held_back
+        else ConditionValue(True, facts.reconciling_reason, messages.rolling_out(facts.desired.version))
     )
 
 
-def being_deleted(facts: Facts) -> Verdict | None:
-    """Row 2: the HelmRelease is under deletion, by us or by hand."""
+def _no_progress(facts: ReleaseFacts) -> ConditionValue | None:
+    found = no_progress(facts)
+    return None if found is None else found.stalled(facts.now)
+
+
+def _upstream_reconciling(facts: ReleaseFacts) -> ConditionValue:
+    return ConditionValue(True, Reconciling.RETRYING) if facts.reconciling else _STABLE
+
+
+def _upstream_stalled(facts: ReleaseFacts) -> ConditionValue | None:
+    stalled = facts.outcome(Flux.STALLED)
+    return ConditionValue(True, stalled.reason, redacted(stalled)) if stalled is not None and stalled.is_true else None
+
+
+def release_missing(facts: ReleaseFacts) -> Translation | None:
+    """Row 1: the HelmRelease is missing."""
+    if facts.release is not None:
+        return None
+    return Translation(
+        row="release_missing",
+        ready=ConditionValue(False, Ready.HELM_RELEASE_MISSING, "there is no HelmRelease; it is applied again"),
+        reconciling=ConditionValue(True, Reconciling.HELM_RELEASE_INSTALLING),
+    )
+
+
+def being_deleted(facts: ReleaseFacts) -> Translation | None:
+    """Row 2: the HelmRelease is under deletion."""
     if facts.release is None or not facts.release.deleting:
         return None
     failure = facts.release.find(Flux.RELEASED)
     stuck = failure is not None and failure.is_false and failure.reason == Flux.UNINSTALL_FAILED
-    return Verdict(
+    return Translation(
         row="being_deleted",
-        ready=Say(False, Ready.DELETING, messages.dying_release()),
-        reconciling=Say(True, Reconciling.UNINSTALLING),
-        degraded=Say(True, Degraded.HELM_RELEASE_DEGRADED, messages.failed(failure)) if stuck else None,
+        ready=ConditionValue(False, Ready.DELETING, messages.release_deleting()),
+        reconciling=ConditionValue(True, Reconciling.UNINSTALLING),
+        degraded=ConditionValue(True, Degraded.HELM_RELEASE_DEGRADED, messages.failed(failure)) if stuck else None,
     )
 
 
-def suspended(facts: Facts) -> Verdict | None:
-    """Row 3: somebody suspended the HelmRelease. Its generation moves, what runs does not."""
+def suspended(facts: ReleaseFacts) -> Translation | None:
+    """Row 3: the HelmRelease is suspended: its generation moves, the workload does not."""
     if facts.release is None or not facts.release.suspended:
         return None
-    waiting = facts.release.settled_intent != facts.wanted.intent
+    waiting = facts.release.rolled_out_intent != facts.desired.intent
     message = messages.suspended(waiting=waiting)
-    return Verdict(
+    return Translation(
         row="suspended",
-        ready=Say(None, Ready.RECONCILING, message) if waiting else _as_flux_left_it(facts, facts.release, message),
+        ready=ConditionValue(None, Ready.RECONCILING, message)
+        if waiting
+        else _ready_when_suspended(facts, facts.release, message),
         reconciling=_STABLE,
-        suspended=Say(True, Suspended.MANUALLY_SUSPENDED, message),
+        suspended=ConditionValue(True, Suspended.MANUALLY_SUSPENDED, message),
     )
 
 
-def _as_flux_left_it(facts: Facts, release: Release, message: str) -> Say:
-    """How the intent that runs fared when Flux last looked: suspending moves the generation, so no condition counts any more."""
-    before = release.ready_before
-    if before is not None and before.is_true and release.deployed(facts.wanted):
-        return _is_ready(facts)
+def _ready_when_suspended(facts: ReleaseFacts, release: FluxRelease, message: str) -> ConditionValue:
+    """Return Ready from Flux's last conditions, of whatever generation: suspending moves the generation, so none is current."""
+    before = release.last_ready
+    if before is not None and before.is_true and release.deployed(facts.desired):
+        return _ready_deployed(facts)
     if before is not None and before.is_false:
-        return Say(False, Ready.HELM_RELEASE_FAILED, messages.failed(before))
-    return Say(None, Ready.RECONCILING, message)
+        return ConditionValue(False, Ready.HELM_RELEASE_FAILED, messages.failed(before))
+    return ConditionValue(None, Ready.RECONCILING, message)
 
 
-def remediated(facts: Facts) -> Verdict | None:
-    """Row 4: a failed release was rolled back or uninstalled. The failure stays: what was asked for does not run."""
+def remediated(facts: ReleaseFacts) -> Translation | None:
+    """Row 4: a failed release was rolled back or uninstalled. The failure stays, since the desired version does not run."""
     remedy = facts.outcome(Flux.REMEDIATED)
     if remedy is None:
         return None
     failure = facts.outcome(Flux.RELEASED)
     message = messages.remediated(failure if failure is not None and failure.is_false else None, remedy)
-    return Verdict(
+    return Translation(
         row="remediated",
-        ready=Say(False, Ready.ROLLED_BACK if remedy.is_true else Ready.REMEDIATION_FAILED, message),
-        reconciling=_upstream_motion(facts),
-        degraded=Say(True, Degraded.HELM_RELEASE_FAILED, message),
-        stalled=_upstream_stall(facts),
+        ready=ConditionValue(False, Ready.ROLLED_BACK if remedy.is_true else Ready.REMEDIATION_FAILED, message),
+        reconciling=_upstream_reconciling(facts),
+        degraded=ConditionValue(True, Degraded.HELM_RELEASE_FAILED, message),
+        stalled=_upstream_stalled(facts),
     )
 
 
-def stalled(facts: Facts) -> Verdict | None:
+def stalled(facts: ReleaseFacts) -> Translation | None:
     """Row 5: Flux gave up."""
     if not facts.current or not facts.outcome_is(Flux.STALLED, "True"):
         return None
     message = messages.failed(facts.failure)
-    return Verdict(
+    return Translation(
         row="stalled",
-        ready=Say(False, Ready.HELM_RELEASE_FAILED, message),
+        ready=ConditionValue(False, Ready.HELM_RELEASE_FAILED, message),
         reconciling=_STABLE,
-        degraded=Say(True, Degraded.HELM_RELEASE_FAILED, message),
-        stalled=_upstream_stall(facts),
+        degraded=ConditionValue(True, Degraded.HELM_RELEASE_FAILED, message),
+        stalled=_upstream_stalled(facts),
     )
 
 
-def waiting_for_dependency(facts: Facts) -> Verdict | None:
+def waiting_for_dependency(facts: ReleaseFacts) -> Translation | None:
     """Row 6: a release that this one depends on is not ready."""
     if not facts.ready_is("False", Flux.DEPENDENCY_NOT_READY):
         return None
-    message = told(facts.ready) if facts.ready else ""
-    return Verdict(
+    message = redacted(facts.ready) if facts.ready else ""
+    return Translation(
         row="waiting_for_dependency",
-        ready=Say(False, Ready.WAITING_FOR_DEPENDENCY, message),
-        reconciling=_moving(facts),
+        ready=ConditionValue(False, Ready.WAITING_FOR_DEPENDENCY, message),
+        reconciling=_reconciling(facts),
     )
 
 
-def source_syncing(facts: Facts) -> Verdict | None:
-    """Row 7: the chart is not there yet, or not yet from where the spec says, and nothing is wrong with that so far."""
-    trouble = facts.trouble
+def source_syncing(facts: ReleaseFacts) -> Translation | None:
+    """Row 7: the chart is not fetched yet, or not from the source of the spec, and the grace time has not passed."""
+    source_failure = facts.source_failure
     if not (facts.waits_for_source or facts.source_behind):
         return None
-    if trouble is not None and trouble.lasted(facts.now, facts.grace):
+    if source_failure is not None and source_failure.outlasted(facts.now, facts.grace):
         return None
-    if trouble is not None:
-        message = trouble.message
+    if source_failure is not None:
+        message = source_failure.message
     else:
         message = messages.source_behind() if facts.source_behind else ""
-    return Verdict(
+    return Translation(
         row="source_syncing",
-        ready=_rolling_out(facts),
-        reconciling=Say(True, Reconciling.CHART_SOURCE_SYNCING, message),
-        stalled=_forsaken(facts),
+        ready=_ready_rolling_out(facts),
+        reconciling=ConditionValue(True, Reconciling.CHART_SOURCE_SYNCING, message),
+        stalled=_no_progress(facts),
     )
 
 
-def chart_unreachable(facts: Facts) -> Verdict | None:
-    """Row 8: the source has been failing for longer than the grace time; also while a release from elsewhere runs on."""
-    trouble = facts.trouble
-    if trouble is None or not trouble.lasted(facts.now, facts.grace):
+def chart_unreachable(facts: ReleaseFacts) -> Translation | None:
+    """Row 8: the source has failed for longer than the grace time, even while a release from another source runs."""
+    source_failure = facts.source_failure
+    if source_failure is None or not source_failure.outlasted(facts.now, facts.grace):
         return None
-    return Verdict(
+    return Translation(
         row="chart_unreachable",
-        ready=Say(False, Ready.CHART_UNREACHABLE, trouble.message),
-        reconciling=Say(True, Reconciling.CHART_SOURCE_SYNCING, trouble.message),
-        degraded=Say(True, Degraded.CHART_UNREACHABLE, trouble.message),
-        stalled=Say(True, trouble.stalled.reason, without_queries(trouble.stalled.message))
-        if trouble.stalled
+        ready=ConditionValue(False, Ready.CHART_UNREACHABLE, source_failure.message),
+        reconciling=ConditionValue(True, Reconciling.CHART_SOURCE_SYNCING, source_failure.message),
+        degraded=ConditionValue(True, Degraded.CHART_UNREACHABLE, source_failure.message),
+        stalled=ConditionValue(True, source_failure.stalled.reason, without_queries(source_failure.stalled.message))
+        if source_failure.stalled
         else None,
     )
 
 
-def _failed_before_release(facts: Facts, row: str) -> Verdict:
+def _failed_before_release(facts: ReleaseFacts, row: str) -> Translation:
     ready = facts.ready
     reason = ready.reason if ready is not None and ready.reason else Ready.HELM_RELEASE_FAILED
     if reason == Flux.VALUES_ERROR:
@@ -188,17 +194,17 @@ def _failed_before_release(facts: Facts, row: str) -> Verdict:
             else messages.unusable_values(facts.values)
         )
     else:
-        message = told(ready) if ready is not None else ""
-    return Verdict(
+        message = redacted(ready) if ready is not None else ""
+    return Translation(
         row=row,
-        ready=Say(False, reason, message),
-        reconciling=_moving(facts),
-        degraded=Say(True, Degraded.HELM_RELEASE_FAILED, message),
+        ready=ConditionValue(False, reason, message),
+        reconciling=_reconciling(facts),
+        degraded=ConditionValue(True, Degraded.HELM_RELEASE_FAILED, message),
     )
 
 
-def prerequisite_failed(facts: Facts) -> Verdict | None:
-    """Row 9: something other than the chart stands in the way: values, access, a broken reference."""
+def prerequisite_failed(facts: ReleaseFacts) -> Translation | None:
+    """Row 9: the release fails for a reason other than the chart: values, access, a broken reference."""
     return (
         _failed_before_release(facts, "prerequisite_failed")
         if facts.ready_is("False", *Flux.PREREQUISITE_ERRORS)
@@ -206,8 +212,8 @@ def prerequisite_failed(facts: Facts) -> Verdict | None:
     )
 
 
-def retrying(facts: Facts) -> Verdict | None:
-    """Row 10: the release failed and Flux tries again. Ready flips in each attempt, what went wrong does not."""
+def retrying(facts: ReleaseFacts) -> Translation | None:
+    """Row 10: the release failed and Flux retries. Ready flips in each attempt, the failure stays."""
     failed = (
         facts.outcome_is(Flux.RELEASED, "False", Flux.INSTALL_FAILED, Flux.UPGRADE_FAILED)
         or facts.outcome_is(Flux.TEST_SUCCESS, "False", Flux.TEST_FAILED)
@@ -217,85 +223,85 @@ def retrying(facts: Facts) -> Verdict | None:
         return None
     test = facts.outcome(Flux.TEST_SUCCESS)
     message = messages.failed(test if test is not None and test.is_false else facts.failure)
-    return Verdict(
+    return Translation(
         row="retrying",
-        ready=Say(False, Ready.HELM_RELEASE_FAILED, message),
-        reconciling=Say(True, Reconciling.RETRYING),
-        degraded=Say(True, Degraded.HELM_RELEASE_FAILED, message),
+        ready=ConditionValue(False, Ready.HELM_RELEASE_FAILED, message),
+        reconciling=ConditionValue(True, Reconciling.RETRYING),
+        degraded=ConditionValue(True, Degraded.HELM_RELEASE_FAILED, message),
     )
 
 
-def not_the_wanted_version(facts: Facts) -> Verdict | None:
-    """Row 11: Flux is content, but with another version (oci: nothing on the release tells), or its history lags behind."""
+def not_the_wanted_version(facts: ReleaseFacts) -> Translation | None:
+    """Row 11: Flux reports Ready for another version (of an OCI chart the release does not show it), or its history lags behind."""
     if not facts.current or not facts.ready_is("True") or facts.deployed:
         return None
-    return Verdict(row="not_the_wanted_version", ready=_rolling_out(facts), reconciling=_moving(facts))
+    return Translation(row="not_the_wanted_version", ready=_ready_rolling_out(facts), reconciling=_reconciling(facts))
 
 
-def drifted(facts: Facts) -> Verdict | None:
-    """Row 12: somebody changed what the chart made. Flux corrects it, or only tells; we only tell."""
+def drifted(facts: ReleaseFacts) -> Translation | None:
+    """Row 12: objects of the chart have drifted. Flux corrects or only reports the drift; the instance reports it."""
     if not facts.current or not facts.outcome_is(Flux.DRIFTED, "True"):
         return None
     found = facts.outcome(Flux.DRIFTED)
     runs = facts.ready_is("True") and not facts.reconciling
-    return Verdict(
+    return Translation(
         row="drifted",
-        ready=_is_ready(facts) if runs else None,
-        reconciling=Say(True, Reconciling.HELM_RELEASE_UPGRADING) if facts.reconciling else _STABLE,
-        degraded=Say(True, Degraded.DRIFTED, found.message if found is not None else ""),
+        ready=_ready_deployed(facts) if runs else None,
+        reconciling=ConditionValue(True, Reconciling.HELM_RELEASE_UPGRADING) if facts.reconciling else _STABLE,
+        degraded=ConditionValue(True, Degraded.DRIFTED, found.message if found is not None else ""),
         rolled_out=runs,
     )
 
 
-def rolling_out(facts: Facts) -> Verdict | None:
-    """Row 13: Flux has not judged the present intent yet."""
+def rolling_out(facts: ReleaseFacts) -> Translation | None:
+    """Row 13: Flux has not finished the present intent."""
     if facts.current and facts.ready is not None and facts.ready.status != "Unknown":
         return None
     failed = facts.outcome_is(Flux.RELEASED, "False", Flux.INSTALL_FAILED, Flux.UPGRADE_FAILED)
-    return Verdict(
+    return Translation(
         row="rolling_out",
-        ready=_rolling_out(facts),
-        reconciling=_moving(facts),
-        degraded=Say(True, Degraded.HELM_RELEASE_FAILED, messages.failed(facts.failure)) if failed else None,
-        stalled=_forsaken(facts),
+        ready=_ready_rolling_out(facts),
+        reconciling=_reconciling(facts),
+        degraded=ConditionValue(True, Degraded.HELM_RELEASE_FAILED, messages.failed(facts.failure)) if failed else None,
+        stalled=_no_progress(facts),
     )
 
 
-def health_check_canceled(facts: Facts) -> Verdict | None:
-    """Row 14: Flux broke off waiting because something newer came."""
+def health_check_canceled(facts: ReleaseFacts) -> Translation | None:
+    """Row 14: Flux cancelled its health checks for a newer spec."""
     if not facts.ready_is("False", Flux.HEALTH_CHECK_CANCELED):
         return None
-    return Verdict(
+    return Translation(
         row="health_check_canceled",
-        ready=Say(False, Ready.UPGRADING, messages.rolling_out(facts.wanted.version)),
-        reconciling=Say(True, Reconciling.HELM_RELEASE_UPGRADING),
+        ready=ConditionValue(False, Ready.UPGRADING, messages.rolling_out(facts.desired.version)),
+        reconciling=ConditionValue(True, Reconciling.HELM_RELEASE_UPGRADING),
     )
 
 
-def looking_again(facts: Facts) -> Verdict | None:
-    """Row 15: all is well and Flux looks whether it still is; or it is about to say that it is done."""
-    return Verdict(row="looking_again") if facts.current and facts.ready_is("True") and facts.reconciling else None
+def looking_again(facts: ReleaseFacts) -> Translation | None:
+    """Row 15: the release is ready and Flux reconciles it again, or is about to report that it is done."""
+    return Translation(row="looking_again") if facts.current and facts.ready_is("True") and facts.reconciling else None
 
 
-def _is_ready(facts: Facts) -> Say:
-    return Say(True, Ready.HELM_RELEASE_READY, f"version {facts.wanted.version} is deployed")
+def _ready_deployed(facts: ReleaseFacts) -> ConditionValue:
+    return ConditionValue(True, Ready.HELM_RELEASE_READY, f"version {facts.desired.version} is deployed")
 
 
-def ready(facts: Facts) -> Verdict | None:
-    """Row 16: the wanted version is deployed and Flux is at rest."""
+def ready(facts: ReleaseFacts) -> Translation | None:
+    """Row 16: the desired version is deployed and Flux is at rest."""
     if not facts.current or not facts.ready_is("True"):
         return None
-    return Verdict(
+    return Translation(
         row="ready",
-        ready=_is_ready(facts),
+        ready=_ready_deployed(facts),
         reconciling=_STABLE,
-        degraded=Say(False, Degraded.RECOVERED),
+        degraded=ConditionValue(False, Degraded.RECOVERED),
         rolled_out=True,
     )
 
 
-def other_failure(facts: Facts) -> Verdict | None:
-    """Row 17: Flux says no in words that this version does not know."""
+def other_failure(facts: ReleaseFacts) -> Translation | None:
+    """Row 17: Flux reports a failure with a reason that this version of konverge does not know."""
     return _failed_before_release(facts, "other_failure")
 
 
@@ -320,27 +326,27 @@ ROWS: Final[tuple[Row, ...]] = (
 )
 
 
-def _one_of_two(verdict: Verdict) -> Verdict:
-    """Stalled and Reconciling exclude each other (kstatus): what does not move is not in progress, though Flux may yet try again."""
-    return verdict if verdict.stalled is None else replace(verdict, reconciling=_STABLE)
+def _without_reconciling_if_stalled(translation: Translation) -> Translation:
+    """Stalled and Reconciling exclude each other (kstatus): a stalled release is not in progress, although Flux may retry."""
+    return translation if translation.stalled is None else replace(translation, reconciling=_STABLE)
 
 
-def _recheck(facts: Facts, verdict: Verdict) -> Verdict:
-    """Note when time alone will change the verdict: the grace time of a source ends, or patience with a silent Flux."""
+def _with_recheck(facts: ReleaseFacts, translation: Translation) -> Translation:
+    """Set the time at which the translation changes without an event: the end of a source's grace time, or a progress deadline."""
     moments = []
-    trouble, quiet = facts.trouble, silence(facts)
-    if trouble is not None and not trouble.lasted(facts.now, facts.grace):
-        moments.append(facts.now + trouble.rest(facts.now, facts.grace))
-    if quiet is not None and verdict.row in {"rolling_out", "source_syncing"}:
-        ends = {quiet.since + facts.stuck_after, quiet.since + quiet.patience}
+    source_failure, progress = facts.source_failure, no_progress(facts)
+    if source_failure is not None and not source_failure.outlasted(facts.now, facts.grace):
+        moments.append(facts.now + source_failure.grace_left(facts.now, facts.grace))
+    if progress is not None and translation.row in {"rolling_out", "source_syncing"}:
+        ends = {progress.since + facts.stuck_after, progress.since + progress.patience}
         moments += [end for end in ends if end > facts.now]
-    return replace(verdict, recheck=min(moments)) if moments else verdict
+    return replace(translation, recheck=min(moments)) if moments else translation
 
 
-def translate(facts: Facts) -> Verdict:
-    """Return the verdict of the first row that matches."""
+def translate(facts: ReleaseFacts) -> Translation:
+    """Return the translation of the first row that matches."""
     for row in ROWS:
-        verdict = row(facts)
-        if verdict is not None:
-            return _recheck(facts, _one_of_two(verdict))
+        translation = row(facts)
+        if translation is not None:
+            return _with_recheck(facts, _without_reconciling_if_stalled(translation))
     raise AssertionError("the last row matches everything")

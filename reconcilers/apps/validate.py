@@ -1,11 +1,11 @@
-"""What an ApplicationInstance must satisfy before anything is made for it.
+"""The checks that an ApplicationInstance must pass before its children are applied.
 
-The CEL rules of the CRD hold much of this at admission; it is checked again here, because the CRD in the cluster may be older than this
-program, because CEL cannot see everything, and because policies are settings (docs/reference/apps.md#api). What the patterns and
-enums of the schema hold is in the model: an object that breaks them does not decode, and the runtime marks it ValidationFailed.
+The CEL rules of the CRD enforce much of this at admission; it is checked again here, because the CRD in the cluster may be older than
+this program, because CEL cannot see everything, and because policies are settings (docs/reference/apps.md#api). Patterns and enums of the
+schema are in the model: an object that breaks them does not decode, and the runtime sets ValidationFailed.
 
-Promises: pure; `CHECKS` is the policy, in the order in which it is told. A message names the field and says what to do, and never repeats
-a value that may be a secret. While there is a problem nothing is applied and nothing is deleted.
+Guarantees: pure; `CHECKS` is the policy, in the order of the message. A message names the field and the remedy, and never repeats a
+value that may be a secret. While a check fails nothing is applied and nothing is deleted.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from konverge.crds.apps_v1alpha1 import MAX_NAME, ApplicationInstance
 from konverge.objects import Object
 from konverge.reconcilers.apps.secrets import nulls, secrets
 from konverge.reconcilers.apps.settings import Settings
-from konverge.reconcilers.apps.versions import Range, parse
+from konverge.reconcilers.apps.versions import VersionRange, parse
 from konverge.reconcilers.apps.words import Annotation, Blocked, Label
 
-__all__ = ["AT_ADMISSION", "CHECKS", "Problem", "Subject", "problem_of", "refusals"]
+__all__ = ["AT_ADMISSION", "CHECKS", "SpecProblem", "CheckInput", "problem_of", "refusals"]
 
 _SCHEMES: Final = {"helm": ("https", "http"), "oci": ("oci",)}
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """Why an instance cannot go on: the reason of Blocked and Ready, and what to do."""
+class SpecProblem:
+    """Why an instance is blocked: the reason of Blocked and Ready, and the message with the remedy."""
 
     reason: str
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """What is checked: the instance, the settings, its present release (None where it has none), and its namespace's labels.
+class CheckInput:
+    """The input of a check: the instance, the settings, its present release if any, and its namespace's labels.
 
-    `release_unknown` tells that nobody can say whether there is a release.
+    `release_unknown` is True while the cluster does not serve HelmReleases, so that their existence is unknown.
     """
 
     instance: ApplicationInstance
@@ -49,46 +49,46 @@ class Subject:
 
     @property
     def managed(self) -> bool:
-        """Whether the instance asks for a release at all."""
+        """Whether the instance is to have a release."""
         return self.instance.spec.mode == "managed"
 
 
-Check: TypeAlias = Callable[[Subject], Iterator[str]]
+Check: TypeAlias = Callable[[CheckInput], Iterator[str]]
 
 
-def needs_its_parts(subject: Subject) -> Iterator[str]:
+def mode_has_its_parts(given: CheckInput) -> Iterator[str]:
     """A managed instance needs chart, release and values; a placeholder has neither chart nor values."""
-    spec = subject.instance.spec
+    spec = given.instance.spec
     for name, part in (("chart", spec.chart), ("release", spec.release), ("values", spec.values)):
-        if subject.managed and part is None:
+        if given.managed and part is None:
             yield f"spec.{name} is missing; mode managed needs it"
-        if not subject.managed and part is not None and name != "release":
+        if not given.managed and part is not None and name != "release":
             yield f"spec.{name} is not allowed with mode placeholder; remove it, or set mode managed"
 
 
-def name_fits_labels(subject: Subject) -> Iterator[str]:
+def name_fits_labels(given: CheckInput) -> Iterator[str]:
     """helm-controller writes the name into labels of the HelmChart and of everything that the chart makes."""
-    name = subject.instance.name
-    if subject.managed and len(name) > MAX_NAME:
+    name = given.instance.name
+    if given.managed and len(name) > MAX_NAME:
         yield (
             f"metadata.name has {len(name)} characters; Flux writes it into labels, which take {MAX_NAME}: "
             "delete the instance and create it with a shorter name"
         )
 
 
-def keeps_its_release(subject: Subject) -> Iterator[str]:
-    """A release is not forgotten by turning the instance into a placeholder."""
-    if subject.managed:
+def placeholder_has_no_release(given: CheckInput) -> Iterator[str]:
+    """An instance with a release cannot become a placeholder, which would orphan the release."""
+    if given.managed:
         return
-    if subject.release is not None:
+    if given.release is not None:
         yield "spec.mode cannot become placeholder while the instance has a HelmRelease; delete the instance to uninstall it"
-    elif subject.release_unknown and subject.instance.status.helm_release_ref is not None:
+    elif given.release_unknown and given.instance.status.helm_release_ref is not None:
         yield "spec.mode cannot become placeholder while it is unknown whether its HelmRelease still exists"
 
 
-def url_fits_the_source(subject: Subject) -> Iterator[str]:
-    """Flux refuses OCI registries as HelmRepository, and a path that climbs would get around an allow-list."""
-    chart = subject.instance.spec.chart
+def url_fits_the_source(given: CheckInput) -> Iterator[str]:
+    """Flux refuses OCI registries as HelmRepository, and `..` in a path would circumvent an allow-list."""
+    chart = given.instance.spec.chart
     if chart is None:
         return
     scheme, _, rest = chart.url.partition("://")
@@ -100,20 +100,20 @@ def url_fits_the_source(subject: Subject) -> Iterator[str]:
         yield "spec.chart.url must not contain '..'"
 
 
-def release_stays_at_home(subject: Subject) -> Iterator[str]:
-    """Owner references and `valuesFrom` do not cross namespaces, and neither may a tenant."""
-    release, home = subject.instance.spec.release, subject.instance.namespace
+def release_namespace_is_own(given: CheckInput) -> Iterator[str]:
+    """Owner references and `valuesFrom` do not cross namespaces, and a tenant must not either."""
+    release, home = given.instance.spec.release, given.instance.namespace
     if release is not None and release.namespace != home:
         yield f"spec.release.namespace is {release.namespace!r}; it must be the instance's own namespace, {home!r}"
 
 
-def release_is_fixed(subject: Subject) -> Iterator[str]:
-    """Flux uninstalls and installs again where release or chart get another name: with data, that is a loss."""
-    release, chart, live = subject.instance.spec.release, subject.instance.spec.chart, subject.release
+def release_identity_is_immutable(given: CheckInput) -> Iterator[str]:
+    """Flux uninstalls and reinstalls a release whose own or whose chart's name changes, which loses its data."""
+    release, chart, live = given.instance.spec.release, given.instance.spec.chart, given.release
     if live is None or release is None or chart is None:
         return
-    if live.metadata.annotation(Annotation.APPLIED_GENERATION) == str(subject.instance.generation):
-        return  # this spec runs already: somebody edited the HelmRelease, and that is a conflict to hold
+    if live.metadata.annotation(Annotation.APPLIED_GENERATION) == str(given.instance.generation):
+        return  # this spec runs already, so the HelmRelease was edited, and the conflict is held
     pairs = (
         ("spec.release.name", live.get("spec", "releaseName"), release.name),
         ("spec.release.namespace", live.get("spec", "targetNamespace"), release.namespace),
@@ -124,30 +124,30 @@ def release_is_fixed(subject: Subject) -> Iterator[str]:
             yield f"{field} cannot change from {present!r} to {asked!r}: Flux would uninstall the release; make a new instance"
 
 
-def one_source_of_values(subject: Subject) -> Iterator[str]:
-    """Exactly the source that is named is given."""
-    values = subject.instance.spec.values
+def one_source_of_values(given: CheckInput) -> Iterator[str]:
+    """Exactly the source of values that `source` names is given."""
+    values = given.instance.spec.values
     if values is None:
         return
-    given = {"inline": values.inline, "secretRef": values.secret_ref, "configMapRef": values.config_map_ref}
-    if given[values.source] is None:
+    sources = {"inline": values.inline, "secretRef": values.secret_ref, "configMapRef": values.config_map_ref}
+    if sources[values.source] is None:
         yield f"spec.values.{values.source} is missing; spec.values.source names it"
-    for name, value in given.items():
+    for name, value in sources.items():
         if name != values.source and value is not None:
             yield f"spec.values.{name} is not allowed beside source {values.source}; remove one of them"
 
 
-def no_secrets_inline(subject: Subject) -> Iterator[str]:
-    """What is inline can be read by everybody who can read the instance, and stands in the HelmRelease too."""
-    values = subject.instance.spec.values
+def no_secrets_inline(given: CheckInput) -> Iterator[str]:
+    """Every reader of the instance or the HelmRelease can read inline values."""
+    values = given.instance.spec.values
     found = secrets(values.inline or {}, "spec.values.inline") if values is not None else []
     if found:
         yield f"{', '.join(found)} look like secrets; put them into a Secret and refer to it with spec.values.secretRef"
 
 
-def no_nulls_inline(subject: Subject) -> Iterator[str]:
+def no_nulls_inline(given: CheckInput) -> Iterator[str]:
     """Server-side apply carries no nulls: the chart's default would stay although the spec removes it."""
-    values = subject.instance.spec.values
+    values = given.instance.spec.values
     found = nulls(values.inline or {}, "spec.values.inline") if values is not None else []
     if found:
         yield (
@@ -156,33 +156,33 @@ def no_nulls_inline(subject: Subject) -> Iterator[str]:
         )
 
 
-def url_is_allowed(subject: Subject) -> Iterator[str]:
+def url_is_allowed(given: CheckInput) -> Iterator[str]:
     """The setting `url_allow_list`."""
-    chart, allowed = subject.instance.spec.chart, subject.settings.url_allow_list
+    chart, allowed = given.instance.spec.chart, given.settings.url_allow_list
     if chart is None or not allowed:
         return
     if not any(f"{chart.url.rstrip('/')}/".startswith(f"{prefix.rstrip('/')}/") for prefix in allowed):
         yield f"spec.chart.url is not among the sources that this cluster allows: {', '.join(allowed)}"
 
 
-def version_is_not_forbidden(subject: Subject) -> Iterator[str]:
+def version_is_not_forbidden(given: CheckInput) -> Iterator[str]:
     """The setting `forbidden_versions`, unless the instance's annotation overrides it."""
-    chart = subject.instance.spec.chart
-    override = subject.instance.annotations.get(Annotation.OVERRIDE_FORBIDDEN, "")
+    chart = given.instance.spec.chart
+    override = given.instance.annotations.get(Annotation.OVERRIDE_FORBIDDEN, "")
     if chart is None or override in {"true", chart.version}:
         return
     version = parse(chart.version)
-    for entry in subject.settings.forbidden_versions:
-        if entry.chart in {"*", chart.name} and Range.parse(entry.versions).holds(version):
+    for entry in given.settings.forbidden_versions:
+        if entry.chart in {"*", chart.name} and VersionRange.parse(entry.versions).holds(version):
             yield (
                 f"version {chart.version} of chart {chart.name} is forbidden ({entry.chart} {entry.versions}); choose another, "
                 f"or annotate the instance with {Annotation.OVERRIDE_FORBIDDEN}={chart.version}"
             )
 
 
-def account_is_allowed(subject: Subject) -> Iterator[str]:
+def account_is_allowed(given: CheckInput) -> Iterator[str]:
     """The settings `service_account` and `allowed_service_accounts`: a chart is installed with that account's rights."""
-    named, settings = subject.instance.spec.service_account_name, subject.settings
+    named, settings = given.instance.spec.service_account_name, given.settings
     if named is None or named == settings.service_account or {named, "*"} & set(settings.allowed_service_accounts):
         return
     allowed = sorted({settings.service_account, *settings.allowed_service_accounts} - {""})
@@ -193,9 +193,9 @@ def account_is_allowed(subject: Subject) -> Iterator[str]:
     )
 
 
-def secret_is_watched(subject: Subject) -> Iterator[str]:
-    """The setting `secret_namespaces`: where it names namespaces, values come from Secrets of these alone."""
-    values, namespace, settings = subject.instance.spec.values, subject.instance.namespace, subject.settings
+def secret_is_watched(given: CheckInput) -> Iterator[str]:
+    """The setting `secret_namespaces`: if set, values come from Secrets of these namespaces alone."""
+    values, namespace, settings = given.instance.spec.values, given.instance.namespace, given.settings
     if values is None or values.source != "secretRef" or not settings.secret_namespaces:
         return
     if not settings.watches_secrets_in(namespace):
@@ -205,20 +205,20 @@ def secret_is_watched(subject: Subject) -> Iterator[str]:
         )
 
 
-def belongs_to_this_cluster(subject: Subject) -> Iterator[str]:
+def belongs_to_this_cluster(given: CheckInput) -> Iterator[str]:
     """The gate `require_cluster_id`."""
-    label = subject.instance.labels.get(Label.CLUSTER_ID, "")
-    if subject.settings.require_cluster_id and label and label != subject.settings.cluster_id:
-        yield f"label {Label.CLUSTER_ID} is {label!r}, and this cluster is {subject.settings.cluster_id!r}"
+    label = given.instance.labels.get(Label.CLUSTER_ID, "")
+    if given.settings.require_cluster_id and label and label != given.settings.cluster_id:
+        yield f"label {Label.CLUSTER_ID} is {label!r}, and this cluster is {given.settings.cluster_id!r}"
 
 
-def namespace_is_opened(subject: Subject) -> Iterator[str]:
+def namespace_is_labelled(given: CheckInput) -> Iterator[str]:
     """The gate `require_namespace_label`."""
-    if not subject.settings.require_namespace_label:
+    if not given.settings.require_namespace_label:
         return
-    if (subject.namespace_labels or {}).get(Label.NAMESPACE_GATE) != Label.VWORKSPACE:
+    if (given.namespace_labels or {}).get(Label.NAMESPACE_GATE) != Label.VWORKSPACE:
         yield (
-            f"namespace {subject.instance.namespace} has no label {Label.NAMESPACE_GATE}={Label.VWORKSPACE}; "
+            f"namespace {given.instance.namespace} has no label {Label.NAMESPACE_GATE}={Label.VWORKSPACE}; "
             "label it to let instances in"
         )
 
@@ -227,12 +227,12 @@ CHECKS: Final[tuple[tuple[str, tuple[Check, ...]], ...]] = (
     (
         Blocked.VALIDATION_FAILED,
         (
-            needs_its_parts,
+            mode_has_its_parts,
             name_fits_labels,
-            keeps_its_release,
+            placeholder_has_no_release,
             url_fits_the_source,
-            release_stays_at_home,
-            release_is_fixed,
+            release_namespace_is_own,
+            release_identity_is_immutable,
             one_source_of_values,
             no_secrets_inline,
             no_nulls_inline,
@@ -242,7 +242,7 @@ CHECKS: Final[tuple[tuple[str, tuple[Check, ...]], ...]] = (
         Blocked.POLICY_DENIED,
         (
             belongs_to_this_cluster,
-            namespace_is_opened,
+            namespace_is_labelled,
             url_is_allowed,
             version_is_not_forbidden,
             account_is_allowed,
@@ -254,26 +254,26 @@ CHECKS: Final[tuple[tuple[str, tuple[Check, ...]], ...]] = (
 
 AT_ADMISSION: Final[tuple[Check, ...]] = (
     url_fits_the_source,
-    release_stays_at_home,
+    release_namespace_is_own,
     no_secrets_inline,
     no_nulls_inline,
     account_is_allowed,
 )
-"""What the object alone shows and CEL does not."""
+"""Checks that need only the object, and that CEL cannot express."""
 
 _MOST_REFUSED = 1500
 
 
-def refusals(subject: Subject) -> str:
-    """Return what a writer is told who may not write this object; "" if it may be stored."""
-    told = "; ".join(message for check in AT_ADMISSION for message in check(subject))
-    return told if len(told) <= _MOST_REFUSED else f"{told[:_MOST_REFUSED]}..."
+def refusals(given: CheckInput) -> str:
+    """Return the message of the refusal of this object; "" if it may be stored."""
+    text = "; ".join(message for check in AT_ADMISSION for message in check(given))
+    return text if len(text) <= _MOST_REFUSED else f"{text[:_MOST_REFUSED]}..."
 
 
-def problem_of(subject: Subject) -> Problem | None:
-    """Return everything that is wrong, under the first reason that applies; None where nothing is."""
+def problem_of(given: CheckInput) -> SpecProblem | None:
+    """Return all problems of the first reason that applies; None for a valid instance."""
     for reason, checks in CHECKS:
-        found = [message for check in checks for message in check(subject)]
+        found = [message for check in checks for message in check(given)]
         if found:
-            return Problem(reason, "; ".join(found))
+            return SpecProblem(reason, "; ".join(found))
     return None

@@ -1,12 +1,12 @@
-"""Values that live in a Secret or ConfigMap: what is known of them, and when Flux is asked to read them again.
+"""Values in a Secret or ConfigMap: their state, and the requests that make Flux read them again.
 
-Editing them changes no generation anywhere, and helm-controller watches only those that carry a label of its own
-(docs/reference/flux.md#freshness). So the state of the referent, its uid and resourceVersion, becomes a token; where it changes, the
-token is written into `reconcile.fluxcd.io/requestedAt`, which asks Flux for a reconcile.
+Editing them changes no generation, and helm-controller watches only objects that carry a label of its own
+(docs/reference/flux.md#freshness). So a token is made of the referent's uid and resourceVersion; when it changes, the token is written
+into `reconcile.fluxcd.io/requestedAt`, which requests a reconcile from Flux.
 
-Invariants: that annotation is no part of the applied intent, because people write it too (`flux reconcile`); a human's request is
-never a conflict, and never answered by another of ours, because the last token is remembered beside it. Content never comes here: only
-whether the key exists.
+Invariants: the applied intent does not contain that annotation, because `flux reconcile` writes it too. So such a request is never a
+conflict, and never overwritten by a repeated request of this family, because a second annotation holds the last token. The content of
+the values is never read into this module, only the existence of the key.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from dataclasses import dataclass
 
 from konverge.fields import digest
 from konverge.objects import Metadata
-from konverge.reconcilers.apps.freshness import Release
+from konverge.reconcilers.apps.freshness import FluxRelease
 from konverge.reconcilers.apps.words import Annotation, Flux
 
-__all__ = ["ValuesFrom", "requests", "token_of"]
+__all__ = ["ValuesFrom", "request_annotations", "token_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValuesFrom:
-    """The Secret or ConfigMap with the values, as far as it is known. `has_key` None: nobody looked."""
+    """The state of the Secret or ConfigMap with the values. `has_key` is None until the key was checked."""
 
     kind: str
     namespace: str
@@ -35,17 +35,17 @@ class ValuesFrom:
 
     @property
     def exists(self) -> bool:
-        """Whether the object is there."""
+        """Whether the object exists."""
         return bool(self.token)
 
     @property
     def lacking(self) -> bool:
-        """Whether it is sure that there are no values to read."""
+        """Whether the object, or its key, is known to be missing."""
         return not self.exists or self.has_key is False
 
 
 def token_of(metadata: Metadata | None) -> str:
-    """Return the token of an object's state, "" where there is none.
+    """Return the token of an object's state, "" for None.
 
     >>> token_of(None)
     ''
@@ -55,11 +55,11 @@ def token_of(metadata: Metadata | None) -> str:
     return f"values-{digest([metadata.uid, metadata.resource_version])}"
 
 
-def requests(values: ValuesFrom | None, before: Release | None, recorded: str) -> Mapping[str, str]:
-    """Return the annotations to write on the HelmRelease about its values; empty where there is nothing to ask.
+def request_annotations(values: ValuesFrom | None, before: FluxRelease | None, recorded: str) -> Mapping[str, str]:
+    """Return the annotations to write on the HelmRelease about its values; empty without a change of them.
 
-    `before` is the release as it was before this pass, None where this pass made it (Flux then reads the present values anyway),
-    `recorded` the token that was last noted on it.
+    `before` is the release before this reconcile, None if this reconcile created it (Flux then reads the present values anyway),
+    `recorded` the token that it was last annotated with.
     """
     if values is None or not values.exists or recorded == values.token:
         return {}

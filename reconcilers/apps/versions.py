@@ -1,6 +1,6 @@
 """Versions of charts: exact SemVer 2.0.0, with the leading `v` that some charts carry.
 
-Promises: `parse` accepts exact versions only, no ranges. `same` answers whether a chart version that Flux reports is the wanted one;
+Guarantees: `parse` accepts exact versions only, no ranges. `same` tells whether a chart version that Flux reports is the desired one;
 for OCI charts build metadata is ignored on both sides, because Flux appends `+<digest>` (docs/reference/flux.md#freshness).
 Ordering is SemVer precedence (https://semver.org/#spec-item-11).
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import total_ordering
 
-__all__ = ["Range", "Version", "parse", "same"]
+__all__ = ["VersionRange", "ChartVersion", "parse", "same"]
 
 _NUMBER = r"(?:0|[1-9][0-9]*)"
 _WORD = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
@@ -25,7 +25,7 @@ _VERSION = re.compile(
 
 @total_ordering
 @dataclass(frozen=True, slots=True)
-class Version:
+class ChartVersion:
     """A parsed version; comparisons follow SemVer precedence, which ignores build metadata.
 
     >>> parse("1.10.0") > parse("1.9.0"), parse("1.0.0-rc.1") < parse("1.0.0")
@@ -40,22 +40,22 @@ class Version:
 
     @property
     def precedence(self) -> tuple[object, ...]:
-        """The key by which SemVer orders: a release is above its pre-releases, numbers are below words."""
+        """The sort key of SemVer: a release is above its pre-releases, numbers are below words."""
         words = tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in self.pre)
         return (self.major, self.minor, self.patch, not self.pre, words)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Version) and self.precedence == other.precedence
+        return isinstance(other, ChartVersion) and self.precedence == other.precedence
 
-    def __lt__(self, other: Version) -> bool:
+    def __lt__(self, other: ChartVersion) -> bool:
         return self.precedence < other.precedence
 
     def __hash__(self) -> int:
         return hash(self.precedence)
 
 
-def parse(text: str) -> Version:
-    """Read an exact version; raises ValueError for anything else, ranges included.
+def parse(text: str) -> ChartVersion:
+    """Parse an exact version; raises ValueError for anything else, ranges included.
 
     >>> parse("v1.2.3+build").build
     'build'
@@ -64,23 +64,23 @@ def parse(text: str) -> Version:
     if found is None:
         raise ValueError(f"{text!r} is no exact version; write MAJOR.MINOR.PATCH, for instance 1.2.3")
     pre = tuple(found["pre"].split(".")) if found["pre"] else ()
-    return Version(int(found["major"]), int(found["minor"]), int(found["patch"]), pre, found["build"] or "")
+    return ChartVersion(int(found["major"]), int(found["minor"]), int(found["patch"]), pre, found["build"] or "")
 
 
-def same(reported: str, wanted: str, *, ignore_build: bool) -> bool:
-    """Tell whether a reported chart version is the wanted one; what is no SemVer is compared as text.
+def same(reported: str, desired: str, *, ignore_build: bool) -> bool:
+    """Tell whether a reported chart version is the desired one; versions that are not SemVer are compared as text.
 
     >>> same("1.1.0+c87b47444f34", "1.1.0", ignore_build=True), same("1.1.0+a", "1.1.0", ignore_build=False)
     (True, False)
     """
     try:
-        left, right = parse(reported), parse(wanted)
+        left, right = parse(reported), parse(desired)
     except ValueError:
-        return reported == wanted
+        return reported == desired
     return left == right and (ignore_build or left.build == right.build)
 
 
-_COMPARATORS: dict[str, Callable[[Version, Version], bool]] = {
+_COMPARATORS: dict[str, Callable[[ChartVersion, ChartVersion], bool]] = {
     "<=": operator.le,
     ">=": operator.ge,
     "<": operator.lt,
@@ -90,19 +90,19 @@ _COMPARATORS: dict[str, Callable[[Version, Version], bool]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class VersionRange:
     """A set of versions: comparators joined by spaces, all of which must hold; a bare version means `=`.
 
-    >>> Range.parse(">=1.0.0 <1.2.0").holds(parse("1.1.9"))
+    >>> VersionRange.parse(">=1.0.0 <1.2.0").holds(parse("1.1.9"))
     True
     """
 
     text: str
-    comparators: tuple[tuple[str, Version], ...]
+    comparators: tuple[tuple[str, ChartVersion], ...]
 
     @classmethod
-    def parse(cls, text: str) -> Range:
-        """Read a range; raises ValueError that quotes what could not be read."""
+    def parse(cls, text: str) -> VersionRange:
+        """Parse a range; raises ValueError with the part that could not be parsed."""
         comparators = []
         for part in text.split():
             sign = next((sign for sign in _COMPARATORS if part.startswith(sign)), "")
@@ -111,6 +111,6 @@ class Range:
             raise ValueError("an empty range of versions; write for instance 1.2.0 or >=1.0.0 <1.2.0")
         return cls(text, tuple(comparators))
 
-    def holds(self, version: Version) -> bool:
+    def holds(self, version: ChartVersion) -> bool:
         """Tell whether the version lies in the range."""
         return all(_COMPARATORS[sign](version, bound) for sign, bound in self.comparators)

@@ -1,8 +1,7 @@
-"""The vocabulary of the apps family: every word that crosses its border is written here once.
+"""The vocabulary of the apps family: every word of its API is declared here once.
 
-Condition types and reasons are the original's (docs/reference/apps.md#conditions), so that dashboards and
-scripts of its users keep working; those below "ours" have no counterpart there. Reasons that Flux writes are passed on under Flux's
-own names, which stand in `Flux`.
+Condition types and reasons are those of the original operator (docs/reference/apps.md#conditions), so that its users' dashboards and
+scripts keep working; those below "ours" have no counterpart there. Flux's reasons are passed on under Flux's names, which `Flux` lists.
 """
 
 from __future__ import annotations
@@ -107,14 +106,14 @@ class Deleting:
 
 
 class Stalled:
-    """Reasons of Stalled that are ours; the others are Flux's, passed on."""
+    """Reasons of Stalled that this family sets; others are passed on from Flux."""
 
     UNINSTALL_TIMEOUT: Final = "UninstallTimeout"
     PROGRESS_DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
 
 
 class Label:
-    """Labels on what the family makes, and on what it looks at."""
+    """Labels that the family reads or writes."""
 
     MANAGED_BY: Final = "app.vworkspace.io/managed-by"
     CLUSTER_ID: Final = "app.vworkspace.io/cluster-id"
@@ -131,18 +130,18 @@ class Annotation:
     """Annotations that the family reads or writes."""
 
     INSTANCE_NAME: Final = "app.vworkspace.io/application-instance"
-    """The full name of the instance, on what it made; the label of the same name may hold a shortened one."""
+    """On a child: the full name of the instance; the label of the same name may hold a shortened one."""
     INSTANCE_UID: Final = "app.vworkspace.io/application-instance-uid"
     INTENT_HASH: Final = "vworkspace.io/applied-intent-hash"
-    """On the HelmRelease: digest of the intent, values included, that was rolled out last."""
+    """On the HelmRelease: digest of the intent that was rolled out last, values included."""
     APPLIED_GENERATION: Final = "vworkspace.io/last-applied-generation"
     """On the HelmRelease: the generation of the instance that was rolled out last."""
     APPLIED_SOURCE: Final = "vworkspace.io/applied-source"
-    """On the HelmRelease: `digest@uid/generation` of the source, as it was fetched, from which was rolled out last."""
+    """On the HelmRelease: `digest@uid/generation` of the source from which was rolled out last, as it was fetched."""
     VALUES_TOKEN: Final = "apps.vworkspace.io/values-token"  # noqa: S105  # an annotation
-    """On the HelmRelease: the state of the Secret or ConfigMap for which Flux was last asked, or which it found at the start."""
+    """On the HelmRelease: the state of the Secret or ConfigMap that Flux was last requested to read, or read at the install."""
     OVERRIDE_FORBIDDEN: Final = "apps.vworkspace.io/override-forbidden"
-    """On an instance: `true`, or the one version that may run although it is forbidden."""
+    """On an instance: `true`, or the one forbidden version that may run."""
 
 
 class Flux:
@@ -184,14 +183,14 @@ class Flux:
             "InvalidCELExpression",
         }
     )
-    """Reasons of Ready=False before any release action: what stands in the way is not the chart."""
+    """Reasons of Ready=False before any release action, none of which is about the chart."""
 
     DEPLOYED: Final = "deployed"
     """Status of a release in `status.history`."""
 
     REQUESTED_AT: Final = "reconcile.fluxcd.io/requestedAt"
-    """Annotation that asks for a reconcile; people and tools write it too."""
+    """Annotation that requests a reconcile; `flux reconcile` writes it too."""
     FINALIZER: Final = "finalizers.fluxcd.io"
     CHART_OF_RELEASE: Final = "helm.toolkit.fluxcd.io/name"
-    """Label of a HelmChart: the HelmRelease that asked for it."""
+    """Label of a HelmChart: the HelmRelease that it was made for."""
     CHART_OF_NAMESPACE: Final = "helm.toolkit.fluxcd.io/namespace"

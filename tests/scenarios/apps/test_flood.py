@@ -12,7 +12,7 @@ from apps.lab import QUICK, READY, Apps, says
 
 from konverge.conditions import MAX_MESSAGE
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
-from konverge.reconcilers.apps.settings import Forbidden
+from konverge.reconcilers.apps.settings import ForbiddenVersions
 from konverge.testing import Lab
 
 NAME = "n" * 63
@@ -34,7 +34,7 @@ BLOCKED = says("Blocked", "True")
 EVERY_ACCOUNT = QUICK.model_copy(update={"allowed_service_accounts": ("*",)})
 NO_SOURCE = EVERY_ACCOUNT.model_copy(update={"url_allow_list": ("https://" + "t" * 2000,)})
 NO_VERSION = EVERY_ACCOUNT.model_copy(
-    update={"forbidden_versions": (Forbidden(chart="s" * 250, versions="=1.0.0-" + "r" * 122),)}
+    update={"forbidden_versions": (ForbiddenVersions(chart="s" * 250, versions="=1.0.0-" + "r" * 122),)}
 )
 
 

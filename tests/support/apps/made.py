@@ -8,9 +8,9 @@ from typing import Any
 from konverge.clock import rfc3339
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.objects import Object
-from konverge.reconcilers.apps.freshness import Release, Source, Wanted
-from konverge.reconcilers.apps.sources import Sources
-from konverge.reconcilers.apps.verdict import Facts
+from konverge.reconcilers.apps.facts import ReleaseFacts
+from konverge.reconcilers.apps.freshness import DesiredRelease, FluxRelease, FluxSource
+from konverge.reconcilers.apps.sources import FluxSources
 
 GRACE = timedelta(seconds=30)
 STUCK = timedelta(minutes=15)
@@ -121,19 +121,19 @@ def make_source(
     )
 
 
-def make_facts(release: Object | None, **changes: Any) -> Facts:
+def make_facts(release: Object | None, **changes: Any) -> ReleaseFacts:
     chart, repository = changes.get("chart"), changes.get("repository", make_source("HelmRepository"))
     oci = changes.get("oci", False)
     if "chart" not in changes and not oci:
         chart = make_source("HelmChart")
-    return Facts(
-        release=None if release is None else Release.of(release),
-        sources=Sources(
+    return ReleaseFacts(
+        release=None if release is None else FluxRelease.of(release),
+        sources=FluxSources(
             oci=oci,
-            chart=None if chart is None else Source.of(chart),
-            repository=None if repository is None else Source.of(repository),
+            chart=None if chart is None else FluxSource.of(chart),
+            repository=None if repository is None else FluxSource.of(repository),
         ),
-        wanted=Wanted(
+        desired=DesiredRelease(
             version=changes.get("version", "1.0.0"),
             oci=oci,
             intent=changes.get("intent", "intent"),

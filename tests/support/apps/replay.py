@@ -16,12 +16,12 @@ from pathlib import Path
 from konverge.conditions import Condition, find_condition, marked, truth
 from konverge.fields import digest
 from konverge.objects import Object
-from konverge.reconcilers.apps.freshness import Release, Source, Wanted
-from konverge.reconcilers.apps.report import report, with_values
-from konverge.reconcilers.apps.sources import Sources
+from konverge.reconcilers.apps.facts import ReleaseFacts, Translation
+from konverge.reconcilers.apps.freshness import DesiredRelease, FluxRelease, FluxSource
+from konverge.reconcilers.apps.report import report, with_missing_values
+from konverge.reconcilers.apps.sources import FluxSources
 from konverge.reconcilers.apps.translate import translate
 from konverge.reconcilers.apps.values import ValuesFrom
-from konverge.reconcilers.apps.verdict import Facts, Verdict
 from konverge.runtime.reconcile.status import transitions
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "flux"
@@ -70,7 +70,7 @@ class Replay:
         self.entries = read(name)
         self.said: list[Said] = []
         self.transitions: list[tuple[float, str]] = []
-        self.verdicts: list[Verdict] = []
+        self.translations: list[Translation] = []
         self._token = token
         self._objects: dict[str, Object] = {}
         self._position = 0
@@ -95,10 +95,10 @@ class Replay:
         assert not before, f"no step {before!r}"
         return self
 
-    def graft(self, other: Replay, wanted: Callable[[Object], bool], *, after: float) -> Replay:
+    def graft(self, other: Replay, desired: Callable[[Object], bool], *, after: float) -> Replay:
         """Feed some events of another recording, as if they happened here `after` seconds from the start of this one."""
         for entry in other.entries:
-            if entry.object is not None and wanted(entry.object):
+            if entry.object is not None and desired(entry.object):
                 self._take(Entry(after + entry.at, type=entry.type, object=entry.object))
         return self
 
@@ -117,7 +117,7 @@ class Replay:
         if name in {"HelmRelease/shop", "HelmRepository/shop", "OCIRepository/shop", "HelmChart/team-shop"}:
             self._pass(entry.at)
 
-    def _wanted(self, release: Object | None, at: float) -> Wanted:
+    def _desired(self, release: Object | None, at: float) -> DesiredRelease:
         spec = {} if release is None else release.spec
         repository = self._objects.get("OCIRepository/shop")
         oci = repository is not None
@@ -130,13 +130,13 @@ class Replay:
         asked = {key: value for key, value in spec.items() if key != "suspend"}
         source = repository if repository is not None else self._objects.get("HelmRepository/shop")
         origin = digest(None if source is None else source.spec)
-        return Wanted(
+        return DesiredRelease(
             version=version, oci=oci, intent=digest([asked, version, origin, token]), source=origin, token=token
         )
 
-    def _source(self, name: str) -> Source | None:
+    def _source(self, name: str) -> FluxSource | None:
         found = self._objects.get(name)
-        return None if found is None else Source.of(found)
+        return None if found is None else FluxSource.of(found)
 
     def _pass(self, at: float) -> None:
         release = self._objects.get("HelmRelease/shop")
@@ -147,48 +147,48 @@ class Replay:
             annotations = release.data["metadata"].setdefault("annotations", {})
             annotations["vworkspace.io/applied-intent-hash"] = self._settled
             annotations["vworkspace.io/applied-source"] = self._settled_source
-        wanted = self._wanted(release, at)
+        desired = self._desired(release, at)
         values = None
-        if wanted.token:
-            values = ValuesFrom(kind="Secret", namespace="team", name="vals", key="values.yaml", token=wanted.token)
+        if desired.token:
+            values = ValuesFrom(kind="Secret", namespace="team", name="vals", key="values.yaml", token=desired.token)
         now = self._epoch + timedelta(seconds=at)
-        facts = Facts(
-            release=None if release is None else Release.of(release),
-            sources=Sources(
-                oci=wanted.oci,
+        facts = ReleaseFacts(
+            release=None if release is None else FluxRelease.of(release),
+            sources=FluxSources(
+                oci=desired.oci,
                 chart=self._source("HelmChart/team-shop"),
-                repository=self._source("OCIRepository/shop" if wanted.oci else "HelmRepository/shop"),
+                repository=self._source("OCIRepository/shop" if desired.oci else "HelmRepository/shop"),
             ),
-            wanted=wanted,
+            desired=desired,
             values=values,
             first=self._first,
             now=now,
             grace=GRACE,
             stuck_after=STUCK,
         )
-        verdict = with_values(translate(facts), values)
-        self._fold(at, now, verdict, wanted)
-        if verdict.rolled_out and facts.sources.repository is not None:
-            self._settled_source = f"{wanted.source}@{facts.sources.repository.mark}"
+        translation = with_missing_values(translate(facts), values)
+        self._fold(at, now, translation, desired)
+        if translation.rolled_out and facts.sources.repository is not None:
+            self._settled_source = f"{desired.source}@{facts.sources.repository.fetch_id}"
 
-    def _fold(self, at: float, now: datetime, verdict: Verdict, wanted: Wanted) -> None:
+    def _fold(self, at: float, now: datetime, translation: Translation, desired: DesiredRelease) -> None:
         before = self._conditions
-        says = report(verdict, before)
-        for type_ in says.retract:
+        reported = report(translation, before)
+        for type_ in reported.remove:
             self._conditions = tuple(condition for condition in self._conditions if condition.type != type_)
-        for type_, say in says.says.items():
+        for type_, value in reported.conditions.items():
             self._conditions = marked(
-                self._conditions, type_, truth(say.status), say.reason, say.message, generation=1, now=now
+                self._conditions, type_, truth(value.status), value.reason, value.message, generation=1, now=now
             )
-        if verdict.rolled_out:
-            self._settled, self._first = wanted.intent, False
+        if translation.rolled_out:
+            self._settled, self._first = desired.intent, False
         self.transitions += [
             (at, f"{change.after.type}={change.after.status}") for change in transitions(before, self._conditions)
         ]
-        self.verdicts.append(verdict)
+        self.translations.append(translation)
         shown = {condition.type for condition in self._conditions if condition.is_true}
-        assert not {"Stalled", "Reconciling"} <= shown, f"{self.said and self.said[-1]}, then {verdict.row}"
-        self.said.append(Said(at, verdict.row, self._conditions))
+        assert not {"Stalled", "Reconciling"} <= shown, f"{self.said and self.said[-1]}, then {translation.row}"
+        self.said.append(Said(at, translation.row, self._conditions))
 
     @property
     def last(self) -> Said:

@@ -12,7 +12,7 @@ from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.errors import Invalid
 from konverge.objects import Object
 from konverge.reconcilers import apps
-from konverge.reconcilers.apps.admission import checking
+from konverge.reconcilers.apps.admission import validating_webhook
 from konverge.runtime import Manager, ManagerSettings
 from konverge.runtime.admission import WebhookSettings
 from konverge.testing import Lab, admit
@@ -56,7 +56,7 @@ def given(make: Any, **changes: Any) -> Object:
     ],
 )  # fmt: skip
 async def test_a_new_instance_that_is_wrong_in_itself_is_refused(make: Any, spec: dict[str, Any], said: str) -> None:
-    answer = await admit(checking(SETTINGS), given(make, spec=spec))
+    answer = await admit(validating_webhook(SETTINGS), given(make, spec=spec))
     assert not answer.allowed
     assert said in answer.message
     assert "hunter2" not in answer.message
@@ -75,11 +75,11 @@ async def test_a_new_instance_that_is_wrong_in_itself_is_refused(make: Any, spec
     ids=str,
 )
 async def test_what_is_right_is_stored(make: Any, spec: dict[str, Any]) -> None:
-    assert (await admit(checking(SETTINGS), given(make, spec=spec))).allowed
+    assert (await admit(validating_webhook(SETTINGS), given(make, spec=spec))).allowed
 
 
 async def test_what_was_stored_before_can_still_be_labelled_and_let_go(make: Any) -> None:
-    webhook, old = checking(SETTINGS), given(make, spec=SECRET)
+    webhook, old = validating_webhook(SETTINGS), given(make, spec=SECRET)
     assert (await admit(webhook, given(make, spec=SECRET, labels={"a": "b"}), old=old)).allowed
     dying = Object(old.to_dict())
     dying.data["metadata"] |= {"deletionTimestamp": "2030-01-01T00:00:00Z", "finalizers": []}
@@ -91,12 +91,14 @@ async def test_what_was_stored_before_can_still_be_labelled_and_let_go(make: Any
 async def test_what_does_not_fit_the_schema_is_left_to_the_schema(make: Any) -> None:
     broken = given(make, spec=SECRET)
     broken.data["spec"]["chart"]["version"] = "latest"
-    assert (await admit(checking(SETTINGS), broken)).allowed
+    assert (await admit(validating_webhook(SETTINGS), broken)).allowed
 
 
 async def test_a_flood_of_secrets_is_told_in_a_message_of_bounded_length(make: Any) -> None:
     inline = {f"password{'x' * 200}{number}password": "hunter2" for number in range(1000)}
-    answer = await admit(checking(SETTINGS), given(make, spec={"values": {"source": "inline", "inline": inline}}))
+    answer = await admit(
+        validating_webhook(SETTINGS), given(make, spec={"values": {"source": "inline", "inline": inline}})
+    )
     assert not answer.allowed
     assert len(answer.message) < 2000
 
@@ -105,7 +107,7 @@ REACHED = ManagerSettings(webhooks=WebhookSettings(service="konverge/webhooks"))
 
 
 @pytest.mark.parametrize(
-    ("wanted", "settings", "served"),
+    ("desired", "settings", "served"),
     [
         (None, ManagerSettings(), False),
         (None, REACHED, True),
@@ -115,10 +117,10 @@ REACHED = ManagerSettings(webhooks=WebhookSettings(service="konverge/webhooks"))
     ids=["nothing leads to it", "a Service leads to it", "asked for", "not wanted"],
 )
 def test_the_webhook_is_served_if_something_leads_to_it_or_it_is_asked_for(
-    wanted: bool | None, settings: ManagerSettings, served: bool
+    desired: bool | None, settings: ManagerSettings, served: bool
 ) -> None:
     manager = Manager("konverge", settings=settings)
-    apps.install(manager, apps.Settings(check_at_admission=wanted))
+    apps.install(manager, apps.Settings(check_at_admission=desired))
     assert [webhook.path for webhook in manager.webhooks] == ([PATH] if served else [])
 
 

@@ -19,9 +19,9 @@ from konverge.reconcilers.apps.contention import (
     VIEW,
     Contender,
     Standing,
+    affects_rivals,
     helm_release_of,
     keeper,
-    matters_to_rivals,
     rivals_of,
 )
 
@@ -227,4 +227,4 @@ def test_rivals_are_enqueued_by_an_end_another_release_and_the_first_apply_alone
     before, bumped, applied = cached(this(make)), cached(this(make), 2), cached(this(make, applied=True))
     other = cached(rival(make, "shop", mode="placeholder", chart=None, values=None), 2)
     changes = [(before, None), (before, other), (before, applied), (before, bumped), (applied, applied), (None, before)]
-    assert [matters_to_rivals(Change("team", "shop", old, new)) for old, new in changes] == [True] * 3 + [False] * 3
+    assert [affects_rivals(Change("team", "shop", old, new)) for old, new in changes] == [True] * 3 + [False] * 3

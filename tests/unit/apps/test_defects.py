@@ -14,7 +14,7 @@ from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.outcome import Done, RequeueAfter
 from konverge.reconcilers.apps import ApplicationInstanceReconciler, Settings, controller
-from konverge.reconcilers.apps.observe import ours
+from konverge.reconcilers.apps.observe import controls
 from konverge.reconcilers.apps.render import children_of
 from konverge.reconcilers.apps.translate import translate
 from konverge.runtime.reconcile.finalizers import Step, next_step
@@ -101,7 +101,7 @@ def test_defect_5_no_finalizer_is_added_to_an_object_under_deletion(make: Any) -
     ],
 )
 def test_defect_6_what_was_only_documented_is_said(make: Any, row: str, says: dict[str, Any]) -> None:
-    verdict = translate(
+    translation = translate(
         make.facts(
             make.release(
                 make.condition("Ready", "True", "InstallSucceeded"),
@@ -110,9 +110,9 @@ def test_defect_6_what_was_only_documented_is_said(make: Any, row: str, says: di
             )
         )
     )
-    told = verdict.suspended if row == "Suspended" else verdict.degraded
-    assert told is not None
-    assert told.status is True
+    redacted = translation.suspended if row == "Suspended" else translation.degraded
+    assert redacted is not None
+    assert redacted.status is True
 
 
 # --- traps of Flux ---------------------------------------------------------------------------------------------------------------
@@ -163,15 +163,15 @@ async def test_trap_4_an_uninstall_without_end_is_told_and_never_given_up_in_sil
 
 
 def test_trap_5_a_release_that_stays_unknown_is_stalled_in_the_end(make: Any) -> None:
-    verdict = translate(make.facts(make.release(make.condition("Ready", "Unknown", "Progressing", ago=2000))))
-    assert verdict.stalled is not None
-    assert verdict.stalled.reason == "ProgressDeadlineExceeded"
+    translation = translate(make.facts(make.release(make.condition("Ready", "Unknown", "Progressing", ago=2000))))
+    assert translation.stalled is not None
+    assert translation.stalled.reason == "ProgressDeadlineExceeded"
 
 
 def test_trap_6_a_child_of_that_name_is_ours_only_by_uid(make: Any) -> None:
     owner = make.instance().metadata
-    assert ours(owner, make.release())
-    assert not ours(owner, make.source("HelmRepository", owner_uid="an earlier instance of that name"))
+    assert controls(owner, make.release())
+    assert not controls(owner, make.source("HelmRepository", owner_uid="an earlier instance of that name"))
 
 
 # --- the original, 7 to 10 -------------------------------------------------------------------------------------------------------

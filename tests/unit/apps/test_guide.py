@@ -74,18 +74,18 @@ def test_the_fields_are_those_of_the_definition() -> None:
 
 
 def test_every_reason_stands_beside_its_condition_and_in_the_words() -> None:
-    told: dict[str, set[str]] = {}
+    redacted: dict[str, set[str]] = {}
     type_ = ""
     for line in section("Conditions").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("|") and len(cells) == 3:
             type_ = next(iter(quoted(r"\w+", cells[0])), type_)
-            told.setdefault(type_, set()).update(quoted(r"[A-Z]\w+", cells[1]))
+            redacted.setdefault(type_, set()).update(quoted(r"[A-Z]\w+", cells[1]))
     for name in vars(words.Type).values():
         if isinstance(name, str) and name[0].isupper() and hasattr(words, name):
             reasons = vars(getattr(words, name))
             known = {value for key, value in reasons.items() if key.isupper() and isinstance(value, str)}
-            assert told[name] == known, name
+            assert redacted[name] == known, name
 
 
 async def test_the_examples_are_accepted_and_become_helm_releases(lab: Lab) -> None:

@@ -12,7 +12,7 @@ from konverge.keys import Key
 from konverge.kinds import kind
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.apps import Settings, controller, install, rules
-from konverge.reconcilers.apps.install import instances_in, release_of_chart, users_of
+from konverge.reconcilers.apps.install import instances_in, instances_using, release_of_chart
 from konverge.reconcilers.apps.kinds import CONFIG_MAP, HELM_CHART, SECRET
 from konverge.runtime import Manager, cluster_role
 from konverge.runtime.builder.rules import narrowed_roles
@@ -74,8 +74,8 @@ def test_a_secret_wakes_the_instances_that_refer_to_it() -> None:
         instance("f", "mangled"),  # what an older schema let through
     )
     changed = Metadata(name="vals", namespace="team")
-    assert [key.name for key in users_of(SECRET)(changed, caches)] == ["a"]
-    assert [key.name for key in users_of(CONFIG_MAP)(changed, caches)] == ["c"]
+    assert [key.name for key in instances_using(SECRET)(changed, caches)] == ["a"]
+    assert [key.name for key in instances_using(CONFIG_MAP)(changed, caches)] == ["c"]
 
 
 def test_the_many_secrets_of_helm_itself_wake_nobody() -> None:
@@ -84,7 +84,7 @@ def test_the_many_secrets_of_helm_itself_wake_nobody() -> None:
             raise AssertionError("the cache need not be read")
 
     untouched: Any = Untouched()
-    assert list(users_of(SECRET)(Metadata(name="sh.helm.release.v1.shop.v7", namespace="team"), untouched)) == []
+    assert list(instances_using(SECRET)(Metadata(name="sh.helm.release.v1.shop.v7", namespace="team"), untouched)) == []
 
 
 def test_a_helm_chart_wakes_the_instance_whose_release_asked_for_it() -> None:

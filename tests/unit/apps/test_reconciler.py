@@ -266,9 +266,9 @@ async def test_a_secret_without_the_key_is_told_and_its_content_never(make: Any,
     await reconcile(make.instance(spec=SECRET_VALUES), ctx)
     assert ctx.says()["Ready"] == "False/WaitingForSecret"
     assert "has no key values.yaml" in ctx.message("Ready")
-    told = repr(ctx.plan) + repr(ctx.patches)
-    assert "hunter2" not in told
-    assert "aHVudGVyMg" not in told
+    redacted = repr(ctx.plan) + repr(ctx.patches)
+    assert "hunter2" not in redacted
+    assert "aHVudGVyMg" not in redacted
 
 
 async def test_the_content_of_the_secret_is_in_nothing_that_is_written_or_said(make: Any, context: Any) -> None:
@@ -308,8 +308,8 @@ async def test_values_from_a_secret_outside_the_named_namespaces_are_blocked_wit
     ctx.live_errors["Secret"] = [AssertionError("a Secret was read")]
     await reconcile(instance, ctx, Settings(secret_namespaces=("elsewhere",)))
     assert ctx.says()["Blocked"] == "True/PolicyDenied"
-    told = ctx.message("Blocked")
-    assert f"add {instance.namespace} to the setting apps.secret_namespaces" in told
+    redacted = ctx.message("Blocked")
+    assert f"add {instance.namespace} to the setting apps.secret_namespaces" in redacted
     assert ("HelmRelease", "shop") not in ctx.objects
     ctx.live_errors.clear()
     await reconcile(instance, ctx, Settings(secret_namespaces=("elsewhere", instance.namespace)))

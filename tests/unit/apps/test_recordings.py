@@ -264,11 +264,11 @@ def test_a_failing_source_is_unreachable_after_the_grace_time(
 
 def test_a_requeue_is_set_for_the_end_of_the_grace_time(replay: Replays) -> None:
     fed = replay("repo-unreachable").feed()
-    recheck = fed.verdicts[-1].recheck
+    recheck = fed.translations[-1].recheck
     assert recheck is not None
     fed.wait_until((recheck - fed._epoch).total_seconds())
     assert fed.last["Ready"] == "False/ChartUnreachable"
-    assert fed.verdicts[-1].recheck is None
+    assert fed.translations[-1].recheck is None
 
 
 def test_a_chart_that_flux_gave_up_on_is_stalled_with_its_reason(replay: Replays) -> None:
@@ -337,9 +337,9 @@ def test_suspending_alone_keeps_what_was_said(replay: Replays) -> None:
 
 def test_values_errors_are_told_three_times_and_in_our_own_words(replay: Replays) -> None:
     fed = replay("values-secret").feed(before="Secret good")
-    told = fed.ever("Ready", "False/ValuesError")
-    assert len(told) >= 3
-    texts = {said.message(type_) for said in told for type_ in ("Ready", "Degraded")}
+    redacted = fed.ever("Ready", "False/ValuesError")
+    assert len(redacted) >= 3
+    texts = {said.message(type_) for said in redacted for type_ in ("Ready", "Degraded")}
     assert texts == {
         "Flux cannot use the values in Secret team/vals, key values.yaml: the key must exist and hold one YAML mapping; correct it there"
     }

@@ -10,12 +10,12 @@ import pytest
 from konverge.reconcilers.apps import Settings
 from konverge.reconcilers.apps.render import (
     children_of,
+    desired_release,
     helm_release,
     helm_repository,
     label_value,
     oci_repository,
     oci_url,
-    wanted,
 )
 
 SETTINGS = Settings()
@@ -194,5 +194,5 @@ def test_the_intent_differs_with_the_values_elsewhere_and_not_with_labels(make: 
 
 def test_wanted_says_version_and_kind_of_source(make: Any) -> None:
     instance = make.instance(spec=OCI)
-    found = wanted(instance, children_of(instance, SETTINGS), "token")
+    found = desired_release(instance, children_of(instance, SETTINGS), "token")
     assert (found.version, found.oci, found.token) == ("1.0.0", True, "token")

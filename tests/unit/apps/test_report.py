@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from konverge.conditions import Condition
-from konverge.reconcilers.apps.report import blocked, report, with_values
+from konverge.reconcilers.apps.facts import ConditionValue, Translation
+from konverge.reconcilers.apps.report import blocked, report, with_missing_values
 from konverge.reconcilers.apps.values import ValuesFrom
-from konverge.reconcilers.apps.verdict import Say, Verdict
 
-KEEP = Verdict(row="looking_again")
+KEEP = Translation(row="looking_again")
 
 
 def condition(type_: str, status: Any, reason: str) -> Condition:
@@ -21,12 +21,12 @@ def condition(type_: str, status: Any, reason: str) -> Condition:
 def test_keep_keeps_what_is_there() -> None:
     says = report(
         KEEP, [condition("Ready", "True", "HelmReleaseReady"), condition("Reconciling", "False", "Stable")]
-    ).says
+    ).conditions
     assert not {"Ready", "Reconciling", "Degraded"} & set(says)
 
 
 def test_keep_without_anything_to_keep_says_that_nobody_knows_yet() -> None:
-    says = report(KEEP, []).says
+    says = report(KEEP, []).conditions
     assert says["Ready"].status is None
     assert says["Reconciling"].status is True
 
@@ -44,29 +44,31 @@ def test_keep_without_anything_to_keep_says_that_nobody_knows_yet() -> None:
     ],
 )
 def test_keep_does_not_keep_what_is_over(reason: str) -> None:
-    assert report(KEEP, [condition("Ready", "False", reason)]).says["Ready"] == Say(None, "Reconciling")
+    assert report(KEEP, [condition("Ready", "False", reason)]).conditions["Ready"] == ConditionValue(
+        None, "Reconciling"
+    )
 
 
 def test_stalled_and_deleting_are_there_only_while_true() -> None:
-    assert set(report(KEEP, []).retract) == {"Deleting", "Stalled"}
-    stalled = report(Verdict(row="stalled", stalled=Say(True, "RetriesExceeded")), [])
-    assert stalled.says["Stalled"] == Say(True, "RetriesExceeded")
-    assert stalled.retract == ("Deleting",)
+    assert set(report(KEEP, []).remove) == {"Deleting", "Stalled"}
+    stalled = report(Translation(row="stalled", stalled=ConditionValue(True, "RetriesExceeded")), [])
+    assert stalled.conditions["Stalled"] == ConditionValue(True, "RetriesExceeded")
+    assert stalled.remove == ("Deleting",)
 
 
 def test_an_instance_that_goes_on_is_not_blocked() -> None:
-    assert report(KEEP, []).says["Blocked"] == Say(False, "Unblocked")
+    assert report(KEEP, []).conditions["Blocked"] == ConditionValue(False, "Unblocked")
 
 
 def test_blocked_comes_with_ready_false_of_the_same_reason() -> None:
-    says = blocked("PolicyDenied", "why").says
-    assert says["Blocked"] == Say(True, "PolicyDenied", "why")
-    assert says["Ready"] == Say(False, "PolicyDenied", "why")
+    says = blocked("PolicyDenied", "why").conditions
+    assert says["Blocked"] == ConditionValue(True, "PolicyDenied", "why")
+    assert says["Ready"] == ConditionValue(False, "PolicyDenied", "why")
     assert "Degraded" not in says
 
 
 def test_texts_of_others_are_cut_until_the_api_takes_them() -> None:
-    says = report(Verdict(row="x", ready=Say(False, "Some reason!", "x" * 40000)), []).says
+    says = report(Translation(row="x", ready=ConditionValue(False, "Some reason!", "x" * 40000)), []).conditions
     assert says["Ready"].reason == "Somereason"
     assert len(says["Ready"].message) == 32768
 
@@ -84,18 +86,20 @@ def test_missing_values_say_what_to_do_before_flux_notices(
     kind: str, token: str, has_key: bool | None, reason: str, says: str
 ) -> None:
     lacking = ValuesFrom(kind=kind, namespace="team", name="vals", key="values.yaml", token=token, has_key=has_key)
-    verdict = with_values(Verdict(row="ready", ready=Say(True, "HelmReleaseReady"), rolled_out=True), lacking)
-    assert verdict.ready is not None
-    assert (verdict.ready.status, verdict.ready.reason) == (False, reason)
-    assert says in verdict.ready.message
-    assert not verdict.rolled_out
+    translation = with_missing_values(
+        Translation(row="ready", ready=ConditionValue(True, "HelmReleaseReady"), rolled_out=True), lacking
+    )
+    assert translation.ready is not None
+    assert (translation.ready.status, translation.ready.reason) == (False, reason)
+    assert says in translation.ready.message
+    assert not translation.rolled_out
 
 
 @pytest.mark.parametrize("row", ["suspended", "being_deleted"])
 def test_missing_values_do_not_matter_to_what_is_suspended_or_going(row: str) -> None:
     lacking = ValuesFrom(kind="Secret", namespace="team", name="vals", key="k")
-    verdict = Verdict(row=row)
-    assert with_values(verdict, lacking) is verdict
+    translation = Translation(row=row)
+    assert with_missing_values(translation, lacking) is translation
 
 
 def test_a_report_knows_whether_it_changes_anything() -> None:
@@ -109,4 +113,6 @@ def test_a_report_knows_whether_it_changes_anything() -> None:
     assert not same.changes(before, 1)
     assert same.changes(before, 2)
     assert same.changes([*before, condition("Stalled", "True", "RetriesExceeded")], 1)
-    assert report(Verdict(row="x", ready=Say(True, "HelmReleaseReady", "news")), before).changes(before, 1)
+    assert report(Translation(row="x", ready=ConditionValue(True, "HelmReleaseReady", "news")), before).changes(
+        before, 1
+    )

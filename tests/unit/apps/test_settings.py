@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from konverge.reconcilers.apps import Forbidden, Settings
+from konverge.reconcilers.apps import ForbiddenVersions, Settings
 
 
 def test_everything_has_a_default_and_the_gates_are_off() -> None:
@@ -38,7 +38,7 @@ def test_a_duration_that_is_none_is_refused(value: Any) -> None:
 
 def test_forbidden_versions_are_read_at_once() -> None:
     with pytest.raises(ValidationError, match="no exact version"):
-        Forbidden(chart="shop", versions="<latest")
+        ForbiddenVersions(chart="shop", versions="<latest")
 
 
 def test_a_misspelt_setting_is_an_error() -> None:

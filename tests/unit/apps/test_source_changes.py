@@ -7,21 +7,21 @@ from typing import Any
 import pytest
 
 from konverge.reconcilers.apps import ApplicationInstanceReconciler, Settings
+from konverge.reconcilers.apps.facts import Translation
 from konverge.reconcilers.apps.translate import translate
-from konverge.reconcilers.apps.verdict import Verdict
 
 OLD, NEW = "sha256:" + "a" * 64, "sha256:" + "b" * 64
 SETTLED = {"vworkspace.io/applied-intent-hash": "older", "vworkspace.io/applied-source": "older@HelmRepository-uid/1"}
 OCI_SETTLED = {**SETTLED, "vworkspace.io/applied-source": "older@OCIRepository-uid/1"}
 
 
-def helm(make: Any, repository: Any, chart: Any = None, **release: Any) -> Verdict:
+def helm(make: Any, repository: Any, chart: Any = None, **release: Any) -> Translation:
     release.setdefault("annotations", SETTLED)
     made = make.release(make.condition("Ready", "True", "InstallSucceeded"), **release)
     return translate(make.facts(made, repository=repository, chart=chart or make.source("HelmChart")))
 
 
-def oci(make: Any, repository: Any, **release: Any) -> Verdict:
+def oci(make: Any, repository: Any, **release: Any) -> Translation:
     release.setdefault("annotations", OCI_SETTLED)
     release.setdefault("version", "1.0.0+" + "a" * 12)
     made = make.release(make.condition("Ready", "True", "InstallSucceeded"), **release)
@@ -37,13 +37,13 @@ def test_a_new_url_is_not_ready_before_flux_has_fetched_from_it(make: Any, kind:
     source = make.source(
         kind, generation=2, fetched=1, revision=f"1.0.0@{OLD}" if kind == "OCIRepository" else "sha256:index"
     )
-    verdict = helm(make, source) if kind == "HelmRepository" else oci(make, source)
-    assert verdict.row == "source_syncing"
-    assert verdict.ready is not None
-    assert (verdict.ready.status, verdict.ready.reason) == (False, "Upgrading")
-    assert verdict.reconciling is not None
-    assert (verdict.reconciling.status, verdict.reconciling.reason) == (True, "ChartSourceSyncing")
-    assert not verdict.rolled_out
+    translation = helm(make, source) if kind == "HelmRepository" else oci(make, source)
+    assert translation.row == "source_syncing"
+    assert translation.ready is not None
+    assert (translation.ready.status, translation.ready.reason) == (False, "Upgrading")
+    assert translation.reconciling is not None
+    assert (translation.reconciling.status, translation.reconciling.reason) == (True, "ChartSourceSyncing")
+    assert not translation.rolled_out
 
 
 @pytest.mark.parametrize(("ago", "row"), [(10, "source_syncing"), (31, "chart_unreachable")])
@@ -52,13 +52,13 @@ def test_a_dead_new_url_is_unreachable_after_the_grace_time_although_the_release
     make: Any, kind: str, ago: float, row: str
 ) -> None:
     source = make.source(kind, failing(make, ago), generation=2, fetched=1, revision=f"1.0.0@{OLD}")
-    verdict = helm(make, source) if kind == "HelmRepository" else oci(make, source)
-    assert verdict.row == row
-    assert not verdict.rolled_out
+    translation = helm(make, source) if kind == "HelmRepository" else oci(make, source)
+    assert translation.row == row
+    assert not translation.rolled_out
     if row == "chart_unreachable":
-        assert verdict.ready is not None
-        assert verdict.ready.reason == "ChartUnreachable"
-        assert "connection refused" in verdict.ready.message
+        assert translation.ready is not None
+        assert translation.ready.reason == "ChartUnreachable"
+        assert "connection refused" in translation.ready.message
 
 
 def test_a_url_that_flux_gave_up_on_counts_as_not_fetched_although_its_generation_was_stamped(make: Any) -> None:
@@ -69,13 +69,13 @@ def test_a_url_that_flux_gave_up_on_counts_as_not_fetched_although_its_generatio
 
 
 def test_a_helm_mirror_with_the_same_index_is_ready_once_it_was_fetched(make: Any) -> None:
-    verdict = helm(make, make.source("HelmRepository", generation=2, fetched=2))
-    assert (verdict.row, verdict.rolled_out) == ("ready", True)
+    translation = helm(make, make.source("HelmRepository", generation=2, fetched=2))
+    assert (translation.row, translation.rolled_out) == ("ready", True)
 
 
 def test_an_oci_mirror_with_the_same_digest_is_ready_once_it_was_fetched(make: Any) -> None:
-    verdict = oci(make, make.source("OCIRepository", generation=2, fetched=2, revision=f"1.0.0@{OLD}"))
-    assert (verdict.row, verdict.rolled_out) == ("ready", True)
+    translation = oci(make, make.source("OCIRepository", generation=2, fetched=2, revision=f"1.0.0@{OLD}"))
+    assert (translation.row, translation.rolled_out) == ("ready", True)
 
 
 def test_another_index_counts_once_the_chart_was_looked_for_in_it(make: Any) -> None:

@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
+from konverge.reconcilers.apps.facts import Translation
 from konverge.reconcilers.apps.translate import ROWS, translate
-from konverge.reconcilers.apps.verdict import Verdict
 
 SAID = tuple[bool | None, str] | None
 """Status and reason, None where the condition is kept (Stalled: absent)."""
 
 
-def said(verdict: Verdict) -> dict[str, SAID]:
+def said(translation: Translation) -> dict[str, SAID]:
     return {
-        name: None if (say := getattr(verdict, name)) is None else (say.status, say.reason)
+        name: None if (say := getattr(translation, name)) is None else (say.status, say.reason)
         for name in ("ready", "reconciling", "degraded", "stalled", "suspended")
     }
 
 
-def verdict_of(make: Any, *conditions: Any, release: dict[str, Any] | None = None, **facts: Any) -> Verdict:
+def verdict_of(make: Any, *conditions: Any, release: dict[str, Any] | None = None, **facts: Any) -> Translation:
     return translate(make.facts(make.release(*conditions, **(release or {})), **facts))
 
 
@@ -44,18 +44,18 @@ def test_row_1_a_missing_release_is_missing_and_what_was_degraded_stays(make: An
 
 
 def test_row_2_a_release_under_deletion_is_deleting(make: Any) -> None:
-    verdict = verdict_of(make, make.condition("Ready", "True", "InstallSucceeded"), release={"deleted": 1})
-    assert said(verdict)["ready"] == (False, "Deleting")
-    assert said(verdict)["reconciling"] == (True, "Uninstalling")
-    assert verdict.degraded is None
+    translation = verdict_of(make, make.condition("Ready", "True", "InstallSucceeded"), release={"deleted": 1})
+    assert said(translation)["ready"] == (False, "Deleting")
+    assert said(translation)["reconciling"] == (True, "Uninstalling")
+    assert translation.degraded is None
 
 
 def test_row_2_a_failing_uninstall_degrades(make: Any) -> None:
     failed = make.condition("Released", "False", "UninstallFailed", "post-delete hooks failed")
-    verdict = verdict_of(make, failed, release={"deleted": 1})
-    assert said(verdict)["degraded"] == (True, "HelmReleaseDegraded")
-    assert verdict.degraded is not None
-    assert "post-delete hooks failed" in verdict.degraded.message
+    translation = verdict_of(make, failed, release={"deleted": 1})
+    assert said(translation)["degraded"] == (True, "HelmReleaseDegraded")
+    assert translation.degraded is not None
+    assert "post-delete hooks failed" in translation.degraded.message
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_row_2_a_failing_uninstall_degrades(make: Any) -> None:
 )
 def test_row_3_a_suspended_release_is_ready_only_for_what_was_rolled_out(make: Any, settled: str, ready: SAID) -> None:
     release = {"spec": {"suspend": True}, "annotations": {"vworkspace.io/applied-intent-hash": settled}}
-    verdict = verdict_of(make, make.condition("Ready", "True", "InstallSucceeded"), release=release)
-    assert said(verdict)["ready"] == ready
-    assert said(verdict)["reconciling"] == STABLE
-    assert said(verdict)["suspended"] == (True, "ManuallySuspended")
+    translation = verdict_of(make, make.condition("Ready", "True", "InstallSucceeded"), release=release)
+    assert said(translation)["ready"] == ready
+    assert said(translation)["reconciling"] == STABLE
+    assert said(translation)["suspended"] == (True, "ManuallySuspended")
 
 
 @pytest.mark.parametrize(
@@ -82,16 +82,16 @@ def test_row_3_a_suspended_release_is_ready_only_for_what_was_rolled_out(make: A
 def test_row_4_a_remediated_release_stays_failed_with_both_texts(
     make: Any, status: str, reason: str, ready: str
 ) -> None:
-    verdict = verdict_of(
+    translation = verdict_of(
         make,
         make.condition("Ready", "False", reason, "context canceled"),
         make.condition("Released", "False", "UpgradeFailed", "field is immutable"),
         make.condition("Remediated", status, reason, "context canceled"),
     )
-    assert said(verdict)["ready"] == (False, ready)
-    assert said(verdict)["degraded"] == DEGRADED
-    assert verdict.degraded is not None
-    first, _, then = verdict.degraded.message.partition("; then ")
+    assert said(translation)["ready"] == (False, ready)
+    assert said(translation)["degraded"] == DEGRADED
+    assert translation.degraded is not None
+    first, _, then = translation.degraded.message.partition("; then ")
     assert first.startswith("UpgradeFailed: field is immutable")
     assert then.startswith(f"{reason}: context canceled")
 
@@ -104,62 +104,62 @@ def test_row_4_a_remediated_release_stays_failed_with_both_texts(
     ],
 )
 def test_row_4_reconciling_and_stalled_are_as_upstream(make: Any, more: Any, reconciling: SAID, stalled: SAID) -> None:
-    verdict = verdict_of(make, make.condition("Remediated", "True", "RollbackSucceeded"), make.condition(*more))
-    assert said(verdict)["reconciling"] == reconciling
-    assert said(verdict)["stalled"] == stalled
+    translation = verdict_of(make, make.condition("Remediated", "True", "RollbackSucceeded"), make.condition(*more))
+    assert said(translation)["reconciling"] == reconciling
+    assert said(translation)["stalled"] == stalled
 
 
 def test_row_4_a_remediation_of_an_older_generation_does_not_count(make: Any) -> None:
-    verdict = verdict_of(
+    translation = verdict_of(
         make,
         make.condition("Remediated", "True", "RollbackSucceeded", generation=1),
         release={"generation": 2, "attempted": 1},
     )
-    assert verdict.row == "rolling_out"
+    assert translation.row == "rolling_out"
 
 
 def test_row_5_what_flux_gave_up_on_is_stalled_and_degraded(make: Any) -> None:
-    verdict = verdict_of(
+    translation = verdict_of(
         make,
         make.condition("Ready", "False", "InstallFailed", "context deadline exceeded"),
         make.condition("Released", "False", "InstallFailed", "context deadline exceeded"),
         make.condition("Stalled", "True", "RetriesExceeded", "after 1 attempt"),
     )
-    assert said(verdict) == {
+    assert said(translation) == {
         "ready": FAILED,
         "reconciling": STABLE,
         "degraded": DEGRADED,
         "stalled": (True, "RetriesExceeded"),
         "suspended": None,
     }
-    assert verdict.degraded is not None
-    assert verdict.degraded.message.startswith("InstallFailed: context deadline exceeded")
+    assert translation.degraded is not None
+    assert translation.degraded.message.startswith("InstallFailed: context deadline exceeded")
 
 
 def test_row_6_a_dependency_is_waited_for_without_being_degraded(make: Any) -> None:
-    verdict = verdict_of(
+    translation = verdict_of(
         make, make.condition("Ready", "False", "DependencyNotReady", "base"), release={"attempted": None}
     )
-    assert said(verdict)["ready"] == (False, "WaitingForDependency")
-    assert said(verdict)["reconciling"] == MOVING
-    assert verdict.degraded is None
+    assert said(translation)["ready"] == (False, "WaitingForDependency")
+    assert said(translation)["reconciling"] == MOVING
+    assert translation.degraded is None
 
 
 @pytest.mark.parametrize("reason", ["SourceNotReady", "ArtifactFailed"])
 def test_row_7_a_source_that_is_not_ready_yet_is_syncing(make: Any, reason: str) -> None:
-    verdict = verdict_of(make, make.condition("Ready", "False", reason))
-    assert said(verdict)["ready"] == UPGRADING
-    assert said(verdict)["reconciling"] == (True, "ChartSourceSyncing")
-    assert verdict.degraded is None
-    assert verdict.recheck is None
+    translation = verdict_of(make, make.condition("Ready", "False", reason))
+    assert said(translation)["ready"] == UPGRADING
+    assert said(translation)["reconciling"] == (True, "ChartSourceSyncing")
+    assert translation.degraded is None
+    assert translation.recheck is None
 
 
 @pytest.mark.parametrize(("ago", "row"), [(0, "source_syncing"), (29, "source_syncing"), (30, "chart_unreachable")])
 def test_rows_7_and_8_part_at_the_grace_time_of_the_source(make: Any, ago: int, row: str) -> None:
     chart = make.source("HelmChart", make.condition("FetchFailed", "True", "NoSource", "gone", ago=ago))
-    verdict = verdict_of(make, make.condition("Ready", "False", "SourceNotReady", ago=1), chart=chart)
-    assert verdict.row == row
-    assert verdict.recheck == (make.now + timedelta(seconds=30 - ago) if ago < 30 else None)
+    translation = verdict_of(make, make.condition("Ready", "False", "SourceNotReady", ago=1), chart=chart)
+    assert translation.row == row
+    assert translation.recheck == (make.now + timedelta(seconds=30 - ago) if ago < 30 else None)
 
 
 def test_row_8_says_what_the_sources_say_and_stalls_where_they_do(make: Any) -> None:
@@ -171,16 +171,18 @@ def test_row_8_says_what_the_sources_say_and_stalls_where_they_do(make: Any) -> 
     repository = make.source(
         "HelmRepository", make.condition("FetchFailed", "True", "Failed", "connection refused", ago=90)
     )
-    verdict = verdict_of(make, make.condition("Ready", "False", "SourceNotReady"), chart=chart, repository=repository)
-    assert said(verdict) == {
+    translation = verdict_of(
+        make, make.condition("Ready", "False", "SourceNotReady"), chart=chart, repository=repository
+    )
+    assert said(translation) == {
         "ready": (False, "ChartUnreachable"),
         "reconciling": STABLE,
         "degraded": (True, "ChartUnreachable"),
         "stalled": (True, "InvalidChartReference"),
         "suspended": None,
     }
-    assert verdict.ready is not None
-    assert verdict.ready.message == "HelmChart team-shop: no artifact; HelmRepository shop: connection refused"
+    assert translation.ready is not None
+    assert translation.ready.message == "HelmChart team-shop: no artifact; HelmRepository shop: connection refused"
 
 
 def test_row_8_a_failure_of_an_older_generation_of_the_source_does_not_count(make: Any) -> None:
@@ -198,9 +200,9 @@ def test_row_8_any_failure_of_a_source_counts(make: Any, condition: str) -> None
 
 @pytest.mark.parametrize(("ago", "row"), [(10, "source_syncing"), (31, "chart_unreachable")])
 def test_row_8_a_missing_source_fails_since_the_release_complained(make: Any, ago: int, row: str) -> None:
-    verdict = verdict_of(make, make.condition("Ready", "False", "SourceNotReady", ago=ago), chart=None)
-    assert verdict.row == row
-    assert "does not exist" in (verdict.reconciling.message if verdict.reconciling else "")
+    translation = verdict_of(make, make.condition("Ready", "False", "SourceNotReady", ago=ago), chart=None)
+    assert translation.row == row
+    assert "does not exist" in (translation.reconciling.message if translation.reconciling else "")
 
 
 @pytest.mark.parametrize(
@@ -214,7 +216,7 @@ def test_row_8_an_oci_outage_matters_only_while_another_version_runs(
     repository = make.source(
         "OCIRepository", make.condition("FetchFailed", "True", "OCIArtifactPullFailed", "503", ago=ago)
     )
-    verdict = verdict_of(
+    translation = verdict_of(
         make,
         make.condition("Ready", "True", "InstallSucceeded"),
         release={"version": "1.0.0+ca03b1e9e415"},
@@ -222,8 +224,8 @@ def test_row_8_an_oci_outage_matters_only_while_another_version_runs(
         repository=repository,
         version=version,
     )
-    assert verdict.row == row
-    assert (verdict.recheck is not None) is (version == "7.7.7" and ago < 30)
+    assert translation.row == row
+    assert (translation.recheck is not None) is (version == "7.7.7" and ago < 30)
 
 
 def test_a_helm_outage_does_not_make_a_running_release_unready(make: Any) -> None:
@@ -246,19 +248,21 @@ def test_a_helm_outage_does_not_make_a_running_release_unready(make: Any) -> Non
     ],
 )
 def test_row_9_what_stands_before_the_chart_is_told_by_fluxs_name_and_cause(make: Any, reason: str) -> None:
-    verdict = verdict_of(make, make.condition("Ready", "False", reason, "connection refused"), release={"attempted": 0})
-    assert said(verdict)["ready"] == (False, reason)
-    assert said(verdict)["reconciling"] == MOVING
-    assert said(verdict)["degraded"] == DEGRADED
-    assert verdict.ready is not None
-    assert verdict.ready.message.startswith("connection refused")
+    translation = verdict_of(
+        make, make.condition("Ready", "False", reason, "connection refused"), release={"attempted": 0}
+    )
+    assert said(translation)["ready"] == (False, reason)
+    assert said(translation)["reconciling"] == MOVING
+    assert said(translation)["degraded"] == DEGRADED
+    assert translation.ready is not None
+    assert translation.ready.message.startswith("connection refused")
 
 
 def test_row_9_a_values_error_never_repeats_fluxs_text(make: Any) -> None:
     text = "could not resolve Secret chart values reference 'team/vals': yaml: unknown anchor 'hunter2' referenced"
-    verdict = verdict_of(make, make.condition("Ready", "False", "ValuesError", text), release={"attempted": 0})
-    assert said(verdict)["ready"] == (False, "ValuesError")
-    assert "hunter2" not in repr(verdict)
+    translation = verdict_of(make, make.condition("Ready", "False", "ValuesError", text), release={"attempted": 0})
+    assert said(translation)["ready"] == (False, "ValuesError")
+    assert "hunter2" not in repr(translation)
 
 
 @pytest.mark.parametrize(
@@ -278,44 +282,44 @@ def test_row_10_a_failure_stays_told_in_every_retry(make: Any, failure: Any, rea
     ]
     if failure[0] != "Ready":
         conditions.append(make.condition(*ready, "context deadline exceeded"))
-    verdict = verdict_of(make, *conditions)
-    assert said(verdict)["ready"] == FAILED
-    assert said(verdict)["reconciling"] == (True, "Retrying")
-    assert said(verdict)["degraded"] == DEGRADED
-    assert verdict.degraded is not None
-    assert verdict.degraded.message.startswith(f"{failure[2]}: context deadline exceeded")
+    translation = verdict_of(make, *conditions)
+    assert said(translation)["ready"] == FAILED
+    assert said(translation)["reconciling"] == (True, "Retrying")
+    assert said(translation)["degraded"] == DEGRADED
+    assert translation.degraded is not None
+    assert translation.degraded.message.startswith(f"{failure[2]}: context deadline exceeded")
 
 
 @pytest.mark.parametrize(
     "release", [{"version": "0.9.0"}, {"history": ""}, {"history": "failed"}, {"history": "superseded"}], ids=str
 )
 def test_row_11_ready_of_another_version_is_not_ready(make: Any, release: dict[str, Any]) -> None:
-    verdict = verdict_of(make, make.condition("Ready", "True", "UpgradeSucceeded"), release=release)
-    assert verdict.row == "not_the_wanted_version"
-    assert said(verdict)["ready"] == UPGRADING
+    translation = verdict_of(make, make.condition("Ready", "True", "UpgradeSucceeded"), release=release)
+    assert translation.row == "not_the_wanted_version"
+    assert said(translation)["ready"] == UPGRADING
 
 
 def test_row_12_drift_degrades_and_the_instance_stays_ready(make: Any) -> None:
-    verdict = verdict_of(
+    translation = verdict_of(
         make,
         make.condition("Ready", "True", "InstallSucceeded"),
         make.condition("Drifted", "True", "DriftDetected", "ConfigMap changed"),
     )
-    assert said(verdict)["ready"] == (True, "HelmReleaseReady")
-    assert said(verdict)["reconciling"] == STABLE
-    assert said(verdict)["degraded"] == (True, "Drifted")
+    assert said(translation)["ready"] == (True, "HelmReleaseReady")
+    assert said(translation)["reconciling"] == STABLE
+    assert said(translation)["degraded"] == (True, "Drifted")
 
 
 def test_row_12_while_flux_mends_drift_ready_is_kept(make: Any) -> None:
-    verdict = verdict_of(
+    translation = verdict_of(
         make,
         make.condition("Ready", "Unknown", "Progressing"),
         make.condition("Drifted", "True", "DriftDetected"),
         make.condition("Reconciling", "True", "Progressing"),
     )
-    assert verdict.ready is None
-    assert said(verdict)["reconciling"] == MOVING
-    assert said(verdict)["degraded"] == (True, "Drifted")
+    assert translation.ready is None
+    assert said(translation)["reconciling"] == MOVING
+    assert said(translation)["degraded"] == (True, "Drifted")
 
 
 @pytest.mark.parametrize(
@@ -328,10 +332,10 @@ def test_row_12_while_flux_mends_drift_ready_is_kept(make: Any) -> None:
     ids=["only the generation was stamped", "not seen yet", "never seen"],
 )
 def test_row_13_an_older_ready_does_not_count(make: Any, release: dict[str, Any]) -> None:
-    verdict = verdict_of(make, make.condition("Ready", "True", "InstallSucceeded"), release=release)
-    assert verdict.row == "rolling_out"
-    assert said(verdict)["ready"] == UPGRADING
-    assert verdict.degraded is None
+    translation = verdict_of(make, make.condition("Ready", "True", "InstallSucceeded"), release=release)
+    assert translation.row == "rolling_out"
+    assert said(translation)["ready"] == UPGRADING
+    assert translation.degraded is None
 
 
 @pytest.mark.parametrize(
@@ -339,23 +343,23 @@ def test_row_13_an_older_ready_does_not_count(make: Any, release: dict[str, Any]
     [(True, "Installing", "HelmReleaseInstalling"), (False, "Upgrading", "HelmReleaseUpgrading")],
 )
 def test_row_13_it_is_installing_until_it_was_ready_once(make: Any, first: bool, ready: str, motion: str) -> None:
-    verdict = verdict_of(make, make.condition("Ready", "Unknown", "Progressing"), first=first)
-    assert (said(verdict)["ready"], said(verdict)["reconciling"]) == ((False, ready), (True, motion))
+    translation = verdict_of(make, make.condition("Ready", "Unknown", "Progressing"), first=first)
+    assert (said(translation)["ready"], said(translation)["reconciling"]) == ((False, ready), (True, motion))
 
 
 def test_row_13_released_that_speaks_for_this_generation_degrades(make: Any) -> None:
-    verdict = verdict_of(
+    translation = verdict_of(
         make,
         make.condition("Ready", "Unknown", "Progressing"),
         make.condition("Released", "False", "UpgradeFailed", "context deadline exceeded"),
     )
-    assert verdict.row == "rolling_out"
-    assert said(verdict)["degraded"] == DEGRADED
+    assert translation.row == "rolling_out"
+    assert said(translation)["degraded"] == DEGRADED
 
 
 def test_row_14_a_cancelled_health_check_is_on_the_way(make: Any) -> None:
-    verdict = verdict_of(make, make.condition("Ready", "False", "HealthCheckCanceled"))
-    assert (verdict.row, said(verdict)["ready"], said(verdict)["reconciling"]) == (
+    translation = verdict_of(make, make.condition("Ready", "False", "HealthCheckCanceled"))
+    assert (translation.row, said(translation)["ready"], said(translation)["reconciling"]) == (
         "health_check_canceled",
         UPGRADING,
         MOVING,
@@ -363,30 +367,35 @@ def test_row_14_a_cancelled_health_check_is_on_the_way(make: Any) -> None:
 
 
 def test_row_15_flux_looking_again_changes_nothing(make: Any) -> None:
-    verdict = verdict_of(
+    translation = verdict_of(
         make, make.condition("Ready", "True", "UpgradeSucceeded"), make.condition("Reconciling", "True", "Progressing")
     )
-    assert (verdict.ready, verdict.reconciling, verdict.degraded, verdict.stalled) == (None, None, None, None)
-    assert verdict.row == "looking_again"
+    assert (translation.ready, translation.reconciling, translation.degraded, translation.stalled) == (
+        None,
+        None,
+        None,
+        None,
+    )
+    assert translation.row == "looking_again"
 
 
 def test_row_16_settled_and_deployed_is_ready_and_recovered(make: Any) -> None:
-    verdict = verdict_of(make, make.condition("Ready", "True", "UpgradeSucceeded"))
-    assert said(verdict) == {
+    translation = verdict_of(make, make.condition("Ready", "True", "UpgradeSucceeded"))
+    assert said(translation) == {
         "ready": (True, "HelmReleaseReady"),
         "reconciling": STABLE,
         "degraded": (False, "Recovered"),
         "stalled": None,
         "suspended": None,
     }
-    assert verdict.rolled_out
+    assert translation.rolled_out
 
 
 def test_row_17_an_unknown_no_is_passed_on(make: Any) -> None:
-    verdict = verdict_of(make, make.condition("Ready", "False", "SomethingNew", "text"))
-    assert verdict.row == "other_failure"
-    assert said(verdict)["ready"] == (False, "SomethingNew")
-    assert said(verdict)["degraded"] == DEGRADED
+    translation = verdict_of(make, make.condition("Ready", "False", "SomethingNew", "text"))
+    assert translation.row == "other_failure"
+    assert said(translation)["ready"] == (False, "SomethingNew")
+    assert said(translation)["degraded"] == DEGRADED
 
 
 def test_the_rows_are_the_seventeen_of_the_table() -> None:
@@ -398,7 +407,7 @@ def test_the_rows_are_the_seventeen_of_the_table() -> None:
 
 @pytest.mark.parametrize("stale", ["Stalled", "Remediated", "Drifted"])
 def test_what_an_older_oci_tag_came_to_does_not_speak_for_a_newer_one(make: Any, stale: str) -> None:
-    verdict = verdict_of(
+    translation = verdict_of(
         make,
         make.condition("Ready", "False", "UpgradeFailed"),
         make.condition("Released", "False", "UpgradeFailed"),
@@ -408,7 +417,7 @@ def test_what_an_older_oci_tag_came_to_does_not_speak_for_a_newer_one(make: Any,
         repository=make.source("OCIRepository"),
         version="1.3.0",
     )
-    assert verdict.row == "rolling_out"
+    assert translation.row == "rolling_out"
 
 
 @pytest.mark.parametrize(
@@ -420,13 +429,13 @@ def test_new_values_are_rolled_out_when_flux_has_handled_our_request(
     make: Any, settled: str, handled: str, row: str
 ) -> None:
     annotations = {"vworkspace.io/applied-intent-hash": settled, "reconcile.fluxcd.io/requestedAt": "values-2"}
-    verdict = verdict_of(
+    translation = verdict_of(
         make,
         make.condition("Ready", "True", "UpgradeSucceeded"),
         release={"annotations": annotations, "handled": handled},
         token="values-2",
     )
-    assert verdict.row == row
+    assert translation.row == row
 
 
 @pytest.mark.parametrize(("settled", "row"), [("intent", "ready"), ("older", "rolling_out")])
@@ -449,16 +458,16 @@ MINUTE = 60
 def test_a_silent_flux_is_told_after_twice_the_patience(
     make: Any, ago: int, stalled: SAID, recheck: int | None
 ) -> None:
-    verdict = verdict_of(make, make.condition("Ready", "Unknown", "Progressing", ago=ago))
-    assert said(verdict)["stalled"] == stalled
-    assert verdict.recheck == (None if recheck is None else make.now + timedelta(seconds=recheck))
+    translation = verdict_of(make, make.condition("Ready", "Unknown", "Progressing", ago=ago))
+    assert said(translation)["stalled"] == stalled
+    assert translation.recheck == (None if recheck is None else make.now + timedelta(seconds=recheck))
 
 
 def test_a_release_that_flux_never_touched_is_told(make: Any) -> None:
-    verdict = verdict_of(make, release={"observed": -1, "attempted": None, "history": ""})
-    assert said(verdict)["stalled"] == (True, "ProgressDeadlineExceeded")
-    assert verdict.stalled is not None
-    assert "helm-controller" in verdict.stalled.message
+    translation = verdict_of(make, release={"observed": -1, "attempted": None, "history": ""})
+    assert said(translation)["stalled"] == (True, "ProgressDeadlineExceeded")
+    assert translation.stalled is not None
+    assert "helm-controller" in translation.stalled.message
 
 
 MANGLED: tuple[Callable[[dict[str, Any]], Any], ...] = (

@@ -10,8 +10,8 @@ from apps.made import Make
 from hypothesis import given
 from hypothesis import strategies as st
 
+from konverge.reconcilers.apps.facts import Translation
 from konverge.reconcilers.apps.translate import translate
-from konverge.reconcilers.apps.verdict import Verdict
 
 SAID = tuple[bool | None, str] | None
 MINUTE = 60
@@ -20,14 +20,14 @@ STABLE = (False, "Stable")
 FAILED = (False, "HelmReleaseFailed")
 
 
-def said(verdict: Verdict) -> dict[str, SAID]:
+def said(translation: Translation) -> dict[str, SAID]:
     return {
-        name: None if (say := getattr(verdict, name)) is None else (say.status, say.reason)
+        name: None if (say := getattr(translation, name)) is None else (say.status, say.reason)
         for name in ("ready", "reconciling", "stalled")
     }
 
 
-def verdict_of(make: Any, *conditions: Any, release: dict[str, Any] | None = None, **facts: Any) -> Verdict:
+def verdict_of(make: Any, *conditions: Any, release: dict[str, Any] | None = None, **facts: Any) -> Translation:
     return translate(make.facts(make.release(*conditions, **(release or {})), **facts))
 
 
@@ -44,11 +44,11 @@ def test_an_upgrade_that_flux_does_not_take_up_is_stalled_after_the_patience(
 ) -> None:
     old = make.condition("Ready", "True", "InstallSucceeded", generation=1, ago=86400)
     since = make.now - timedelta(seconds=waiting)
-    verdict = verdict_of(make, old, release=NOT_TAKEN_UP, waiting_since=since)
-    assert verdict.row == "rolling_out"
-    assert said(verdict)["stalled"] == stalled
-    assert said(verdict)["reconciling"] == (MOVING if stalled is None else STABLE)
-    assert verdict.recheck == (None if recheck is None else make.now + timedelta(seconds=recheck))
+    translation = verdict_of(make, old, release=NOT_TAKEN_UP, waiting_since=since)
+    assert translation.row == "rolling_out"
+    assert said(translation)["stalled"] == stalled
+    assert said(translation)["reconciling"] == (MOVING if stalled is None else STABLE)
+    assert translation.recheck == (None if recheck is None else make.now + timedelta(seconds=recheck))
 
 
 def test_an_upgrade_that_flux_works_on_is_given_the_patience_from_then_on(make: Any) -> None:
@@ -59,16 +59,16 @@ def test_an_upgrade_that_flux_works_on_is_given_the_patience_from_then_on(make: 
 
 
 def test_a_url_that_source_controller_does_not_take_up_is_stalled_and_says_whom_to_look_for(make: Any) -> None:
-    verdict = verdict_of(
+    translation = verdict_of(
         make,
         make.condition("Ready", "True", "InstallSucceeded", ago=86400),
         release={"annotations": {"vworkspace.io/applied-source": "older@HelmRepository-uid/1"}},
         repository=make.source("HelmRepository", generation=2, fetched=1),
         waiting_since=make.now - timedelta(minutes=16),
     )
-    assert verdict.row == "source_syncing"
-    assert verdict.stalled is not None
-    assert "source-controller" in verdict.stalled.message
+    assert translation.row == "source_syncing"
+    assert translation.stalled is not None
+    assert "source-controller" in translation.stalled.message
 
 
 @pytest.mark.parametrize(
@@ -92,11 +92,13 @@ def test_row_3_what_runs_while_suspended_is_as_flux_left_it_whatever_was_said_in
 
 
 def test_what_is_held_is_called_held_and_not_rolled_out(make: Any) -> None:
-    verdict = verdict_of(make, make.condition("Ready", "True", "UpgradeSucceeded"), held=True, waiting_since=make.now)
-    assert verdict.ready is not None
-    assert "held" in verdict.ready.message
-    assert "rolled out" not in verdict.ready.message
-    assert (said(verdict)["reconciling"], verdict.recheck) == (STABLE, None)
+    translation = verdict_of(
+        make, make.condition("Ready", "True", "UpgradeSucceeded"), held=True, waiting_since=make.now
+    )
+    assert translation.ready is not None
+    assert "held" in translation.ready.message
+    assert "rolled out" not in translation.ready.message
+    assert (said(translation)["reconciling"], translation.recheck) == (STABLE, None)
 
 
 CONDITIONS = st.builds(
@@ -151,6 +153,8 @@ def test_stalled_and_reconciling_are_never_both_true_whatever_flux_says(
         held=held,
         waiting_since=Make.now - timedelta(seconds=waited),
     )
-    verdict = translate(facts)
-    both = verdict.stalled is not None and (verdict.reconciling is None or verdict.reconciling.status is True)
-    assert not both, verdict
+    translation = translate(facts)
+    both = translation.stalled is not None and (
+        translation.reconciling is None or translation.reconciling.status is True
+    )
+    assert not both, translation

@@ -7,23 +7,25 @@ from typing import Any
 
 import pytest
 
-from konverge.reconcilers.apps.uninstall import Left, Step, next_step
+from konverge.reconcilers.apps.uninstall import RemainingChildren, UninstallStep, next_step
 
 PATIENCE = timedelta(minutes=10)
 
 
-def step(make: Any, release: Any = None, *sources: Any) -> Step:
-    return next_step(Left(owner=make.instance().metadata, release=release, sources=sources), make.now, PATIENCE)
+def step(make: Any, release: Any = None, *sources: Any) -> UninstallStep:
+    return next_step(
+        RemainingChildren(owner=make.instance().metadata, release=release, sources=sources), make.now, PATIENCE
+    )
 
 
-def said(found: Step, type_: str) -> Any:
-    assert found.says is not None
-    say = found.says.says.get(type_)
-    return None if say is None else (say.status, say.reason)
+def said(found: UninstallStep, type_: str) -> Any:
+    assert found.report is not None
+    value = found.report.conditions.get(type_)
+    return None if value is None else (value.status, value.reason)
 
 
 def test_nothing_left_is_done(make: Any) -> None:
-    assert step(make) == Step(done=True)
+    assert step(make) == UninstallStep(done=True)
 
 
 def test_a_running_release_is_deleted_and_waited_for(make: Any) -> None:
@@ -53,17 +55,18 @@ def test_a_failing_uninstall_is_told_with_fluxs_text(make: Any) -> None:
     failed = make.condition("Released", "False", "UninstallFailed", "post-delete hooks failed")
     found = step(make, make.release(failed, deleted=60))
     assert said(found, "Degraded") == (True, "HelmReleaseDegraded")
-    assert found.says is not None
-    assert "post-delete hooks failed" in found.says.says["Ready"].message
+    assert found.report is not None
+    assert "post-delete hooks failed" in found.report.conditions["Ready"].message
 
 
 def test_an_uninstall_that_never_ends_says_what_to_do_and_keeps_waiting(make: Any) -> None:
     found = step(make, make.release(deleted=601))
     assert said(found, "Stalled") == (True, "UninstallTimeout")
     assert said(found, "Reconciling") == (False, "Uninstalling")
-    assert found.says is not None
+    assert found.report is not None
     assert (
-        "remove the finalizer finalizers.fluxcd.io from the HelmRelease by hand" in found.says.says["Stalled"].message
+        "remove the finalizer finalizers.fluxcd.io from the HelmRelease by hand"
+        in found.report.conditions["Stalled"].message
     )
     assert not found.done
     assert found.wait == PATIENCE
@@ -71,7 +74,7 @@ def test_an_uninstall_that_never_ends_says_what_to_do_and_keeps_waiting(make: An
 
 def test_the_message_of_an_overdue_uninstall_does_not_change_with_time(make: Any) -> None:
     early, late = step(make, make.release(deleted=601)), step(make, make.release(deleted=6010))
-    assert early.says == late.says
+    assert early.report == late.report
 
 
 @pytest.mark.parametrize(("deleted", "deletes"), [(None, 1), (5, 0)])
@@ -85,8 +88,8 @@ def test_sources_go_after_the_release_and_are_waited_for(make: Any, deleted: flo
 def test_sources_that_never_go_say_what_to_do(make: Any) -> None:
     found = step(make, None, make.source("OCIRepository", deleted=601))
     assert said(found, "Stalled") == (True, "UninstallTimeout")
-    assert found.says is not None
-    assert "source-controller" in found.says.says["Stalled"].message
+    assert found.report is not None
+    assert "source-controller" in found.report.conditions["Stalled"].message
 
 
 def test_what_the_instance_does_not_control_is_not_its_to_uninstall(make: Any) -> None:

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from konverge.errors import InvalidObject
-from konverge.reconcilers.apps import Forbidden, Settings
-from konverge.reconcilers.apps.validate import Problem, Subject, problem_of
+from konverge.reconcilers.apps import ForbiddenVersions, Settings
+from konverge.reconcilers.apps.validate import CheckInput, SpecProblem, problem_of
 
 
 def check(
     make: Any, spec: dict[str, Any] | None = None, *, settings: Settings | None = None, **changes: Any
-) -> Problem | None:
+) -> SpecProblem | None:
     facts = {name: changes.pop(name) for name in ("release", "release_unknown", "namespace_labels") if name in changes}
     return problem_of(
-        Subject(instance=make.instance(spec=spec or {}, **changes), settings=settings or Settings(), **facts)
+        CheckInput(instance=make.instance(spec=spec or {}, **changes), settings=settings or Settings(), **facts)
     )
 
 
@@ -200,7 +200,10 @@ def test_forbidden_versions_are_denied_unless_overridden(
     make: Any, chart: str, version: str, annotations: dict[str, str], refused: bool
 ) -> None:
     settings = Settings(
-        forbidden_versions=(Forbidden(chart="shop", versions=">=1.2.0 <1.2.3"), Forbidden(chart="*", versions="0.1.0"))
+        forbidden_versions=(
+            ForbiddenVersions(chart="shop", versions=">=1.2.0 <1.2.3"),
+            ForbiddenVersions(chart="*", versions="0.1.0"),
+        )
     )
     problem = check(make, {"chart": {"name": chart, "version": version}}, settings=settings, annotations=annotations)
     assert (problem is not None) is refused

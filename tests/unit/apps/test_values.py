@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from konverge.objects import Metadata
-from konverge.reconcilers.apps.freshness import Release
-from konverge.reconcilers.apps.values import ValuesFrom, requests, token_of
+from konverge.reconcilers.apps.freshness import FluxRelease
+from konverge.reconcilers.apps.values import ValuesFrom, request_annotations, token_of
 
 ASK = "reconcile.fluxcd.io/requestedAt"
 NOTE = "apps.vworkspace.io/values-token"
@@ -18,39 +18,45 @@ def values(token: str) -> ValuesFrom:
     return ValuesFrom(kind="Secret", namespace="team", name="vals", key="values.yaml", token=token)
 
 
-def before(make: Any, requested: str = "", handled: str = "") -> Release:
-    return Release.of(make.release(annotations={ASK: requested} if requested else {}, handled=handled))
+def before(make: Any, requested: str = "", handled: str = "") -> FluxRelease:
+    return FluxRelease.of(make.release(annotations={ASK: requested} if requested else {}, handled=handled))
 
 
 def test_inline_values_are_never_asked_for(make: Any) -> None:
-    assert requests(None, before(make), "") == {}
+    assert request_annotations(None, before(make), "") == {}
 
 
 def test_values_that_do_not_exist_are_not_asked_for(make: Any) -> None:
-    assert requests(values(""), before(make), "old") == {}
+    assert request_annotations(values(""), before(make), "old") == {}
 
 
 def test_a_release_that_was_just_made_reads_them_anyway_so_they_are_noted_only() -> None:
-    assert requests(values("new"), None, "") == {NOTE: "new"}
+    assert request_annotations(values("new"), None, "") == {NOTE: "new"}
 
 
 def test_changed_values_are_asked_for_and_noted_in_one_write(make: Any) -> None:
-    assert requests(values("new"), before(make, requested="old", handled="old"), "old") == {ASK: "new", NOTE: "new"}
+    assert request_annotations(values("new"), before(make, requested="old", handled="old"), "old") == {
+        ASK: "new",
+        NOTE: "new",
+    }
 
 
 def test_unchanged_values_are_not_asked_for(make: Any) -> None:
-    assert requests(values("same"), before(make, requested="same", handled="same"), "same") == {}
+    assert request_annotations(values("same"), before(make, requested="same", handled="same"), "same") == {}
 
 
 def test_a_humans_later_request_is_not_answered_by_another_of_ours(make: Any) -> None:
-    assert requests(values("ours"), before(make, requested="2030-01-01T00:00:00Z", handled="ours"), "ours") == {}
+    assert (
+        request_annotations(values("ours"), before(make, requested="2030-01-01T00:00:00Z", handled="ours"), "ours")
+        == {}
+    )
 
 
 @pytest.mark.parametrize(("requested", "handled"), [("new", "old"), ("human", "new")], ids=["asked", "handled"])
 def test_a_request_that_was_made_before_a_crash_is_noted_and_not_repeated(
     make: Any, requested: str, handled: str
 ) -> None:
-    assert requests(values("new"), before(make, requested, handled), "old") == {NOTE: "new"}
+    assert request_annotations(values("new"), before(make, requested, handled), "old") == {NOTE: "new"}
 
 
 def test_the_token_is_the_objects_state_and_nothing_of_its_content() -> None:

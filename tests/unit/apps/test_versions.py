@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from konverge.reconcilers.apps.versions import Range, parse, same
+from konverge.reconcilers.apps.versions import VersionRange, parse, same
 
 
 @pytest.mark.parametrize("text", ["1.2.3", "v1.2.3", "0.0.0", "1.2.3-rc.1", "1.2.3+build.5", "1.2.3-alpha-1.0+a-b"])
@@ -57,7 +57,7 @@ def test_versions_are_ordered_as_semver_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reported", "wanted", "oci", "equal"),
+    ("reported", "desired", "oci", "equal"),
     [
         ("1.0.0", "1.0.0", False, True),
         ("v1.0.0", "1.0.0", False, True),
@@ -71,8 +71,8 @@ def test_versions_are_ordered_as_semver_says() -> None:
         ("not a version", "1.0.0", False, False),
     ],
 )
-def test_the_reported_version_is_the_wanted_one(reported: str, wanted: str, oci: bool, equal: bool) -> None:
-    assert same(reported, wanted, ignore_build=oci) is equal
+def test_the_reported_version_is_the_wanted_one(reported: str, desired: str, oci: bool, equal: bool) -> None:
+    assert same(reported, desired, ignore_build=oci) is equal
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,10 @@ def test_the_reported_version_is_the_wanted_one(reported: str, wanted: str, oci:
     ],
 )
 def test_a_range_holds_what_its_comparators_say(text: str, version: str, holds: bool) -> None:
-    assert Range.parse(text).holds(parse(version)) is holds
+    assert VersionRange.parse(text).holds(parse(version)) is holds
 
 
 @pytest.mark.parametrize("text", ["", "  ", "~1.2", "1.2.x"])
 def test_a_range_that_cannot_be_read_is_an_error(text: str) -> None:
     with pytest.raises(ValueError):
-        Range.parse(text)
+        VersionRange.parse(text)

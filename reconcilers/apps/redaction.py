@@ -1,11 +1,11 @@
-"""What of other programs' texts goes into a status and its Events: the cause, never what they quote.
+"""Redacts texts of other programs for a status and its Events: passes on the cause, never a quoted value.
 
 A status and an Event are read by more people than a Secret, and go into logs and dashboards. An API server's refusal quotes the
-value that it refused, a chart's `fail` says what its author liked, a schema error shows the value that breaks it, a policy's denial may
-show the object. So for every reason but those of `_PLAIN` only known forms are taken out of the text: who did what to which
-object, which field was refused and how, what was waited for. The words themselves stay where they are, and the message says where.
+refused value, a chart's `fail` contains free text, a schema error shows the value that breaks it, a policy's denial may show the object.
+So for every reason but those of `_PLAIN` only known forms are extracted from the text: the action and its object, the refused field and
+the kind of refusal, the object that was waited for. The full text stays in the HelmRelease, and the message refers to it.
 
-Promises: pure; what comes out of a text is written here or matches a pattern of names, paths and counts, and nothing else does.
+Guarantees: pure; the output consists of constants of this module and of matches of patterns for names, paths and counts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 from konverge.conditions import Condition
 
-__all__ = ["told", "without_queries", "without_values"]
+__all__ = ["redacted", "without_queries", "without_values"]
 
 _PLAIN: Final = frozenset(
     {
@@ -46,7 +46,7 @@ _FREE: Final = re.compile(
     rf'|admission webhook "(?P<hook>{_NAME})" denied the request'
     r"|values don't meet the specifications of the schema"
 )
-"""What begins words that somebody was free to choose: nothing after it is read."""
+"""The beginning of free text: nothing after it is read."""
 
 _FORMS: Final = re.compile(
     rf'(?P<object>{_KIND}(?:\.{_NAME})? "{_NAME}" is invalid)'
@@ -67,20 +67,20 @@ _FORMS: Final = re.compile(
     r"|certificate signed by unknown authority|certificate has expired|Unauthorized|etcdserver: request timed out)"
 )
 _MOST: Final = 6
-"""How many causes are told."""
+"""The number of causes that are passed on, at most."""
 
 _QUOTED: Final = re.compile(
     r'\b(Invalid value|Unsupported value|Duplicate value): (?:"(?:[^"\\]|\\.)*"|-?[\d.]+\b|true\b|false\b|null\b)'
 )
 _LOOSE: Final = re.compile(r"\b(Invalid value|Unsupported value|Duplicate value): &?[\w.]*[{\[(].*", re.DOTALL)
-"""A value that is no scalar: where it ends is not known, so the rest of the text goes with it."""
+"""A value that is not a scalar: its end is unknown, so the rest of the text is removed with it."""
 _URL: Final = re.compile(
     r"(?P<scheme>(?<![a-z0-9+.-])[a-z0-9+.-]*://)(?P<user>[^\s/\"'@]*@)?(?P<path>[^\s\"'?#]*)(?P<query>[?#][^\s\"']*)?"
 )
 
 
-def told(condition: Condition) -> str:
-    """Return what may be told of a condition's message: all of it, or the cause and where the rest is."""
+def redacted(condition: Condition) -> str:
+    """Return the part of a condition's message that is safe to publish: all of it, or the cause and a reference to the rest."""
     if condition.reason in _PLAIN or not condition.message:
         return without_queries(condition.message)
     head = _HEAD.match(condition.message)
@@ -95,28 +95,28 @@ def told(condition: Condition) -> str:
 def _causes(text: str) -> Iterator[str]:
     text = _QUOTED.sub(r"\1", text)
     free = _FREE.search(text)
-    told_before: set[str] = set()
+    known: set[str] = set()
     for form in _FORMS.finditer(text if free is None else text[: free.start()]):
-        said = _said(form)
-        if said not in told_before and len(told_before) < _MOST:
-            told_before.add(said)
-            yield said
+        cause = _cause(form)
+        if cause not in known and len(known) < _MOST:
+            known.add(cause)
+            yield cause
     if free is not None:
-        yield _chosen(free)
+        yield _cause_of_free_text(free)
 
 
-def _said(form: re.Match[str]) -> str:
+def _cause(form: re.Match[str]) -> str:
     if form["path"] is not None:
-        return f"{_plain(form['path'])}: {form['refusal']}"
+        return f"{_without_map_keys(form['path'])}: {form['refusal']}"
     return "timeout waiting for" if form["waiting"] is not None else form[0]
 
 
-def _plain(path: str) -> str:
-    """Keep the numbers of list items; keys of maps can be anything."""
+def _without_map_keys(path: str) -> str:
+    """Keep the numbers of list items, and drop keys of maps, which can be any text."""
     return re.sub(r"\[(?!\d+\])[^\]]*\]", "[...]", path)
 
 
-def _chosen(free: re.Match[str]) -> str:
+def _cause_of_free_text(free: re.Match[str]) -> str:
     if free["hook"] is not None:
         return f'admission webhook "{free["hook"]}" denied the request'
     if free[0].startswith("values"):
@@ -135,7 +135,7 @@ def without_values(text: str) -> str:
 
 
 def without_queries(text: str) -> str:
-    """Return a text whose URLs have lost users and queries: those of object stores and tokens are signatures.
+    """Return a text without the users and queries of its URLs: they carry the signatures of object stores, and tokens.
 
     >>> without_queries('Get "https://bot:hunter2@store.example.com/a.tgz?X-Signature=ab": EOF')
     'Get "https://store.example.com/a.tgz": EOF'

@@ -12,7 +12,7 @@ import pytest
 from konverge.conditions import Condition
 from konverge.errors import Invalid
 from konverge.reconcilers.apps import ApplicationInstanceReconciler, Settings
-from konverge.reconcilers.apps.causes import told, without_queries, without_values
+from konverge.reconcilers.apps.redaction import redacted, without_queries, without_values
 from konverge.reconcilers.apps.translate import translate
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "flux"
@@ -98,10 +98,10 @@ TEXTS: dict[str, tuple[str, str]] = {
 )
 def test_a_planted_secret_never_leaves_a_text_and_its_cause_does(form: str, reason: str) -> None:
     text, cause = TEXTS[form]
-    said = told(Condition(type="Released", status="False", reason=reason, message=text))
-    assert PLANTED.lower() not in said.lower()
-    assert cause in said
-    assert "condition Released of the HelmRelease" in said
+    cause = redacted(Condition(type="Released", status="False", reason=reason, message=text))
+    assert PLANTED.lower() not in cause.lower()
+    assert cause in cause
+    assert "condition Released of the HelmRelease" in cause
 
 
 @pytest.mark.parametrize("form", TEXTS)
@@ -156,11 +156,11 @@ def told_by_flux() -> Iterator[Condition]:
 
 
 def test_every_recorded_failure_of_a_release_is_told_with_a_cause() -> None:
-    found = {one.message: told(one) for one in told_by_flux() if one.message.startswith("Helm ")}
+    found = {one.message: redacted(one) for one in told_by_flux() if one.message.startswith("Helm ")}
     assert len(found) >= 5
-    for text, said in found.items():
-        assert said.startswith(text.partition(": ")[0] + ": "), said
-        assert "99999999" not in said
+    for text, cause in found.items():
+        assert cause.startswith(text.partition(": ")[0] + ": "), cause
+        assert "99999999" not in cause
 
 
 def test_a_url_loses_what_a_redirect_to_an_object_store_signs_it_with() -> None:
@@ -172,10 +172,10 @@ def test_a_failing_source_is_told_without_its_signature(make: Any) -> None:
     text = f'Get "https://bot:{PLANTED}@s3.example.com/index.yaml?sig={PLANTED}": EOF'
     failed = make.condition("FetchFailed", "True", "Failed", text, ago=60)
     waiting = make.condition("Ready", "False", "SourceNotReady", text)
-    verdict = translate(make.facts(make.release(waiting), repository=make.source("HelmRepository", failed)))
-    assert verdict.row == "chart_unreachable"
-    assert PLANTED not in repr(verdict)
-    assert "https://s3.example.com/index.yaml" in repr(verdict)
+    translation = translate(make.facts(make.release(waiting), repository=make.source("HelmRepository", failed)))
+    assert translation.row == "chart_unreachable"
+    assert PLANTED not in repr(translation)
+    assert "https://s3.example.com/index.yaml" in repr(translation)
 
 
 @pytest.mark.parametrize(
