@@ -22,24 +22,21 @@ cancelled or lost its answer is recorded as possibly done. No body is ever logge
 
 from __future__ import annotations
 
-if not __name__.startswith("konverge."):
-    raise ImportError("import konverge.client; the folder at the root is the same room under another name")
-
-from konverge.client.answers import decode_as, decode_object
 from konverge.client.client import Client
 from konverge.client.config import ClientConfig
+from konverge.client.decoding import decode_as, decode_object
 from konverge.client.depth import LEFT_OUT, flattened
-from konverge.client.ledger import Ledger, LedgerStatistics, Ticket, Write, WriteState
+from konverge.client.ledger import Ledger, LedgerStatistics, PendingWrite, Write, WriteState
 from konverge.client.resources import Listing, ListQuery, Page, ResourceInfo, WatchQuery
 from konverge.client.settings import ClientSettings
 from konverge.client.shapes import ConditionShape
 from konverge.client.status import missing_rule, status_error
-from konverge.client.transport import Answer, OpenStream, Transport
-from konverge.client.watching import WatchEvent, WatchIdle, WatchStream
+from konverge.client.transport import OpenStream, Response, Transport
+from konverge.client.watch_stream import WatchEvent, WatchIdle, WatchStream
 
 __all__ = [
     "LEFT_OUT",
-    "Answer",
+    "Response",
     "Client",
     "ClientConfig",
     "ClientSettings",
@@ -51,7 +48,7 @@ __all__ = [
     "OpenStream",
     "Page",
     "ResourceInfo",
-    "Ticket",
+    "PendingWrite",
     "Transport",
     "WatchEvent",
     "WatchIdle",

@@ -19,19 +19,19 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from konverge.client import requests
-from konverge.client.answers import decode_metadata, decode_object, decode_page, decode_stored
 from konverge.client.config import ClientConfig
+from konverge.client.decoding import decode_metadata, decode_object, decode_page, decode_stored
 from konverge.client.discovery import Discovery
-from konverge.client.ledger import Ledger, Ticket
+from konverge.client.ledger import Ledger, PendingWrite
 from konverge.client.naming import checked_name, user_agent
 from konverge.client.requests import JSON, Propagation, Request, Style
 from konverge.client.resources import Listing, ListQuery, Page, ResourceInfo, WatchQuery
-from konverge.client.sending import Call, RequestMeasures, Sender
+from konverge.client.sender import Call, RequestMeasures, Sender
 from konverge.client.settings import ClientSettings
 from konverge.client.shapes import ConditionShape, document_path, shape_in
 from konverge.client.status import deleted_uid
-from konverge.client.transport import Answer
-from konverge.client.watching import WatchStream
+from konverge.client.transport import Response
+from konverge.client.watch_stream import WatchStream
 from konverge.errors import Expired, Forbidden, NotFound, NotServed
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.metrics import Metrics
@@ -116,14 +116,14 @@ class Client:
         """Return an object; raises NotFound."""
         found = kind_of(kind)
         info = await self._info(found)
-        answer = await self._read(requests.get(info, namespace, name), info)
-        return found.decode(decode_object(answer.body))
+        response = await self._read(requests.get(info, namespace, name), info)
+        return found.decode(decode_object(response.body))
 
     async def get_metadata(self, kind: Kind[Any] | type[Resource], name: str, namespace: str = "") -> Metadata:
         """Return an object's metadata without fetching its body; raises NotFound."""
         info = await self._info(kind_of(kind))
-        answer = await self._read(requests.get(info, namespace, name, metadata_only=True), info)
-        return decode_metadata(answer.body)
+        response = await self._read(requests.get(info, namespace, name, metadata_only=True), info)
+        return decode_metadata(response.body)
 
     async def list(
         self, kind: Kind[R] | type[R], namespace: str | None = None, *, labels: str = "", fields: str = ""
@@ -144,8 +144,8 @@ class Client:
 
     async def list_page(self, info: ResourceInfo, query: ListQuery) -> Page:
         """Return one page of a list, its items not yet decoded."""
-        answer = await self._read(requests.list_page(info, query), info)
-        return decode_page(answer.body)
+        response = await self._read(requests.list_page(info, query), info)
+        return decode_page(response.body)
 
     @asynccontextmanager
     async def _watch(self, info: ResourceInfo, query: WatchQuery) -> AsyncIterator[WatchStream]:
@@ -174,8 +174,8 @@ class Client:
         kind: Kind[R] = kind_of(obj)
         info = await self._info(kind)
         request = requests.create(info, _body_of(obj), manager=self.name, dry_run=dry_run)
-        answer = await self._write(request, info, kind, obj.namespace, obj.name, writer, dry_run=dry_run)
-        return kind.decode(decode_object(answer.body))
+        response = await self._write(request, info, kind, obj.namespace, obj.name, writer, dry_run=dry_run)
+        return kind.decode(decode_object(response.body))
 
     async def replace(
         self, obj: R, *, subresource: str = "", dry_run: bool = False, writer: Hashable | None = None
@@ -184,8 +184,8 @@ class Client:
         kind: Kind[R] = kind_of(obj)
         info = await self._info(kind)
         request = requests.replace(info, _body_of(obj), manager=self.name, subresource=subresource, dry_run=dry_run)
-        answer = await self._write(request, info, kind, obj.namespace, obj.name, writer, dry_run=dry_run)
-        return kind.decode(decode_object(answer.body))
+        response = await self._write(request, info, kind, obj.namespace, obj.name, writer, dry_run=dry_run)
+        return kind.decode(decode_object(response.body))
 
     async def patch(
         self,
@@ -212,8 +212,8 @@ class Client:
             subresource=subresource,
             dry_run=dry_run,
         )
-        answer = await self._write(request, info, found, namespace, name, writer, dry_run=dry_run)
-        return found.decode(decode_object(answer.body))
+        response = await self._write(request, info, found, namespace, name, writer, dry_run=dry_run)
+        return found.decode(decode_object(response.body))
 
     async def apply(
         self,
@@ -230,12 +230,12 @@ class Client:
 
         Null members are dropped. Raises ApplyConflict, which names managers and fields, unless `force`.
         """
-        answer = await self.applied(
+        response = await self.apply_raw(
             kind, body, manager=manager, force=force, subresource=subresource, dry_run=dry_run, writer=writer
         )
-        return Object(decode_object(answer))
+        return Object(decode_object(response))
 
-    async def applied(
+    async def apply_raw(
         self,
         kind: Kind[Any] | type[Resource],
         body: Mapping[str, Any],
@@ -245,11 +245,11 @@ class Client:
         subresource: str = "",
         dry_run: bool = False,
         writer: Hashable | None = None,
-        clean: bool = False,
+        normalized: bool = False,
     ) -> bytes:
         """Apply as `apply` does, and return the answer as it came, for callers that need only a part of it.
 
-        `clean` says that the intent has neither nulls nor managedFields, which are then not looked for.
+        `normalized` says that the intent has neither nulls nor managedFields, which are then not looked for.
         """
         found = kind_of(kind)
         info = await self._info(found)
@@ -260,12 +260,12 @@ class Client:
             force=force,
             subresource=subresource,
             dry_run=dry_run,
-            clean=clean,
+            normalized=normalized,
         )
         metadata = body.get("metadata") or {}
         namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
-        answer = await self._write(request, info, found, namespace, name, writer, dry_run=dry_run)
-        return answer.body
+        response = await self._write(request, info, found, namespace, name, writer, dry_run=dry_run)
+        return response.body
 
     async def delete(
         self,
@@ -294,14 +294,14 @@ class Client:
             propagation=propagation,
             dry_run=dry_run,
         )
-        ticket = self._begin(request, found, namespace, name, writer, dry_run=dry_run)
+        pending = self._begin_write(request, found, namespace, name, writer, dry_run=dry_run)
         call = self._sender.call(request)
         try:
-            answer = await self._carry(call, info, ticket)
+            response = await self._send(call, info, pending)
         except NotFound:
             # With doubt, an attempt of ours whose answer was lost may be what removed it.
-            return call.doubtful
-        _settle_deletion(ticket, answer, uid)
+            return call.outcome_unknown
+        _settle_deletion(pending, response, uid)
         return True
 
     # -- discovery and the rest
@@ -366,8 +366,8 @@ class Client:
             )
         return info
 
-    async def _read(self, request: Request, info: ResourceInfo) -> Answer:
-        return await self._carry(self._sender.call(request), info, None)
+    async def _read(self, request: Request, info: ResourceInfo) -> Response:
+        return await self._send(self._sender.call(request), info, None)
 
     async def _write(
         self,
@@ -379,22 +379,22 @@ class Client:
         writer: Hashable | None,
         *,
         dry_run: bool,
-    ) -> Answer:
-        ticket = self._begin(request, kind, namespace, name, writer, dry_run=dry_run)
-        answer = await self._carry(self._sender.call(request), info, ticket)
-        if ticket is not None:
+    ) -> Response:
+        pending = self._begin_write(request, kind, namespace, name, writer, dry_run=dry_run)
+        response = await self._send(self._sender.call(request), info, pending)
+        if pending is not None:
             try:
-                stored = decode_stored(answer.body)
+                stored = decode_stored(response.body)
             except BaseException:
-                ticket.unknown()
+                pending.unknown()
                 raise
             if stored.ended:
-                ticket.deleted(stored.uid)
+                pending.deleted(stored.uid)
             else:
-                ticket.settle(stored.version, stored.uid, stored.name)
-        return answer
+                pending.settle(stored.version, stored.uid, stored.name)
+        return response
 
-    def _begin(
+    def _begin_write(
         self,
         request: Request,
         kind: Kind[Any],
@@ -403,7 +403,7 @@ class Client:
         writer: Hashable | None,
         *,
         dry_run: bool,
-    ) -> Ticket | None:
+    ) -> PendingWrite | None:
         if dry_run:
             return None
         if self._bound is not None:
@@ -411,15 +411,15 @@ class Client:
             writer = self._bound.writer if writer is None else writer
         return None if writer is None else self.ledger.begin(writer, kind, namespace, name)
 
-    async def _carry(self, call: Call, info: ResourceInfo, ticket: Ticket | None) -> Answer:
+    async def _send(self, call: Call, info: ResourceInfo, pending: PendingWrite | None) -> Response:
         try:
             return await self._sender.send(call)
         except BaseException as error:
-            if ticket is not None:
-                if call.doubtful:
-                    ticket.unknown()
+            if pending is not None:
+                if call.outcome_unknown:
+                    pending.unknown()
                 else:
-                    ticket.failed()
+                    pending.failed()
             if isinstance(error, NotFound):
                 self._check_served(info, error)
             raise
@@ -456,16 +456,16 @@ async def _all_pages(client: Client, kind: Kind[R], info: ResourceInfo, query: L
         query = replace(query, continue_=page.continue_)
 
 
-def _settle_deletion(ticket: Ticket | None, answer: Answer, uid: str) -> None:
+def _settle_deletion(pending: PendingWrite | None, response: Response, uid: str) -> None:
     """A deletion is answered by a Status, by the object that is gone, or by the object that waits for its finalizers."""
-    if ticket is None:
+    if pending is None:
         return
-    gone = deleted_uid(answer.body)
+    gone = deleted_uid(response.body)
     if gone is not None:
-        ticket.deleted(gone or uid)
+        pending.deleted(gone or uid)
         return
-    stored = decode_metadata(answer.body)
+    stored = decode_metadata(response.body)
     if stored.deleting:
-        ticket.settle(stored.resource_version, stored.uid)
+        pending.settle(stored.resource_version, stored.uid)
     else:
-        ticket.deleted(stored.uid or uid)
+        pending.deleted(stored.uid or uid)

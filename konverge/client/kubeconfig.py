@@ -229,11 +229,11 @@ class _Reader:
 
 
 async def _by_plugin(choice: Choice, material: TlsMaterial) -> tuple[Credentials, datetime | None]:
-    answer = await run_plugin(choice.user["exec"] or {}, choice.user_folder, choice.cluster, material.ca)
-    if answer.certificate:
-        material = TlsMaterial(ca=material.ca, certificate=answer.certificate, key=answer.key)
-    authorization = f"Bearer {answer.token}" if answer.token else ""
-    end = answer.end or token_end(authorization) or certificate_end(answer.certificate)
+    response = await run_plugin(choice.user["exec"] or {}, choice.user_folder, choice.cluster, material.ca)
+    if response.certificate:
+        material = TlsMaterial(ca=material.ca, certificate=response.certificate, key=response.key)
+    authorization = f"Bearer {response.token}" if response.token else ""
+    end = response.end or token_end(authorization) or certificate_end(response.certificate)
     return Credentials(authorization=authorization, headers=impersonation(choice.user), tls=material), end
 
 

@@ -27,7 +27,7 @@ import msgspec
 from konverge.keys import compare_versions
 from konverge.kinds import Kind
 
-__all__ = ["Ledger", "LedgerStatistics", "Ticket", "Write", "WriteState"]
+__all__ = ["Ledger", "LedgerStatistics", "PendingWrite", "Write", "WriteState"]
 
 
 class WriteState(Enum):
@@ -62,7 +62,7 @@ class LedgerStatistics:
     last_writers: int
 
 
-class _Object(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
+class _ObjectKey(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """What a write is about. Looked up several times for each write."""
 
     group_kind: str
@@ -124,13 +124,13 @@ def _newer(write: Write, before: Write) -> bool:
     return write.number > before.number
 
 
-class Ticket:
+class PendingWrite:
     """The receipt of one write that has begun. Exactly one of its methods counts; later calls do nothing."""
 
     __slots__ = ("_before", "_ledger", "_object", "_write", "_writer", "closed")
 
     def __init__(
-        self, ledger: Ledger, writer: Hashable, target: _Object, write: Write, before: Hashable | None
+        self, ledger: Ledger, writer: Hashable, target: _ObjectKey, write: Write, before: Hashable | None
     ) -> None:
         self._ledger = ledger
         self._writer = writer
@@ -160,11 +160,11 @@ class Ticket:
         if self.closed:
             return
         self.closed = True
-        self._ledger._closed(self._writer, self._object, self._write, write, self._before)
+        self._ledger._close_write(self._writer, self._object, self._write, write, self._before)
 
 
-def _object_of(kind: Kind[Any], namespace: str, name: str) -> _Object:
-    return _Object(kind.group_kind, namespace, name)
+def _key_of(kind: Kind[Any], namespace: str, name: str) -> _ObjectKey:
+    return _ObjectKey(kind.group_kind, namespace, name)
 
 
 class Ledger:
@@ -172,33 +172,33 @@ class Ledger:
 
     >>> from konverge.kinds import kind
     >>> ledger = Ledger()
-    >>> ticket = ledger.begin("backup", kind("v1", "Secret"), "web", "target")
+    >>> pending = ledger.begin("backup", kind("v1", "Secret"), "web", "target")
     >>> ledger.pending("backup")[0].state
     <WriteState.IN_FLIGHT: 'in flight'>
-    >>> ticket.settle("42", "uid-1")
+    >>> pending.settle("42", "uid-1")
     >>> ledger.pending("backup")[0].version
     '42'
     """
 
     def __init__(self, *, max_last_writers: int = 65536) -> None:
         self._max_last_writers = max_last_writers
-        self._entries: dict[Hashable, dict[_Object, _Entry]] = {}
-        self._last_writers: OrderedDict[_Object, Hashable] = OrderedDict()
+        self._entries: dict[Hashable, dict[_ObjectKey, _Entry]] = {}
+        self._last_writers: OrderedDict[_ObjectKey, Hashable] = OrderedDict()
         # Ordered sets: a dict of what is not tracked is not tracked either.
-        self._written: dict[Hashable, dict[_Object, None]] = {}
+        self._written: dict[Hashable, dict[_ObjectKey, None]] = {}
         self._number = 0
 
-    def begin(self, writer: Hashable, kind: Kind[Any], namespace: str, name: str) -> Ticket:
+    def begin(self, writer: Hashable, kind: Kind[Any], namespace: str, name: str) -> PendingWrite:
         """Record, before the first byte is sent, that this writer is about to write this object."""
         self._number += 1
         write = Write(kind, namespace, name, WriteState.IN_FLIGHT, number=self._number)
-        target = _object_of(kind, namespace, name)
+        target = _key_of(kind, namespace, name)
         entry = self._entries.setdefault(writer, {}).setdefault(target, _Entry())
         entry.open[write.number] = write
         before = self._last_writers.get(target)
         if name:
             self._set_last_writer(target, writer)
-        return Ticket(self, writer, target, write, before)
+        return PendingWrite(self, writer, target, write, before)
 
     def pending(self, writer: Hashable) -> tuple[Write, ...]:
         """Return what this writer wrote and its cache has not shown yet, at most one write per object, oldest first."""
@@ -213,7 +213,7 @@ class Ledger:
 
         A write that is in flight, or that a later one has replaced, stays.
         """
-        target = _object_of(write.kind, write.namespace, write.name)
+        target = _key_of(write.kind, write.namespace, write.name)
         entry = self._entries.get(writer, {}).get(target)
         if entry is not None and write.state is not WriteState.IN_FLIGHT:
             entry.seen(write)
@@ -221,7 +221,7 @@ class Ledger:
 
     def writer_of(self, kind: Kind[Any], namespace: str, name: str) -> Hashable | None:
         """Return who wrote this object last, as far as this process knows; None where nobody did or it is forgotten."""
-        return self._last_writers.get(_object_of(kind, namespace, name))
+        return self._last_writers.get(_key_of(kind, namespace, name))
 
     def forget(self, writer: Hashable) -> None:
         """Forget what a writer wrote and that it wrote; what it has in flight stays pending until it closes, and no longer."""
@@ -243,13 +243,13 @@ class Ledger:
             last_writers=len(self._last_writers),
         )
 
-    def _closed(
-        self, writer: Hashable, target: _Object, begun: Write, write: Write | None, before: Hashable | None
+    def _close_write(
+        self, writer: Hashable, target: _ObjectKey, begun: Write, write: Write | None, before: Hashable | None
     ) -> None:
         entry = self._entries[writer][target]
         if write is not None and write.name != begun.name:
             entry.close(begun, None)
-            self._made(writer, write)
+            self._record_created(writer, write)
         else:
             entry.close(begun, write)
         if write is None:
@@ -258,15 +258,15 @@ class Ledger:
             self._unset_last_writer(target, writer)
         self._drop(writer, target)
 
-    def _made(self, writer: Hashable, write: Write) -> None:
+    def _record_created(self, writer: Hashable, write: Write) -> None:
         """Note a write whose name the server chose, under the object that it made."""
-        made = _object_of(write.kind, write.namespace, write.name)
+        made = _key_of(write.kind, write.namespace, write.name)
         entry = self._entries.setdefault(writer, {}).setdefault(made, _Entry())
         entry.open[write.number] = write
         entry.close(write, write)
         self._set_last_writer(made, writer)
 
-    def _drop(self, writer: Hashable, target: _Object) -> None:
+    def _drop(self, writer: Hashable, target: _ObjectKey) -> None:
         entries = self._entries.get(writer)
         if entries is None:
             return
@@ -276,7 +276,7 @@ class Ledger:
         if not entries:
             del self._entries[writer]
 
-    def _set_last_writer(self, target: _Object, writer: Hashable) -> None:
+    def _set_last_writer(self, target: _ObjectKey, writer: Hashable) -> None:
         if self._last_writers.get(target) == writer:
             self._last_writers.move_to_end(target)
             return
@@ -287,7 +287,7 @@ class Ledger:
             oldest, evicted = self._last_writers.popitem(last=False)
             self._forget_written(evicted, oldest)
 
-    def _unset_last_writer(self, target: _Object, writer: Hashable | None) -> None:
+    def _unset_last_writer(self, target: _ObjectKey, writer: Hashable | None) -> None:
         """Forget the last writer of an object; with a writer only where it is that one."""
         last = self._last_writers.get(target)
         if last is None or (writer is not None and last != writer):
@@ -295,7 +295,7 @@ class Ledger:
         del self._last_writers[target]
         self._forget_written(last, target)
 
-    def _restore_last_writer(self, target: _Object, writer: Hashable, before: Hashable | None) -> None:
+    def _restore_last_writer(self, target: _ObjectKey, writer: Hashable, before: Hashable | None) -> None:
         entry = self._entries.get(writer, {}).get(target)
         if self._last_writers.get(target) != writer or before == writer or (entry is not None and entry.open):
             return
@@ -303,7 +303,7 @@ class Ledger:
         if before is not None:
             self._set_last_writer(target, before)
 
-    def _forget_written(self, writer: Hashable, target: _Object) -> None:
+    def _forget_written(self, writer: Hashable, target: _ObjectKey) -> None:
         written = self._written.get(writer)
         if written is not None:
             written.pop(target, None)

@@ -116,14 +116,14 @@ def object_path(info: ResourceInfo, namespace: str, name: str, subresource: str 
     return f"{path}/{_segment(subresource)}" if subresource else path
 
 
-def _where(namespace: str | None, name: str = "") -> str:
+def _object_suffix(namespace: str | None, name: str = "") -> str:
     return f" {'/'.join(part for part in (namespace, name) if part)}".rstrip()
 
 
 def describe(verb: str, info: ResourceInfo, namespace: str | None, name: str = "", subresource: str = "") -> str:
     """Return how messages name a request: `apply helmreleases.helm.toolkit.fluxcd.io/status web/shop`."""
     resource = f"{info.group_resource}/{subresource}" if subresource else info.group_resource
-    return f"{verb} {resource}{_where(namespace, name)}"
+    return f"{verb} {resource}{_object_suffix(namespace, name)}"
 
 
 def _params(**named: str | bool) -> tuple[tuple[str, str], ...]:
@@ -131,7 +131,7 @@ def _params(**named: str | bool) -> tuple[tuple[str, str], ...]:
 
 
 @lru_cache(maxsize=64)
-def _writing(manager: str, dry_run: bool, *, force: bool = False) -> tuple[tuple[str, str], ...]:
+def _write_params(manager: str, dry_run: bool, *, force: bool = False) -> tuple[tuple[str, str], ...]:
     return _params(fieldManager=manager, force=force, dryRun="All" if dry_run else "")
 
 
@@ -139,10 +139,10 @@ def _json(body: Any, what: str) -> bytes:
     try:
         return _JSON_OF(body)
     except UnicodeEncodeError as error:
-        raise _half(what) from error
+        raise _lone_surrogate(what) from error
 
 
-def _half(what: str) -> UsageError:
+def _lone_surrogate(what: str) -> UsageError:
     return UsageError(
         f"{what}: a text in it holds half of a surrogate pair (U+D800 to U+DFFF), which JSON cannot carry; "
         "decode what it came from with errors='replace'"
@@ -162,26 +162,26 @@ def yaml_of(body: Any, what: str = "") -> bytes:
     try:
         text = _JSON_OF(body)
     except UnicodeEncodeError as error:
-        raise _half(what) from error
+        raise _lone_surrogate(what) from error
     if not text.isascii() or b"\x7f" in text:
-        text = _ODD_IN_YAML.sub(_escaped, text)
+        text = _ODD_IN_YAML.sub(_escape, text)
     if len(text) > _LONGEST_KEY and max(map(len, text.split(b'":'))) > _LONGEST_KEY:
-        text = _STRINGS.sub(_marked, text)
+        text = _STRINGS.sub(_mark_long_key, text)
     return text
 
 
-def _escaped(found: re.Match[bytes]) -> bytes:
+def _escape(found: re.Match[bytes]) -> bytes:
     return b"\\u%04x" % ord(found.group().decode())
 
 
-def _marked(found: re.Match[bytes]) -> bytes:
+def _mark_long_key(found: re.Match[bytes]) -> bytes:
     text = found.group()
     return b"? " + text if found[1] and len(text) > _LONGEST_KEY else text
 
 
-def _answers_itself(path_free: Mapping[str, Any]) -> bool:
-    """Whether an intent carries a version: sent twice, its second sending would conflict with its first."""
-    metadata = path_free.get("metadata")
+def _is_idempotent(intent: Mapping[str, Any]) -> bool:
+    """Whether an apply may be sent twice: it carries no resourceVersion, with which the second one would conflict with the first."""
+    metadata = intent.get("metadata")
     return not (isinstance(metadata, (dict, Mapping)) and metadata.get("resourceVersion"))
 
 
@@ -252,7 +252,7 @@ def create(info: ResourceInfo, body: Mapping[str, Any], *, manager: str, dry_run
     return Request(
         method="POST",
         path=collection_path(info, namespace or None),
-        params=_writing(manager, dry_run),
+        params=_write_params(manager, dry_run),
         body=_json(body, what),
         content_type=JSON,
         repeatable=dry_run,
@@ -268,7 +268,7 @@ def replace(info: ResourceInfo, body: Mapping[str, Any], *, manager: str, subres
     return Request(
         method="PUT",
         path=object_path(info, namespace, name, subresource),
-        params=_writing(manager, dry_run),
+        params=_write_params(manager, dry_run),
         body=_json(body, what),
         content_type=JSON,
         repeatable=dry_run,
@@ -296,7 +296,7 @@ def patch(
     return Request(
         method="PATCH",
         path=object_path(info, namespace, name, subresource),
-        params=_writing(manager, dry_run),
+        params=_write_params(manager, dry_run),
         body=_json(change, what),
         content_type=PATCHES[style],
         repeatable=dry_run,
@@ -320,22 +320,22 @@ def apply(
     force: bool,
     subresource: str,
     dry_run: bool,
-    clean: bool = False,
+    normalized: bool = False,
 ) -> Request:
     """Apply an intent by server-side apply. It may be repeated, unless it carries a version as a lock.
 
-    A `clean` intent is sent as it is: it names its kind, and has neither nulls nor managedFields.
+    A `normalized` intent is sent as it is: it names its kind, and has neither nulls nor managedFields.
     """
-    intent = body if clean else apply_body(info, body)
+    intent = body if normalized else apply_body(info, body)
     namespace, name = str(intent["metadata"].get("namespace") or ""), str(intent["metadata"].get("name") or "")
     what = describe("apply", info, namespace, name, subresource)
     return Request(
         method="PATCH",
         path=object_path(info, namespace, name, subresource),
-        params=_writing(manager, dry_run, force=force),
+        params=_write_params(manager, dry_run, force=force),
         body=yaml_of(intent, what),
         content_type=APPLY,
-        repeatable=dry_run or _answers_itself(intent),
+        repeatable=dry_run or _is_idempotent(intent),
         what=what,
     )
 

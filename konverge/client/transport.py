@@ -24,8 +24,8 @@ import msgspec
 from yarl import URL
 
 from konverge.client.credentials import Credentials, CredentialSource, TlsMaterial
-from konverge.client.exchange import LARGE, Exchange, plain, usable
 from konverge.client.requests import Request
+from konverge.client.round_tripper import LARGE_BODY, RoundTripper, is_plain, is_supported
 from konverge.client.settings import ClientSettings
 from konverge.client.status import retry_after_seconds
 from konverge.client.tls import TlsOptions, handshake_hint, make_context
@@ -34,19 +34,19 @@ from konverge.errors import ConfigError, Unreachable, UsageError
 from konverge.logs import get_logger
 from konverge.words import LogKey
 
-__all__ = ["Answer", "HttpTransport", "OpenStream", "Transport"]
+__all__ = ["Response", "HttpTransport", "OpenStream", "Transport"]
 
 _log = get_logger("konverge.client")
 
 _SENT_ONCE = frozenset({"PATCH", "POST"})
 """Methods that aiohttp never repeats by itself, so that nothing has to keep it from that."""
-_SORTS = 64
+_MAX_HEADER_SETS = 64
 """Sorts of requests (what they accept and send) whose headers are remembered."""
-_FAREWELL = 1.0
+_CLOSE_TIMEOUT = 1.0
 """Seconds that closing waits for connections to end in good order."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Response(msgspec.Struct, frozen=True):
     """What the server answered. The body stays out of the repr."""
 
     status: int
@@ -75,7 +75,7 @@ class Transport(Protocol):
     async def prepare(self) -> None:
         """Make ready what a request needs (credentials, TLS); nothing is sent yet."""
 
-    async def send(self, request: Request) -> Answer:
+    async def send(self, request: Request) -> Response:
         """Send a request and return the whole answer, whatever its status. Raises Unreachable."""
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[OpenStream]:
@@ -188,8 +188,8 @@ class HttpTransport:
         self._context: Any = True
         self._tls_lock = asyncio.Lock()
         self._closed = False
-        self._exchange: tuple[Any, Exchange] | None = None
-        self._lines: dict[tuple[str, str], tuple[Credentials, tuple[tuple[str, str], ...]]] = {}
+        self._round_tripper: tuple[Any, RoundTripper] | None = None
+        self._header_cache: dict[tuple[str, str], tuple[Credentials, tuple[tuple[str, str], ...]]] = {}
         self._sockets: WeakSet[socket.socket] = WeakSet()
 
     async def prepare(self) -> None:
@@ -238,7 +238,7 @@ class HttpTransport:
         data: bytes | io.BytesIO | None = request.body
         if request.body is not None:
             headers.append(("Content-Type", request.content_type))
-            if len(request.body) > LARGE:
+            if len(request.body) > LARGE_BODY:
                 data = io.BytesIO(request.body)  # as a stream, so that it does not hold up the loop
         try:
             response = await session.request(
@@ -260,25 +260,25 @@ class HttpTransport:
             self._source.distrust()
         return response
 
-    async def send(self, request: Request) -> Answer:
+    async def send(self, request: Request) -> Response:
         """Send a request and return the whole answer."""
         if self._calls is None:
             self._calls = self._session(limit=self._settings.max_in_flight)
-        if self._proxy is None and usable():
+        if self._proxy is None and is_supported():
             credentials = await self._credentials()
-            headers = self._lines_of(request, credentials)
-            if plain(request, headers):
-                return await self._send_lean(request, headers)
+            headers = self._headers_for(request, credentials)
+            if is_plain(request, headers):
+                return await self._round_trip(request, headers)
         async with await self._start(self._calls, request) as response:
             try:
                 body = await response.read()
             except (aiohttp.ClientError, OSError) as error:
                 raise self.unreachable(request, error) from error
-            return Answer(response.status, body, response.content_type, _retry_after(response))
+            return Response(response.status, body, response.content_type, _retry_after(response))
 
-    def _lines_of(self, request: Request, credentials: Credentials) -> tuple[tuple[str, str], ...]:
+    def _headers_for(self, request: Request, credentials: Credentials) -> tuple[tuple[str, str], ...]:
         """All headers but those that depend on the body; the same tuple for requests of one sort, so that it can be remembered by it."""
-        found = self._lines.get((request.accept, request.content_type))
+        found = self._header_cache.get((request.accept, request.content_type))
         if found is not None and found[0] is credentials:
             return found[1]
         headers = [*self._headers.items(), ("Accept", request.accept), *credentials.headers]
@@ -286,15 +286,15 @@ class HttpTransport:
             headers.append(("Authorization", credentials.authorization))
         if request.body is not None:
             headers.append(("Content-Type", request.content_type))
-        if len(self._lines) > _SORTS:
-            self._lines.clear()
-        self._lines[request.accept, request.content_type] = (credentials, tuple(headers))
+        if len(self._header_cache) > _MAX_HEADER_SETS:
+            self._header_cache.clear()
+        self._header_cache[request.accept, request.content_type] = (credentials, tuple(headers))
         return tuple(headers)
 
-    async def _send_lean(self, request: Request, headers: tuple[tuple[str, str], ...]) -> Answer:
+    async def _round_trip(self, request: Request, headers: tuple[tuple[str, str], ...]) -> Response:
         assert self._calls is not None
-        if self._exchange is None or self._exchange[0] is not self._context:
-            made = Exchange(
+        if self._round_tripper is None or self._round_tripper[0] is not self._context:
+            made = RoundTripper(
                 self._calls,
                 self._server,
                 ssl=self._context,
@@ -302,16 +302,16 @@ class HttpTransport:
                 timeout=self._calls.timeout,
                 loop=asyncio.get_running_loop(),
             )
-            self._exchange = (self._context, made)
+            self._round_tripper = (self._context, made)
         try:
-            head = await self._exchange[1].send(request, headers)
+            head = await self._round_tripper[1].send(request, headers)
         except (aiohttp.ClientError, OSError) as error:
             raise self.unreachable(request, error) from error
         if head.status == 401:
             self._source.distrust()
         again = head.header("Retry-After")
         retry_after = retry_after_seconds(again, wall_clock()) if again else None
-        return Answer(
+        return Response(
             head.status, head.body, head.header("Content-Type").partition(";")[0].strip().lower(), retry_after
         )
 
@@ -353,6 +353,6 @@ class HttpTransport:
     async def _sockets_closed(self) -> None:
         """Wait until the loop has let go of every socket: aiohttp does not wait for the TLS farewell of connections that it dropped."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + _FAREWELL
+        deadline = loop.time() + _CLOSE_TIMEOUT
         while any(one.fileno() != -1 for one in self._sockets) and loop.time() < deadline:
             await asyncio.sleep(0.005)

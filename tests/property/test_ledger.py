@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from konverge.client import Ledger, Ticket, WriteState
+from konverge.client import Ledger, PendingWrite, WriteState
 from konverge.kinds import kind
 
 SECRET = kind("v1", "Secret")
@@ -23,7 +23,7 @@ class LedgerMachine(RuleBasedStateMachine):
         super().__init__()
         self.ledger = Ledger()
         self.version = 0
-        self.open: list[tuple[Ticket, str, str, int]] = []
+        self.open: list[tuple[PendingWrite, str, str, int]] = []
         self.begun = 0
         self.done: dict[tuple[str, str], int] = {}  # highest version answered, not seen since
         self.lost: dict[tuple[str, str], int] = {}  # newest write whose answer was lost
@@ -34,16 +34,16 @@ class LedgerMachine(RuleBasedStateMachine):
         self.begun += 1
         self.open.append((self.ledger.begin(writer, SECRET, "web", name), writer, name, self.begun))
 
-    def _pick(self, index: int) -> tuple[Ticket, tuple[str, str], int]:
-        ticket, writer, name, number = self.open.pop(index % len(self.open))
-        return ticket, (writer, name), number
+    def _pick(self, index: int) -> tuple[PendingWrite, tuple[str, str], int]:
+        pending, writer, name, number = self.open.pop(index % len(self.open))
+        return pending, (writer, name), number
 
     @precondition(lambda self: self.open)
     @rule(index=st.integers(0, 20))
     def settle(self, index: int) -> None:
-        ticket, target, number = self._pick(index)
+        pending, target, number = self._pick(index)
         self.version += 1
-        ticket.settle(str(self.version), "uid")
+        pending.settle(str(self.version), "uid")
         self.done[target] = self.version
         # Of two answers with one uid the higher version counts, and it is the number of that write that is compared.
         self.answered[target] = number
@@ -53,14 +53,14 @@ class LedgerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.open)
     @rule(index=st.integers(0, 20))
     def fail(self, index: int) -> None:
-        ticket, _, _ = self._pick(index)
-        ticket.failed()
+        pending, _, _ = self._pick(index)
+        pending.failed()
 
     @precondition(lambda self: self.open)
     @rule(index=st.integers(0, 20))
     def lose(self, index: int) -> None:
-        ticket, target, number = self._pick(index)
-        ticket.unknown()
+        pending, target, number = self._pick(index)
+        pending.unknown()
         if number > self.answered.get(target, 0) and number > self.lost.get(target, 0):
             self.lost[target] = number
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 import msgspec
 
 from konverge.client import Ledger, ResourceInfo
-from konverge.client.ledger import Ticket
+from konverge.client.ledger import PendingWrite
 from konverge.errors import Conflict, NotFound
 from konverge.fields import owned_by, without_nulls
 from konverge.informers import Cached, Change, Selection
@@ -145,7 +145,7 @@ class Server:
         await self._call(f"get {kind.kind} {name}")
         return msgspec.convert(self.stored(kind, namespace, name)["metadata"], Metadata, strict=False)
 
-    async def _call(self, what: str, ticket: Ticket | None = None) -> None:
+    async def _call(self, what: str, pending: PendingWrite | None = None) -> None:
         self.calls.append(what)
         try:
             if self.before is not None:
@@ -153,8 +153,8 @@ class Server:
                 if waiting is not None:
                     await waiting
         except BaseException:
-            if ticket is not None:
-                ticket.failed()
+            if pending is not None:
+                pending.failed()
             raise
 
     async def _answered(self) -> None:
@@ -163,7 +163,7 @@ class Server:
             if waiting is not None:
                 await waiting
 
-    async def applied(
+    async def apply_raw(
         self,
         kind: Kind[Any],
         body: Mapping[str, Any],
@@ -172,18 +172,18 @@ class Server:
         force: bool = False,
         subresource: str = "",
         writer: Hashable | None = None,
-        clean: bool = False,
+        normalized: bool = False,
     ) -> bytes:
-        assert not clean or without_nulls(body) == body
+        assert not normalized or without_nulls(body) == body
         intent = without_nulls(body)
         name, namespace = intent["metadata"]["name"], intent["metadata"].get("namespace", "")
-        ticket = self.ledger.begin(writer, kind, namespace, name) if writer is not None else None
-        await self._call(f"apply {kind.kind} {name}{'/' + subresource if subresource else ''}", ticket)
+        pending = self.ledger.begin(writer, kind, namespace, name) if writer is not None else None
+        await self._call(f"apply {kind.kind} {name}{'/' + subresource if subresource else ''}", pending)
         before = self.objects.get((kind, namespace, name))
         version = intent["metadata"].get("resourceVersion")
         if before is not None and version not in (None, before["metadata"]["resourceVersion"]):
-            if ticket is not None:
-                ticket.failed()
+            if pending is not None:
+                pending.failed()
             raise Conflict(f"{kind.kind} {name} is at another version", status=409, reason="Conflict")
         data = msgspec.json.decode(msgspec.json.encode(before)) if before else {"metadata": {}}
         part = {key: value for key, value in intent.items() if key not in ("apiVersion", "kind", "metadata")}
@@ -202,8 +202,8 @@ class Server:
         data |= {"apiVersion": kind.api_version, "kind": kind.kind}
         self.store(kind, data)
         await self._answered()
-        if ticket is not None:
-            ticket.settle(data["metadata"]["resourceVersion"], data["metadata"]["uid"])
+        if pending is not None:
+            pending.settle(data["metadata"]["resourceVersion"], data["metadata"]["uid"])
         return msgspec.json.encode(data)
 
     async def patch(
@@ -217,15 +217,15 @@ class Server:
         writer: Hashable | None = None,
     ) -> Any:
         found = kind_of(kind)
-        ticket = self.ledger.begin(writer, found, namespace, name) if writer is not None else None
-        await self._call(f"patch {found.kind} {name}", ticket)
+        pending = self.ledger.begin(writer, found, namespace, name) if writer is not None else None
+        await self._call(f"patch {found.kind} {name}", pending)
         data = msgspec.json.decode(msgspec.json.encode(self.stored(found, namespace, name)))
         if style == "json":
             _json_patch(data, patch)
         self.store(found, data)
         await self._answered()
-        if ticket is not None:
-            ticket.settle(data["metadata"]["resourceVersion"], data["metadata"]["uid"])
+        if pending is not None:
+            pending.settle(data["metadata"]["resourceVersion"], data["metadata"]["uid"])
         return found.decode(data)
 
     async def delete(
@@ -238,11 +238,11 @@ class Server:
         writer: Hashable | None = None,
         **_: Any,
     ) -> bool:
-        ticket = self.ledger.begin(writer, kind, namespace, name) if writer is not None else None
-        await self._call(f"delete {kind.kind} {name}", ticket)
+        pending = self.ledger.begin(writer, kind, namespace, name) if writer is not None else None
+        await self._call(f"delete {kind.kind} {name}", pending)
         gone = self.objects.pop((kind, namespace, name), None)
-        if ticket is not None:
-            ticket.deleted(uid)
+        if pending is not None:
+            pending.deleted(uid)
         return gone is not None
 
 

@@ -22,7 +22,7 @@ import structlog
 
 from konverge import quantities
 from konverge.client.requests import Request
-from konverge.client.transport import Answer
+from konverge.client.transport import Response
 from konverge.clock import cpu_time
 from konverge.crds import crd
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
@@ -178,7 +178,7 @@ class Scale:
         self.count[name] += 1
         self.bytes[name] += len(request.body or b"")
 
-    async def after(self, number: int, request: Request, answer: Answer) -> None:
+    async def after(self, number: int, request: Request, answer: Response) -> None:
         """Nothing."""
 
     def event(self, call: Call, about: About, answer: ServerAnswer) -> None:

@@ -247,7 +247,7 @@ class Applier:
                 self._count(key.kind, "held")
                 raise FieldsHeld(Held(key, refusal.conflicts), look_again=wait)
         try:
-            answer = await self._client.applied(
+            answer = await self._client.apply_raw(
                 key.kind,
                 intent,
                 manager=manager,
@@ -294,8 +294,8 @@ class Applier:
             self._count(key.kind, "skipped")
             return None
         try:
-            body = await self._client.applied(
-                key.kind, intent, manager=manager, force=True, subresource="status", writer=writer, clean=True
+            body = await self._client.apply_raw(
+                key.kind, intent, manager=manager, force=True, subresource="status", writer=writer, normalized=True
             )
         except ApplyConflict:
             self._count(key.kind, "conflicted")

@@ -20,7 +20,7 @@ from konverge.client.config import ClientConfig
 from konverge.client.requests import Request
 from konverge.client.settings import ClientSettings
 from konverge.client.status import retry_after_seconds
-from konverge.client.transport import Answer, OpenStream, Transport
+from konverge.client.transport import OpenStream, Response, Transport
 from konverge.clock import wall_clock
 from konverge.errors import Unreachable, UsageError
 from konverge.testing.apiserver import requests
@@ -74,14 +74,14 @@ class InProcessTransport:
         except Dropped as error:
             raise _unreachable(request, error) from error
 
-    async def send(self, request: Request) -> Answer:
+    async def send(self, request: Request) -> Response:
         """Send a request and return the whole answer."""
         answer = await self._answer(request)
         body = answer.body
         if answer.stream is not None:
             body = await _whole(request, answer.stream)
         await asyncio.sleep(0)
-        return Answer(answer.status, body, _media_type(answer), _retry_after(answer))
+        return Response(answer.status, body, _media_type(answer), _retry_after(answer))
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[OpenStream]:

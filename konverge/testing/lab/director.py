@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from konverge.client.requests import APPLY, Request
-from konverge.client.transport import Answer
+from konverge.client.transport import Response
 from konverge.testing.apiserver.faults import Faults
 from konverge.testing.apiserver.faults.rules import Hit, Moment, Rule
 from konverge.testing.apiserver.storage import Event
@@ -98,7 +98,7 @@ class Director:
                 self._die(crash, number)
                 return
 
-    async def after(self, number: int, request: Request, answer: Answer) -> None:
+    async def after(self, number: int, request: Request, answer: Response) -> None:
         """Called when a write was answered, before the process hears of it."""
         outcome = "" if answer.status < 400 else f" -> {answer.status}"
         self._note("write", "process", f"{_what(request)}{outcome}", number, effect=number in self._effects)

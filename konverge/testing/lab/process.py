@@ -18,7 +18,7 @@ from typing import Protocol
 from konverge.client import ClientConfig
 from konverge.client.requests import Request
 from konverge.client.settings import ClientSettings
-from konverge.client.transport import Answer, OpenStream, Transport
+from konverge.client.transport import OpenStream, Response, Transport
 from konverge.testing.apiserver.faults.rules import About, about_request
 
 __all__ = ["WRITE", "Gate", "Wire", "about_of", "mortal"]
@@ -33,7 +33,7 @@ class Gate(Protocol):
     async def before(self, number: int, request: Request) -> None:
         """Called before a write is sent; may end the process (`Wire.cut`)."""
 
-    async def after(self, number: int, request: Request, answer: Answer) -> None:
+    async def after(self, number: int, request: Request, answer: Response) -> None:
         """Called when a write was answered and the process has not heard of it."""
 
 
@@ -53,7 +53,7 @@ class Wire:
         """Never return: what a request of a dead process does."""
         await asyncio.get_running_loop().create_future()
 
-    async def send(self, transport: Transport, request: Request) -> Answer:
+    async def send(self, transport: Transport, request: Request) -> Response:
         """Carry one request."""
         if not self.alive:
             await self.limbo()
@@ -100,7 +100,7 @@ class _Mortal:
     async def prepare(self) -> None:
         await self._inner.prepare()
 
-    async def send(self, request: Request) -> Answer:
+    async def send(self, request: Request) -> Response:
         return await self._wire.send(self._inner, request)
 
     @asynccontextmanager

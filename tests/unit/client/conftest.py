@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from konverge.client import Answer, Client, ClientConfig, ClientSettings, OpenStream
+from konverge.client import Client, ClientConfig, ClientSettings, OpenStream, Response
 from konverge.client.requests import Request
 from konverge.metrics import Metrics
 
@@ -57,12 +57,12 @@ class Server:
     async def prepare(self) -> None:
         self.prepared += 1
 
-    async def send(self, request: Request) -> Answer:
+    async def send(self, request: Request) -> Response:
         if request.path in {"/api/v1", "/apis/example.com/v1"}:
             self.discoveries.append(request.path)
             if request.path in self.resources:
                 return answer({"kind": "APIResourceList", "resources": self.resources[request.path]})
-            return Answer(404, b"404 page not found\n", "text/plain")
+            return Response(404, b"404 page not found\n", "text/plain")
         self.seen.append(request)
         self.times.append(asyncio.get_running_loop().time())
         self.in_flight += 1
@@ -73,13 +73,13 @@ class Server:
         finally:
             self.in_flight -= 1
 
-    async def _step(self, step: Any) -> Answer:
+    async def _step(self, step: Any) -> Response:
         if isinstance(step, float):  # answer after that many seconds
             await asyncio.sleep(step)
             return await self._step(self.script.pop(0))
         if isinstance(step, BaseException):
             raise step
-        assert isinstance(step, Answer)
+        assert isinstance(step, Response)
         return step
 
     @asynccontextmanager
@@ -100,11 +100,11 @@ class Server:
         self.closed = True
 
 
-def answer(body: Any, status: int = 200, retry_after: float | None = None) -> Answer:
-    return Answer(status, json.dumps(body).encode(), "application/json", retry_after)
+def answer(body: Any, status: int = 200, retry_after: float | None = None) -> Response:
+    return Response(status, json.dumps(body).encode(), "application/json", retry_after)
 
 
-def status(code: int, reason: str, message: str = "no", **details: Any) -> Answer:
+def status(code: int, reason: str, message: str = "no", **details: Any) -> Response:
     return answer(
         {"kind": "Status", "code": code, "reason": reason, "message": message, "details": details}, status=code
     )
@@ -137,12 +137,12 @@ def client(connect: Callable[..., Client]) -> Client:
 
 
 @pytest.fixture
-def say() -> Callable[..., Answer]:
+def say() -> Callable[..., Response]:
     return answer
 
 
 @pytest.fixture
-def refuse() -> Callable[..., Answer]:
+def refuse() -> Callable[..., Response]:
     return status
 
 

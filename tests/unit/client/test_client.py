@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from konverge.client import Answer, Client, ClientConfig, ClientSettings, ListQuery, WatchIdle, WatchQuery
+from konverge.client import Client, ClientConfig, ClientSettings, ListQuery, Response, WatchIdle, WatchQuery
 from konverge.errors import Expired, Forbidden, NotServed, ServerFailure, Unreachable, UsageError
 from konverge.kinds import kind
 
@@ -18,7 +18,7 @@ NAMESPACE = kind("v1", "Namespace")
 WIDGET = kind("example.com/v1", "Widget")
 QUERY = WatchQuery(namespace="web", timeout_seconds=300, idle_seconds=75.0)
 
-Say = Callable[..., Answer]
+Say = Callable[..., Response]
 
 
 def page(names: list[str], version: str, token: str = "") -> dict[str, Any]:
@@ -140,7 +140,7 @@ async def test_a_resource_that_vanished_is_not_served_and_discovery_asks_again(
     client: Client, server: Any, say: Say
 ) -> None:
     server.resources["/apis/example.com/v1"] = [{"name": "widgets", "namespaced": True, "kind": "Widget"}]
-    gone = Answer(404, b"404 page not found\n", "text/plain")
+    gone = Response(404, b"404 page not found\n", "text/plain")
     server.script = [gone, gone, gone]
     info = await client.resource(WIDGET)
     with pytest.raises(NotServed):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from konverge.client import LEFT_OUT, decode_object, flattened
 from konverge.client.depth import LEVELS
-from konverge.client.watching import WatchStream
+from konverge.client.watch_stream import WatchStream
 from konverge.informers.decode import Decoder
 from konverge.informers.settings import Selection
 from konverge.kinds import kind

@@ -22,9 +22,9 @@ def ledger() -> Ledger:
 
 
 def test_a_write_goes_from_in_flight_to_done(ledger: Ledger) -> None:
-    ticket = ledger.begin(ME, SECRET, "web", "a")
+    pending = ledger.begin(ME, SECRET, "web", "a")
     assert states(ledger) == [("a", WriteState.IN_FLIGHT, "")]
-    ticket.settle("7", "u-1")
+    pending.settle("7", "u-1")
     assert states(ledger) == [("a", WriteState.DONE, "7")]
     assert ledger.pending(ME)[0].uid == "u-1"
     assert ledger.pending(OTHER) == ()
@@ -100,11 +100,11 @@ def test_a_deletion_is_pending_with_its_uid(ledger: Ledger) -> None:
 def test_seen_ignores_what_a_later_write_has_replaced(ledger: Ledger) -> None:
     ledger.begin(ME, SECRET, "web", "a").settle("7", "u")
     (old,) = ledger.pending(ME)
-    ticket = ledger.begin(ME, SECRET, "web", "a")
+    pending = ledger.begin(ME, SECRET, "web", "a")
     ledger.seen(ME, old)
     ledger.seen(ME, ledger.pending(ME)[0])
     assert states(ledger) == [("a", WriteState.IN_FLIGHT, "")]
-    ticket.settle("8", "u")
+    pending.settle("8", "u")
     ledger.seen(ME, old)
     assert states(ledger) == [("a", WriteState.DONE, "8")]
     ledger.seen(OTHER, ledger.pending(ME)[0])
@@ -113,11 +113,11 @@ def test_seen_ignores_what_a_later_write_has_replaced(ledger: Ledger) -> None:
 
 
 def test_a_ticket_counts_once(ledger: Ledger) -> None:
-    ticket = ledger.begin(ME, SECRET, "web", "a")
-    ticket.settle("7", "u")
-    ticket.unknown()
-    ticket.failed()
-    ticket.deleted("u")
+    pending = ledger.begin(ME, SECRET, "web", "a")
+    pending.settle("7", "u")
+    pending.unknown()
+    pending.failed()
+    pending.deleted("u")
     assert states(ledger) == [("a", WriteState.DONE, "7")]
 
 

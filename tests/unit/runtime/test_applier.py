@@ -41,7 +41,7 @@ class Server:
         self.sent: list[Mapping[str, Any]] = []
         self.forced: list[bool] = []
 
-    async def applied(self, kind_: Any, body: Mapping[str, Any], *, force: bool = False, **_: Any) -> bytes:
+    async def apply_raw(self, kind_: Any, body: Mapping[str, Any], *, force: bool = False, **_: Any) -> bytes:
         self.sent.append(body)
         self.forced.append(force)
         if self.conflict is not None:

@@ -355,13 +355,13 @@ async def test_of_a_status_that_is_not_ours_only_what_was_said_is_applied(monkey
 
     sent: list[dict[str, Any]] = []
     async with ControllerHarness(kv.Controller.of(JOB).reconciled_by(By(Passes(marks)))) as harness:
-        apply = harness.server.applied
+        apply = harness.server.apply_raw
 
         async def recording(kind_: Any, body: Any, **how: Any) -> Any:
             sent.append(body["status"])
             return await apply(kind_, body, **how)
 
-        monkeypatch.setattr(harness.server, "applied", recording)
+        monkeypatch.setattr(harness.server, "apply_raw", recording)
         theirs = {"type": "Complete", "status": "True", "lastTransitionTime": "2030-01-01T00:00:00Z"}
         harness.put(JOB.new("j", "web", status={"active": 1, "conditions": [theirs]}), generation=1)
         await harness.settle()

@@ -7,8 +7,8 @@ import asyncio
 import aiohttp
 import pytest
 
-from konverge.client.exchange import LARGE, Exchange, plain, usable
 from konverge.client.requests import Request
+from konverge.client.round_tripper import LARGE_BODY, RoundTripper, is_plain, is_supported
 
 ACCEPT = (("Accept", "application/json"),)
 
@@ -18,7 +18,7 @@ def request(path: str = "/api/v1/pods", body: bytes | None = None, method: str =
 
 
 @pytest.mark.parametrize(
-    ("asked", "headers", "is_plain"),
+    ("asked", "headers", "expected"),
     [
         (request(), ACCEPT, True),
         (request("/api/v1/namespaces/web/pods/a%2Fb"), ACCEPT, True),
@@ -26,18 +26,18 @@ def request(path: str = "/api/v1/pods", body: bytes | None = None, method: str =
         (request("/api/v1/pods with spaces"), ACCEPT, False),
         (request("/api/v1/pods/ö"), ACCEPT, False),
         (request(), (("Authorization", "Bearer a\r\nX-Remote-User: admin"),), False),
-        (request(body=b"x" * LARGE, method="PATCH"), ACCEPT, True),
-        (request(body=b"x" * (LARGE + 1), method="PATCH"), ACCEPT, False),
+        (request(body=b"x" * LARGE_BODY, method="PATCH"), ACCEPT, True),
+        (request(body=b"x" * (LARGE_BODY + 1), method="PATCH"), ACCEPT, False),
     ],
 )
 def test_only_what_needs_no_escaping_is_written_as_it_stands(
-    asked: Request, headers: tuple[tuple[str, str], ...], is_plain: bool
+    asked: Request, headers: tuple[tuple[str, str], ...], expected: bool
 ) -> None:
-    assert plain(asked, headers) is is_plain
+    assert is_plain(asked, headers) is expected
 
 
-def test_the_installed_aiohttp_has_what_an_exchange_stands_on() -> None:
-    assert usable()
+def test_the_installed_aiohttp_has_what_an_exchange_needs() -> None:
+    assert is_supported()
 
 
 async def answered(replies: bytes, asked: Request) -> tuple[bytes, int, bytes]:
@@ -56,7 +56,7 @@ async def answered(replies: bytes, asked: Request) -> tuple[bytes, int, bytes]:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with server, aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session:
-        exchange = Exchange(
+        round_tripper = RoundTripper(
             session,
             f"http://127.0.0.1:{port}",
             ssl=True,
@@ -64,7 +64,7 @@ async def answered(replies: bytes, asked: Request) -> tuple[bytes, int, bytes]:
             timeout=session.timeout,
             loop=asyncio.get_running_loop(),
         )
-        head = await exchange.send(asked, ACCEPT)
+        head = await round_tripper.send(asked, ACCEPT)
         return read.replace(str(port).encode(), b"PORT"), head.status, head.body
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from konverge.client import Answer, Client, WriteState
+from konverge.client import Client, Response, WriteState
 from konverge.errors import (
     AlreadyExists,
     Conflict,
@@ -27,7 +27,7 @@ CONFIG_MAP = kind("v1", "ConfigMap")
 STORED = {"kind": "ConfigMap", "metadata": {"name": "a", "namespace": "web", "resourceVersion": "7", "uid": "u-1"}}
 WRITER = "someone"
 
-Say = Callable[..., Answer]
+Say = Callable[..., Response]
 
 
 def now() -> float:
@@ -290,7 +290,7 @@ async def test_a_deletion_without_uid_is_not_repeated(client: Client, server: An
 
 
 async def test_a_success_that_is_no_object_is_an_error_and_the_write_unknown(client: Client, server: Any) -> None:
-    server.script = [Answer(200, b"<html>welcome to the hotel network</html>", "text/html")]
+    server.script = [Response(200, b"<html>welcome to the hotel network</html>", "text/html")]
     with pytest.raises(ServerFailure, match="no object"):
         await write(client)
     assert states(client) == [WriteState.UNKNOWN]

@@ -1,12 +1,12 @@
-"""One request and its answer over a connection of aiohttp's pool, without what a session does for browsers' sake.
+"""One request and its response over a connection of aiohttp's pool, without a session around it.
 
-aiohttp keeps the connections (pool, TLS, name look-up, limits) and parses the answers. What is left out is what a call to an API server
-has no use for: redirects, cookies, netrc, trace hooks, form bodies, a task per request body. For a status apply that is about half of
-what a session costs (docs/adr/0006).
+aiohttp keeps the connections (pool, TLS, name look-up, limits) and parses the responses. A session also handles redirects, cookies, netrc,
+trace hooks, form bodies and a task per request body, none of which a call to an API server needs. For a status apply that is about half
+of a session's cost (docs/adr/0006).
 
-Promises: the same bytes on the wire as the session would send but for the order of headers, and the same errors. `usable` tells whether
-the installed aiohttp has the parts that this stands on; where it has not, or a request is unusual (a proxy, a large body, a target that
-has to be escaped), the session carries it.
+Guarantees: the same bytes on the wire as from the session, except for the order of headers, and the same errors. If `is_supported` finds
+that the installed aiohttp lacks a part that this uses, or a request is unusual (a proxy, a large body, a target that has to be escaped),
+the session carries the request.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from yarl import URL
 
 from konverge.client.requests import Request
 
-__all__ = ["LARGE", "Exchange", "Head", "plain", "usable"]
+__all__ = ["LARGE_BODY", "RoundTripper", "RawResponse", "is_plain", "is_supported"]
 
-LARGE = 64 * 1024
+LARGE_BODY = 64 * 1024
 """Bytes from which on a body is sent piece by piece, so that it does not hold up the loop."""
 
 _PLAIN = re.compile(r"/[!-~]*").fullmatch
@@ -34,28 +34,28 @@ _WANTED = {"read_until_eof", "auto_decompress"}
 
 
 @cache
-def usable() -> bool:
-    """Tell whether the parts of aiohttp are there that `Exchange` uses beside the documented ones."""
+def is_supported() -> bool:
+    """Tell whether the parts of aiohttp are there that `RoundTripper` uses beside the documented ones."""
     connect = inspect.signature(aiohttp.TCPConnector.connect).parameters
     prepared = inspect.signature(ResponseHandler.set_response_params).parameters
     return list(connect) == ["self", "req", "traces", "timeout"] and prepared.keys() >= _WANTED
 
 
-def plain(request: Request, headers: tuple[tuple[str, str], ...]) -> bool:
+def is_plain(request: Request, headers: tuple[tuple[str, str], ...]) -> bool:
     """Tell whether a request may be written as it stands: nothing in it needs escaping, and its body goes in one piece."""
-    small = request.body is None or len(request.body) <= LARGE
-    return small and _PLAIN(request.target) is not None and bool(_lines(headers))
+    small = request.body is None or len(request.body) <= LARGE_BODY
+    return small and _PLAIN(request.target) is not None and bool(_header_block(headers))
 
 
 @lru_cache(maxsize=64)
-def _lines(headers: tuple[tuple[str, str], ...]) -> str:
+def _header_block(headers: tuple[tuple[str, str], ...]) -> str:
     """Headers as they go on the wire; "" where one of them cannot. They are the same for all requests of one sort."""
     if any(_UNSAFE(name + value) for name, value in headers):
         return ""
     return "".join(f"{name}: {value}\r\n" for name, value in headers)
 
 
-class Head:
+class RawResponse:
     """The status and headers of an answer, as far as a call looks at them."""
 
     __slots__ = ("_headers", "body", "status")
@@ -70,7 +70,7 @@ class Head:
         return str(self._headers.get(name, ""))
 
 
-class Exchange:
+class RoundTripper:
     """Carries requests to one server over the connections of a session, under one TLS context."""
 
     def __init__(
@@ -88,18 +88,20 @@ class Exchange:
         self._connector = connector
         self._timeout = timeout
         # What the pool knows a connection by: never sent itself.
-        self._asks = aiohttp.ClientRequest(
+        self._connection_key = aiohttp.ClientRequest(
             "GET", URL(server), loop=loop, session=session, ssl=ssl, server_hostname=server_hostname
         )
-        self._host = self._asks.headers["Host"]
+        self._host = self._connection_key.headers["Host"]
 
-    async def send(self, request: Request, headers: tuple[tuple[str, str], ...]) -> Head:
+    async def send(self, request: Request, headers: tuple[tuple[str, str], ...]) -> RawResponse:
         """Send a request and return the whole answer. Raises ClientError, OSError."""
         body = request.body
         length = "" if body is None else f"Content-Length: {len(body)}\r\n"
-        head = f"{request.method} {request.target} HTTP/1.1\r\nHost: {self._host}\r\n{_lines(headers)}{length}\r\n"
+        head = (
+            f"{request.method} {request.target} HTTP/1.1\r\nHost: {self._host}\r\n{_header_block(headers)}{length}\r\n"
+        )
         try:
-            connection = await self._connector.connect(self._asks, traces=[], timeout=self._timeout)
+            connection = await self._connector.connect(self._connection_key, traces=[], timeout=self._timeout)
         except TimeoutError as error:
             raise aiohttp.ConnectionTimeoutError(f"no connection to {self._host} in time") from error
         try:
@@ -112,7 +114,7 @@ class Exchange:
             message, payload = await protocol.read()
             while message.code < 200:  # said on the way, for instance "Early Hints"
                 message, payload = await protocol.read()
-            answer = Head(message.code, message.headers, await payload.read())
+            response = RawResponse(message.code, message.headers, await payload.read())
         except HttpProcessingError as error:
             connection.close()
             raise aiohttp.ClientPayloadError(f"the answer is no HTTP: {error.message}") from error
@@ -120,4 +122,4 @@ class Exchange:
             connection.close()
             raise
         connection.release()
-        return answer
+        return response

@@ -1,7 +1,7 @@
 """One call, from the wait for a slot to the last attempt.
 
 Promises: not more than `max_in_flight` calls on the wire (watches apart); every attempt and every call has a deadline; every attempt
-is counted. `Call.doubtful` tells at any moment, also while a cancellation travels, whether an attempt may have been done though no
+is counted. `Call.outcome_unknown` tells at any moment, also while a cancellation travels, whether an attempt may have been done though no
 answer says so. A cancelled call ends at once.
 """
 
@@ -19,13 +19,13 @@ from prometheus_client import Counter, Histogram
 from konverge.client.requests import Request
 from konverge.client.settings import ClientSettings
 from konverge.client.status import status_error
-from konverge.client.transport import Answer, OpenStream, Transport
+from konverge.client.transport import OpenStream, Response, Transport
 from konverge.errors import ApiError, ConfigError, Unreachable, UsageError
 from konverge.metrics import Metrics
 
 __all__ = ["Call", "RequestMeasures", "Sender"]
 
-A = TypeVar("A", Answer, OpenStream)
+A = TypeVar("A", Response, OpenStream)
 
 
 class RequestMeasures:
@@ -38,7 +38,7 @@ class RequestMeasures:
         self._seconds: dict[str, Histogram] = {}
         self._retries: dict[tuple[str, str], Counter] = {}
 
-    def ended(self, code: str, method: str, seconds: float) -> None:
+    def count_attempt(self, code: str, method: str, seconds: float) -> None:
         """Count one attempt: its status code, or `<error>` where there was none, as client-go does."""
         counter = self._requests.get((code, method))
         if counter is None:
@@ -51,7 +51,7 @@ class RequestMeasures:
             self._seconds[method] = histogram
         histogram.observe(seconds)
 
-    def retried(self, error: BaseException, method: str) -> None:
+    def count_retry(self, error: BaseException, method: str) -> None:
         """Count one repetition, by what it repeats."""
         code = str(error.status) if isinstance(error, ApiError) else "<error>"
         counter = self._retries.get((code, method))
@@ -63,11 +63,11 @@ class RequestMeasures:
 
 @dataclass(slots=True)
 class Call:
-    """One call under way. `doubtful`: some attempt of it may have been done, and no answer has told."""
+    """One call under way. `outcome_unknown`: some attempt of it may have been done, and no answer has told."""
 
     request: Request
     deadline: float
-    doubtful: bool = False
+    outcome_unknown: bool = False
     attempts: int = 0
 
 
@@ -87,23 +87,23 @@ class Sender:
         """Begin a call; its deadline starts to run."""
         return Call(request, asyncio.get_running_loop().time() + self._settings.call_timeout)
 
-    async def send(self, call: Call) -> Answer:
+    async def send(self, call: Call) -> Response:
         """Return a successful answer; raises ApiError for any other, Unreachable where there was none."""
         try:
             try:
                 return await self._attempt(call)
             except Exception as first:  # noqa: BLE001  # the retries judge it
-                return await self._again(call, first)
+                return await self._retry(call, first)
         except Unreachable as error:
-            if call.doubtful and not error.maybe_done:
+            if call.outcome_unknown and not error.maybe_done:
                 raise Unreachable(f"{error} (an earlier attempt may have been done)", maybe_done=True) from error
             raise
 
-    async def _again(self, call: Call, first: Exception) -> Answer:
+    async def _retry(self, call: Call, first: Exception) -> Response:
         """Go on after an attempt that failed. Most do not fail, and are spared what retrying costs."""
         failed: Exception | None = first
 
-        async def attempt() -> Answer:
+        async def attempt() -> Response:
             nonlocal failed
             if failed is not None:
                 error, failed = failed, None
@@ -118,23 +118,23 @@ class Sender:
             settings=self._settings,
             random=self._random,
             deadline=call.deadline,
-            before_retry=lambda error: self._retried(error, call.request),
+            before_retry=lambda error: self._count_retry(error, call.request),
         )
-        answer: Answer = await attempts(attempt)
-        return answer
+        response: Response = await attempts(attempt)
+        return response
 
-    def _retried(self, error: BaseException, request: Request) -> None:
+    def _count_retry(self, error: BaseException, request: Request) -> None:
         if self._measures is not None:
-            self._measures.retried(error, request.method)
+            self._measures.count_retry(error, request.method)
 
-    async def _attempt(self, call: Call) -> Answer:
-        await self._slot(call)
+    async def _attempt(self, call: Call) -> Response:
+        await self._acquire_slot(call)
         try:
-            return await self._exchange(call)
+            return await self._send_once(call)
         finally:
             self._slots.release()
 
-    async def _slot(self, call: Call) -> None:
+    async def _acquire_slot(self, call: Call) -> None:
         if not self._slots.locked():
             await self._slots.acquire()
             return
@@ -147,9 +147,9 @@ class Sender:
                 f"for {self._settings.call_timeout:g} s"
             ) from error
 
-    async def _exchange(self, call: Call) -> Answer:
+    async def _send_once(self, call: Call) -> Response:
         """Make one attempt: credentials may take as long as the call may, the exchange as long as an attempt may."""
-        request, was_doubtful, sent = call.request, call.doubtful, False
+        request, was_unknown, sent = call.request, call.outcome_unknown, False
         limit = self._settings.request_timeout
         try:
             # One timer for both: a second one would cost a good part of what a request costs.
@@ -159,44 +159,44 @@ class Sender:
                 limit = min(limit, max(call.deadline - now, 0.001))
                 timer.reschedule(now + limit)
                 call.attempts += 1
-                call.doubtful, sent = request.writes, True
-                answer = await self._counted(request, self._transport.send(request))
+                call.outcome_unknown, sent = request.writes, True
+                response = await self._counted(request, self._transport.send(request))
         except TimeoutError as error:
             if not sent:
                 raise Unreachable(f"{request.what}: not sent, because credentials did not come in time") from error
             raise Unreachable(f"{request.what}: no answer within {limit:g} s", maybe_done=True) from error
         except Unreachable as error:
-            call.doubtful = was_doubtful or (sent and request.writes and error.maybe_done)
+            call.outcome_unknown = was_unknown or (sent and request.writes and error.maybe_done)
             raise
         except (ConfigError, UsageError):  # raised before anything is sent
-            call.doubtful = was_doubtful
+            call.outcome_unknown = was_unknown
             raise
-        if 200 <= answer.status < 300:
-            call.doubtful = False
-            return answer
-        call.doubtful = was_doubtful or (request.writes and answer.status >= 500)
+        if 200 <= response.status < 300:
+            call.outcome_unknown = False
+            return response
+        call.outcome_unknown = was_unknown or (request.writes and response.status >= 500)
         raise status_error(
-            answer.body,
+            response.body,
             request.what,
-            code=answer.status,
-            retry_after=answer.retry_after,
-            content_type=answer.content_type,
+            code=response.status,
+            retry_after=response.retry_after,
+            content_type=response.content_type,
         )
 
     async def _counted(self, request: Request, coming: Awaitable[A]) -> A:
         """Return an answer, and count the attempt by its code; one that ended without an answer is an error."""
         begun = asyncio.get_running_loop().time()
         try:
-            answer = await coming
+            response = await coming
         except (Exception, asyncio.CancelledError):
-            self._ended("<error>", request, begun)
+            self._count_attempt("<error>", request, begun)
             raise
-        self._ended(str(answer.status), request, begun)
-        return answer
+        self._count_attempt(str(response.status), request, begun)
+        return response
 
-    def _ended(self, code: str, request: Request, begun: float) -> None:
+    def _count_attempt(self, code: str, request: Request, begun: float) -> None:
         if self._measures is not None:
-            self._measures.ended(code, request.method, asyncio.get_running_loop().time() - begun)
+            self._measures.count_attempt(code, request.method, asyncio.get_running_loop().time() - begun)
 
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[OpenStream]:
@@ -211,13 +211,13 @@ class Sender:
                     await self._transport.prepare()
                     stream = await self._counted(request, stack.enter_async_context(self._transport.stream(request)))
                     if stream.status != 200:
-                        raise await _refused(stream, request)
+                        raise await _error_of(stream, request)
             except TimeoutError as error:
                 raise Unreachable(f"{request.what}: no answer within {limit:g} s") from error
             yield stream
 
 
-async def _refused(stream: OpenStream, request: Request) -> ApiError:
+async def _error_of(stream: OpenStream, request: Request) -> ApiError:
     parts = []
     while part := await stream.read():
         parts.append(part)
