@@ -27,7 +27,7 @@ from konverge.kinds import Kind, Resource, kind_of
 from konverge.metrics import Metrics
 from konverge.objects import Metadata
 from konverge.runtime.admission import Operation, Webhook
-from konverge.runtime.admission.handler import ManagerServices
+from konverge.runtime.admission.handler import WebhookServices
 from konverge.runtime.admission.router import WebhookRouter
 from konverge.runtime.builder.rules import plural_of
 from konverge.runtime.cache.readers import Caches
@@ -86,8 +86,8 @@ async def admit(
     if shown is None or kind_of(shown) != webhook.kind:
         raise UsageError(f"{webhook.path} is about {webhook.kind.group_kind}; give it an object of that kind")
     review = _review(webhook, operation, new, old, user, tuple(groups), dry_run, options or {})
-    around = ManagerServices(caches=_caches(webhook, cache))
-    door = WebhookRouter([webhook], around, Metrics())
+    services = WebhookServices(caches=_caches(webhook, cache))
+    door = WebhookRouter([webhook], services, Metrics())
     answer = await door.answer(webhook.path, _reading(msgspec.json.encode(review)))
     if answer.error is not None:
         raise answer.error

@@ -14,7 +14,7 @@ from konverge.kinds import kind
 from konverge.metrics import Metrics
 from konverge.objects import Object
 from konverge.runtime.events.recorder import EVENT, EVENT_RULE, EventRecorder, EventSettings, Regarding
-from konverge.runtime.events.types import Cause
+from konverge.runtime.events.types import DropReason
 from konverge.testing.clients import ClientFor
 
 pytestmark = pytest.mark.control_plane
@@ -136,8 +136,8 @@ async def test_without_the_right_events_are_counted_and_the_rule_is_named_once(
     async with recorder(powerless, metrics) as events:
         for reason in ("A", "B"):
             events.record(regarding, reason, "x")
-    assert dropped(metrics) == {Cause.FORBIDDEN: 2}
-    told = [entry for entry in logs if entry.get("cause") == Cause.FORBIDDEN]
+    assert dropped(metrics) == {DropReason.FORBIDDEN: 2}
+    told = [entry for entry in logs if entry.get("cause") == DropReason.FORBIDDEN]
     assert [entry["rbac_rule"] for entry in told] == [EVENT_RULE.to_dict()]
 
 
@@ -167,5 +167,5 @@ async def test_events_in_a_namespace_that_ends_or_has_ended_are_dropped_in_silen
         events.record(regarding, "A", "x")
         events.record(Regarding(CONFIG_MAP, "never-was", "a", "u"), "A", "x")
     await admin.patch(CONFIG_MAP, "held", name, patch={"metadata": {"finalizers": None}}, style="merge")
-    assert dropped(metrics) == {Cause.NAMESPACE_ENDING: 2}
+    assert dropped(metrics) == {DropReason.NAMESPACE_ENDING: 2}
     assert [entry for entry in logs if "cause" in entry] == []

@@ -553,8 +553,8 @@ _PASSES: Final = (
     Mutant(
         "apply-skipped-when-there",
         "an apply is skipped where the object exists",
-        RUNTIME + "apply.applier",
-        "Applier._stands",
+        RUNTIME + "apply.changes",
+        "changes_nothing",
         "unchanged(intent, owned, live)",
         "owned",
         ("backup",),
@@ -562,9 +562,9 @@ _PASSES: Final = (
     Mutant(
         "apply-skipped-by-memory",
         "an apply is skipped where the same was applied before, whatever happened since",
-        RUNTIME + "apply.applier",
-        "answered_before",
-        "digest(fields) == answer.owned and digest(projection(live, fields)) == answer.values",
+        RUNTIME + "apply.changes",
+        "as_last_applied",
+        "digest(fields) == result.owned and digest(projection(live, fields)) == result.values",
         "bool(fields)",
         ("budget",),
     ),
@@ -600,9 +600,9 @@ _PASSES: Final = (
     Mutant(
         "held-for-ever",
         "an apply that met somebody's field is not tried again when the field changed",
-        RUNTIME + "apply.applier",
+        RUNTIME + "apply.changes",
         "held_for",
-        "if cached.metadata.uid != refusal.uid or digest(_named_by(intent, cached.data())) != refusal.values:\n"
+        "if cached.metadata.uid != refusal.uid or digest(named_by(intent, cached.data())) != refusal.values:\n"
         "    return None",
         "if cached.metadata.uid != refusal.uid:\n    return None\nif refusal.version:\n    return math.inf",
         ("hold",),
@@ -669,8 +669,8 @@ _OWNERS: Final = (
         "an object is worked on before it carries the finalizer",
         RUNTIME + "reconcile.finalizers",
         "next_step",
-        "Step.RECONCILE if held or not finalizer else Step.ADD",
-        "Step.RECONCILE if held or not finalizer or metadata.generation == 1 else Step.ADD",
+        "FinalizerStep.RECONCILE if held or not finalizer else FinalizerStep.ADD",
+        "FinalizerStep.RECONCILE if held or not finalizer or metadata.generation == 1 else FinalizerStep.ADD",
         ("guarded",),
     ),
     Mutant(

@@ -31,7 +31,14 @@ from konverge.metrics import Metrics
 from konverge.objects import Object
 from konverge.runtime.admission.patching import carried_over, json_patch, with_metadata
 from konverge.runtime.admission.request import AdmissionRequest
-from konverge.runtime.admission.review import NoReview, Request, decode_review, encode_answer, object_of, request_of
+from konverge.runtime.admission.review import (
+    NoReview,
+    ReviewRequest,
+    decode_review,
+    encode_answer,
+    object_of,
+    request_of,
+)
 from konverge.runtime.admission.verdicts import Allow, Deny, Verdict
 from konverge.runtime.admission.webhook import Webhook
 from konverge.words import LogKey
@@ -40,14 +47,14 @@ if TYPE_CHECKING:
     from konverge.client import Client
     from konverge.runtime.cache.readers import Caches
 
-__all__ = ["JSON", "Answer", "Answerer", "Gate", "ManagerServices", "plain"]
+__all__ = ["JSON", "AdmissionResponse", "Answerer", "WebhookGate", "WebhookServices", "plain"]
 
 _MARGIN: Final = 0.1
 _LEAST_MARGIN: Final = 0.25
 JSON: Final = "application/json"
 
 
-class Gate:
+class WebhookGate:
     """What requests wait for before the handler is asked: nothing, unless somebody says otherwise."""
 
     async def open(self, webhook: Webhook[Any]) -> None:
@@ -55,16 +62,16 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ManagerServices:
+class WebhookServices:
     """What a webhook's handler may reach."""
 
     client: Client | None = None
     caches: Caches | None = None
-    gate: Gate = Gate()  # noqa: RUF009  # without state, so one serves all
+    gate: WebhookGate = WebhookGate()  # noqa: RUF009  # without state, so one serves all
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AdmissionResponse:
     """An HTTP answer. `error` is why a handler failed, for tests; None where it did not."""
 
     status: int
@@ -73,9 +80,9 @@ class Answer:
     error: BaseException | None = None
 
 
-def plain(status: int, text: str, error: BaseException | None = None) -> Answer:
+def plain(status: int, text: str, error: BaseException | None = None) -> AdmissionResponse:
     """Return an answer in plain text: for admission it is none, so the failurePolicy of the configuration holds."""
-    return Answer(status, f"{text}\n".encode(), "text/plain; charset=utf-8", error)
+    return AdmissionResponse(status, f"{text}\n".encode(), "text/plain; charset=utf-8", error)
 
 
 def limit_of(seconds: float) -> float:
@@ -90,11 +97,11 @@ def limit_of(seconds: float) -> float:
 class Answerer:
     """Answers for one webhook. Constructing it makes its metrics appear, at 0."""
 
-    def __init__(self, webhook: Webhook[Any], around: ManagerServices, metrics: Metrics) -> None:
+    def __init__(self, webhook: Webhook[Any], services: WebhookServices, metrics: Metrics) -> None:
         if webhook.handler is None:
             raise UsageError(f"webhook {webhook.path} has no handler; end its sentence with .answered_by(...)")
         self.webhook = webhook
-        self._around = around
+        self._services = services
         self._metrics = metrics
         self._in_flight = metrics.webhook_in_flight.labels(webhook=webhook.path)
         self._seconds = metrics.webhook_seconds.labels(webhook=webhook.path)
@@ -102,7 +109,7 @@ class Answerer:
         for code in (200, 500):  # controller-runtime's: both exist from the start
             metrics.webhook_requests.labels(webhook=webhook.path, code=str(code))
 
-    async def answer(self, body: bytes, seconds: float | None = None) -> Answer:
+    async def answer(self, body: bytes, seconds: float | None = None) -> AdmissionResponse:
         """Answer one request; `seconds` are what the API server waits."""
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -119,7 +126,7 @@ class Answerer:
         """Count an answer, also one that was given before a review could be read."""
         self._metrics.webhook_requests.labels(webhook=self.webhook.path, code=str(status)).inc()
 
-    async def _answered(self, body: bytes, seconds: float | None) -> Answer:
+    async def _answered(self, body: bytes, seconds: float | None) -> AdmissionResponse:
         request = decode_review(body)
         limit = limit_of(min(seconds or self.webhook.timeout, self.webhook.timeout))
         try:
@@ -131,11 +138,11 @@ class Answerer:
             self._metrics.webhook_panics.inc()
             return self._failed(request, f"raised {type(error).__name__}", error)
 
-    async def _asked(self, request: Request) -> Answer:
-        await self._around.gate.open(self.webhook)
+    async def _asked(self, request: ReviewRequest) -> AdmissionResponse:
+        await self._services.gate.open(self.webhook)
         seen = self._seen(request)
         if not isinstance(seen, AdmissionRequest):
-            return Answer(200, encode_answer(request.uid, seen))
+            return AdmissionResponse(200, encode_answer(request.uid, seen))
         handler = self.webhook.handler
         assert handler is not None
         said: Any = handler(seen)
@@ -143,9 +150,9 @@ class Answerer:
             said = await said
         verdict = self._checked(said)
         patch = self._patch(request, seen, verdict) if isinstance(verdict, Allow) else []
-        return Answer(200, encode_answer(request.uid, verdict, patch))
+        return AdmissionResponse(200, encode_answer(request.uid, verdict, patch))
 
-    def _seen(self, request: Request) -> AdmissionRequest[Any] | Verdict:
+    def _seen(self, request: ReviewRequest) -> AdmissionRequest[Any] | Verdict:
         """Return what the handler is shown; a verdict where the object does not fit its model."""
         raw, old = object_of(request.object), object_of(request.old_object)
         try:
@@ -160,8 +167,8 @@ class Answerer:
             old=None if old is None else self._lenient(old),
             webhook=self.webhook.path,
             effects=self.webhook.effects,
-            caches=self._around.caches,
-            access=self._around.client,
+            caches=self._services.caches,
+            access=self._services.client,
         )
 
     def _decoded(self, data: dict[str, Any]) -> Any:
@@ -188,7 +195,7 @@ class Answerer:
             )
         return said
 
-    def _patch(self, request: Request, seen: AdmissionRequest[Any], verdict: Allow) -> list[dict[str, Any]]:
+    def _patch(self, request: ReviewRequest, seen: AdmissionRequest[Any], verdict: Allow) -> list[dict[str, Any]]:
         raw = object_of(request.object)
         if not self.webhook.mutates or raw is None:
             return []
@@ -198,7 +205,7 @@ class Answerer:
         target = carried_over(raw, before, result.to_dict())
         return json_patch(raw, with_metadata(target, verdict.labels, verdict.annotations))
 
-    def _failed(self, request: Request, why: str, error: BaseException) -> Answer:
+    def _failed(self, request: ReviewRequest, why: str, error: BaseException) -> AdmissionResponse:
         self._log.error(
             "a webhook failed",
             **{LogKey.KEY: request.path, LogKey.ERROR: why, LogKey.STACK: stack_of(error)},
@@ -207,4 +214,4 @@ class Answerer:
         if self.webhook.failure == "Fail":
             return plain(500, f"{text}; see the log of the operator", error)
         passed = Allow(warnings=(f"{text} and was ignored",))
-        return Answer(200, encode_answer(request.uid, passed), error=error)
+        return AdmissionResponse(200, encode_answer(request.uid, passed), error=error)

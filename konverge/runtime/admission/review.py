@@ -19,7 +19,7 @@ from konverge.errors import KonvergeError
 from konverge.runtime.admission.request import AdmissionRequest, Name, Operation, User
 from konverge.runtime.admission.verdicts import Allow, Deny, Verdict
 
-__all__ = ["NoReview", "Request", "decode_review", "encode_answer", "request_of", "seconds_of"]
+__all__ = ["NoReview", "ReviewRequest", "decode_review", "encode_answer", "request_of", "seconds_of"]
 
 API: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
@@ -53,7 +53,7 @@ class _User(msgspec.Struct, frozen=True):
     extra: dict[str, tuple[str, ...]] | None = None
 
 
-class Request(msgspec.Struct, frozen=True, rename="camel"):
+class ReviewRequest(msgspec.Struct, frozen=True, rename="camel"):
     """The `request` of a review as it came; objects are not decoded yet."""
 
     uid: str
@@ -84,14 +84,14 @@ class _Head(msgspec.Struct):
 
 
 class _Review(msgspec.Struct):
-    request: Request | None = None
+    request: ReviewRequest | None = None
 
 
 _HEAD: Final = msgspec.json.Decoder(_Head)
 _REVIEW: Final = msgspec.json.Decoder(_Review)
 
 
-def decode_review(body: bytes) -> Request:
+def decode_review(body: bytes) -> ReviewRequest:
     """Read a review; raises NoReview that says what it is instead."""
     if not body:
         raise NoReview("the request has no body; an AdmissionReview of admission.k8s.io/v1 is expected")
@@ -119,7 +119,7 @@ def object_of(raw: msgspec.Raw) -> dict[str, Any] | None:
     return found
 
 
-def request_of(request: Request, **more: Any) -> AdmissionRequest[Any]:
+def request_of(request: ReviewRequest, **more: Any) -> AdmissionRequest[Any]:
     """Return what a handler sees of a request; `more` are the objects and what it may reach."""
     kind, resource, user = request.kind, request.resource, request.user_info
     first_kind, first_resource = request.request_kind or kind, request.request_resource or resource

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from konverge.metrics import Metrics
-from konverge.runtime.admission.handler import JSON, Answer, Answerer, ManagerServices, plain
+from konverge.runtime.admission.handler import JSON, AdmissionResponse, Answerer, WebhookServices, plain
 from konverge.runtime.admission.review import NoReview, seconds_of
 from konverge.runtime.admission.webhook import Webhook
 
@@ -20,12 +20,12 @@ __all__ = ["WebhookRouter"]
 class WebhookRouter:
     """Answers requests to webhooks by their path."""
 
-    def __init__(self, webhooks: Iterable[Webhook[Any]], around: ManagerServices, metrics: Metrics) -> None:
-        self._answerers = {webhook.path: Answerer(webhook, around, metrics) for webhook in webhooks}
+    def __init__(self, webhooks: Iterable[Webhook[Any]], services: WebhookServices, metrics: Metrics) -> None:
+        self._answerers = {webhook.path: Answerer(webhook, services, metrics) for webhook in webhooks}
 
     async def answer(
         self, path: str, read: Callable[[], Awaitable[bytes]], *, content_type: str = JSON, timeout: str = ""
-    ) -> Answer:
+    ) -> AdmissionResponse:
         """Answer one request; `read` gives its body or raises NoReview, `timeout` is what the API server sent (`10s`)."""
         answerer = self._answerers.get(path)
         if answerer is None:

@@ -20,7 +20,7 @@ from konverge.informers import Informer, InformerSet, Selection
 from konverge.kinds import Kind
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
-from konverge.runtime.admission.handler import Gate, ManagerServices
+from konverge.runtime.admission.handler import WebhookGate, WebhookServices
 from konverge.runtime.admission.router import WebhookRouter
 from konverge.runtime.admission.settings import IN_PROCESS, Place, WebhookSettings
 from konverge.runtime.admission.webhook import Webhook
@@ -33,7 +33,7 @@ __all__ = ["WebhookRunner"]
 _WHAT = "webhooks"
 
 
-class _Synced(Gate):
+class _Synced(WebhookGate):
     """Holds requests until every cache that their webhook reads is complete; those of others do not matter."""
 
     def __init__(self, informers: dict[Kind[Any], Informer]) -> None:
@@ -68,8 +68,8 @@ class WebhookRunner:
         self._set = informers
         self._namespace = namespace
         self._caches: dict[Kind[Any], Informer] = {}
-        around = ManagerServices(client=client, caches=Caches(_WHAT, self._caches), gate=_Synced(self._caches))
-        self.door = WebhookRouter(self._webhooks, around, metrics)
+        services = WebhookServices(client=client, caches=Caches(_WHAT, self._caches), gate=_Synced(self._caches))
+        self.door = WebhookRouter(self._webhooks, services, metrics)
         self.state = State.STARTING
         self._problems: tuple[Obstacle, ...] = ()
         self._last_error = ""

@@ -15,7 +15,7 @@ from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.runtime.admission.cert_secret import CertificateKeeper
 from konverge.runtime.admission.certificates import expiry_of
-from konverge.runtime.admission.handler import Answer
+from konverge.runtime.admission.handler import AdmissionResponse
 from konverge.runtime.admission.review import NoReview
 from konverge.runtime.admission.router import WebhookRouter
 from konverge.runtime.admission.settings import Place, WebhookSettings
@@ -95,7 +95,7 @@ class Serving:
         """Stop listening; requests in progress have their time to end."""
         await self._server.stop()
 
-    async def _answer(self, post: Post) -> Answer:
+    async def _answer(self, post: Post) -> AdmissionResponse:
         async def read() -> bytes:
             try:
                 return await post.read()

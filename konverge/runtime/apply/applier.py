@@ -17,24 +17,19 @@ import hashlib
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from prometheus_client import Counter
 
 from konverge.client import Client, decode_as, decode_object
-from konverge.errors import ApplyConflict, FieldConflict
+from konverge.errors import ApplyConflict
 from konverge.fields import (
     Owner,
     applied_fields,
-    applied_part,
     decode_fields,
     digest,
     owned_by,
-    projection,
-    unchanged,
-    unchanged_by,
     without_nulls,
 )
 from konverge.informers import Cached
@@ -42,69 +37,21 @@ from konverge.keys import Key
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
 from konverge.objects import FullMetadata, Object
+from konverge.runtime.apply.changes import (
+    HELD_RETRY,
+    ApplyResult,
+    Refusal,
+    apply_result,
+    changes_nothing,
+    held_for,
+    named_by,
+)
 from konverge.runtime.apply.conflicts import FieldsHeld, Held, OnConflict
 
-__all__ = ["HELD_RETRY", "Answer", "Applier", "Refusal", "StatusResult", "answered_before", "held_for"]
+__all__ = ["Applier", "StatusResult"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
-
-HELD_RETRY = 30.0
-"""Seconds before a held apply is tried again: the object's version moved though no value of the intent did, or nobody caches it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """How the server answered an intent: digests of the intent, of our field set, and of the values that it covers."""
-
-    intent: str
-    owned: str
-    values: str
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """An intent that met fields of other managers, and the object as it was then."""
-
-    intent: str
-    uid: str
-    values: str
-    version: str
-    at: float
-    conflicts: tuple[FieldConflict, ...]
-
-
-def answered_before(intent: Mapping[str, Any], answer: Answer | None, owned: bytes, live: Mapping[str, Any]) -> bool:
-    """Tell whether this very intent was last answered with what the cache shows: `live`, of which we own `owned`."""
-    if answer is None or answer.intent != digest(applied_part(intent)):
-        return False
-    # Compared as data: the server escapes characters in JSON that an encoder here would not.
-    fields = decode_fields(owned)
-    return digest(fields) == answer.owned and digest(projection(live, fields)) == answer.values
-
-
-def held_for(intent: Mapping[str, Any], refusal: Refusal | None, cached: Cached, now: float) -> float | None:
-    """Tell whether sending the intent again could end otherwise than it did: None where it could.
-
-    Else the seconds after which it is worth another try: infinite where the object is as it was, finite where its version moved but no
-    value that the intent names did, since somebody may have let go of a field without changing it.
-    """
-    if refusal is None or refusal.intent != digest(intent):
-        return None
-    if cached.metadata.uid != refusal.uid or digest(_named_by(intent, cached.data())) != refusal.values:
-        return None
-    if cached.metadata.resource_version == refusal.version:
-        return math.inf
-    wait = refusal.at + HELD_RETRY - now
-    return wait if wait > 0 else None
-
-
-def _named_by(intent: Any, live: Any) -> Any:
-    """Return the part of a live object that an intent speaks of; lists count as a whole."""
-    if isinstance(intent, Mapping) and isinstance(live, Mapping):
-        skip = {"apiVersion", "kind", "uid", "resourceVersion"}
-        return {key: _named_by(member, live.get(key)) for key, member in intent.items() if key not in skip}
-    return live
 
 
 class _Status(msgspec.Struct):
@@ -112,7 +59,7 @@ class _Status(msgspec.Struct):
     status: Any = None
 
 
-_NEVER = object()
+_NO_RESULTS: Mapping[Owner, ApplyResult] = {}
 _STATUS = msgspec.json.Decoder(_Status)
 
 
@@ -156,14 +103,6 @@ class _Memory(Generic[K, V]):
         return len(self._items)
 
 
-def _answer(intent: Mapping[str, Any], fields: Mapping[str, Any] | None, stored: Mapping[str, Any]) -> Answer | None:
-    """What is worth remembering of an answer: nothing where it holds the intent as it was sent, which needs no memory to be seen."""
-    # A status that came back as it was sent is the commonest case, and owned as it was sent.
-    if fields is None or stored.get("status") == intent.get("status", _NEVER) or unchanged_by(intent, fields, stored):
-        return None
-    return Answer(digest(applied_part(intent)), digest(fields), digest(projection(stored, fields)))
-
-
 def _question(intent: Mapping[str, Any], cached: Cached, owner: Owner) -> bytes:
     """What is asked before an apply that may not be needed: this intent, of this owner, on an object at this version."""
     where = "\0".join((cached.uid, cached.version, *owner)).encode()
@@ -180,7 +119,7 @@ class Applier:
         self._controller = controller
         self._metrics = metrics
         self._now = now
-        self._answers: _Memory[Key, dict[Owner, Answer]] = _Memory(memory)
+        self._results: _Memory[Key, dict[Owner, ApplyResult]] = _Memory(memory)
         self._refusals: _Memory[Key, Refusal] = _Memory(memory)
         # The last question that was answered with "nothing would change", for children that stand as they are, pass after pass.
         self._stood: _Memory[Key, bytes] = _Memory(memory)
@@ -205,13 +144,11 @@ class Applier:
         if owned is None:
             return None
         live = cached.data()
-        return Object(live) if self._stands(intent, key, owned, live, owner) else None
-
-    def _stands(self, intent: Mapping[str, Any], key: Key, owned: bytes, live: Mapping[str, Any], owner: Owner) -> bool:
-        if unchanged(intent, owned, live):
-            return True
-        answers = self._answers.get(key)
-        return answers is not None and answered_before(intent, answers.get(owner), owned, live)
+        return (
+            Object(live)
+            if changes_nothing(intent, owned, live, (self._results.get(key) or _NO_RESULTS).get(owner))
+            else None
+        )
 
     async def apply(
         self,
@@ -290,7 +227,9 @@ class Applier:
         """
         owner = Owner(manager, "Apply", "status")
         owned = (cached.owned or {}).get(owner)
-        if owned is not None and self._stands(intent, key, owned, {"status": cached.status()}, owner):
+        if owned is not None and changes_nothing(
+            intent, owned, {"status": cached.status()}, (self._results.get(key) or _NO_RESULTS).get(owner)
+        ):
             self._count(key.kind, "skipped")
             return None
         try:
@@ -316,10 +255,10 @@ class Applier:
     ) -> None:
         self._count(key.kind, "sent")
         self._refusals.drop(key)
-        answer = _answer(intent, fields, stored)
-        if answer is not None:
-            self._answers.put(key, {**(self._answers.get(key) or {}), owner: answer})
-        elif (known := self._answers.get(key)) is not None:
+        result = apply_result(intent, fields, stored)
+        if result is not None:
+            self._results.put(key, {**(self._results.get(key) or {}), owner: result})
+        elif (known := self._results.get(key)) is not None:
             known.pop(owner, None)
 
     def _remember_refusal(
@@ -333,7 +272,7 @@ class Applier:
             Refusal(
                 digest(intent),
                 seen.uid,
-                digest(_named_by(intent, cached.data())),
+                digest(named_by(intent, cached.data())),
                 seen.resource_version,
                 self._now(),
                 conflict.conflicts,
@@ -343,10 +282,10 @@ class Applier:
     def forget(self, key: Key) -> None:
         """Drop what was remembered of an object that is gone."""
         self._refusals.drop(key)
-        self._answers.drop(key)
+        self._results.drop(key)
         self._stood.drop(key)
 
     @property
     def remembered(self) -> int:
         """Of how many objects something is remembered, at most."""
-        return len(self._answers) + len(self._refusals) + len(self._stood)
+        return len(self._results) + len(self._refusals) + len(self._stood)

@@ -17,10 +17,10 @@ __all__ = [
     "all_of",
     "annotations_changed",
     "any_of",
-    "differs_in_status_alone",
     "generation_changed",
     "labels_changed",
     "life_changed",
+    "meaning",
     "metadata_changed",
 ]
 
@@ -52,7 +52,7 @@ def annotations_changed(change: Change) -> bool:
 def metadata_changed(change: Change) -> bool:
     """Pass changes of anything in metadata that is more than bookkeeping: labels, annotations, finalizers, owners, deletion."""
     both = _both(change)
-    return both is None or _meaning(both[0].metadata) != _meaning(both[1].metadata)
+    return both is None or meaning(both[0].metadata) != meaning(both[1].metadata)
 
 
 def life_changed(change: Change, finalizer: str) -> bool:
@@ -64,12 +64,8 @@ def life_changed(change: Change, finalizer: str) -> bool:
     return old.deleting != new.deleting or (finalizer in old.finalizers) != (finalizer in new.finalizers)
 
 
-def differs_in_status_alone(old: Metadata, new: Metadata) -> bool:
-    """Tell whether of two states of one object nothing but the status can differ, as far as the metadata tells."""
-    return (old.uid, old.generation) == (new.uid, new.generation) and _meaning(old) == _meaning(new)
-
-
-def _meaning(metadata: Metadata) -> tuple[object, ...]:
+def meaning(metadata: Metadata) -> tuple[object, ...]:
+    """Return the part of metadata that is more than bookkeeping."""
     return (
         metadata.labels or {},
         metadata.annotations or {},

@@ -26,21 +26,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from konverge.clock import rfc3339_micro
-from konverge.runtime.events.types import NOTE_BYTES, Cause, EventSettings, Identity, Regarding, cut, event_name
+from konverge.runtime.events.types import NOTE_BYTES, DropReason, EventSettings, Identity, Regarding, cut, event_name
 
-__all__ = ["Answer", "Entry", "EventCore", "Step", "Verb", "Write"]
+__all__ = ["WriteResult", "EventEntry", "EventCore", "NextStep", "EventVerb", "EventWrite"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Verb(enum.Enum):
+class EventVerb(enum.Enum):
     """How a write is sent."""
 
     CREATE = "create"
     PATCH = "patch"
 
 
-class Answer(enum.Enum):
+class WriteResult(enum.Enum):
     """How the API server answered a write."""
 
     STORED = "stored"
@@ -50,7 +50,7 @@ class Answer(enum.Enum):
     REFUSED = "refused"
 
 
-class Step(enum.Enum):
+class NextStep(enum.Enum):
     """What happens next with an entry that was sent."""
 
     DONE = "done"
@@ -59,17 +59,17 @@ class Step(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class EventWrite:
     """One request: create this object, or patch that one."""
 
-    verb: Verb
+    verb: EventVerb
     namespace: str
     name: str
     body: dict[str, Any]
     count: int
 
 
-class Entry:
+class EventEntry:
     """One identity that is remembered: how often it was seen, and how much of that is stored."""
 
     __slots__ = ("born", "count", "identity", "last", "lost", "name", "note", "seen", "stored", "waiting")
@@ -99,12 +99,12 @@ class Entry:
         self.seen = now
         self.last = wall
 
-    def write(self) -> Write:
+    def write(self) -> EventWrite:
         """Render the request that would store everything that was seen."""
         namespace = self.identity.regarding.event_namespace
         if self.stored:
-            return Write(Verb.PATCH, namespace, self.name, {"series": self._series()}, self.count)
-        return Write(Verb.CREATE, namespace, self.name, self._body(namespace), self.count)
+            return EventWrite(EventVerb.PATCH, namespace, self.name, {"series": self._series()}, self.count)
+        return EventWrite(EventVerb.CREATE, namespace, self.name, self._body(namespace), self.count)
 
     def _series(self) -> dict[str, Any]:
         return {"count": self.count, "lastObservedTime": rfc3339_micro(self.last)}
@@ -158,10 +158,10 @@ class EventCore:
     def __init__(self, settings: EventSettings) -> None:
         self._settings = settings
         # In the order of the last occurrence, so the first is the one that ends, or is evicted, next.
-        self._entries: OrderedDict[Identity, Entry] = OrderedDict()
+        self._entries: OrderedDict[Identity, EventEntry] = OrderedDict()
         # Entries with an unsent count, with the time by which that must be written; in the order of those times.
         self._counted: OrderedDict[Identity, float] = OrderedDict()
-        self._queue: deque[Entry] = deque()
+        self._queue: deque[EventEntry] = deque()
         self._buckets = _Buckets(settings)
         self._stamp = 0
 
@@ -175,17 +175,17 @@ class EventCore:
             self._again(entry, now, wall)
             return ""
         if len(self._queue) >= self._settings.queue:
-            return Cause.QUEUE_FULL
+            return DropReason.QUEUE_FULL
         if not self._buckets.take(identity.regarding, now):
-            return Cause.THROTTLED
-        entry = Entry(identity, cut(note, NOTE_BYTES), self._name(identity, wall), now, wall)
+            return DropReason.THROTTLED
+        entry = EventEntry(identity, cut(note, NOTE_BYTES), self._name(identity, wall), now, wall)
         self._entries[identity] = entry
         self._enqueue(entry)
         if len(self._entries) > self._settings.memory:
             self._end(next(iter(self._entries.values())))
         return ""
 
-    def _again(self, entry: Entry, now: float, wall: datetime) -> None:
+    def _again(self, entry: EventEntry, now: float, wall: datetime) -> None:
         entry.observe(now, wall)
         self._entries.move_to_end(entry.identity)
         # The second occurrence is news, and sent at once; those after it only count.
@@ -222,32 +222,32 @@ class EventCore:
 
     # --- requests -----------------------------------------------------------------------------------------------------------
 
-    def take(self) -> Entry | None:
+    def take(self) -> EventEntry | None:
         """Hand out the entry to send next; it is the caller's until `settle` says DONE or `drop` is called."""
         return self._queue.popleft() if self._queue else None
 
-    def settle(self, entry: Entry, write: Write, answer: Answer, wall: datetime, now: float) -> Step:
+    def settle(self, entry: EventEntry, write: EventWrite, answer: WriteResult, wall: datetime, now: float) -> NextStep:
         """Take note of the answer to a write; a refused or abandoned one goes to `drop` instead."""
         match answer:
-            case Answer.STORED:
+            case WriteResult.STORED:
                 entry.stored, entry.lost = write.count, False
-            case Answer.MISSING if write.verb is Verb.PATCH:
+            case WriteResult.MISSING if write.verb is EventVerb.PATCH:
                 entry.stored, entry.lost = 0, True
-                return Step.AGAIN
-            case Answer.EXISTS if write.count == 1:
+                return NextStep.AGAIN
+            case WriteResult.EXISTS if write.count == 1:
                 entry.stored = 1  # an earlier try whose answer was lost had arrived
-            case Answer.EXISTS if entry.lost:
+            case WriteResult.EXISTS if entry.lost:
                 entry.name, entry.lost = self._name(entry.identity, wall), False
-                return Step.AGAIN
-            case Answer.EXISTS:
+                return NextStep.AGAIN
+            case WriteResult.EXISTS:
                 entry.stored = 1  # the same, of a series: what arrived may hold an older count
-                return Step.AGAIN
+                return NextStep.AGAIN
             case _:
-                return Step.LATER
+                return NextStep.LATER
         self._sent(entry, begun=write.count > 1, now=now)
-        return Step.DONE
+        return NextStep.DONE
 
-    def _sent(self, entry: Entry, *, begun: bool, now: float) -> None:
+    def _sent(self, entry: EventEntry, *, begun: bool, now: float) -> None:
         entry.waiting = False
         remembered = self._entries.get(entry.identity) is entry
         if not entry.unsent:
@@ -257,7 +257,7 @@ class EventCore:
         if not (at_once and self._enqueue(entry)) and remembered:
             self._counted.setdefault(entry.identity, now + self._settings.refresh)
 
-    def drop(self, entry: Entry) -> None:
+    def drop(self, entry: EventEntry) -> None:
         """Forget an entry that cannot be stored; the next event of its identity begins anew."""
         entry.waiting = False
         if self._entries.get(entry.identity) is entry:
@@ -265,7 +265,7 @@ class EventCore:
 
     # --- inside -------------------------------------------------------------------------------------------------------------
 
-    def _enqueue(self, entry: Entry) -> bool:
+    def _enqueue(self, entry: EventEntry) -> bool:
         if entry.waiting:
             return True
         if len(self._queue) >= self._settings.queue:
@@ -275,13 +275,13 @@ class EventCore:
         self._queue.append(entry)
         return True
 
-    def _end(self, entry: Entry) -> None:
+    def _end(self, entry: EventEntry) -> None:
         """Forget an identity; a count that is not stored yet is written a last time, where there is room."""
         self._forget(entry)
         if entry.unsent:
             self._enqueue(entry)
 
-    def _forget(self, entry: Entry) -> None:
+    def _forget(self, entry: EventEntry) -> None:
         self._entries.pop(entry.identity, None)
         self._counted.pop(entry.identity, None)
 

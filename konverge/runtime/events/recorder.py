@@ -37,8 +37,8 @@ from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.objects import Object
 from konverge.runtime.builder.rules import Rule
-from konverge.runtime.events.core import Answer, Entry, EventCore, Step, Verb, Write
-from konverge.runtime.events.types import WORD_BYTES, Cause, EventSettings, Identity, Regarding, cut
+from konverge.runtime.events.core import EventCore, EventEntry, EventVerb, EventWrite, NextStep, WriteResult
+from konverge.runtime.events.types import WORD_BYTES, DropReason, EventSettings, Identity, Regarding, cut
 from konverge.words import EventType, LogKey
 
 __all__ = ["EVENT", "EVENT_RULE", "EventRecorder", "EventSettings", "EventSink", "Regarding"]
@@ -62,25 +62,25 @@ class EventSink(Protocol):
         """Patch the series of an Event."""
 
 
-def answer_to(error: BaseException, verb: Verb) -> Answer | str:
+def answer_to(error: BaseException, verb: EventVerb) -> WriteResult | str:
     """Say what an error means for a write: an answer that may be settled, or the cause for which the event is dropped."""
     match error:
-        case NotFound() if verb is Verb.PATCH:
-            return Answer.MISSING
+        case NotFound() if verb is EventVerb.PATCH:
+            return WriteResult.MISSING
         case AlreadyExists():
-            return Answer.EXISTS
+            return WriteResult.EXISTS
         case Forbidden() if "being terminated" in error.message:
-            return Cause.NAMESPACE_ENDING
+            return DropReason.NAMESPACE_ENDING
         case NotFound():
-            return Cause.NAMESPACE_ENDING  # to a creation: its namespace is gone
+            return DropReason.NAMESPACE_ENDING  # to a creation: its namespace is gone
         case Forbidden():
-            return Cause.FORBIDDEN
+            return DropReason.FORBIDDEN
         case Unreachable() | TooManyRequests() | ServerFailure() | Unauthorized() | Conflict() | TimeoutError():
-            return Answer.FAILED
+            return WriteResult.FAILED
         case ApiError() | KonvergeError():
-            return Cause.REFUSED
+            return DropReason.REFUSED
         case _:
-            return Cause.FAILED
+            return DropReason.FAILED
 
 
 class EventRecorder:
@@ -143,15 +143,15 @@ class EventRecorder:
             identity = Identity(type_, action, reason, self._controller, self._instance, regarding, related)
             self._take_in(identity, note)
         except Exception as error:  # noqa: BLE001  # an event is never worth a failed pass
-            self._drop(Cause.FAILED, error=error)
+            self._drop(DropReason.FAILED, error=error)
 
     def _take_in(self, identity: Identity, note: str) -> None:
         if self._task is None or self._closing.is_set():
-            self._drop(Cause.STOPPED)
+            self._drop(DropReason.STOPPED)
             return
         problem = identity.problem()
         if problem:
-            self._drop(Cause.INVALID, problem=problem)
+            self._drop(DropReason.INVALID, problem=problem)
             return
         cause = self._core.record(identity, note, self._now(), self._clock())
         if cause:
@@ -161,13 +161,13 @@ class EventRecorder:
     def _drop(self, cause: str, *, problem: str = "", error: BaseException | None = None) -> None:
         self._dropped.labels(cause=cause).inc()
         # A namespace that ends and a recorder that stopped are in order, and a full bucket is what the bucket is for.
-        if cause in {Cause.NAMESPACE_ENDING, Cause.STOPPED, Cause.THROTTLED} or cause in self._told:
+        if cause in {DropReason.NAMESPACE_ENDING, DropReason.STOPPED, DropReason.THROTTLED} or cause in self._told:
             return
         self._told.add(cause)
         details: dict[str, Any] = {LogKey.CAUSE: cause}
         if problem or error is not None:
             details[LogKey.ERROR] = problem or (str(error) if isinstance(error, KonvergeError) else repr(error))
-        if cause == Cause.FORBIDDEN:
+        if cause == DropReason.FORBIDDEN:
             details[LogKey.RULE] = EVENT_RULE.to_dict()
         self._log.warning("events are dropped; said once for each cause, then only counted", **details)
 
@@ -194,7 +194,7 @@ class EventRecorder:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
             for _left in iter(self._core.take, None):
-                self._drop(Cause.STOPPED)
+                self._drop(DropReason.STOPPED)
 
     async def _run(self) -> None:
         while True:
@@ -215,9 +215,9 @@ class EventRecorder:
 
     # --- sending ------------------------------------------------------------------------------------------------------------
 
-    async def _deliver(self, entry: Entry) -> None:
+    async def _deliver(self, entry: EventEntry) -> None:
         """Send an entry until it is stored, refused or given up. Others wait meanwhile: an outage is everybody's."""
-        cause: str = Cause.STOPPED
+        cause: str = DropReason.STOPPED
         error: BaseException | None = None
         try:
             cause, error = await self._tries(entry)
@@ -226,7 +226,7 @@ class EventRecorder:
                 self._core.drop(entry)
                 self._drop(cause, error=error)
 
-    async def _tries(self, entry: Entry) -> tuple[str, BaseException | None]:
+    async def _tries(self, entry: EventEntry) -> tuple[str, BaseException | None]:
         """Return "" where the entry was stored, else why it is dropped, and the last error."""
         error: BaseException | None = None
         for attempt in range(self._settings.tries):
@@ -235,22 +235,22 @@ class EventRecorder:
             if isinstance(answer, str):
                 return answer, error
             step = self._core.settle(entry, write, answer, self._clock(), self._now())
-            if step is Step.DONE:
+            if step is NextStep.DONE:
                 return "", None
             last = attempt + 1 == self._settings.tries
-            if step is Step.LATER and not last and await self._closed_during(self._pause()):
-                return Cause.STOPPED, error
-        return Cause.GAVE_UP, error
+            if step is NextStep.LATER and not last and await self._closed_during(self._pause()):
+                return DropReason.STOPPED, error
+        return DropReason.GAVE_UP, error
 
-    async def _send(self, write: Write) -> tuple[Answer | str, BaseException | None]:
+    async def _send(self, write: EventWrite) -> tuple[WriteResult | str, BaseException | None]:
         try:
-            if write.verb is Verb.CREATE:
+            if write.verb is EventVerb.CREATE:
                 await self._client.create(EVENT.decode(dict(write.body)))
             else:
                 await self._client.patch(EVENT, write.name, write.namespace, patch=write.body, style="merge")
         except Exception as error:  # noqa: BLE001  # whatever it is, it concerns this event alone
             return answer_to(error, write.verb), error
-        return Answer.STORED, None
+        return WriteResult.STORED, None
 
     async def _closed_during(self, seconds: float) -> bool:
         """Wait before the next try; True where the recorder is being left: then nobody waits any longer."""

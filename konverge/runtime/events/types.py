@@ -10,7 +10,7 @@ from typing import Any, Final
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.words import EventType
 
-__all__ = ["NOTE_BYTES", "WORD_BYTES", "Cause", "EventSettings", "Identity", "Regarding", "cut", "event_name"]
+__all__ = ["NOTE_BYTES", "WORD_BYTES", "DropReason", "EventSettings", "Identity", "Regarding", "cut", "event_name"]
 
 NOTE_BYTES: Final = 1024
 WORD_BYTES: Final = 128
@@ -45,7 +45,7 @@ class EventSettings:
     """Seconds that leaving may take to write what waits: 25 s of drain and these stay below the 30 s that a pod has."""
 
 
-class Cause:
+class DropReason:
     """Why an event was dropped: the values of the label `cause`."""
 
     QUEUE_FULL: Final = "queue_full"

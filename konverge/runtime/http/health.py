@@ -18,7 +18,7 @@ import msgspec
 
 from konverge.runtime.observability.readiness import Report
 
-__all__ = ["Answer", "Check", "Checks", "Question", "answer", "checks_of"]
+__all__ = ["ProbeResponse", "Check", "Checks", "Question", "answer", "checks_of"]
 
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
@@ -68,7 +68,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbeResponse:
     """What is answered."""
 
     status: int
@@ -93,13 +93,13 @@ def gather(checks: Checks) -> tuple[Check, ...]:
     return (Check("ping"), *found)
 
 
-def answer(endpoint: str, checks: Sequence[Check], question: Question) -> Answer:
+def answer(endpoint: str, checks: Sequence[Check], question: Question) -> ProbeResponse:
     """Answer a question about `healthz` or `readyz`."""
     if question.only:
         chosen = [check for check in checks if check.name == question.only]
         if not chosen:
             names = ", ".join(check.name for check in checks)
-            return Answer(404, f"{endpoint} has no check {question.only!r}; there are: {names}\n")
+            return ProbeResponse(404, f"{endpoint} has no check {question.only!r}; there are: {names}\n")
         return _one(chosen[0], question)
     counted = [check for check in checks if check.name not in question.exclude]
     status = 200 if all(check.ok for check in counted) else 500
@@ -107,21 +107,21 @@ def answer(endpoint: str, checks: Sequence[Check], question: Question) -> Answer
     if question.as_json:
         return _json(status, checks, question.exclude, unknown)
     if status == 200 and not question.verbose:
-        return Answer(status, "ok")
+        return ProbeResponse(status, "ok")
     lines = [check.line(excluded=check.name in question.exclude) for check in checks]
     lines += [f"warn: no check is named {name!r}, so it cannot be excluded" for name in unknown]
     lines.append(f"{endpoint} check {'passed' if status == 200 else 'failed'}")
-    return Answer(status, "\n".join(lines) + "\n")
+    return ProbeResponse(status, "\n".join(lines) + "\n")
 
 
-def _one(check: Check, question: Question) -> Answer:
+def _one(check: Check, question: Question) -> ProbeResponse:
     status = 200 if check.ok else 500
     if question.as_json:
         return _json(status, [check], frozenset(), [])
-    return Answer(status, "ok" if check.ok and not question.verbose else check.line() + "\n")
+    return ProbeResponse(status, "ok" if check.ok and not question.verbose else check.line() + "\n")
 
 
-def _json(status: int, checks: Sequence[Check], exclude: frozenset[str], unknown: Sequence[str]) -> Answer:
+def _json(status: int, checks: Sequence[Check], exclude: frozenset[str], unknown: Sequence[str]) -> ProbeResponse:
     entries = []
     for check in checks:
         entry: dict[str, Any] = {"name": check.name, "status": "ok" if check.ok else "failed"}
@@ -133,4 +133,4 @@ def _json(status: int, checks: Sequence[Check], exclude: frozenset[str], unknown
     body: dict[str, Any] = {"status": "ok" if status == 200 else "failed", "checks": entries}
     if unknown:
         body["unknownExclusions"] = list(unknown)
-    return Answer(status, msgspec.json.format(msgspec.json.encode(body), indent=2).decode() + "\n", JSON)
+    return ProbeResponse(status, msgspec.json.format(msgspec.json.encode(body), indent=2).decode() + "\n", JSON)

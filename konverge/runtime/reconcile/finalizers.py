@@ -14,10 +14,10 @@ from typing import Any
 
 from konverge.objects import Metadata
 
-__all__ = ["Step", "adding", "next_step", "removing"]
+__all__ = ["FinalizerStep", "adding", "next_step", "removing"]
 
 
-class Step(enum.Enum):
+class FinalizerStep(enum.Enum):
     """What to do with an object before `reconcile` may see it."""
 
     RECONCILE = "reconcile"
@@ -26,12 +26,12 @@ class Step(enum.Enum):
     IGNORE = "ignore: it is being deleted and not held by us"
 
 
-def next_step(metadata: Metadata, finalizer: str) -> Step:
+def next_step(metadata: Metadata, finalizer: str) -> FinalizerStep:
     """Decide by deletionTimestamp and finalizers; `finalizer` "" means that the controller declared none."""
     held = bool(finalizer) and finalizer in metadata.finalizers
     if metadata.deleting:
-        return Step.FINALIZE if held else Step.IGNORE
-    return Step.RECONCILE if held or not finalizer else Step.ADD
+        return FinalizerStep.FINALIZE if held else FinalizerStep.IGNORE
+    return FinalizerStep.RECONCILE if held or not finalizer else FinalizerStep.ADD
 
 
 def adding(metadata: Metadata, finalizer: str) -> list[dict[str, Any]]:

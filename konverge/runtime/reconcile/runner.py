@@ -38,17 +38,16 @@ from konverge.informers import Cached
 from konverge.keys import Key
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
-from konverge.runtime.apply.applier import StatusResult
+from konverge.runtime.apply.changes import only_own_changes, only_status_changed
 from konverge.runtime.builder.builder import Controller
-from konverge.runtime.builder.predicates import differs_in_status_alone
 from konverge.runtime.consistency.barrier import StalenessBarrier
 from konverge.runtime.observability.history import ReconcileLog
 from konverge.runtime.reconcile.containment import TOO_DEEP, clear_failed, failing, report_failure, told_of
 from konverge.runtime.reconcile.context import Context
-from konverge.runtime.reconcile.finalizers import Step, adding, next_step, removing
+from konverge.runtime.reconcile.finalizers import FinalizerStep, adding, next_step, removing
 from konverge.runtime.reconcile.outcomes import checked
 from konverge.runtime.reconcile.services import Announce, ReconcileServices
-from konverge.runtime.reconcile.status import Ours, StatusEditor, only_own_changes, transitions
+from konverge.runtime.reconcile.status import Ours, StatusEditor, transitions
 from konverge.runtime.reconcile.trace import ReconcileTrace
 from konverge.words import ConditionType, EventType, LogKey, Reason
 
@@ -94,7 +93,7 @@ class ReconcileRunner:
         self._telling = failing(spec)
         self._defaults = None if spec.conditions is None else status_defaults(_model_of(spec))
         # Asked once and not in each pass.
-        self._verbs: dict[Step, tuple[str, Any, bool]] = {}
+        self._verbs: dict[FinalizerStep, tuple[str, Any, bool]] = {}
 
     # --- the pass ------------------------------------------------------------------------------------------------------------
 
@@ -103,14 +102,14 @@ class ReconcileRunner:
         trace = ReconcileTrace(key, self.barrier.writer(key))
         try:
             step = next_step(cached.metadata, self._spec.finalizer_name)
-            if step is Step.IGNORE:
+            if step is FinalizerStep.IGNORE:
                 return Result(Done(), trace)
-            if step is Step.ADD:
+            if step is FinalizerStep.ADD:
                 await self._add_finalizer(key, cached, trace)
                 return Result(Done(), trace)
             object_, invalid = self._decode(key, cached)
             ctx = self._context(cached, object_, trace, reasons, log)
-            if invalid is not None and step is Step.RECONCILE:
+            if invalid is not None and step is FinalizerStep.RECONCILE:
                 return await self._invalid(key, cached, ctx, invalid)
             ended = await self._call(step, object_, ctx)
             return Result(await self._after(step, key, cached, ctx, ended), trace, invalid=invalid is not None)
@@ -174,7 +173,7 @@ class ReconcileRunner:
             log=log,
         )
 
-    async def _call(self, step: Step, object_: Any, ctx: Context[Any]) -> Outcome | Exception:
+    async def _call(self, step: FinalizerStep, object_: Any, ctx: Context[Any]) -> Outcome | Exception:
         """Call `reconcile` or `finalize` under the deadline; what it raises is what it came to. Afterwards its context is closed."""
         verb, method, is_coroutine = self._verbs.get(step) or self._verb(step)
         limit = self._limit
@@ -207,8 +206,8 @@ class ReconcileRunner:
             ctx.close("it is over")
         return outcome
 
-    def _verb(self, step: Step) -> tuple[str, Any, bool]:
-        verb = "finalize" if step is Step.FINALIZE else "reconcile"
+    def _verb(self, step: FinalizerStep) -> tuple[str, Any, bool]:
+        verb = "finalize" if step is FinalizerStep.FINALIZE else "reconcile"
         method = getattr(self._spec.reconciler, verb)
         found = self._verbs[step] = (verb, method, inspect.iscoroutinefunction(method))
         return found
@@ -234,9 +233,9 @@ class ReconcileRunner:
     # --- after ---------------------------------------------------------------------------------------------------------------
 
     async def _after(
-        self, step: Step, key: Key, cached: Cached, ctx: Context[Any], ended: Outcome | Exception
+        self, step: FinalizerStep, key: Key, cached: Cached, ctx: Context[Any], ended: Outcome | Exception
     ) -> Outcome | Exception:
-        if step is Step.FINALIZE and isinstance(ended, Done):
+        if step is FinalizerStep.FINALIZE and isinstance(ended, Done):
             try:
                 await self._remove_finalizer(key, cached, ctx.trace)
             except Exception as error:  # noqa: BLE001  # counted and retried as the pass's outcome
@@ -244,7 +243,7 @@ class ReconcileRunner:
             return ended
         if isinstance(ended, Exception):
             report_failure(self._spec, ctx, told_of(ended))
-        elif step is Step.RECONCILE:
+        elif step is FinalizerStep.RECONCILE:
             self._clear_invalid(ctx)
             clear_failed(ctx.status, self._telling)
         return await self._written(key, cached, ctx, ended)
@@ -317,7 +316,7 @@ class ReconcileRunner:
         # What was still at the version that this pass saw cannot hold anything else that is new.
         locked = metadata["resourceVersion"] == cached.version
         if only_own_changes(editor.previous, answer.status or {}, said) and (
-            locked or _differ_in_status(cached, answer)
+            locked or only_status_changed(cached, answer.metadata, answer.body)
         ):
             self._echo(key, answer.metadata.resource_version)
         for change in transitions(editor.before, editor.conditions):
@@ -417,29 +416,6 @@ def _drafted(model: type[Status], stored: Mapping[str, Any]) -> Status:
         return model.model_validate(_copied(stored))
     except ValidationError:
         return readable(model, stored)
-
-
-_PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_STATUS_AND_HEAD = ("apiVersion", "kind", "metadata", "status")
-
-
-def _differ_in_status(cached: Cached, answer: StatusResult) -> bool:
-    """Tell whether the object that a status apply was answered with differs by its status alone from the one reconciled.
-
-    Anything else is news that came in between, and its event may be merged with that of our write.
-    """
-    if not differs_in_status_alone(cached.metadata, answer.metadata):
-        return False
-    before, after = (_PARTS.decode(body) for body in (cached.body, answer.body))
-    for aside in _STATUS_AND_HEAD:
-        before.pop(aside, None)
-        after.pop(aside, None)
-    return before.keys() == after.keys() and all(_same_json(raw, after[name]) for name, raw in before.items())
-
-
-def _same_json(left: msgspec.Raw, right: msgspec.Raw) -> bool:
-    """Compare as bytes first: a server writes the same value in the same way."""
-    return bytes(left) == bytes(right) or bool(msgspec.json.decode(left) == msgspec.json.decode(right))
 
 
 def _told(log: Any, call: asyncio.Future[Any]) -> None:

@@ -4,7 +4,7 @@ Promises (docs/reference/runtime.md#status): one apply holds everything that thi
 were not marked keep their value and their own observedGeneration; types that the resource no longer declares are left out, which
 removes them; a retraction is an explicit call. After a raise the marks so far are written, but `status.observedGeneration` stays.
 Where the status is not this controller's alone (two writers, or a kind that it did not declare), only what it owns or said is in the
-apply; of a kind that it did not declare, the observed generation is its own controller's affair. `intent` and `only_own_changes` are pure.
+apply; of a kind that it did not declare, the observed generation is its own controller's affair. `intent` is pure.
 
 Conditions: https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md
 """
@@ -35,7 +35,7 @@ from konverge.errors import ConditionError
 from konverge.fields import decode_fields, without_nulls
 from konverge.model import Model
 
-__all__ = ["Ours", "StatusEditor", "Transition", "only_own_changes", "transitions"]
+__all__ = ["Ours", "StatusEditor", "Transition", "transitions"]
 
 St_co = TypeVar("St_co", covariant=True)
 
@@ -44,8 +44,6 @@ _RUNTIMES = frozenset({"conditions", "observedGeneration"})
 """Fields of a status that this room writes by itself: where nothing else is stored, an untouched draft says nothing."""
 _BOOKKEPT = frozenset({"observedGeneration", "lastTransitionTime"})
 """Fields of a condition that this room adds by itself: a kind that does not have them loses nothing."""
-_MAPPING = (dict, Mapping)
-_LEAF = (str, int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,41 +92,6 @@ def transitions(before: Sequence[Condition], after: Iterable[Condition]) -> list
         ):
             found.append(Transition(old, condition))
     return found
-
-
-def only_own_changes(before: Any, after: Any, intent: Any) -> bool:
-    """Tell whether a status that became `after` by applying `intent` to `before` shows nothing that somebody else changed.
-
-    >>> only_own_changes({"a": 1}, {"a": 1, "b": 2}, {"b": 2}), only_own_changes({"a": 1}, {"a": 9, "b": 2}, {"b": 2})
-    (True, False)
-    """
-    if after == before:
-        return True
-    if isinstance(after, _MAPPING):
-        old, said = (side if isinstance(side, _MAPPING) else {} for side in (before, intent))
-        if not old.keys() <= after.keys():
-            return False
-        for name, value in after.items():
-            was = old.get(name)
-            if value != was and not (
-                # Most values are no more than that, and this is asked once a pass.
-                value == said.get(name) if isinstance(value, _LEAF) else only_own_changes(was, value, said.get(name))
-            ):
-                return False
-        return True
-    if isinstance(after, list):
-        sides = [_by_type(side) for side in (before or [], after, intent or [])]
-        if None not in sides:
-            return only_own_changes(*sides)
-    return intent is not None and bool(after == intent)
-
-
-def _by_type(conditions: Any) -> dict[str, Any] | None:
-    if not isinstance(conditions, list) or not all(
-        isinstance(entry, _MAPPING) and "type" in entry for entry in conditions
-    ):
-        return None
-    return {str(entry["type"]): entry for entry in conditions}
 
 
 def _unread() -> ConditionError:

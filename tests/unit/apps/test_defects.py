@@ -17,7 +17,7 @@ from konverge.reconcilers.apps import ApplicationInstanceReconciler, Settings, c
 from konverge.reconcilers.apps.observe import controls
 from konverge.reconcilers.apps.render import children_of
 from konverge.reconcilers.apps.translate import translate
-from konverge.runtime.reconcile.finalizers import Step, next_step
+from konverge.runtime.reconcile.finalizers import FinalizerStep, next_step
 
 OCI = {"chart": {"sourceType": "oci", "url": "oci://registry.example.com/charts"}}
 
@@ -90,7 +90,7 @@ async def test_defect_4_a_pass_without_news_does_not_touch_the_status(make: Any,
 def test_defect_5_no_finalizer_is_added_to_an_object_under_deletion(make: Any) -> None:
     deleted = kind("apps.vworkspace.io/v1alpha1", "ApplicationInstance").new("shop", "team")
     deleted.data["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
-    assert next_step(deleted.metadata, "apps.vworkspace.io/finalizer") is Step.IGNORE
+    assert next_step(deleted.metadata, "apps.vworkspace.io/finalizer") is FinalizerStep.IGNORE
 
 
 @pytest.mark.parametrize(

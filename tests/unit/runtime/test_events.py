@@ -15,7 +15,7 @@ from konverge.kinds import Kind, kind
 from konverge.metrics import Metrics
 from konverge.objects import Object
 from konverge.runtime.events.recorder import EventRecorder, EventSettings, Regarding
-from konverge.runtime.events.types import Cause
+from konverge.runtime.events.types import DropReason
 
 NIGHTLY = Regarding(kind("batch/v1", "CronJob"), "web", "nightly", "uid-1", "7")
 
@@ -134,8 +134,8 @@ async def test_an_outage_is_tried_twelve_times_about_ten_seconds_apart(metrics: 
         assert len(client.times) == 12
         assert all(7.5 <= pause <= 12.6 for pause in pauses)
         assert len({round(pause, 3) for pause in pauses}) > 1
-    assert dropped(metrics) == {Cause.GAVE_UP: 1}
-    assert [entry["cause"] for entry in logs] == [Cause.GAVE_UP]
+    assert dropped(metrics) == {DropReason.GAVE_UP: 1}
+    assert [entry["cause"] for entry in logs] == [DropReason.GAVE_UP]
 
 
 async def test_an_outage_that_ends_loses_nothing(metrics: Metrics) -> None:
@@ -151,18 +151,18 @@ async def test_an_outage_that_ends_loses_nothing(metrics: Metrics) -> None:
 @pytest.mark.parametrize(
     ("error", "cause", "told"),
     [
-        (errors.Forbidden("events is forbidden", status=403), Cause.FORBIDDEN, True),
-        (errors.Invalid("note is too long", status=422), Cause.REFUSED, True),
-        (errors.NotServed("events.k8s.io/v1", "Event"), Cause.REFUSED, True),
-        (ValueError("a bug"), Cause.FAILED, True),
+        (errors.Forbidden("events is forbidden", status=403), DropReason.FORBIDDEN, True),
+        (errors.Invalid("note is too long", status=422), DropReason.REFUSED, True),
+        (errors.NotServed("events.k8s.io/v1", "Event"), DropReason.REFUSED, True),
+        (ValueError("a bug"), DropReason.FAILED, True),
         (
             errors.Forbidden(
                 "unable to create new content in namespace web because it is being terminated", status=403
             ),
-            Cause.NAMESPACE_ENDING,
+            DropReason.NAMESPACE_ENDING,
             False,
         ),
-        (errors.NotFound('namespaces "web" not found', status=404), Cause.NAMESPACE_ENDING, False),
+        (errors.NotFound('namespaces "web" not found', status=404), DropReason.NAMESPACE_ENDING, False),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
@@ -222,8 +222,8 @@ async def test_a_full_queue_drops_and_says_so_once(metrics: Metrics, logs: list[
             events.record(NIGHTLY, f"R{number}", "x")
         await asyncio.sleep(20)
     assert len(client.created) == 3
-    assert dropped(metrics) == {Cause.QUEUE_FULL: 3}
-    assert [entry["cause"] for entry in logs] == [Cause.QUEUE_FULL]
+    assert dropped(metrics) == {DropReason.QUEUE_FULL: 3}
+    assert [entry["cause"] for entry in logs] == [DropReason.QUEUE_FULL]
 
 
 async def test_a_flood_about_one_object_is_throttled_in_silence(metrics: Metrics, logs: list[Any]) -> None:
@@ -233,7 +233,7 @@ async def test_a_flood_about_one_object_is_throttled_in_silence(metrics: Metrics
             events.record(NIGHTLY, f"R{number}", "x")
         await asyncio.sleep(20)
     assert len(client.created) == 25
-    assert dropped(metrics) == {Cause.THROTTLED: 15}
+    assert dropped(metrics) == {DropReason.THROTTLED: 15}
     assert logs == []
 
 
@@ -248,7 +248,7 @@ async def test_a_malformed_event_is_dropped_and_raises_nothing(
         events.record(NIGHTLY, reason, "x", type_, action)
         await asyncio.sleep(1)
     assert client.created == []
-    assert dropped(metrics) == {Cause.INVALID: 1}
+    assert dropped(metrics) == {DropReason.INVALID: 1}
     assert len(logs) == 1
 
 
@@ -264,7 +264,7 @@ async def test_nonsense_raises_nothing(metrics: Metrics) -> None:
     nonsense: Any = object()
     async with recorder(Client(), metrics) as events:
         events.record(nonsense, nonsense, nonsense)
-    assert dropped(metrics) == {Cause.FAILED: 1}
+    assert dropped(metrics) == {DropReason.FAILED: 1}
 
 
 async def test_outside_its_block_a_recorder_drops(metrics: Metrics) -> None:
@@ -273,7 +273,7 @@ async def test_outside_its_block_a_recorder_drops(metrics: Metrics) -> None:
     async with events:
         pass
     events.record(NIGHTLY, "Late", "x")
-    assert dropped(metrics) == {Cause.STOPPED: 2}
+    assert dropped(metrics) == {DropReason.STOPPED: 2}
 
 
 async def test_leaving_writes_what_waits_and_every_count(metrics: Metrics) -> None:
@@ -297,7 +297,7 @@ async def test_leaving_is_bounded_in_time(metrics: Metrics) -> None:
         left = loop.time()
     assert loop.time() - left == pytest.approx(2.8)
     assert len(client.created) == 3
-    assert dropped(metrics) == {Cause.STOPPED: 7}
+    assert dropped(metrics) == {DropReason.STOPPED: 7}
 
 
 async def test_leaving_does_not_wait_for_a_server_that_is_away(metrics: Metrics) -> None:
@@ -309,7 +309,7 @@ async def test_leaving_does_not_wait_for_a_server_that_is_away(metrics: Metrics)
         await asyncio.sleep(1)
         left = loop.time()
     assert loop.time() - left < 0.5
-    assert dropped(metrics) == {Cause.STOPPED: 10}
+    assert dropped(metrics) == {DropReason.STOPPED: 10}
 
 
 async def test_no_task_is_left_when_leaving_is_cancelled(metrics: Metrics) -> None:
@@ -326,7 +326,7 @@ async def test_no_task_is_left_when_leaving_is_cancelled(metrics: Metrics) -> No
     with pytest.raises(asyncio.CancelledError):
         await task
     assert asyncio.all_tasks() == {asyncio.current_task()}
-    assert dropped(metrics) == {Cause.STOPPED: 1}
+    assert dropped(metrics) == {DropReason.STOPPED: 1}
 
 
 @pytest.mark.parametrize("controller", ["", "-x", "x" * 64, "a b", "konverge.dev/"])

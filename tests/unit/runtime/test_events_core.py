@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from konverge.kinds import kind
-from konverge.runtime.events.core import Answer, Entry, EventCore, Step, Verb, Write
-from konverge.runtime.events.types import Cause, EventSettings, Identity, Regarding, cut, event_name
+from konverge.runtime.events.core import EventCore, EventEntry, EventVerb, EventWrite, NextStep, WriteResult
+from konverge.runtime.events.types import DropReason, EventSettings, Identity, Regarding, cut, event_name
 
 CRON_JOB = kind("batch/v1", "CronJob")
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -39,7 +39,7 @@ class Recorder:
     def __init__(self, **numbers: Any) -> None:
         self.core = EventCore(EventSettings(**numbers))
         self.now = 0.0
-        self.sent: list[Write] = []
+        self.sent: list[EventWrite] = []
 
     @property
     def wall(self) -> datetime:
@@ -48,19 +48,19 @@ class Recorder:
     def record(self, what: Identity | None = None, note: str = "a note") -> str:
         return self.core.record(what or identity(), note, self.now, self.wall)
 
-    def deliver(self, answer: Answer = Answer.STORED) -> list[Write]:
+    def deliver(self, answer: WriteResult = WriteResult.STORED) -> list[EventWrite]:
         """Send everything that waits; returns what was sent."""
         self.core.due(self.now)
         sent = []
         while (entry := self.core.take()) is not None:
             write = entry.write()
             sent.append(write)
-            assert self.core.settle(entry, write, answer, self.wall, self.now) is Step.DONE
+            assert self.core.settle(entry, write, answer, self.wall, self.now) is NextStep.DONE
         self.sent += sent
         return sent
 
 
-def counts(writes: list[Write]) -> list[tuple[str, int]]:
+def counts(writes: list[EventWrite]) -> list[tuple[str, int]]:
     return [(write.verb.value, write.count) for write in writes]
 
 
@@ -137,7 +137,7 @@ def test_a_second_event_during_the_creation_becomes_a_series_at_once() -> None:
     assert entry is not None
     write = entry.write()
     recorder.record()
-    assert recorder.core.settle(entry, write, Answer.STORED, recorder.wall, recorder.now) is Step.DONE
+    assert recorder.core.settle(entry, write, WriteResult.STORED, recorder.wall, recorder.now) is NextStep.DONE
     assert counts(recorder.deliver()) == [("patch", 2)]
 
 
@@ -175,7 +175,7 @@ def test_the_body_is_what_the_events_api_wants() -> None:
     recorder = Recorder()
     recorder.record(identity(related=regarding("weekly"), regarding=regarding(version="7")), note="copies are made")
     (write,) = recorder.deliver()
-    assert write.verb is Verb.CREATE
+    assert write.verb is EventVerb.CREATE
     assert write.body == {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -276,13 +276,13 @@ def test_a_proper_identity_has_no_problem() -> None:
 # --- answers ------------------------------------------------------------------------------------------------------------------
 
 
-def pending(recorder: Recorder) -> tuple[Entry, Write]:
+def pending(recorder: Recorder) -> tuple[EventEntry, EventWrite]:
     entry = recorder.core.take()
     assert entry is not None
     return entry, entry.write()
 
 
-def series(recorder: Recorder) -> tuple[Entry, Write]:
+def series(recorder: Recorder) -> tuple[EventEntry, EventWrite]:
     """Return the patch of a series, not yet answered."""
     recorder.record()
     recorder.deliver()
@@ -293,20 +293,20 @@ def series(recorder: Recorder) -> tuple[Entry, Write]:
 def test_a_patch_that_finds_no_object_is_followed_by_a_creation() -> None:
     recorder = Recorder()
     entry, patch = series(recorder)
-    assert patch.verb is Verb.PATCH
-    assert recorder.core.settle(entry, patch, Answer.MISSING, recorder.wall, recorder.now) is Step.AGAIN
+    assert patch.verb is EventVerb.PATCH
+    assert recorder.core.settle(entry, patch, WriteResult.MISSING, recorder.wall, recorder.now) is NextStep.AGAIN
     creation = entry.write()
-    assert (creation.verb, creation.name, creation.body["series"]["count"]) == (Verb.CREATE, patch.name, 2)
-    assert recorder.core.settle(entry, creation, Answer.STORED, recorder.wall, recorder.now) is Step.DONE
+    assert (creation.verb, creation.name, creation.body["series"]["count"]) == (EventVerb.CREATE, patch.name, 2)
+    assert recorder.core.settle(entry, creation, WriteResult.STORED, recorder.wall, recorder.now) is NextStep.DONE
 
 
 def test_a_series_whose_name_is_taken_by_somebody_else_gets_another_name() -> None:
     recorder = Recorder()
     entry, patch = series(recorder)
-    recorder.core.settle(entry, patch, Answer.MISSING, recorder.wall, recorder.now)
-    assert recorder.core.settle(entry, entry.write(), Answer.EXISTS, recorder.wall, recorder.now) is Step.AGAIN
+    recorder.core.settle(entry, patch, WriteResult.MISSING, recorder.wall, recorder.now)
+    assert recorder.core.settle(entry, entry.write(), WriteResult.EXISTS, recorder.wall, recorder.now) is NextStep.AGAIN
     retried = entry.write()
-    assert retried.verb is Verb.CREATE
+    assert retried.verb is EventVerb.CREATE
     assert retried.name != patch.name
     assert retried.count == 2
 
@@ -314,7 +314,7 @@ def test_a_series_whose_name_is_taken_by_somebody_else_gets_another_name() -> No
 def test_a_single_event_that_exists_already_was_stored_by_a_try_without_an_answer() -> None:
     recorder = Recorder()
     recorder.record()
-    assert counts(recorder.deliver(Answer.EXISTS)) == [("create", 1)]
+    assert counts(recorder.deliver(WriteResult.EXISTS)) == [("create", 1)]
     recorder.record()
     assert counts(recorder.deliver()) == [("patch", 2)]
 
@@ -324,7 +324,7 @@ def test_a_series_that_exists_already_is_patched_to_the_present_count() -> None:
     recorder.record()
     recorder.record()
     entry, creation = pending(recorder)
-    assert recorder.core.settle(entry, creation, Answer.EXISTS, recorder.wall, recorder.now) is Step.AGAIN
+    assert recorder.core.settle(entry, creation, WriteResult.EXISTS, recorder.wall, recorder.now) is NextStep.AGAIN
     recorder.record()
     assert counts([entry.write()]) == [("patch", 3)]
 
@@ -333,7 +333,7 @@ def test_a_failed_write_is_tried_later_with_the_count_of_then() -> None:
     recorder = Recorder()
     recorder.record()
     entry, creation = pending(recorder)
-    assert recorder.core.settle(entry, creation, Answer.FAILED, recorder.wall, recorder.now) is Step.LATER
+    assert recorder.core.settle(entry, creation, WriteResult.FAILED, recorder.wall, recorder.now) is NextStep.LATER
     recorder.record()
     assert counts([entry.write()]) == [("create", 2)]
 
@@ -353,7 +353,7 @@ def test_a_dropped_event_begins_anew() -> None:
 
 def test_a_full_queue_drops_the_new_event_and_takes_it_when_there_is_room() -> None:
     recorder = Recorder(queue=2)
-    assert [recorder.record(identity(f"R{number}")) for number in range(3)] == ["", "", Cause.QUEUE_FULL]
+    assert [recorder.record(identity(f"R{number}")) for number in range(3)] == ["", "", DropReason.QUEUE_FULL]
     recorder.deliver()
     assert recorder.record(identity("R2")) == ""
 
@@ -361,13 +361,13 @@ def test_a_full_queue_drops_the_new_event_and_takes_it_when_there_is_room() -> N
 def test_an_object_may_send_a_burst_and_then_one_event_each_five_minutes() -> None:
     recorder = Recorder()
     results = [recorder.record(identity(f"R{number}")) for number in range(26)]
-    assert results == [""] * 25 + [Cause.THROTTLED]
+    assert results == [""] * 25 + [DropReason.THROTTLED]
     assert recorder.record(identity(name="other")) == ""
     recorder.now = 299
-    assert recorder.record(identity("late")) == Cause.THROTTLED
+    assert recorder.record(identity("late")) == DropReason.THROTTLED
     recorder.now = 300
     assert recorder.record(identity("later")) == ""
-    assert recorder.record(identity("latest")) == Cause.THROTTLED
+    assert recorder.record(identity("latest")) == DropReason.THROTTLED
 
 
 def test_an_empty_bucket_counts_a_known_event_instead_of_losing_it() -> None:
@@ -424,7 +424,7 @@ _STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("record"), st.integers(0, 5)),
         st.tuples(st.just("wait"), st.sampled_from([0.5, 10.0, 360.0, 1800.0])),
-        st.tuples(st.just("send"), st.sampled_from(Answer)),
+        st.tuples(st.just("send"), st.sampled_from(WriteResult)),
     ),
     max_size=80,
 )
@@ -438,7 +438,7 @@ class Server:
         self.stored: dict[str, int] = {}
         self.refused = 0
 
-    def send(self, wish: Answer) -> None:
+    def send(self, wish: WriteResult) -> None:
         """Send the next entry until it is done; the wish decides the first answer where a server could give it."""
         core = self.recorder.core
         entry = core.take()
@@ -446,23 +446,23 @@ class Server:
             return
         for turn in range(10):
             write = entry.write()
-            answer = wish if turn == 0 else Answer.STORED
-            if write.verb is Verb.CREATE and answer is Answer.MISSING:
-                answer = Answer.REFUSED
-            if answer is Answer.EXISTS:  # an earlier try arrived, and its answer was lost
-                if write.verb is Verb.PATCH:
-                    answer = Answer.STORED
+            answer = wish if turn == 0 else WriteResult.STORED
+            if write.verb is EventVerb.CREATE and answer is WriteResult.MISSING:
+                answer = WriteResult.REFUSED
+            if answer is WriteResult.EXISTS:  # an earlier try arrived, and its answer was lost
+                if write.verb is EventVerb.PATCH:
+                    answer = WriteResult.STORED
                 else:
                     self.stored[write.name] = 1
-            if answer is Answer.REFUSED:
+            if answer is WriteResult.REFUSED:
                 self.refused += entry.count - self.stored.get(write.name, 0)
                 core.drop(entry)
                 return
-            if answer is Answer.MISSING:
+            if answer is WriteResult.MISSING:
                 del self.stored[write.name]
-            if answer is Answer.STORED:
+            if answer is WriteResult.STORED:
                 self.stored[write.name] = write.count
-            if core.settle(entry, write, answer, self.recorder.wall, self.recorder.now) is Step.DONE:
+            if core.settle(entry, write, answer, self.recorder.wall, self.recorder.now) is NextStep.DONE:
                 return
         raise AssertionError("a write never ends")
 
@@ -483,7 +483,7 @@ def play(recorder: Recorder, server: Server, steps: list[tuple[str, Any]]) -> in
         assert at is None or at > recorder.now
     recorder.core.finish()
     while recorder.core.waiting:
-        server.send(Answer.STORED)
+        server.send(WriteResult.STORED)
     return accepted
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from konverge.objects import Metadata
-from konverge.runtime.reconcile.finalizers import Step, adding, next_step, removing
+from konverge.runtime.reconcile.finalizers import FinalizerStep, adding, next_step, removing
 
 OURS = "example.com/backup"
 
@@ -11,16 +11,16 @@ OURS = "example.com/backup"
 @pytest.mark.parametrize(
     ("deleting", "finalizers", "declared", "step"),
     [
-        (False, (), "", Step.RECONCILE),
-        (False, (), OURS, Step.ADD),
-        (False, (OURS,), OURS, Step.RECONCILE),
-        (True, (OURS,), OURS, Step.FINALIZE),
-        (True, ("other/one",), OURS, Step.IGNORE),
-        (True, (), "", Step.IGNORE),
+        (False, (), "", FinalizerStep.RECONCILE),
+        (False, (), OURS, FinalizerStep.ADD),
+        (False, (OURS,), OURS, FinalizerStep.RECONCILE),
+        (True, (OURS,), OURS, FinalizerStep.FINALIZE),
+        (True, ("other/one",), OURS, FinalizerStep.IGNORE),
+        (True, (), "", FinalizerStep.IGNORE),
     ],
 )
 def test_deletion_and_finalizers_decide_the_step(
-    deleting: bool, finalizers: tuple[str, ...], declared: str, step: Step
+    deleting: bool, finalizers: tuple[str, ...], declared: str, step: FinalizerStep
 ) -> None:
     stamp = "2030-01-01T00:00:00Z" if deleting else None
     assert next_step(Metadata(name="a", finalizers=finalizers, deletion_timestamp=stamp), declared) is step

@@ -12,10 +12,10 @@ from konverge.informers import Selection
 from konverge.keys import Key
 from konverge.kinds import kind
 from konverge.objects import Metadata
+from konverge.runtime.apply.changes import only_own_changes
 from konverge.runtime.apply.owners import Claims, owner_of
 from konverge.runtime.builder.rules import plural_of
 from konverge.runtime.consistency.barrier import View, look
-from konverge.runtime.reconcile.status import only_own_changes
 
 BACKUP = kind("example.com/v2", "Backup")
 NODE = kind("v1", "Node")

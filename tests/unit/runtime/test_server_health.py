@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from konverge.runtime.http.health import Answer, Check, Question, answer, checks_of, gather
+from konverge.runtime.http.health import Check, ProbeResponse, Question, answer, checks_of, gather
 from konverge.runtime.observability.readiness import ControllerReport, Obstacle, Report, State
 
 GOOD = (Check("ping"), Check("controller/backup"))
@@ -68,7 +68,7 @@ BAD = (*GOOD, Check("controller/restore", "the cluster serves no Restore"))
 def test_answers_have_the_form_of_kubernetes(
     checks: tuple[Check, ...], question: Question, status: int, body: str
 ) -> None:
-    assert answer("readyz", checks, question) == Answer(status, body)
+    assert answer("readyz", checks, question) == ProbeResponse(status, body)
 
 
 def test_the_same_as_data() -> None:

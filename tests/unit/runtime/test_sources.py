@@ -13,7 +13,7 @@ from konverge.kinds import kind
 from konverge.objects import Metadata, Object, OwnerReference
 from konverge.outcome import Done, Outcome
 from konverge.runtime import Caches, Context, Controller, generation_changed
-from konverge.runtime.builder.predicates import differs_in_status_alone
+from konverge.runtime.apply.changes import only_status_differs
 from konverge.runtime.consistency.own_versions import OwnVersions
 from konverge.runtime.controller.requests import (
     INITIAL_PRIORITY,
@@ -90,7 +90,7 @@ def test_the_echo_of_our_own_status_write_asks_for_nothing() -> None:
 def test_only_a_write_that_differs_in_status_alone_makes_an_echo(changed: dict[str, Any], alone: bool) -> None:
     before = Metadata(name="a", uid="u", generation=1)
     after = Metadata(**{"name": "a", "uid": "u", "generation": 1, **changed})
-    assert differs_in_status_alone(before, after) is alone
+    assert only_status_differs(before, after) is alone
 
 
 def test_a_status_that_somebody_else_wrote_asks_for_a_pass() -> None:

@@ -17,7 +17,7 @@ import konverge as kv
 from konverge.errors import CacheNotWatched, UsageError
 from konverge.kinds import kind
 from konverge.metrics import Metrics
-from konverge.runtime.admission.handler import Answer, Gate, ManagerServices
+from konverge.runtime.admission.handler import AdmissionResponse, WebhookGate, WebhookServices
 from konverge.runtime.admission.review import NoReview
 from konverge.runtime.admission.router import WebhookRouter
 from konverge.testing import admit
@@ -50,18 +50,18 @@ async def ask(
     body: bytes | None = None,
     *,
     metrics: Metrics | None = None,
-    around: ManagerServices | None = None,
+    services: WebhookServices | None = None,
     **more: Any,
-) -> Answer:
+) -> AdmissionResponse:
     async def read() -> bytes:
         return review() if body is None else body
 
-    return await WebhookRouter([webhook], around or ManagerServices(), metrics or Metrics()).answer(
+    return await WebhookRouter([webhook], services or WebhookServices(), metrics or Metrics()).answer(
         webhook.path, read, **more
     )
 
 
-def response(answer: Answer) -> dict[str, Any]:
+def response(answer: AdmissionResponse) -> dict[str, Any]:
     assert (answer.status, answer.content_type) == (200, "application/json")
     found: dict[str, Any] = json.loads(answer.body)["response"]
     assert found.pop("uid") == "u1"
@@ -228,12 +228,12 @@ async def test_the_time_is_the_servers_less_a_tenth_and_at_most_what_is_declared
 
 
 async def test_requests_wait_for_the_caches_within_their_time(logs: list[Any]) -> None:
-    class Shut(Gate):
+    class Shut(WebhookGate):
         async def open(self, webhook: kv.Webhook[Any]) -> None:
             await asyncio.sleep(7)
 
-    assert (await ask(VALIDATING.answered_by(yes), around=ManagerServices(gate=Shut()))).status == 200
-    assert (await ask(VALIDATING.within(5).answered_by(yes), around=ManagerServices(gate=Shut()))).status == 500
+    assert (await ask(VALIDATING.answered_by(yes), services=WebhookServices(gate=Shut()))).status == 200
+    assert (await ask(VALIDATING.within(5).answered_by(yes), services=WebhookServices(gate=Shut()))).status == 500
 
 
 async def test_admit_raises_what_a_server_contains(logs: list[Any]) -> None:
@@ -341,7 +341,7 @@ async def test_a_path_that_nobody_serves_is_not_found() -> None:
     async def read() -> bytes:
         raise AssertionError("it was read")
 
-    answer = await WebhookRouter([VALIDATING.answered_by(yes)], ManagerServices(), Metrics()).answer("/other", read)
+    answer = await WebhookRouter([VALIDATING.answered_by(yes)], WebhookServices(), Metrics()).answer("/other", read)
     assert (answer.status, answer.body) == (
         404,
         b"no webhook is served under /other; the configuration and this operator differ in version\n",
@@ -374,7 +374,7 @@ async def test_series_exist_before_the_first_request_and_follow_it() -> None:
         return kv.Allow()
 
     webhook = VALIDATING.answered_by(handler)
-    WebhookRouter([webhook], ManagerServices(), metrics)
+    WebhookRouter([webhook], WebhookServices(), metrics)
     for code in ("200", "500"):
         assert count(metrics, "controller_runtime_webhook_requests_total", webhook=path, code=code) == 0
     await ask(webhook, metrics=metrics)
@@ -417,7 +417,7 @@ def altered(changes: dict[str, Any]) -> bytes:
 
 def test_a_webhook_without_a_handler_is_refused() -> None:
     with pytest.raises(UsageError, match=r"end its sentence with \.answered_by"):
-        WebhookRouter([VALIDATING], ManagerServices(), Metrics())
+        WebhookRouter([VALIDATING], WebhookServices(), Metrics())
 
 
 async def test_a_kind_without_a_model_reads_what_is_stored_as_it_is() -> None:

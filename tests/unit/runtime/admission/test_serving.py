@@ -19,7 +19,7 @@ import konverge as kv
 from konverge.client import Client
 from konverge.errors import ConfigError
 from konverge.metrics import Metrics
-from konverge.runtime.admission.handler import Answer, ManagerServices, plain
+from konverge.runtime.admission.handler import AdmissionResponse, WebhookServices, plain
 from konverge.runtime.admission.router import WebhookRouter
 from konverge.runtime.admission.serving import Serving
 from konverge.runtime.admission.settings import place_of
@@ -79,7 +79,7 @@ class World:
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[Serving]:
         place = place_of("shop", self.settings)
-        door = WebhookRouter(self.webhooks, ManagerServices(), self.metrics)
+        door = WebhookRouter(self.webhooks, WebhookServices(), self.metrics)
         async with ApiServer() as server, Client(server.config(), name="shop") as client:
             serving = Serving(self.webhooks, door, client, "shop", place, self.settings, self.metrics)
             assert await serving.bring_up_to_date() == []
@@ -268,7 +268,7 @@ def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
     world = World(tmp_path, yes)
     said: list[str] = []
 
-    async def answer(post: Post) -> Answer:
+    async def answer(post: Post) -> AdmissionResponse:
         try:
             await post.read()
         except TimeoutError:
@@ -330,7 +330,7 @@ def test_tls_1_1_is_refused(tmp_path: Path) -> None:
 def test_a_handshake_that_does_not_come_is_cut_and_leaves_no_line(tmp_path: Path, logs: list[Any]) -> None:
     write(tmp_path, Authority.create("an authority"))
 
-    async def answer(_: Post) -> Answer:
+    async def answer(_: Post) -> AdmissionResponse:
         return plain(200, "ok")
 
     async def work() -> None:
