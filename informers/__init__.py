@@ -1,18 +1,19 @@
-"""Shared informers: stores that follow the API server, and handlers that are told of changes.
+"""Shared informers: stores that follow the API server, and handlers that receive the changes.
 
-    machine.py       list and watch as a state machine; backoff.py, messages.py, problem.py beside it
-    reflector.py     its driver, which alone talks to the client
-    decode.py        from bytes to what is cached (cached.py), equal parts once (sharing.py)
-    store.py         objects and indexes (index.py); one writer, many readers
-    mirror.py        what the machine's effects do to store, handlers and reports (report.py, meters.py, statistics.py)
-    delivery.py      one coalescing queue per handler
-    pace.py          turns of the event loop
-    informer.py      one informer; informer_set.py: all of a manager, shared and owned
+    machine.py             list and watch as a state machine; backoff.py, messages.py, problem.py beside it
+    reflector.py           the driver of the machine, the only module that calls the client
+    decode.py              bytes to cached objects (cached.py), with equal parts interned (interning.py)
+    store.py               objects and indexes (index.py); one writer, many readers
+    effect_handler.py      applies the machine's effects to store, handlers and reports (report.py, meters.py, statistics.py)
+    delivery.py            one coalescing queue per handler
+    yield_budget.py        how long work on objects runs before it yields to the event loop
+    watchlist_denylist.py  resources that are not listed as a stream
+    informer.py            one informer; informer_set.py: all informers of a manager, shared and owned
 
-Promises: a dead watch is noticed and repaired within 75 s; a relist tells of the deletions that were missed; a missing right or kind
-degrades its own informer and mends itself. Read the contract in `informer.py`.
+Guarantees: a dead watch is replaced within 75 s (`InformerSettings.watch_idle`); a relist delivers the deletions that the watch missed; a
+missing right or kind degrades only its own informer, which recovers by itself. The contract is in `informer.py`.
 
-Does not promise: that handlers see every state; order between objects or kinds; anything about what handlers do with a change.
+Caveats: handlers may miss intermediate states; objects and kinds have no common order.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from konverge.informers.delivery import Change, Handler, Registration
 from konverge.informers.index import OWNER, IndexFunction
 from konverge.informers.informer import Informer
 from konverge.informers.informer_set import InformerSet, NamedApi
-from konverge.informers.problem import Cause, Problem
+from konverge.informers.problem import Problem, RestartCause
 from konverge.informers.reflector import Api
 from konverge.informers.settings import InformerSettings, Selection, Transform
 from konverge.informers.statistics import HandlerStatistics, InformerStatistics
@@ -35,7 +36,7 @@ __all__ = [
     "OWNER",
     "Api",
     "Cached",
-    "Cause",
+    "RestartCause",
     "Change",
     "Handler",
     "HandlerStatistics",

@@ -1,10 +1,10 @@
-"""From the bytes of events and list items to inputs of the state machine.
+"""Decoding of events and list items into inputs of the state machine.
 
-Promises: an object of the wrong kind, one without a name and one whose metadata does not decode are dropped, counted and told to
-`odd`; they never end the stream. managedFields are cut out of the bytes without decoding the rest; the field sets that our own
-managers applied are taken out of them first. What is cached shares no memory with the page or network read that it came from.
+Guarantees: an object of another kind, without a name, or with unreadable metadata is dropped, counted and reported to `on_anomaly`; it does
+not end the stream. managedFields are cut out of the bytes without decoding the rest, after the field sets of our own managers
+have been read. A cached object shares no memory with the page or network read that it came from.
 
-The cut is made where the bytes allow no doubt, else by decoding the top level and the metadata; both give the same object.
+managedFields are cut out by position if the bytes are unambiguous, else by decoding the top level and the metadata; the results are equal.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import msgspec
 from konverge.client import WatchEvent, flattened, status_error
 from konverge.fields import Owner, owned_by
 from konverge.informers.cached import Cached, Delta
+from konverge.informers.interning import Interner
 from konverge.informers.messages import Bookmark, Failed, Input, Items
 from konverge.informers.problem import cause_of
 from konverge.informers.settings import Selection, Transform
-from konverge.informers.sharing import Sharing
 from konverge.objects import FullMetadata, Metadata
 from konverge.words import Annotation
 
-__all__ = ["Decoder", "Odd", "strip"]
+__all__ = ["Decoder", "Anomaly", "strip"]
 
 _PARTIAL: Final = "PartialObjectMetadata"
 _NAME: Final = b"managedFields"
@@ -34,8 +34,8 @@ _KEY: Final = b'"managedFields":'
 _COMMA: Final = ord(",")
 
 
-class Odd:
-    """Why an object was not taken as it came."""
+class Anomaly:
+    """Reasons why an object was dropped, or cached without its transform."""
 
     WRONG_KIND: Final = "WrongKind"
     UNREADABLE: Final = "Unreadable"
@@ -61,7 +61,7 @@ def strip(raw: bytes, managed: bytes) -> bytes:
     """
     start = raw.find(_KEY)
     end = start + len(_KEY) + len(managed)
-    # The word occurs once, as a key, before exactly this value: then it is the one in the metadata.
+    # If the word occurs once, as a key, before exactly this value, it is the one in the metadata.
     if start > 0 and raw.count(_NAME) == 1 and raw.startswith(managed, start + len(_KEY)):
         if raw[end] == _COMMA:
             return raw[:start] + raw[end + 1 :]
@@ -80,11 +80,11 @@ def strip(raw: bytes, managed: bytes) -> bytes:
 class Decoder:
     """Decodes for one selection.
 
-    `managers` are the names under which this process applies. `odd` hears of everything that was not taken as it came, with a
-    word of `Odd` and what it was about; it must not raise.
+    `managers` are the field managers of this process. `on_anomaly` is called with a value of `Anomaly` and a description for each
+    object that was dropped or not transformed; it must not raise.
     """
 
-    def __init__(self, selection: Selection, managers: frozenset[str], odd: Callable[[str, str], None]) -> None:
+    def __init__(self, selection: Selection, managers: frozenset[str], on_anomaly: Callable[[str, str], None]) -> None:
         kind = selection.kind
         self._kind = kind.kind
         self._api_version = kind.api_version
@@ -92,44 +92,44 @@ class Decoder:
         self._transform: Transform | None = selection.transform
         self._managers = managers
         self._mentions = re.compile(b"|".join(re.escape(msgspec.json.encode(name)) for name in sorted(managers)))
-        self._tell = odd
-        self._sharing = Sharing()
-        self.oddities: Counter[str] = Counter()
+        self._on_anomaly = on_anomaly
+        self._interner = Interner()
+        self.anomalies: Counter[str] = Counter()
 
     def events(self, events: Sequence[WatchEvent]) -> list[Input]:
-        """Decode the events of a stream, in order; nothing after an ERROR event counts."""
+        """Decode the events of a stream in order; those after an ERROR event are ignored."""
         inputs: list[Input] = []
         deltas: list[Delta] = []
         version, added = "", False
         for event in events:
-            what = event.type
-            if what == "ADDED" or what == "MODIFIED" or what == "DELETED":
+            type_ = event.type
+            if type_ == "ADDED" or type_ == "MODIFIED" or type_ == "DELETED":
                 head = self._head(event.object)
                 if head is None:
                     continue
                 full = head.metadata
                 version = full.resource_version
-                added = added or what == "ADDED"
-                cached = None if what == "DELETED" else self._cached(full, event.object)
+                added = added or type_ == "ADDED"
+                cached = None if type_ == "DELETED" else self._cached(full, event.object)
                 deltas.append(Delta(full.namespace, full.name, cached))
                 continue
             if deltas:
                 inputs.append(Items(deltas, version, added))
                 deltas, added = [], False
-            if what == "BOOKMARK":
+            if type_ == "BOOKMARK":
                 inputs.extend(self._bookmark(event.object))
-            elif what == "ERROR":
+            elif type_ == "ERROR":
                 error = status_error(event.object, f"watch {self._kind}")
                 inputs.append(Failed(error, cause_of(error)))
                 return inputs
             else:
-                self._odd(Odd.UNKNOWN_EVENT, what)
+                self._record_anomaly(Anomaly.UNKNOWN_EVENT, type_)
         if deltas:
             inputs.append(Items(deltas, version, added))
         return inputs
 
     def items(self, raws: Iterable[msgspec.Raw]) -> Items:
-        """Decode items of a page; items of a list need not repeat their kind."""
+        """Decode the items of a page; the items of a list may omit their kind."""
         deltas: list[Delta] = []
         for raw in raws:
             head = self._head(raw)
@@ -142,23 +142,23 @@ class Decoder:
         try:
             try:
                 head = _DECODE(raw)
-            except RecursionError:  # it was decoded a few frames further out, as one of many
+            except RecursionError:  # the client decoded it a few frames further out, as one of many
                 head = _DECODE(flattened(bytes(raw)))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            self._odd(Odd.UNREADABLE, str(error))
+            self._record_anomaly(Anomaly.UNREADABLE, str(error))
             return None
         if not head.metadata.name:
-            self._odd(Odd.UNREADABLE, "an object without a name")
+            self._record_anomaly(Anomaly.UNREADABLE, "an object without a name")
             return None
         if not head.kind or (head.kind == self._kind and head.api_version == self._api_version):
             return head
         if self._metadata_only and head.kind == _PARTIAL:
             return head
-        self._odd(Odd.WRONG_KIND, f"{head.api_version} {head.kind}")
+        self._record_anomaly(Anomaly.WRONG_KIND, f"{head.api_version} {head.kind}")
         return None
 
     def _cached(self, full: FullMetadata, raw: msgspec.Raw) -> Cached:
-        metadata = self._sharing.metadata(full)  # the raw managedFields would keep the whole network read alive
+        metadata = self._interner.metadata(full)  # the raw managedFields would keep the whole network read alive
         managed = bytes(full.managed_fields)
         owned = self._own_fields(managed) if managed and self._mentions.search(managed) else None
         if self._metadata_only:
@@ -172,7 +172,7 @@ class Decoder:
         found = owned_by(managed, self._managers)
         if not found:
             return None
-        return self._sharing.fields(found)
+        return self._interner.fields(found)
 
     def _transformed(self, transform: Transform, metadata: Metadata, body: bytes) -> tuple[Metadata, bytes]:
         try:
@@ -181,28 +181,28 @@ class Decoder:
             if _identity(after) != _identity(metadata):
                 raise ValueError("the transform changed name, namespace, uid or resourceVersion")
             return after, msgspec.json.encode(data)
-        except Exception as error:  # noqa: BLE001  # foreign code; the object is cached as it came
-            self._odd(Odd.TRANSFORM_FAILED, f"{metadata.path}: {type(error).__name__}")
+        except Exception as error:  # noqa: BLE001  # the user's code; the object is cached untransformed
+            self._record_anomaly(Anomaly.TRANSFORM_FAILED, f"{metadata.path}: {type(error).__name__}")
             return metadata, body
 
     def _bookmark(self, raw: msgspec.Raw) -> list[Input]:
         try:
             full = _DECODE(raw).metadata
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            self._odd(Odd.UNREADABLE, str(error))
+            self._record_anomaly(Anomaly.UNREADABLE, str(error))
             return []
         if not full.resource_version:
-            self._odd(Odd.UNREADABLE, "a bookmark without a version")
+            self._record_anomaly(Anomaly.UNREADABLE, "a bookmark without a version")
             return []
-        return [Bookmark(full.resource_version, full_ends_initial(full))]
+        return [Bookmark(full.resource_version, ends_initial_events(full))]
 
-    def _odd(self, why: str, about: str) -> None:
-        self.oddities[why] += 1
-        self._tell(why, about)
+    def _record_anomaly(self, why: str, about: str) -> None:
+        self.anomalies[why] += 1
+        self._on_anomaly(why, about)
 
 
-def full_ends_initial(metadata: Metadata) -> bool:
-    """Tell whether a bookmark says that all initial objects have come."""
+def ends_initial_events(metadata: Metadata) -> bool:
+    """Report whether a bookmark ends the initial objects of a streaming list."""
     return metadata.annotation(Annotation.INITIAL_EVENTS_END) == "true"
 
 

@@ -1,15 +1,15 @@
 """Delivery of changes to handlers: one queue per handler, at most one entry per key.
 
-Promises, per handler
-- Strictly one change at a time, in order per key; between keys and between handlers no order. States may be skipped: what waits for
-  a key is merged into one change with the first old and the last new object, so a slow handler costs memory for keys, not for events.
+Guarantees, per handler
+- One change at a time, in order per key; keys and handlers have no common order. States may be skipped: the waiting changes of a key are
+  merged into one with the first old and the last new object, so a slow handler costs memory per key, not per event.
 - An object that was replaced by another of the same name (its uid changed) arrives as two changes: its deletion, then the addition.
-- Every handler is told of each object exactly once before anything else about it: those that exist when it is added, or when the
-  store is first synced, come as changes with `initial` set. `has_synced` holds once the store is synced and these were delivered.
-- A handler that raises loses that change only; it is logged (at most once in `_LOG_EVERY` seconds) and counted.
-- Delivery gives the event loop its turn (`konverge.informers.pace`).
+- Each object that exists when the handler is added, or when the store is first synced, arrives exactly once with `initial` set, before
+  any other change of its key. `has_synced` holds once the store is synced and these were delivered.
+- A handler that raises loses only that change; the error is counted, and logged at most once in `_LOG_EVERY` seconds.
+- Delivery yields to the event loop (`konverge.informers.yield_budget`).
 
-`HandlerQueue` decides and awaits nothing; `Registration` is the task around it.
+`HandlerQueue` decides and does not await; `Registration` is the task around it.
 
 client-go buffers every event of a slow handler, without a bound (processorListener):
 https://github.com/kubernetes/client-go/blob/master/tools/cache/shared_informer.go
@@ -27,9 +27,9 @@ import msgspec
 from konverge.errors import stack_of
 from konverge.informers.cached import Cached
 from konverge.informers.index import Path
-from konverge.informers.pace import Pace
 from konverge.informers.statistics import HandlerStatistics
 from konverge.informers.store import Difference, Table
+from konverge.informers.yield_budget import YieldBudget
 from konverge.logs import get_logger
 from konverge.words import LogKey
 
@@ -40,9 +40,9 @@ _LOG_EVERY = 10.0
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
-    """What a handler is told about one key: added (`old` None), changed, or deleted (`new` None).
+    """A change of one key: added (`old` None), updated, or deleted (`new` None).
 
-    `old` is what this handler was told last. `initial` marks objects that existed when the handler began to listen.
+    `old` is the object that this handler received last. `initial` marks objects that existed when the handler was added.
     """
 
     namespace: str
@@ -53,7 +53,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
 
 Handler: TypeAlias = Callable[[Change], None]
-"""Takes a change; quick, and without waiting for anything."""
+"""Receives a change; must return quickly and must not block."""
 
 
 class _Pending:
@@ -66,7 +66,7 @@ class _Pending:
 
 
 class HandlerQueue:
-    """What one handler has not been told yet. Pure.
+    """The undelivered changes of one handler. Pure.
 
     >>> from konverge.objects import Metadata
     >>> queue = HandlerQueue()
@@ -76,32 +76,36 @@ class HandlerQueue:
     """
 
     def __init__(self) -> None:
-        # A key is in one of the two at most: an object not yet told of as initial takes later states in place.
+        # A key is in `_initial` or in `_pending`, never in both: a change of an undelivered initial object replaces it in place.
+        # The undelivered initial objects; owned by the queue.
         self._initial: Table = {}
+        # The keys that `_initial` had when it was loaded, from the next one on.
         self._initial_keys: Iterator[Path] = iter(())
+        # The changes that wait, by the arrival of the first event of their key. `old` is the object that the handler received last.
         self._pending: OrderedDict[Path, _Pending] = OrderedDict()
+        # Whether the initial objects of the synced store were loaded.
         self._loaded = False
         self.merged = 0
         self.since: float | None = None
 
     def load(self, objects: Table) -> None:
-        """Take in what exists: the store's snapshot. The queue owns the table from now on."""
+        """Load the initial objects from a snapshot of the store, which the queue owns from now on."""
         for path, pending in self._pending.items():
             inner = objects.get(path[0])
             new = inner.pop(path[1], None) if inner is not None else None
             if new is not None:
-                # The handler has not been told yet of what happened before to this key.
+                # The handler received an earlier state of this object: it gets a change, not an initial object.
                 pending.new = new
         self._initial = objects
         self._initial_keys = _paths(objects)
         self._loaded = True
 
     def unload(self) -> None:
-        """The store is no longer synced: what will exist when it is again comes as initial again."""
+        """Record that the store is no longer synced: the next full state is loaded as initial objects."""
         self._loaded = False
 
     def add(self, difference: Difference, now: float) -> None:
-        """Take in one change of the store."""
+        """Add or merge one change of the store."""
         namespace, name, old, new = difference
         if self._initial:
             inner = self._initial.get(namespace)
@@ -120,12 +124,14 @@ class HandlerQueue:
         self.merged += 1
         held.new = new
         if new is None if held.old is None else new is not None and held.old.same(new):
-            del self._pending[path]  # where the handler is told nothing, it knows what is
+            del self._pending[
+                path
+            ]  # no change for the handler: added and deleted again, or back at the object that it has
 
     def take(self) -> tuple[Change, ...]:
-        """Return what to tell next: one change, two where an object was replaced, none where nothing waits.
+        """Remove and return the next change: two changes if an object was replaced, () if the queue is empty.
 
-        `since` is then when the first event behind it came, None for initial objects.
+        Sets `since` to the arrival of the first merged event, None for initial objects.
         """
         if self._pending:
             (namespace, name), held = self._pending.popitem(last=False)
@@ -150,7 +156,7 @@ class HandlerQueue:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing waits."""
+        """Whether the queue is empty."""
         return not self._pending and not self._initial
 
     def __len__(self) -> int:
@@ -158,7 +164,7 @@ class HandlerQueue:
 
 
 def _paths(objects: Table) -> Iterator[Path]:
-    """Give the paths of a table that loses entries meanwhile."""
+    """Yield the paths of a table, from which entries may be removed meanwhile."""
     for namespace in list(objects):
         for name in list(objects[namespace]):
             yield namespace, name
@@ -167,8 +173,8 @@ def _paths(objects: Table) -> Iterator[Path]:
 class Registration:
     """One handler of an informer; made by `Informer.add_handler`.
 
-    `has_synced` tells whether the handler was told of all objects that existed; `await synced()` waits for that; `remove()` ends
-    the delivery at once.
+    `has_synced` says that the handler received all initial objects; `await synced()` waits for that; `remove()` ends the delivery
+    at once.
     """
 
     def __init__(
@@ -176,16 +182,16 @@ class Registration:
         name: str,
         handler: Handler,
         *,
-        what: str,
-        pace: Pace,
+        selection: str,
+        budget: YieldBudget,
         failed: Callable[[], None],
         delivered: Callable[[float], None],
         removed: Callable[[Registration], None],
     ) -> None:
         self.name = name
         self._handler = handler
-        self._what = what
-        self._pace = pace
+        self._selection = selection
+        self._budget = budget
         self._failed = failed
         self._observe = delivered
         self._leave = removed
@@ -202,7 +208,7 @@ class Registration:
 
     @property
     def has_synced(self) -> bool:
-        """Whether the store is synced and this handler was told of every object that existed."""
+        """Whether the store is synced and this handler received all initial objects."""
         return self._synced.is_set()
 
     async def synced(self) -> None:
@@ -210,7 +216,7 @@ class Registration:
         await self._synced.wait()
 
     def remove(self) -> None:
-        """Tell the handler nothing more."""
+        """End the delivery and drop the waiting changes."""
         if not self._removed:
             self._removed = True
             self._queue = HandlerQueue()
@@ -219,24 +225,24 @@ class Registration:
 
     @property
     def waiting(self) -> int:
-        """Keys that this handler was not told about yet."""
+        """The number of keys with an undelivered change."""
         return len(self._queue)
 
     def load(self, objects: Table) -> None:
-        """Take in what exists; the table becomes the registration's own."""
+        """Deliver these objects as initial ones; the registration owns the table from now on."""
         if not self._removed:
             self._queue.load(objects)
             self._arrived.set()
 
     def unload(self) -> None:
-        """The kind is gone: not synced until it is back and its objects were told."""
+        """Reset `has_synced`, because the kind is not served."""
         self._queue.unload()
         self._synced.clear()
         if self.on_synced is not None:
             self.on_synced()
 
     def add(self, differences: Iterable[Difference], now: float) -> None:
-        """Take in changes of the store."""
+        """Queue changes of the store."""
         if self._removed:
             return
         add = self._queue.add
@@ -253,22 +259,22 @@ class Registration:
             while changes := self._queue.take():
                 since = self._queue.since
                 for change in changes:
-                    self._tell(change, now)
+                    self._call_handler(change, now)
                 if since is not None:
                     self._observe(now() - since)
-                if self._pace.spent():
-                    await self._pace.rest()
+                if self._budget.spent():
+                    await self._budget.yield_turn()
             if self._queue.caught_up and not self._synced.is_set():
                 self._synced.set()
                 if self.on_synced is not None:
                     self.on_synced()
 
-    def _tell(self, change: Change, now: Callable[[], float]) -> None:
+    def _call_handler(self, change: Change, now: Callable[[], float]) -> None:
         if self._removed:
             return
         try:
             self._handler(change)
-        except Exception:  # noqa: BLE001  # foreign code: it loses this change, the others go on
+        except Exception:  # noqa: BLE001  # the user's code: it loses this change, the others go on
             self._errors += 1
             self._failed()
             self._log(change, now())
@@ -280,17 +286,17 @@ class Registration:
             self._unlogged += 1
             return
         keys = {
-            LogKey.KIND: self._what,
+            LogKey.KIND: self._selection,
             LogKey.NAMESPACE: change.namespace,
             LogKey.NAME: change.name,
             LogKey.HANDLER: self.name,
             LogKey.COUNT: self._unlogged + 1,
         }
-        _LOG.error("a handler raised; it is not told of this change again", stack=stack_of(), **keys)
+        _LOG.error("a handler raised; it does not receive this change again", stack=stack_of(), **keys)
         self._logged_at, self._unlogged = now, 0
 
     def statistics(self) -> HandlerStatistics:
-        """Return what happened so far."""
+        """Return the handler's statistics."""
         return HandlerStatistics(
             name=self.name,
             synced=self.has_synced,

@@ -1,7 +1,7 @@
-"""Indexes: from a value to the objects that have it.
+"""Indexes from a value to the objects that have it.
 
-Promises: the function of an index is called once per object and change; the values it gave are remembered, so it need not give
-the same again for the old object. An index function that raises leaves its object without values, and is logged and counted.
+Guarantees: the function of an index is called once per object and change; its values are stored, so it need not return the same values
+again for the old object. If the function raises, the object has no values, and the error is logged and counted.
 
 The indexes of client-go: https://github.com/kubernetes/client-go/blob/master/tools/cache/thread_safe_store.go
 """
@@ -24,14 +24,14 @@ Path: TypeAlias = tuple[str, str]
 """Namespace and name."""
 
 IndexFunction: TypeAlias = Callable[[Cached], Iterable[str]]
-"""Gives the values under which an object is found."""
+"""Returns the values of an object."""
 
 OWNER: Final = "owner"
-"""The built-in index: by the uid of the controlling owner."""
+"""The built-in index by the uid of the controller reference."""
 
 
 def controller_uid(cached: Cached) -> Iterable[str]:
-    """Give the uid of the owner that controls this object, if one does."""
+    """Return the uid of the object's controller reference, if it has one."""
     for owner in cached.metadata.owner_references:
         if owner.controller:
             return (owner.uid,)
@@ -54,21 +54,22 @@ class Index:
         self.name = name
         self.function = function
         self.errors = 0
-        # Most values belong to one object (a child to its owner), and a dict for each would cost more than the rest of the index.
+        # The inverse of `_values`. Most values belong to one object (a child to its owner), so a single path is stored without a dict.
         self._by_value: dict[str, Path | dict[Path, None]] = {}
+        # Only objects with at least one value.
         self._values: dict[Path, tuple[str, ...]] = {}
 
     def empty(self) -> Index:
-        """Return an index of the same function without objects."""
+        """Return an empty index with the same function."""
         fresh = Index(self.name, self.function)
         fresh.errors = self.errors
         return fresh
 
     def put(self, namespace: str, name: str, cached: Cached) -> None:
-        """Take an object in, or its new state."""
+        """Add an object or update its values."""
         try:
             values = tuple(self.function(cached))
-        except Exception:  # noqa: BLE001  # foreign code; one object without values is better than a store that stops
+        except Exception:  # noqa: BLE001  # the user's code; an object without values is better than a store that stops
             self._failed(namespace, name)
             values = ()
         path = (namespace, name)
@@ -91,13 +92,13 @@ class Index:
 
     def _failed(self, namespace: str, name: str) -> None:
         self.errors += 1
-        # The first, and then ever fewer: one mistake in a function shows in each object.
+        # Errors 1, 2, 4, 8, ... are logged: one mistake in a function fails for each object.
         if self.errors & (self.errors - 1) == 0:
             keys = {LogKey.INDEX: self.name, LogKey.NAMESPACE: namespace, LogKey.NAME: name, LogKey.COUNT: self.errors}
             _LOG.error("an index function raised; the object is not found by this index", stack=stack_of(), **keys)
 
     def drop(self, namespace: str, name: str) -> None:
-        """Take an object out."""
+        """Remove an object."""
         path = (namespace, name)
         self._remove(path, self._values.pop(path, ()))
 
@@ -112,7 +113,7 @@ class Index:
                 del self._by_value[value]
 
     def paths(self, value: str) -> list[Path]:
-        """Return where the objects with this value are, in the order in which they got it."""
+        """Return the paths of the objects with this value, in the order in which they got it."""
         held = self._by_value.get(value)
         if held is None:
             return []

@@ -1,12 +1,12 @@
-"""One shared informer: a selection, the store that follows it, and the handlers that are told.
+"""One shared informer: a selection, the store that follows it, and its handlers.
 
-Promises
-- `store` shows what the API server has, a moment late. `synced` says that a full state was reached; per handler that all of it was
-  delivered: `Registration.has_synced`, which is what a controller waits for.
-- Handlers and indexes may be added at any time; a late handler is told of what exists first, with no gap and nothing twice.
-- Whatever is wrong degrades this informer alone, shows in `problem`, and mends itself when its cause goes away.
+Guarantees
+- `store` equals the API server's state with a short delay. `synced` says that it has received a full state. Per handler,
+  `Registration.has_synced` says that all of that state was delivered; a controller waits for it.
+- Handlers and indexes may be added at any time. A late handler first receives the existing objects; no change is lost or delivered twice.
+- A failure degrades only this informer, shows in `problem`, and ends when its cause is removed.
 
-Does not promise: order between objects, nor between handlers; that handlers see every state an object had.
+Caveats: objects and handlers have no common order; handlers may miss intermediate states.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from konverge.client import ResourceInfo
 from konverge.errors import UsageError
 from konverge.informers.decode import Decoder
 from konverge.informers.delivery import Handler, Registration
+from konverge.informers.effect_handler import EffectHandler
 from konverge.informers.index import IndexFunction
-from konverge.informers.memory import PlainMemory
 from konverge.informers.meters import Meters, version_number
-from konverge.informers.mirror import StoreMirror
-from konverge.informers.pace import Pace
 from konverge.informers.problem import Problem
 from konverge.informers.reflector import Api, Reflector
 from konverge.informers.report import Reporter
 from konverge.informers.settings import InformerSettings, Selection
 from konverge.informers.statistics import InformerStatistics
 from konverge.informers.store import Store
+from konverge.informers.watchlist_denylist import WatchListDenylist
+from konverge.informers.yield_budget import YieldBudget
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.words import LogKey
@@ -41,11 +41,11 @@ _LOG = get_logger("konverge.informers")
 _LOG_EVERY = 10.0
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
-"""Starts a task of an informer, under a name."""
+"""Starts a named task of an informer."""
 
 
 class Informer:
-    """Keeps a store equal to a selection of objects, and tells handlers of changes. Made by `InformerSet.acquire`.
+    """Keeps a store equal to a selection of objects, and delivers changes to handlers. Made by `InformerSet.acquire`.
 
     >>> def on_change(change): queue.add((change.namespace, change.name))
     >>> registration = informer.add_handler("backup", on_change)      # doctest: +SKIP
@@ -61,91 +61,93 @@ class Informer:
         settings: InformerSettings,
         metrics: Metrics,
         managers: frozenset[str],
-        memory: PlainMemory,
-        pace: Pace,
+        denylist: WatchListDenylist,
+        budget: YieldBudget,
         random: Random,
     ) -> None:
         self.selection = selection
         self.store = Store()
         self.users = 0
-        self._pace = pace
+        self._budget = budget
         self._reporter = Reporter(selection)
         self._meters = Meters(metrics, name, selection.kind, self)
-        self._mirror = StoreMirror(self.store, reporter=self._reporter, memory=memory, pace=pace, meters=self._meters)
-        self._decoder = Decoder(selection, managers, self._odd)
-        self._odd_at: dict[str, float] = {}
+        self._effects = EffectHandler(
+            self.store, reporter=self._reporter, denylist=denylist, budget=budget, meters=self._meters
+        )
+        self._decoder = Decoder(selection, managers, self._log_anomaly)
+        self._anomaly_logged_at: dict[str, float] = {}
         self._reflector = Reflector(
             api=api,
             selection=selection,
             settings=settings,
             decoder=self._decoder,
-            mirror=self._mirror,
-            memory=memory,
-            pace=pace,
+            effects=self._effects,
+            denylist=denylist,
+            budget=budget,
             random=random,
         )
         self._spawn: Spawn | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    # What users ask
+    # Calls of users
 
     @property
     def info(self) -> ResourceInfo | None:
-        """How the API server serves the kind; None before it was found to be served."""
-        return self._mirror.info
+        """The resource of the kind; None before discovery has found it."""
+        return self._effects.info
 
     @property
     def synced(self) -> bool:
-        """Whether the store holds a full state, and the kind was not lost since."""
+        """Whether the store holds a full state and the kind is still served."""
         return self.store.synced
 
     async def wait_synced(self) -> None:
         """Wait until `synced`."""
-        await self._mirror.synced.wait()
+        await self._effects.synced.wait()
 
     @property
     def problem(self) -> Problem | None:
-        """What keeps the store from being up to date, None where nothing does."""
+        """The reason why the store is not up to date, None if it is."""
         return self._reporter.problem
 
     @property
     def listeners(self) -> list[Callable[[], None]]:
-        """Called when a problem begins, gets another cause, or ends, and when `synced` changes."""
+        """Called when a problem begins, changes its cause, or ends, and when `synced` changes."""
         return self._reporter.listeners
 
     def add_handler(self, name: str, handler: Handler) -> Registration:
-        """Tell this handler of every change from now on, and of what exists first.
+        """Deliver the existing objects and then every change to this handler.
 
-        `handler` is called with a `Change` on the event loop and must be quick. `name` is for logs and statistics. Raises
-        UsageError when the informer was stopped.
+        `handler` is called with a `Change` on the event loop and must return quickly. `name` is for logs and statistics. Raises
+        UsageError if the informer is stopped.
         """
         if self._spawn is None:
             raise UsageError(f"the informer of {self.selection} is stopped; acquire it anew from its InformerSet")
         registration = Registration(
             name,
             handler,
-            what=str(self.selection),
-            pace=self._pace,
+            selection=str(self.selection),
+            budget=self._budget,
             failed=self._meters.handler_failed,
             delivered=self._meters.delivered,
-            removed=self._mirror.unregister,
+            removed=self._effects.unregister,
         )
-        self._mirror.register(registration)
+        self._effects.register(registration)
         self._start_task(registration.run(), f"deliver {self.selection} to {name}")
         return registration
 
     def add_index(self, name: str, function: IndexFunction) -> None:
-        """Find objects by the values that `function` gives for each; `store.by_index(name, value)` reads it.
+        """Add an index by the values that `function` returns for each object; `store.by_index(name, value)` reads it.
 
-        What is in the store already is indexed at once, which takes a while for many objects: add indexes early. Adding the
-        same function under the same name again does nothing; another function raises UsageError.
+        The objects in the store are indexed at once, which stalls the loop if there are many: add indexes early. The same function
+        may be added again under the same name; another function raises UsageError.
         """
-        self._mirror.add_index(name, function)
+        self._effects.add_index(name, function)
 
     def statistics(self) -> InformerStatistics:
-        """Return a picture of this moment."""
-        mirror = self._mirror
+        """Return the informer's present statistics."""
+        mirror = self._effects
         age, silence = self._times()
         return InformerStatistics(
             selection=str(self.selection),
@@ -162,24 +164,24 @@ class Informer:
             bookmarks=mirror.bookmarks,
             restarts=dict(mirror.restarts),
             fallbacks=dict(mirror.fallbacks),
-            dropped=dict(self._decoder.oddities),
+            dropped=dict(self._decoder.anomalies),
             index_errors=self.store.index_errors,
             watch_age=age,
             silence=silence,
             handlers=tuple(registration.statistics() for registration in mirror.registrations),
         )
 
-    # What the set does
+    # Calls of the set
 
     def start(self, spawn: Spawn) -> None:
-        """Begin to follow the API server; `spawn` starts the tasks."""
+        """Start list and watch; `spawn` starts the tasks."""
         self._spawn = spawn
         self._loop = asyncio.get_running_loop()
         self._meters.start()
         self._start_task(self._reflector.run(), f"reflect {self.selection}")
 
     def stop(self) -> None:
-        """End every task and every series of metrics; the store stays as it is."""
+        """Cancel all tasks and remove the metric series; the store stays as it is."""
         self._spawn = None
         for task in self._tasks:
             task.cancel()
@@ -192,15 +194,15 @@ class Informer:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # What is measured
+    # Metrics
 
     def measure(self) -> dict[str, float]:
-        """Return the numbers that metrics show."""
+        """Return the values of the gauges."""
         age, silence = self._times()
         return {
             "objects": len(self.store),
             "bytes": self.store.size,
-            "queued": sum(registration.waiting for registration in tuple(self._mirror.registrations)),
+            "queued": sum(registration.waiting for registration in tuple(self._effects.registrations)),
             "version": version_number(self.store.version),
             "watch_age": age or 0.0,
             "silence": silence or 0.0,
@@ -209,14 +211,14 @@ class Informer:
     def _times(self) -> tuple[float | None, float | None]:
         if self._loop is None:
             return None, None
-        now, mirror = self._loop.time(), self._mirror
+        now, mirror = self._loop.time(), self._effects
         opened, heard = mirror.opened_at, mirror.heard_at
         return (None if opened is None else now - opened), (None if heard is None else now - heard)
 
-    def _odd(self, why: str, about: str) -> None:
+    def _log_anomaly(self, why: str, about: str) -> None:
         now = asyncio.get_running_loop().time()
-        last = self._odd_at.get(why)
+        last = self._anomaly_logged_at.get(why)
         if last is None or now - last >= _LOG_EVERY:
-            self._odd_at[why] = now
+            self._anomaly_logged_at[why] = now
             keys = {LogKey.SELECTION: str(self.selection), LogKey.CAUSE: why, LogKey.ERROR: about}
-            _LOG.warning("an object was not taken as it came", **keys)
+            _LOG.warning("an object was dropped, or cached without its transform", **keys)

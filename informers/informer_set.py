@@ -1,8 +1,8 @@
-"""All informers of one manager: shared, counted, and owned.
+"""All informers of one manager, shared by reference count.
 
-Promises: equal selections share one informer, which lives from the first `acquire` to the last `release`. The set owns every task of
-its informers; leaving its `async with` block ends them all and waits for them. Informers share one slice of loop time per turn, and
-what is known of servers that do not stream lists.
+Guarantees: equal selections share one informer, which lives from the first `acquire` to the last `release`. The set owns all tasks of its
+informers; the exit of its `async with` block cancels them and waits for their end. The informers share one `YieldBudget` and one
+`WatchListDenylist`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, Protocol, Self
 
 from konverge.errors import UsageError
 from konverge.informers.informer import Informer
-from konverge.informers.memory import PlainMemory
-from konverge.informers.pace import Pace
 from konverge.informers.reflector import Api
 from konverge.informers.settings import InformerSettings, Selection
+from konverge.informers.watchlist_denylist import WatchListDenylist
+from konverge.informers.yield_budget import YieldBudget
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.words import LogKey
@@ -29,11 +29,11 @@ _LOG = get_logger("konverge.informers")
 
 
 class NamedApi(Api, Protocol):
-    """A client, as far as a set of informers needs one."""
+    """The part of a client that a set of informers calls."""
 
     @property
     def name(self) -> str:
-        """The manager's name, which is the metrics' label `name`."""
+        """The manager's name, the value of the metric label `name`."""
 
 
 class InformerSet:
@@ -60,8 +60,9 @@ class InformerSet:
         self._metrics = metrics if metrics is not None else Metrics()
         self._managers = managers
         self._random = random
-        self._memory = PlainMemory(self._settings.plain_memory)
-        self._pace = Pace(self._settings.slice)
+        self._denylist = WatchListDenylist(self._settings.watch_list_retry)
+        self._budget = YieldBudget(self._settings.slice)
+        # The started informers; each has at least one user.
         self._informers: dict[Selection, Informer] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._open = False
@@ -81,7 +82,7 @@ class InformerSet:
             await asyncio.wait(set(self._tasks))
 
     def acquire(self, selection: Selection) -> Informer:
-        """Return the informer of this selection, started if nobody had it yet; give it back with `release`.
+        """Return the informer of this selection, and start it if it is new; `release` gives it back.
 
         Raises UsageError outside the set's `async with` block.
         """
@@ -96,8 +97,8 @@ class InformerSet:
                 settings=self._settings,
                 metrics=self._metrics,
                 managers=self._managers,
-                memory=self._memory,
-                pace=self._pace,
+                denylist=self._denylist,
+                budget=self._budget,
                 random=self._random,
             )
             informer.start(self._spawn)
@@ -105,7 +106,7 @@ class InformerSet:
         return informer
 
     def release(self, informer: Informer) -> None:
-        """Give an informer back; the last to do so stops it. After the block's end this does nothing."""
+        """Give an informer back, which stops after the last release. No-op after the end of the block."""
         if not self._open:
             return
         if self._informers.get(informer.selection) is not informer:
@@ -116,7 +117,7 @@ class InformerSet:
             informer.stop()
 
     def informers(self) -> list[Informer]:
-        """Return those that are in use."""
+        """Return the informers that are in use."""
         return list(self._informers.values())
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:

@@ -1,7 +1,7 @@
-"""What goes into the state machine of an informer and what comes out, as frozen data.
+"""The inputs and outputs of an informer's state machine, as frozen data.
 
-An input is a result, an error or a timer. An output is an effect (carried out at once, in order) or a command (what to wait
-for next). Each step returns any number of effects and then exactly one command.
+An input is a result, an error or a timer. An output is an effect, which is applied at once and in order, or a command, which the driver
+executes next. Each step returns any number of effects and then exactly one command.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from konverge.informers.cached import Delta
 __all__ = [
     "Advance",
     "Apply",
-    "Begin",
+    "Started",
     "Bookmark",
     "Command",
     "Commit",
@@ -23,11 +23,11 @@ __all__ = [
     "Discover",
     "Discovered",
     "Effect",
-    "Empty",
+    "Clear",
     "Ended",
     "Failed",
     "FellBack",
-    "Forget",
+    "ForgetDiscovery",
     "Healthy",
     "Input",
     "Items",
@@ -40,28 +40,28 @@ __all__ = [
     "Stage",
     "Stalled",
     "StartWatch",
-    "Troubled",
-    "Wait",
+    "Unhealthy",
+    "Sleep",
     "Woke",
 ]
 
 
 class Moment(NamedTuple):
-    """What the driver knows when an input arrives.
+    """The circumstances of a step.
 
-    `now` is the loop's time, `roll` a random number from 0 to 1, `plain` whether streaming lists of this resource are known not
-    to work.
+    `now` is the loop's time, `roll` a random number from 0 to 1, `watch_list_denied` whether the resource is on the
+    `WatchListDenylist`.
     """
 
     now: float
     roll: float = 0.0
-    plain: bool = False
+    watch_list_denied: bool = False
 
 
 # Inputs
 
 
-class Begin(msgspec.Struct, frozen=True):
+class Started(msgspec.Struct, frozen=True):
     """The informer was started."""
 
 
@@ -74,9 +74,9 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 class Items(msgspec.Struct, frozen=True):
-    """Objects, of a page or of a stream, in the order of arrival.
+    """Objects of a page or stream in the order of arrival.
 
-    `version` is that of the last one; `added` tells whether one came as an addition, which is what initial objects come as.
+    `version` is that of the last one; `added` says that at least one event was ADDED, as all initial objects are.
     """
 
     deltas: list[Delta]
@@ -85,95 +85,95 @@ class Items(msgspec.Struct, frozen=True):
 
 
 class Bookmark(msgspec.Struct, frozen=True):
-    """A bookmark; `ends_initial` where it says that all initial objects of a streaming list have come."""
+    """A bookmark; `ends_initial` marks the one after the last initial object of a streaming list."""
 
     version: str
     ends_initial: bool = False
 
 
 class PageEnd(msgspec.Struct, frozen=True):
-    """A page of a list came whole; more pages follow where `continue_` is set."""
+    """A page of a list is complete; more pages follow if `continue_` is set."""
 
     version: str
     continue_: str = ""
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """The server ended the stream in good order."""
+    """The server ended the stream without an error."""
 
 
 class Stalled(msgspec.Struct, frozen=True):
-    """The deadline of the last command passed. What it waited for may still come, where the next command is ReadOn."""
+    """The deadline of the last command passed; after a further ReadOn its result may still come."""
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """What was waited for failed, or the stream brought an error; `cause` is a word of `konverge.informers.problem.Cause`."""
+    """A request or stream failed, or the stream sent an ERROR event; `cause` is a value of `konverge.informers.problem.Cause`."""
 
     error: Exception
     cause: str
 
 
 class Woke(msgspec.Struct, frozen=True):
-    """The wait is over."""
+    """The `Sleep` is over."""
 
 
-Input: TypeAlias = Begin | Discovered | Opened | Items | Bookmark | PageEnd | Ended | Stalled | Failed | Woke
+Input: TypeAlias = Started | Discovered | Opened | Items | Bookmark | PageEnd | Ended | Stalled | Failed | Woke
 
 # Effects
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """Put these aside for the next Commit."""
+    """Collect these objects for the next Commit."""
 
     deltas: list[Delta]
 
 
 class Discard(msgspec.Struct, frozen=True):
-    """Throw away what was put aside."""
+    """Drop the staged objects."""
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """What was put aside is the full state at this version: replace the store's content by it, and tell the handlers the difference."""
+    """Replace the store's content by the staged objects, the full state at this version, and deliver the difference."""
 
     version: str
 
 
 class Apply(msgspec.Struct, frozen=True):
-    """Change the store by these, which brings it to this version."""
+    """Apply these changes to the store, whose version is this one then."""
 
     deltas: list[Delta]
     version: str
 
 
 class Advance(msgspec.Struct, frozen=True):
-    """The store stands at this version; no object changed."""
+    """Set the store's version; no object changed."""
 
     version: str
 
 
-class Empty(msgspec.Struct, frozen=True):
-    """The kind is not served: whatever objects of it there were are gone."""
+class Clear(msgspec.Struct, frozen=True):
+    """Remove all objects from the store, because the kind is not served."""
 
 
-class Forget(msgspec.Struct, frozen=True):
-    """Do not believe what discovery said about this group and version."""
+class ForgetDiscovery(msgspec.Struct, frozen=True):
+    """Drop the client's cached discovery of the group and version."""
 
 
 class FellBack(msgspec.Struct, frozen=True):
-    """A streaming list was given up for a plain one; `remember` where the server seems not to know streaming lists."""
+    """A plain list replaces a streaming one; `deny` if the server seems not to support streaming lists."""
 
     cause: str
-    remember: bool
+    deny: bool
 
 
 class Restarted(msgspec.Struct, frozen=True):
-    """A list or watch is begun again, at once or after a wait."""
+    """A list or watch is restarted, at once or after a wait."""
 
     cause: str
 
 
-class Troubled(msgspec.Struct, frozen=True):
-    """The informer is not up to date, for this reason."""
+class Unhealthy(msgspec.Struct, frozen=True):
+    """The informer is not up to date."""
 
     cause: str
     error: Exception
@@ -184,18 +184,18 @@ class Healthy(msgspec.Struct, frozen=True):
 
 
 Effect: TypeAlias = (
-    Stage | Discard | Commit | Apply | Advance | Empty | Forget | FellBack | Restarted | Troubled | Healthy
+    Stage | Discard | Commit | Apply | Advance | Clear | ForgetDiscovery | FellBack | Restarted | Unhealthy | Healthy
 )
 
 # Commands
 
 
 class Discover(msgspec.Struct, frozen=True):
-    """Ask whether and how the kind is served."""
+    """Request discovery of the kind."""
 
 
 class ListPage(msgspec.Struct, frozen=True):
-    """Ask for a page of a list (`limit` 0: all of it)."""
+    """Request a page of a list (`limit` 0: all objects)."""
 
     version: str
     limit: int
@@ -203,7 +203,7 @@ class ListPage(msgspec.Struct, frozen=True):
 
 
 class StartWatch(msgspec.Struct, frozen=True):
-    """Open a watch, `streaming` with initial objects first; give up at `deadline`, in the loop's time."""
+    """Open a watch, with initial objects first if `streaming`; if it is not open by `deadline` (loop time), it has stalled."""
 
     version: str
     streaming: bool
@@ -212,15 +212,15 @@ class StartWatch(msgspec.Struct, frozen=True):
 
 
 class ReadOn(msgspec.Struct, frozen=True):
-    """Go on with the page or stream that is being read; say so if nothing came until `deadline`, in the loop's time."""
+    """Continue to read the page or stream; it has stalled if no data came by `deadline` (loop time)."""
 
     deadline: float | None = None
 
 
-class Wait(msgspec.Struct, frozen=True):
-    """Wait so many seconds."""
+class Sleep(msgspec.Struct, frozen=True):
+    """Wait for `seconds`, then feed `Woke`."""
 
     seconds: float
 
 
-Command: TypeAlias = Discover | ListPage | StartWatch | ReadOn | Wait
+Command: TypeAlias = Discover | ListPage | StartWatch | ReadOn | Sleep

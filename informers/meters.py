@@ -1,8 +1,8 @@
 """The metrics of informers.
 
-Promises: gauges are computed when they are scraped, so they cost nothing per event. Informers that report under the same labels
-(one kind in two namespaces, two managers with one `Metrics`) are summed up; times show the worst of them. When the last informer
-under some labels stops, the series with these labels go away.
+Guarantees: gauges are computed at the scrape, so they cost nothing per event. Informers with the same labels (one kind in two namespaces,
+two managers with one `Metrics`) are added up; ages are the maximum. The series of some labels are removed when the last informer with these
+labels stops.
 
 Names and labels of `informer_*`:
 https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5647-stale-controller-handling
@@ -20,19 +20,19 @@ from konverge.client import ResourceInfo
 from konverge.kinds import Kind
 from konverge.metrics import Metrics
 
-__all__ = ["Meters", "Source"]
+__all__ = ["Meters", "GaugeSource"]
 
 _VERSION_DIGITS = 15
 
 
-class Source(Protocol):
-    """What an informer tells when metrics are scraped, from whatever thread that happens in."""
+class GaugeSource(Protocol):
+    """An informer as the source of gauges; called by the thread of the scrape."""
 
     def measure(self) -> dict[str, float]:
-        """Return numbers by the names in `_KIND_GAUGES` and `_INFORMER_GAUGES`."""
+        """Return values by the names in `_KIND_GAUGES` and `_INFORMER_GAUGES`."""
 
 
-# Name of the number, how several are put together, and which gauge shows it.
+# Name of the value, the function that combines the values of several informers, and the gauge.
 _KIND_GAUGES: tuple[tuple[str, Callable[[list[float]], float], str], ...] = (
     ("objects", sum, "cached_objects"),
     ("bytes", sum, "cached_bytes"),
@@ -47,9 +47,9 @@ _INFORMER_GAUGES: tuple[tuple[str, Callable[[list[float]], float], str], ...] = 
 
 @dataclass
 class _Series:
-    """All who report under one set of labels, and the label sets of counters that they made."""
+    """The informers that report under one set of labels, and the counters' label sets that they made."""
 
-    sources: list[Source] = field(default_factory=list)
+    sources: list[GaugeSource] = field(default_factory=list)
     counted: set[tuple[Counter | Histogram, tuple[str, ...]]] = field(default_factory=set)
 
     def value(self, name: str, together: Callable[[list[float]], float]) -> float:
@@ -60,7 +60,7 @@ class _Series:
 class Meters:
     """The metrics of one informer, from `start` to `stop`; `name` is its manager's."""
 
-    def __init__(self, metrics: Metrics, name: str, kind: Kind[Any], source: Source) -> None:
+    def __init__(self, metrics: Metrics, name: str, kind: Kind[Any], source: GaugeSource) -> None:
         self._metrics = metrics
         self._name = name
         self._kind = (kind.group, kind.version, kind.kind)
@@ -69,11 +69,11 @@ class Meters:
         self._latency: Histogram | None = None
 
     def start(self) -> None:
-        """Begin to report."""
+        """Begin to report by kind."""
         self._join(self._kind, _KIND_GAUGES)
 
     def discovered(self, info: ResourceInfo) -> None:
-        """Begin to report what is labelled with the resource, whose name is known from now on."""
+        """Begin to report by resource, whose name discovery has returned."""
         if self._resource is not None:
             return
         self._resource = (self._name, info.group, info.version, info.plural)
@@ -82,26 +82,26 @@ class Meters:
         self._latency = self._metrics.informer_latency.labels(*self._resource)
 
     def stop(self) -> None:
-        """End to report; the last one to do so takes the series away."""
+        """Stop to report, and remove the series if no other informer reports under the labels."""
         self._latency = None
         self._leave(self._kind, _KIND_GAUGES)
         if self._resource is not None:
             self._leave(self._resource, _INFORMER_GAUGES)
 
     def restarted(self, cause: str) -> None:
-        """Count a list or watch begun again."""
+        """Count a restarted list or watch."""
         self._count(self._metrics.watch_restarts, (*self._kind, cause))
 
     def fell_back(self, cause: str) -> None:
-        """Count a streaming list given up for a plain one."""
+        """Count a streaming list that was replaced by a plain one."""
         self._count(self._metrics.watchlist_fallbacks, (*self._kind, cause))
 
     def handler_failed(self) -> None:
-        """Count an exception out of a handler."""
+        """Count an exception of a handler."""
         self._count(self._metrics.informer_handler_errors, self._kind)
 
     def delivered(self, seconds: float) -> None:
-        """Observe how long a change took from its arrival to the end of its delivery."""
+        """Observe the time from the arrival of a change to the end of its delivery."""
         if self._latency is not None:
             self._latency.observe(seconds)
 
@@ -148,7 +148,7 @@ def _reader(series: _Series, number: str, together: Callable[[list[float]], floa
 
 
 def version_number(version: str) -> float:
-    """Return the last digits of a version as a number, 0 where it is none.
+    """Return the last 15 digits of a version as a number, 0 if it is not numeric.
 
     >>> version_number("1234567890123456789")
     567890123456789.0

@@ -1,6 +1,6 @@
-"""Why a list or watch was begun again, and what keeps an informer from being up to date.
+"""Reasons why a list or watch was restarted or an informer is not up to date.
 
-Errors are classified once, here; the state machine, the metrics (label `cause`) and the report to people use the same words.
+Errors are classified once, here; the state machine, the metrics (label `cause`) and `Problem` use the same values.
 
 410 and a version that is too large for the server: https://kubernetes.io/docs/reference/using-api/api-concepts/#unavailable-resource-versions
 """
@@ -27,28 +27,28 @@ from konverge.errors import (
     Unreachable,
 )
 
-__all__ = ["Cause", "Problem", "cause_of", "refuses_streaming"]
+__all__ = ["RestartCause", "Problem", "cause_of", "refuses_streaming"]
 
 _TOO_LARGE = "too large resource version"
 
 
-class Cause:
-    """The words for why something was begun again or does not work."""
+class RestartCause:
+    """Restart and failure reasons, also values of the metric label `cause`."""
 
     ENDED: Final = "Ended"
-    """The server ended the watch in good order."""
+    """The server ended the watch without an error, at its timeout."""
     ENDED_EARLY: Final = "EndedEarly"
-    """The stream ended before it brought what was asked for."""
+    """The stream ended before its first event, or before the end of its initial objects."""
     IDLE: Final = "Idle"
-    """No byte for longer than the read-idle limit: a dead connection."""
+    """No byte for `InformerSettings.watch_idle` seconds: a dead watch, which is restarted at once."""
     NO_PROGRESS: Final = "NoProgress"
-    """A streaming list that stopped bringing initial objects, and never said that it had brought all."""
+    """A streaming list stopped before the bookmark that ends its initial objects."""
     EXPIRED: Final = "Expired"
     VERSION_TOO_LARGE: Final = "VersionTooLarge"
     REFUSED: Final = "Refused"
-    """No connection; nothing was sent."""
+    """No connection; no request was sent."""
     UNREACHABLE: Final = "Unreachable"
-    """Cut off or timed out with a request on its way."""
+    """The connection was cut or timed out after the request was sent."""
     TOO_MANY_REQUESTS: Final = "TooManyRequests"
     SERVER_FAILURE: Final = "ServerFailure"
     UNAUTHORIZED: Final = "Unauthorized"
@@ -59,17 +59,17 @@ class Cause:
     UNSUPPORTED: Final = "Unsupported"
     """The server does not know the parameters of a streaming list."""
     REJECTED: Final = "Rejected"
-    """Any other answer that is no success."""
+    """Any other error response."""
     BROKEN: Final = "Broken"
-    """Anything else that failed on this side: credentials, or a defect of this library."""
+    """Any other failure of this process: credentials, or a defect of this library."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What keeps an informer from being up to date.
+    """The reason why an informer is not up to date.
 
-    `cause` is a word of `Cause`. `rule` is the RBAC rule that is missing, as it stands in a Role or ClusterRole, where that is
-    known. `since` is when this cause began to hold.
+    `cause` is a value of `RestartCause`. `rule` is the missing RBAC rule as in a Role or ClusterRole, if it is known. `since` is the
+    first failure with this cause.
 
     >>> from datetime import UTC
     >>> Problem("Forbidden", "secrets is forbidden", None, datetime(2030, 1, 1, tzinfo=UTC)).cause
@@ -84,41 +84,41 @@ class Problem:
 
 # A class comes before its bases.
 _BY_CLASS: tuple[tuple[type[KonvergeError], str], ...] = (
-    (Expired, Cause.EXPIRED),
-    (TooManyRequests, Cause.TOO_MANY_REQUESTS),
-    (Forbidden, Cause.FORBIDDEN),
-    (Unauthorized, Cause.UNAUTHORIZED),
-    (NotFound, Cause.NOT_FOUND),
-    (NotServed, Cause.NOT_SERVED),
-    (ServerFailure, Cause.SERVER_FAILURE),
-    (ApiError, Cause.REJECTED),
+    (Expired, RestartCause.EXPIRED),
+    (TooManyRequests, RestartCause.TOO_MANY_REQUESTS),
+    (Forbidden, RestartCause.FORBIDDEN),
+    (Unauthorized, RestartCause.UNAUTHORIZED),
+    (NotFound, RestartCause.NOT_FOUND),
+    (NotServed, RestartCause.NOT_SERVED),
+    (ServerFailure, RestartCause.SERVER_FAILURE),
+    (ApiError, RestartCause.REJECTED),
 )
 
 
 def cause_of(error: Exception) -> str:
-    """Return the word for an error out of discovery, a list or a watch.
+    """Return the cause for an error of discovery, a list or a watch.
 
     >>> cause_of(Expired("too old resource version", status=410))
     'Expired'
     """
     if isinstance(error, ApiError) and _too_large(error):
-        return Cause.VERSION_TOO_LARGE
+        return RestartCause.VERSION_TOO_LARGE
     if isinstance(error, WatchIdle):
-        return Cause.IDLE
+        return RestartCause.IDLE
     if isinstance(error, Unreachable):
-        return Cause.UNREACHABLE if error.maybe_done else Cause.REFUSED
-    return next((cause for kind, cause in _BY_CLASS if isinstance(error, kind)), Cause.BROKEN)
+        return RestartCause.UNREACHABLE if error.maybe_done else RestartCause.REFUSED
+    return next((cause for kind, cause in _BY_CLASS if isinstance(error, kind)), RestartCause.BROKEN)
 
 
 def _too_large(error: ApiError) -> bool:
-    """A version from the future of this server (another replica, a restored etcd); it says so in a 504 (or older: 500)."""
+    """Report whether the requested resourceVersion is ahead of this server (another replica, a restored etcd): 504, formerly 500."""
     words = (error.message, *(message for _, message in error.causes))
     return any(_TOO_LARGE in text.lower() for text in words)
 
 
 def refuses_streaming(error: Exception) -> bool:
-    """Tell whether this answer to a streaming list means that the server does not know such lists at all.
+    """Report whether this error response to a streaming list means that the server does not support such lists.
 
-    Servers without the feature answer 422 (the parameter is forbidden), other implementations of the API 400, 405 or 501.
+    Servers without the feature respond with 422 (the parameter is forbidden), other implementations of the API with 400, 405 or 501.
     """
     return isinstance(error, BadRequest | Invalid) or (isinstance(error, ApiError) and error.status in {405, 406, 501})

@@ -1,10 +1,10 @@
-"""The driver of one informer's state machine: it alone performs what `konverge.informers.machine` puts out.
+"""The driver of one informer's state machine, which executes the outputs of `konverge.informers.machine`.
 
-Promises: commands are carried out one at a time; every stream is closed when its command is over, also when the task is cancelled.
-Objects are decoded in small pieces, and the loop gets its turn between them. A defect anywhere below is logged with its stack and
-starts the machine anew after a wait; it never ends the informer in silence.
+Guarantees: one command at a time. Every stream is closed at the end of its command, also if the task is cancelled. Objects are decoded in
+small slices, between which the event loop gets its turn. A defect in any module below is logged with its stack, and the machine starts
+again after a wait.
 
-Does not promise: to know handlers, metrics or problems; those are the `Mirror`'s.
+Caveats: handlers, metrics and problems belong to the `EffectSink`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,9 @@ from typing import Any, Protocol
 from konverge.client import ListQuery, Page, ResourceInfo, WatchEvent, WatchQuery, WatchStream
 from konverge.errors import KonvergeError, stack_of
 from konverge.informers import machine
-from konverge.informers.backoff import Backoff
+from konverge.informers.backoff import ExponentialBackoff
 from konverge.informers.decode import Decoder
-from konverge.informers.memory import PlainMemory
 from konverge.informers.messages import (
-    Begin,
     Command,
     Discard,
     Discover,
@@ -30,7 +28,7 @@ from konverge.informers.messages import (
     Effect,
     Ended,
     Failed,
-    Forget,
+    ForgetDiscovery,
     Input,
     ListPage,
     Moment,
@@ -38,58 +36,60 @@ from konverge.informers.messages import (
     PageEnd,
     ReadOn,
     Restarted,
+    Sleep,
     Stalled,
+    Started,
     StartWatch,
-    Troubled,
-    Wait,
+    Unhealthy,
     Woke,
 )
-from konverge.informers.pace import Pace
-from konverge.informers.problem import Cause, cause_of
+from konverge.informers.problem import RestartCause, cause_of
 from konverge.informers.settings import InformerSettings, Selection
+from konverge.informers.watchlist_denylist import WatchListDenylist
+from konverge.informers.yield_budget import YieldBudget
 from konverge.kinds import Kind
 from konverge.logs import get_logger
 from konverge.words import LogKey
 
-__all__ = ["Api", "Mirror", "Reflector"]
+__all__ = ["Api", "EffectSink", "Reflector"]
 
 _LOG = get_logger("konverge.informers")
 
 
 class Api(Protocol):
-    """What the reflector needs of a client."""
+    """The part of a client that the reflector calls."""
 
     async def resource(self, kind: Kind[Any]) -> ResourceInfo:
-        """Return how the kind is served; raises NotServed."""
+        """Return the resource of a kind; raises NotServed."""
 
     def forget_discovery(self, group_version: str | None = None) -> None:
-        """Do not believe what discovery said."""
+        """Drop cached discovery."""
 
     async def list_page(self, info: ResourceInfo, query: ListQuery) -> Page:
         """Return a page of a list."""
 
     def watch(self, info: ResourceInfo, query: WatchQuery) -> AbstractAsyncContextManager[WatchStream]:
-        """Open a watch; entering raises ApiError for an answer that is no success."""
+        """Open a watch; entering raises ApiError for an error response."""
 
 
-class Mirror(Protocol):
-    """Where the effects go: store, handlers, reports."""
+class EffectSink(Protocol):
+    """Applies effects to store, handlers and reports."""
 
-    async def perform(self, effect: Effect) -> None:
-        """Carry an effect out."""
+    async def apply(self, effect: Effect) -> None:
+        """Apply an effect."""
 
     def discovered(self, info: ResourceInfo) -> None:
-        """Take note of how the kind is served."""
+        """Record the resource of the kind."""
 
     def listed(self) -> None:
-        """Take note that a page was asked for."""
+        """Count a requested page."""
 
     def watched(self) -> None:
-        """Take note that a watch was asked for."""
+        """Count a requested watch."""
 
 
 class Reflector:
-    """Keeps a mirror equal to what the API server has, for as long as `run` runs."""
+    """Lists and watches one selection, and passes its changes to an effect sink, while `run` runs."""
 
     def __init__(
         self,
@@ -98,37 +98,38 @@ class Reflector:
         selection: Selection,
         settings: InformerSettings,
         decoder: Decoder,
-        mirror: Mirror,
-        memory: PlainMemory,
-        pace: Pace,
+        effects: EffectSink,
+        denylist: WatchListDenylist,
+        budget: YieldBudget,
         random: Random,
     ) -> None:
         self._api = api
         self._selection = selection
         self._settings = settings
         self._decoder = decoder
-        self._mirror = mirror
-        self._memory = memory
-        self._pace = pace
+        self._effects = effects
+        self._denylist = denylist
+        self._budget = budget
         self._random = random
+        # Set by discovery, and so in every phase but DISCOVERY.
         self._info: ResourceInfo | None = None
-        self._state = machine.begin(settings)
+        self._state = machine.initial_state(settings)
 
     @property
     def phase(self) -> machine.Phase:
-        """What the informer is doing."""
+        """The present phase of list and watch."""
         return self._state.phase
 
     async def run(self) -> None:
         """Run for ever."""
-        rest = Backoff(start=self._settings.backoff_start, cap=self._settings.backoff_cap)
+        backoff = ExponentialBackoff(start=self._settings.backoff_start, cap=self._settings.backoff_cap)
         while True:
             try:
-                await self._work()
-            except Exception as error:  # noqa: BLE001  # a defect must not end the informer in silence
-                rest, seconds = rest.next(self._now(), self._random.random())
+                await self._run_machine()
+            except Exception as error:  # noqa: BLE001  # a defect is logged and must not end the informer
+                backoff, seconds = backoff.next(self._now(), self._random.random())
                 _LOG.error(
-                    "an informer failed by a defect; it begins anew",
+                    "an informer failed by a defect; it lists again after a wait",
                     **{
                         LogKey.SELECTION: str(self._selection),
                         LogKey.ERROR: type(error).__name__,
@@ -136,14 +137,14 @@ class Reflector:
                         LogKey.STACK: stack_of(error),
                     },
                 )
-                self._state = machine.begin(self._settings)
+                self._state = machine.initial_state(self._settings)
                 known = KonvergeError(f"a defect of the informer ({type(error).__name__}); the log has its stack")
-                for effect in (Discard(), Restarted(Cause.BROKEN), Troubled(Cause.BROKEN, known)):
-                    await self._mirror.perform(effect)
+                for effect in (Discard(), Restarted(RestartCause.BROKEN), Unhealthy(RestartCause.BROKEN, known)):
+                    await self._effects.apply(effect)
                 await asyncio.sleep(seconds)
 
-    async def _work(self) -> None:
-        command = await self._feed(Begin())
+    async def _run_machine(self) -> None:
+        command = await self._feed(Started())
         while True:
             match command:
                 case Discover():
@@ -152,23 +153,23 @@ class Reflector:
                     command = await self._list(command)
                 case StartWatch():
                     command = await self._watch(command)
-                case Wait():
+                case Sleep():
                     await asyncio.sleep(command.seconds)
                     command = await self._feed(Woke())
                 case ReadOn():
                     raise LookupError("ReadOn without an open stream")
 
     async def _feed(self, given: Input) -> Command:
-        """Take a step and carry its effects out; return its command."""
+        """Take a step and apply its effects; return its command."""
         now = self._now()
-        moment = Moment(now, self._random.random(), self._memory.plain(self._info, now))
+        moment = Moment(now, self._random.random(), self._denylist.denies(self._info, now))
         self._state, outputs = machine.step(self._state, given, moment)
         *effects, command = outputs
         for effect in effects:
-            if isinstance(effect, Forget):
+            if isinstance(effect, ForgetDiscovery):
                 self._api.forget_discovery(self._selection.kind.api_version)
             else:
-                await self._mirror.perform(effect)
+                await self._effects.apply(effect)
         return command
 
     @staticmethod
@@ -182,12 +183,12 @@ class Reflector:
             self._info = await self._api.resource(self._selection.kind)
         except KonvergeError as error:
             return Failed(error, cause_of(error))
-        self._mirror.discovered(self._info)
+        self._effects.discovered(self._info)
         return Discovered()
 
     async def _list(self, command: ListPage) -> Command:
         assert self._info is not None
-        self._mirror.listed()
+        self._effects.listed()
         query = ListQuery(
             namespace=self._namespace,
             labels=self._selection.labels,
@@ -204,13 +205,13 @@ class Reflector:
         step = self._settings.slice_objects
         for start in range(0, len(page.items), step):
             await self._feed(self._decoder.items(page.items[start : start + step]))
-            await self._breathe()
+            await self._yield_if_spent()
         return await self._feed(PageEnd(page.resource_version, page.continue_))
 
     async def _watch(self, command: StartWatch) -> Command:
-        """Read one watch until it is over; return what is to be done then."""
+        """Read one watch to its end; return the next command."""
         assert self._info is not None
-        self._mirror.watched()
+        self._effects.watched()
         given: Input
         async with AsyncExitStack() as stack:
             try:
@@ -243,23 +244,23 @@ class Reflector:
             if events is None:
                 command = await self._feed(Stalled())
             else:
-                command = await self._take(events, command)
+                command = await self._feed_events(events, command)
         return command
 
-    async def _take(self, events: Sequence[WatchEvent], command: Command) -> Command:
-        """Feed the events of one network read; what follows an end of the stream is dropped."""
+    async def _feed_events(self, events: Sequence[WatchEvent], command: Command) -> Command:
+        """Feed the events of one network read; events after the end of the stream are dropped."""
         step = self._settings.slice_objects
         for start in range(0, len(events), step):
             for given in self._decoder.events(events[start : start + step]):
                 command = await self._feed(given)
                 if not isinstance(command, ReadOn):
                     return command
-            await self._breathe()
+            await self._yield_if_spent()
         return command
 
-    async def _breathe(self) -> None:
-        if self._pace.spent():
-            await self._pace.rest()
+    async def _yield_if_spent(self) -> None:
+        if self._budget.spent():
+            await self._budget.yield_turn()
 
     # Queries
 
@@ -278,7 +279,7 @@ class Reflector:
             match="NotOlderThan" if command.streaming else "",
             send_initial_events=command.streaming,
             timeout_seconds=command.timeout_seconds,
-            idle_seconds=self._settings.read_idle,
+            idle_seconds=self._settings.watch_idle,
             metadata_only=selection.metadata_only,
         )
 
@@ -288,14 +289,15 @@ class _Reader:
 
     def __init__(self, stream: AsyncIterator[list[WatchEvent]]) -> None:
         self._stream = stream
+        # The read that outlived its deadline; None otherwise. `anext` is never called while it runs.
         self._reading: asyncio.Task[list[WatchEvent] | None] | None = None
 
     async def next(self, deadline: float | None) -> list[WatchEvent] | None:
-        """Return what the next read brings, None where the deadline passes first; the read then goes on."""
+        """Return the events of the next read, None if the deadline passes first; the read then continues."""
         if deadline is None and self._reading is None:
             return await anext(self._stream)
         if self._reading is None:
-            self._reading = asyncio.ensure_future(self._one())
+            self._reading = asyncio.ensure_future(self._read_one())
         left = None if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
         done, _ = await asyncio.wait((self._reading,), timeout=left)
         if not done:
@@ -306,10 +308,10 @@ class _Reader:
             raise StopAsyncIteration
         return events
 
-    async def _one(self) -> list[WatchEvent] | None:
+    async def _read_one(self) -> list[WatchEvent] | None:
         try:
             return await anext(self._stream)
-        except StopAsyncIteration:  # which a task cannot end with
+        except StopAsyncIteration:  # a task cannot raise it
             return None
 
     async def close(self) -> None:
@@ -318,7 +320,7 @@ class _Reader:
             self._reading.cancel()
             await asyncio.wait((self._reading,))
             if not self._reading.cancelled():
-                self._reading.exception()  # nobody waits for it any more
-        # Left to the garbage collector, a generator would be closed by a task that nobody owns.
+                self._reading.exception()  # mark the exception as retrieved
+        # The garbage collector would close an abandoned generator in a task without an owner.
         if isinstance(self._stream, AsyncGenerator):
             await self._stream.aclose()

@@ -1,7 +1,7 @@
-"""What an informer says about itself when it is not up to date, and when it is again.
+"""The problem of an informer, and its log lines.
 
-A problem is kept from the first failure on. It is logged when somebody can act on it: at once where a right, a kind or the
-credentials are missing, otherwise when the third attempt in a row failed. Each problem is logged once, and so is its end.
+A problem holds from the first failure. It is logged at once if a right, a kind or the credentials are missing, because only an operator
+can mend it, otherwise after the third failure in a row. Each problem is logged once, and so is its end.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 from konverge.client import ResourceInfo, missing_rule
 from konverge.clock import wall_clock
 from konverge.errors import NotServed
-from konverge.informers.problem import Cause, Problem
+from konverge.informers.problem import Problem, RestartCause
 from konverge.informers.settings import Selection
 from konverge.logs import get_logger
 from konverge.words import LogKey
@@ -20,8 +20,16 @@ from konverge.words import LogKey
 __all__ = ["Reporter"]
 
 _LOG = get_logger("konverge.informers")
-_AT_ONCE: Final = frozenset({Cause.FORBIDDEN, Cause.UNAUTHORIZED, Cause.NOT_SERVED, Cause.REJECTED, Cause.BROKEN})
-_PATIENCE: Final = 3
+_AT_ONCE: Final = frozenset(
+    {
+        RestartCause.FORBIDDEN,
+        RestartCause.UNAUTHORIZED,
+        RestartCause.NOT_SERVED,
+        RestartCause.REJECTED,
+        RestartCause.BROKEN,
+    }
+)
+_ATTEMPTS_BEFORE_LOG: Final = 3
 
 
 class Reporter:
@@ -31,24 +39,25 @@ class Reporter:
         self._selection = selection
         self._info: ResourceInfo | None = None
         self._failures = 0
+        # The cause of the problem that was logged; "" if none was logged since the informer was healthy.
         self._logged = ""
         self.problem: Problem | None = None
         self.listeners: list[Callable[[], None]] = []
-        """Called when a problem begins, gets another cause, or ends, and when the store becomes synced or loses its state."""
+        """Called when a problem begins, changes its cause, or ends, and when the store becomes synced or loses its state."""
 
     def discovered(self, info: ResourceInfo) -> None:
-        """Take note of how the kind is served; a missing right is named by it."""
+        """Record the resource of the kind, which a missing RBAC rule names."""
         self._info = info
 
-    def troubled(self, cause: str, error: Exception) -> None:
-        """Take note of a failure."""
+    def unhealthy(self, cause: str, error: Exception) -> None:
+        """Record a failure."""
         self._failures += 1
         before = self.problem
         since = before.since if before is not None and before.cause == cause else wall_clock()
-        self.problem = Problem(cause, self._words(cause, error), self._rule(cause, error), since)
+        self.problem = Problem(cause, self._message(cause, error), self._rule(cause, error), since)
         if before is None or before.cause != cause:
             self.notify()
-        if self._logged != cause and (cause in _AT_ONCE or self._failures >= _PATIENCE):
+        if self._logged != cause and (cause in _AT_ONCE or self._failures >= _ATTEMPTS_BEFORE_LOG):
             self._logged = cause
             keys: dict[str, Any] = {
                 LogKey.SELECTION: str(self._selection),
@@ -60,7 +69,7 @@ class Reporter:
             _LOG.warning("an informer is not up to date", **keys)
 
     def healthy(self) -> None:
-        """Take note that all is well."""
+        """Record that the informer is up to date."""
         if self._logged:
             _LOG.info("an informer is up to date again", **{LogKey.SELECTION: str(self._selection)})
         self._failures = 0
@@ -74,14 +83,14 @@ class Reporter:
         for listener in tuple(self.listeners):
             listener()
 
-    def _words(self, cause: str, error: Exception) -> str:
-        if cause == Cause.NOT_SERVED and not isinstance(error, NotServed):
+    def _message(self, cause: str, error: Exception) -> str:
+        if cause == RestartCause.NOT_SERVED and not isinstance(error, NotServed):
             kind = self._selection.kind
             return str(NotServed(kind.api_version, kind.kind))
         return str(error)
 
     def _rule(self, cause: str, error: Exception) -> dict[str, Any] | None:
-        """The rule that this informer needs; the one that the refusal names has one of its two verbs only."""
-        if cause != Cause.FORBIDDEN or self._info is None or missing_rule(error) is None:
+        """Return the rule that this informer needs; the error response names only one of its two verbs."""
+        if cause != RestartCause.FORBIDDEN or self._info is None or missing_rule(error) is None:
             return None
         return {"apiGroups": [self._info.group], "resources": [self._info.plural], "verbs": ["list", "watch"]}

@@ -1,7 +1,7 @@
-"""What an informer watches, and the numbers that it works by.
+"""The objects that an informer watches, and its settings.
 
-A `Selection` says which objects; two equal selections in one `InformerSet` share one informer. `InformerSettings` holds every
-number with its unit, its default and the reason for it.
+A `Selection` names the objects; equal selections in one `InformerSet` share one informer. `InformerSettings` holds every number with its
+unit, its default and the reason for the default.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ Transform: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Selection:
-    """Which objects of a kind are cached, and how much of each.
+    """The objects of a kind that are cached, and the cached part of each.
 
     `namespace` None means all namespaces; `labels` and `fields` are selectors that the server evaluates. With `metadata_only` the
-    server sends nothing but metadata, so no body ever reaches this process: the way to watch Secrets.
+    server sends only metadata, so no body reaches this process: the way to watch Secrets.
 
-    `transform` runs once per object before it is cached (never with `metadata_only`), for instance to drop what nobody reads. It
-    must be idempotent and keep name, namespace, uid and resourceVersion. Where it fails, the object is cached as it came, and the
-    failure is logged and counted: a missing object would mislead more than a large one. So a transform saves memory; it is no
-    guard for what must not be in memory.
+    `transform` runs once per object before it is cached (never with `metadata_only`), for instance to drop unused fields. It must be
+    idempotent and keep name, namespace, uid and resourceVersion. If it fails, the object is cached untransformed, and the failure is
+    logged and counted, because a missing object would mislead reconcilers. So a transform saves memory, but does not reliably keep
+    data out of memory.
 
     >>> from konverge.kinds import kind
     >>> Selection(kind("v1", "Secret"), namespace="web", metadata_only=True).labels
@@ -57,65 +57,65 @@ class Selection:
 
 @dataclass(frozen=True, kw_only=True)
 class InformerSettings:
-    """The numbers that informers work by; seconds unless said otherwise.
+    """The settings of informers; seconds unless said otherwise.
 
-    >>> InformerSettings(read_idle=10).page_size
+    >>> InformerSettings(watch_idle=10).page_size
     500
     """
 
     watch_list: bool = True
-    """Ask for the initial state as a stream (https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/3157-watch-list);
-    servers that do not honour it are noticed and remembered."""
+    """Request the initial state as a stream (https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/3157-watch-list);
+    the informers detect servers that do not honour it, and list plainly for `watch_list_retry` seconds."""
 
     progress: float = 30.0
-    """How long a streaming list may bring no further initial object before a plain list is made instead. client-go waits for ever."""
+    """A streaming list without a further initial object for so long is replaced by a plain list. client-go waits for ever."""
 
-    plain_memory: float = 3600.0
-    """How long a resource whose streaming list failed is listed plainly. An hour, because servers are upgraded under us."""
+    watch_list_retry: float = 3600.0
+    """The time after which a streaming list is tried again for a resource that did not support it; servers are upgraded."""
 
     page_size: int = 500
     """Objects per page of a plain list, as client-go."""
 
     consistent_lists: bool = True
-    """Plain lists ask for the latest state, in pages. False is client-go's way: the first list takes any state that the server
-    has cached (it may be older than what this process saw before a restart) and gets it whole, which stalls the event loop.
+    """Plain lists request the latest state, in pages. With False, as in client-go, the first list accepts any state in the server's
+    cache (it may be older than the state before a restart) in one response, which stalls the event loop.
     https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/2340-Consistent-reads-from-cache"""
 
-    read_idle: float = 70.0
-    """A watch without a byte for so long is dead. Bookmarks come about each minute; with it a dead watch is repaired within 75 s.
+    watch_idle: float = 70.0
+    """A watch without a byte for so long is dead and is restarted. Bookmarks come about once a minute, so 70 s restart it within 75 s.
     https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/956-watch-bookmark"""
 
     watch_timeout: tuple[int, int] = (300, 600)
-    """The server is asked to end each watch after a random time between these, so that watches spread over API servers."""
+    """The server ends each watch after a random time between these, so that watches spread over API servers."""
 
     early_end: float = 1.0
-    """A watch that ends sooner, without one event, counts as failed; a server that closes at once must not be asked in a tight loop."""
+    """A watch that ends sooner without an event counts as failed, so that its restart backs off."""
 
     backoff_start: float = 0.8
     backoff_cap: float = 30.0
     backoff_reset: float = 120.0
-    """Waits after failures: doubled from start to cap, each stretched by a random factor of 1 to 2, begun anew after `backoff_reset`
-    without a failure. The numbers of client-go and kube-rs."""
+    """Waits after failures: doubled from start to cap, multiplied by a random factor of 1 to 2, from the start again after
+    `backoff_reset` without a failure. The numbers of client-go and kube-rs."""
 
     failing_watch: float = 60.0
-    """How long a watch that the server answers with 5xx is tried again from where it stood before the objects are listed anew."""
+    """A watch is retried from its version while the server responds with 5xx; after so long the objects are listed again."""
 
     poll_start: float = 1.0
     poll_cap: float = 10.0
-    """Waits between two looks for a kind that is not served: doubled from start to cap, each stretched by a random factor of 1 to
-    1.2. So an informer starts within 12 s of its CRD (plus what the client remembers of discovery's "no", 5 s)."""
+    """Waits between two discoveries of a kind that is not served: doubled from start to cap, multiplied by a random factor of 1 to
+    1.2. So an informer starts within 12 s of its CRD (plus 5 s for which the client caches a negative discovery)."""
 
     slice: float = 0.005
-    """How long work on objects goes on before the event loop gets its turn, for all informers of a set together."""
+    """The time that all informers of a set together may work on objects before they yield to the event loop."""
 
     slice_objects: int = 64
-    """Objects decoded between two looks at the clock."""
+    """Objects decoded between two checks of the time."""
 
     def __post_init__(self) -> None:
         for name in (
             "progress",
             "page_size",
-            "read_idle",
+            "watch_idle",
             "backoff_start",
             "backoff_cap",
             "poll_start",

@@ -1,4 +1,4 @@
-"""What informers tell about themselves: frozen pictures of a moment, for `/debug`, for people and for tests that wait on state."""
+"""Statistics of informers as frozen data, for `/debug` and for tests that wait for a state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["HandlerStatistics", "InformerStatistics"]
 
 @dataclass(frozen=True, kw_only=True)
 class HandlerStatistics:
-    """One handler: whether it was told of all that existed, keys that wait, changes told and merged, exceptions.
+    """One handler: whether it received all existing objects, waiting keys, delivered and merged changes, exceptions.
 
     >>> HandlerStatistics(name="backup", synced=True).waiting
     0
@@ -28,10 +28,10 @@ class HandlerStatistics:
 
 @dataclass(frozen=True, kw_only=True)
 class InformerStatistics:
-    """One informer at one moment; times in seconds.
+    """One informer at one moment; times are in seconds.
 
-    `restarts`, `fallbacks` and `dropped` count by cause. `watch_age` is how long the present watch is open (None without one),
-    `silence` how long ago the last event or bookmark came (None where none has).
+    `restarts`, `fallbacks` and `dropped` count by cause. `watch_age` is the age of the present watch (None without one),
+    `silence` the time since the last event or bookmark (None before the first one).
 
     >>> InformerStatistics(selection="Secret in web", phase="watch", synced=True).objects
     0

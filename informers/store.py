@@ -1,15 +1,15 @@
-"""The store of one informer: what readers see, and the one writer.
+"""The store of one informer: many readers and one writer.
 
-Promises
-- A reader sees each batch of events and each full state as one step; nothing between.
-- Objects are immutable (`Cached`); `version` is the last resource version that events, bookmarks and full states brought it to.
-- A full state is built aside and swapped in (`Staging`, `Writer.swap`); objects that did not change keep their identity, so a
-  relist costs no second copy of them. `difference` names deletions before everything else.
-- An event that brings the version which the store already holds changes nothing and is told to nobody.
+Guarantees
+- A reader sees each batch of events and each full state as one step.
+- Objects are immutable (`Cached`). `version` is the last resource version of an event, bookmark or full state.
+- A full state is built aside and swapped in (`Staging`, `StoreWriter.swap`). Unchanged objects keep their identity, so a relist does not
+  copy them. `difference` yields deletions first.
+- An event with the version that the store already holds changes nothing and is not delivered.
 
-Does not promise: order between objects; that two kinds are equally fresh. Versions of different resources are never compared.
+Caveats: objects have no common order, and two kinds are not equally fresh. Versions of different resources are never compared.
 
-The version of a store is what a barrier compares with:
+The barrier compares the store's version with the version of a write:
 https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5647-stale-controller-handling
 """
 
@@ -24,12 +24,12 @@ from konverge.informers.index import OWNER, Index, IndexFunction, Path, controll
 from konverge.keys import compare_versions
 from konverge.selectors import LabelSelector
 
-__all__ = ["Difference", "Staging", "Store", "Table", "Writer", "difference"]
+__all__ = ["Difference", "Staging", "Store", "Table", "StoreWriter", "difference"]
 
 Table: TypeAlias = dict[str, dict[str, Cached]]
-"""Objects by namespace and name: no tuple per object, and the objects of a namespace at hand."""
+"""Objects by namespace, then by name: this needs no tuple per object, and lists a namespace without a scan."""
 
-# `list` is a method below, and would be taken for it in annotations there.
+# In the class below, `list` in an annotation would name its method.
 _Objects: TypeAlias = list[Cached]
 _Paths: TypeAlias = list[Path]
 
@@ -37,7 +37,7 @@ _EMPTY: dict[str, Cached] = {}
 
 
 class Difference(NamedTuple):
-    """What changed for one key."""
+    """The old and the new object of one key; None if it did not exist."""
 
     namespace: str
     name: str
@@ -46,13 +46,16 @@ class Difference(NamedTuple):
 
 
 class _Contents:
-    """What the store holds; replaced as a whole by a full state."""
+    """The objects and indexes of a store; a full state replaces it as a whole."""
 
     __slots__ = ("count", "indexes", "size", "table")
 
     def __init__(self, indexes: dict[str, Index]) -> None:
+        # Every inner dict holds at least one object.
         self.table: Table = {}
+        # Each index covers exactly the objects of `table`.
         self.indexes = indexes
+        # The number of objects in `table`, and the bytes of their bodies.
         self.count = 0
         self.size = 0
 
@@ -86,7 +89,7 @@ class _Contents:
 
 
 class Store:
-    """The reader's side: everything here is synchronous and gives immutable objects.
+    """The read side: all methods are synchronous and return immutable objects.
 
     >>> Store().get("web", "target") is None
     True
@@ -99,12 +102,12 @@ class Store:
 
     @property
     def synced(self) -> bool:
-        """Whether a full state was reached, and the kind was not lost since."""
+        """Whether the store holds a full state and the kind is still served."""
         return self._synced
 
     @property
     def version(self) -> str:
-        """The resource version that the store stands at; "" before the first full state."""
+        """The resource version of the store; "" before the first full state."""
         return self._version
 
     @property
@@ -116,7 +119,7 @@ class Store:
         return self._contents.count
 
     def get(self, namespace: str, name: str) -> Cached | None:
-        """Return an object, None where there is none."""
+        """Return an object, None if it does not exist."""
         return self._contents.table.get(namespace, _EMPTY).get(name)
 
     def list(self, namespace: str | None = None, labels: LabelSelector | None = None) -> _Objects:
@@ -136,7 +139,7 @@ class Store:
         return [(where, name) for where, inner in table.items() for name in inner]
 
     def by_index(self, index: str, value: str) -> _Objects:
-        """Return the objects that an index holds under this value. Raises UsageError for an index that was not added."""
+        """Return the objects with this value in an index. Raises UsageError for an unknown index."""
         found = self._contents.indexes.get(index)
         if found is None:
             known = ", ".join(sorted(self._contents.indexes))
@@ -147,7 +150,7 @@ class Store:
         return [table[namespace][name] for namespace, name in found.paths(value)]
 
     def shows(self, namespace: str, name: str, version: str) -> bool | None:
-        """Tell whether what was written to this object at `version` is visible here; None where nobody can tell."""
+        """Report whether the write of this object at `version` is visible; None if the versions are not comparable."""
         whole = compare_versions(self._version, version)
         if whole is not None and whole >= 0:
             return True
@@ -158,22 +161,22 @@ class Store:
         return None if whole is None and own is None else False
 
     def has_uid(self, namespace: str, name: str, uid: str) -> bool:
-        """Tell whether this very object is still here, not another of its name."""
+        """Report whether the object with this uid exists, not another one of its name."""
         cached = self.get(namespace, name)
         return cached is not None and cached.uid == uid
 
     @property
     def index_errors(self) -> int:
-        """How often an index function raised."""
+        """The number of exceptions of index functions."""
         return sum(index.errors for index in self._contents.indexes.values())
 
     def snapshot(self) -> Table:
-        """Return the objects as they are now; later changes of the store do not show in it."""
+        """Return a copy of the table, which later changes of the store do not affect."""
         return {namespace: dict(inner) for namespace, inner in self._contents.table.items()}
 
 
 class Staging:
-    """A full state in the making; what it holds already shares unchanged objects with the store."""
+    """A full state that is being received; it shares unchanged objects with the store."""
 
     def __init__(self, store: Store) -> None:
         self._known = store._contents.table
@@ -185,7 +188,7 @@ class Staging:
         return self.contents.table
 
     def take(self, deltas: Iterable[Delta]) -> None:
-        """Take in what a page or a piece of a streaming list brought."""
+        """Add the objects of a page or of a part of a streaming list."""
         contents = self.contents
         for namespace, name, cached in deltas:
             if cached is None:
@@ -195,14 +198,14 @@ class Staging:
             contents.put(namespace, name, known if known is not None and known.same(cached) else cached)
 
 
-class Writer:
-    """The writer's side of a store: only the informer's own reflector holds it."""
+class StoreWriter:
+    """The write side of a store, held only by the informer's effect handler."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
 
     def apply(self, deltas: Iterable[Delta], version: str) -> list[Difference]:
-        """Change the store by a batch of events, which brings it to `version`; return what changed, in order."""
+        """Apply a batch of events, after which the store is at `version`; return the changes in order."""
         store = self.store
         contents = store._contents
         changed = []
@@ -220,14 +223,14 @@ class Writer:
         return changed
 
     def advance(self, version: str) -> None:
-        """Take note of a version that came with no change."""
+        """Set the version of a bookmark."""
         self.store._version = version
 
     def swap(self, staging: Staging, version: str) -> Table:
-        """Make a staged state the store's content at `version`; return what was there before, for `difference`."""
+        """Replace the content by a staged state at `version`; return the old content, for `difference`."""
         store = self.store
         before = store._contents.table
-        # An index that was added while the state was in the making is not in it yet.
+        # The staged state lacks an index that was added after its first page.
         for name, index in store._contents.indexes.items():
             if name not in staging.contents.indexes:
                 staging.contents.indexes[name] = _filled(index.empty(), staging.contents.table)
@@ -237,15 +240,15 @@ class Writer:
         return before
 
     def clear(self) -> Table:
-        """Drop everything, because the kind is gone; return what was there, for `difference`."""
+        """Remove all objects, because the kind is not served; return the old content, for `difference`."""
         before = self.swap(Staging(self.store), "")
         self.store._synced = False
         return before
 
     def add_index(self, name: str, function: IndexFunction) -> None:
-        """Add an index, over what is here already too.
+        """Add an index, and fill it with the objects of the store.
 
-        The same function under the same name may be added again. Raises UsageError for another function under a known name.
+        The same function may be added again under the same name. Raises UsageError for another function under a known name.
         """
         indexes = self.store._contents.indexes
         known = indexes.get(name)
@@ -265,7 +268,7 @@ def _filled(index: Index, table: Table) -> Index:
 
 
 def difference(before: Table, after: Table) -> Iterator[Difference]:
-    """Give what changed from one table to another, all deletions first. Neither may change meanwhile."""
+    """Yield the changes from one table to another, deletions first. Neither may change meanwhile."""
     for namespace, inner in before.items():
         now = after.get(namespace, _EMPTY)
         for name, old in inner.items():

@@ -1,23 +1,24 @@
 """A de-duplicating, delaying, rate-limited, prioritised work queue for asyncio.
 
-Keys are any hashable values and reasons are strings: nothing here knows what the work is about.
+A key is any hashable value and a reason is a string: the queue does not depend on Kubernetes.
 
-    core.py        the rules, as a plain object: no await, no clock, every method is told the time
-    queue.py       the shell: `await get()`, one timer, draining
-    backoff.py     when a failed key is tried again, and why a storm of events does not put that off
-    limiters.py    the delays that backoff is made of
-    pace.py        minimum interval and debounce per key
-    entry.py       what waits (an entry) and what a worker is given (an item)
-    lanes.py       what is ready, by priority, first in first out
-    timetable.py   what is not ready yet, by time
-    report.py      statistics, and the answer to "why does this key wait?"
-    metrics.py     the measures, without naming who collects them
+    core.py              the rules, as a plain object: no await, no clock, the time is an argument of every method
+    queue.py             the asyncio shell: `await get()`, one timer, draining
+    backoff.py           the exponential delay of a failed key
+    limiters.py          the limiter protocol, the token bucket and combinations of limiters
+    retry_deadlines.py   when a failure counts, so that events do not inflate the backoff
+    throttle.py          minimum interval and debounce per key
+    entry.py             a waiting key (entry) and a key handed to a worker (item)
+    lanes.py             the ready entries by priority, first in first out
+    timetable.py         the delayed entries by time
+    report.py            statistics, and the answer to "why does this key wait?"
+    metrics.py           the interface of metrics
 
-Promises: no key is worked on twice at a time; no add is lost; any number of adds while a key is in work cause exactly one more
-run; the earliest of the asked-for times and the highest priority win; the reasons of all merged adds travel with the run.
+Guarantees: a key is handed to one worker at a time; no add is lost; any number of adds while a key is in work cause exactly one more
+run; the earliest requested time and the highest priority win; an item carries the reasons of all merged adds.
 
-Does not promise: fairness between the tasks that wait in `get`, durability (the queue lives in memory), use from a thread
-other than the loop's.
+Caveats: the tasks that wait in `get` are not served in a fair order; the queue lives in memory; it may be used from its event
+loop's thread only.
 """
 
 from __future__ import annotations
@@ -25,19 +26,20 @@ from __future__ import annotations
 if not __name__.startswith("konverge."):
     raise ImportError("import konverge.workqueue; the folder at the root is the same room under another name")
 
-from konverge.workqueue.backoff import NEAR, Backoff, keeps_deadline
+from konverge.workqueue.backoff import ItemExponential
 from konverge.workqueue.core import QueueCore
-from konverge.workqueue.entry import MAX_REASONS, Item, Wait
-from konverge.workqueue.limiters import Bucket, ItemExponential, Jitter, Limiter, MaxOf, MaxWait
+from konverge.workqueue.entry import MAX_REASONS, Item, WaitReason
+from konverge.workqueue.limiters import Bucket, Jitter, Limiter, MaxOf, MaxWait
 from konverge.workqueue.metrics import NoMetrics, QueueMetrics
-from konverge.workqueue.pace import Pace
 from konverge.workqueue.queue import ShutDown, WorkQueue
 from konverge.workqueue.report import Snapshot, Statistics, Waiting, Working
+from konverge.workqueue.retry_deadlines import EARLY_RETRY, RetryDeadlines, keeps_deadline
+from konverge.workqueue.throttle import Throttle
 
 __all__ = [
     "MAX_REASONS",
-    "NEAR",
-    "Backoff",
+    "EARLY_RETRY",
+    "RetryDeadlines",
     "Bucket",
     "Item",
     "ItemExponential",
@@ -46,13 +48,13 @@ __all__ = [
     "MaxOf",
     "MaxWait",
     "NoMetrics",
-    "Pace",
+    "Throttle",
     "QueueCore",
     "QueueMetrics",
     "ShutDown",
     "Snapshot",
     "Statistics",
-    "Wait",
+    "WaitReason",
     "Waiting",
     "WorkQueue",
     "Working",

@@ -1,21 +1,19 @@
-"""The rules of the work queue, as a plain object: no await, no clock, no thread. Every method that needs the time is told it.
+"""The rules of the work queue, as a plain object: no await, no clock, no thread. The time is an argument of every method that needs it.
 
-The rules, of client-go's queue and controller-runtime's priority queue, with three deviations (numbers 6 to 8):
+The rules are those of client-go's queue and controller-runtime's priority queue, with three deviations (numbers 6 to 8):
 
-1. A key has at most one waiting entry, and at most one worker has it. `get` moves a ready entry into work; `done` ends the work.
-2. An add merges into the waiting entry: the earliest time and the highest priority win, the reasons are united.
-3. An add while the key is in work waits for `done`; any number of them cause exactly one more run, which queues at the back then.
-4. Among ready entries the highest priority goes first, and first in first out within a priority, in the order in which they
-   became ready (at the same instant: unspecified). Raising the priority of a ready entry puts it at the back of the new one.
-5. Shut-down refuses adds, drops what is not ready, and lets getters have the rest, the re-runs of keys in work included.
-6. A failure inside the retry window keeps its deadline (`konverge.workqueue.backoff`).
-7. Pace: minimum interval and debounce (`konverge.workqueue.pace`).
-8. The one entry of a key also stands for its retry: a run that an event triggered earlier replaces it. (client-go would run the key
-   a second time at the old time; here the outcome of the earlier run decides what comes next.)
+1. A key has at most one entry, and at most one worker. `get` moves a ready entry into work; `done` ends the work.
+2. An add merges into the entry of its key: the earliest time and the highest priority win, the reasons are united.
+3. An add while the key is in work waits for `done`; any number of them cause exactly one more run, queued at the back then.
+4. Ready entries are handed out by priority, and first in first out within a priority, in the order in which they became ready (at
+   the same instant: unspecified). An entry whose priority is raised goes to the back of the new priority.
+5. Shut-down refuses adds, drops delayed entries, and hands out the others, including the re-runs of keys in work.
+6. A failure well before its retry deadline keeps the deadline (`konverge.workqueue.retry_deadlines`).
+7. Minimum interval and debounce per key (`konverge.workqueue.throttle`).
+8. The one entry of a key also stands for its retry: a run that an event triggers earlier replaces the retry. client-go would run the
+   key again at the old time; here the outcome of the earlier run decides what comes next.
 
-Invariants: a READY entry's key is not in work; a HELD entry's key is; every entry in `_waiting` is in lanes (READY), in the
-timetable (DELAYED) or held by its key's work (HELD); `_depth` counts READY and HELD by priority. Time that runs backwards by
-a rounding error does no harm.
+A `now` that is earlier than the last one, by a rounding error of the clock, is harmless.
 
 client-go: https://github.com/kubernetes/client-go/blob/master/util/workqueue/queue.go
 controller-runtime: https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/controller/priorityqueue/priorityqueue.go
@@ -28,13 +26,14 @@ from collections.abc import Hashable
 from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
-from konverge.workqueue.backoff import NEAR, Backoff
-from konverge.workqueue.entry import Entry, Item, State, Wait
+from konverge.workqueue.backoff import ItemExponential
+from konverge.workqueue.entry import EntryState, Item, QueueEntry, WaitReason
 from konverge.workqueue.lanes import Lanes
-from konverge.workqueue.limiters import ItemExponential, Limiter
+from konverge.workqueue.limiters import Limiter
 from konverge.workqueue.metrics import NoMetrics, QueueMetrics
-from konverge.workqueue.pace import Pace, Starts
 from konverge.workqueue.report import Snapshot, Statistics, Waiting, Working
+from konverge.workqueue.retry_deadlines import EARLY_RETRY, RetryDeadlines
+from konverge.workqueue.throttle import Starts, Throttle
 from konverge.workqueue.timetable import Timetable
 
 __all__ = ["QueueCore"]
@@ -43,16 +42,16 @@ K = TypeVar("K", bound=Hashable)
 
 
 class _Run(NamedTuple, Generic[K]):
-    """A key in work: what the worker was given, and when."""
+    """A key in work: the item of its worker, and the time of `get`."""
 
     item: Item[K]
     since: float
 
 
 class QueueCore(Generic[K]):
-    """The queue without its shell.
+    """The queue without its asyncio shell.
 
-    `limiter` defaults to `ItemExponential()` (5 ms doubling to 1000 s), `pace` to none.
+    `limiter` defaults to `ItemExponential()` (5 ms doubling to 1000 s), `throttle` to none.
 
     >>> core = QueueCore[str]()
     >>> core.add("a", 0.0, reason="created")
@@ -67,75 +66,82 @@ class QueueCore(Generic[K]):
         self,
         *,
         limiter: Limiter[K] | None = None,
-        near: float = NEAR,
-        pace: Pace | None = None,
+        early_retry: float = EARLY_RETRY,
+        throttle: Throttle | None = None,
         metrics: QueueMetrics | None = None,
     ) -> None:
-        self._backoff: Backoff[K] = Backoff(ItemExponential[K]() if limiter is None else limiter, near=near)
-        self._pace = Pace() if pace is None else pace
-        self._starts: Starts[K] = Starts(self._pace.min_interval)
+        self._retry_deadlines: RetryDeadlines[K] = RetryDeadlines(
+            ItemExponential[K]() if limiter is None else limiter, early_retry=early_retry
+        )
+        self._throttle = Throttle() if throttle is None else throttle
+        self._starts: Starts[K] = Starts(self._throttle.min_interval)
         self._metrics: QueueMetrics = NoMetrics() if metrics is None else metrics
-        self._waiting: dict[K, Entry[K]] = {}
+        # The one entry of each waiting key. It is also in `_lanes` (READY), in `_timetable` (DELAYED) or, if its key is in `_working`,
+        # only here (HELD). No entry in here is GONE.
+        self._waiting: dict[K, QueueEntry[K]] = {}
+        # The keys in work, from `get` to `done`. A key may be in here and in `_waiting`; its entry is then HELD or DELAYED, never READY.
         self._working: dict[K, _Run[K]] = {}
         self._lanes: Lanes[K] = Lanes()
         self._timetable: Timetable[K] = Timetable()
+        # The number of READY and HELD entries by priority; no zeros.
         self._depth: dict[int, int] = {}
+        # Never set back. Once set, `_timetable` is empty and `_waiting` does not grow.
         self._shutting_down = False
         self._adds = self._retries = self._refused = self._dropped = 0
 
     # --- adding -------------------------------------------------------------------------------------------------------------
 
     def add(self, key: K, now: float, *, reason: str, priority: int = 0) -> None:
-        """Something about the key changed: run it, at once but for the pace."""
-        self._add(key, now, None, Wait.DELAY, reason, priority)
+        """Add a key that changed: it becomes ready at once, or when the throttle allows."""
+        self._add(key, now, None, WaitReason.DELAY, reason, priority)
 
     def add_after(self, key: K, delay: float, now: float, *, reason: str, priority: int = 0) -> None:
-        """Run the key after so many seconds, or earlier where something else asks for it; now where that is zero or less."""
+        """Add a key that becomes ready after `delay` seconds (at once if that is not above zero), or earlier by another add."""
         if not math.isfinite(delay):
             raise ValueError(f"add_after needs a finite delay, got {delay!r}")
         if delay > 0 and not self._shutting_down:
             self._retries += 1
             self._metrics.retried()
-        self._add(key, now, now + max(0.0, delay), Wait.DELAY, reason, priority)
+        self._add(key, now, now + max(0.0, delay), WaitReason.DELAY, reason, priority)
 
     def add_rate_limited(self, key: K, now: float, *, reason: str, priority: int = 0) -> float | None:
-        """The key failed: run it again when the backoff says so, and return when that is. None after shut-down."""
+        """Add a key that failed: it becomes ready at its retry deadline, which is returned; None after shut-down."""
         if self._shutting_down:
             self._refused += 1
             return None
-        at = self._backoff.retry_at(key, now)
+        at = self._retry_deadlines.retry_at(key, now)
         if at > now:
             self._retries += 1
             self._metrics.retried()
-        self._add(key, now, at, Wait.BACKOFF, reason, priority)
+        self._add(key, now, at, WaitReason.BACKOFF, reason, priority)
         return at
 
-    def _add(self, key: K, now: float, at: float | None, cause: Wait, reason: str, priority: int) -> None:
-        """Merge one add into the key's entry. `at` None is an event, which the debounce may delay."""
+    def _add(self, key: K, now: float, at: float | None, cause: WaitReason, reason: str, priority: int) -> None:
+        """Merge one add into the key's entry. `at` None marks an event, which the debounce may delay."""
         if self._shutting_down:
             self._refused += 1
             return
         self.advance(now)
         entry = self._waiting.get(key)
         if entry is None:
-            entry = self._waiting[key] = Entry(key, priority, (reason,), now)
+            entry = self._waiting[key] = QueueEntry(key, priority, (reason,), now)
         else:
             entry.note(reason)
             if priority > entry.priority:
                 self._raise_priority(entry, priority)
-            if entry.state is not State.DELAYED:
+            if entry.state is not EntryState.DELAYED:
                 return
-        if at is None and self._pace.debounce:
+        if at is None and self._throttle.debounce:
             if entry.first_event is None:
                 entry.first_event = now
-            entry.settled = self._pace.settles_at(first_event=entry.first_event, now=now)
+            entry.settled = self._throttle.settles_at(first_event=entry.first_event, now=now)
         else:
             at = now if at is None else at
             if at < entry.due:
                 entry.due, entry.cause = at, cause
         self._schedule(entry, now)
 
-    def _schedule(self, entry: Entry[K], now: float) -> None:
+    def _schedule(self, entry: QueueEntry[K], now: float) -> None:
         at = max(min(entry.due, entry.settled), self._starts.earliest(entry.key))
         if at > now:
             self._timetable.put(entry, at)
@@ -144,13 +150,13 @@ class QueueCore(Generic[K]):
             entry.ready_at = now
             self._become_ready(entry)
 
-    def _raise_priority(self, entry: Entry[K], priority: int) -> None:
-        if entry.state is State.DELAYED:
+    def _raise_priority(self, entry: QueueEntry[K], priority: int) -> None:
+        if entry.state is EntryState.DELAYED:
             entry.priority = priority
             return
         self._count(entry.priority, -1)
         self._count(priority, 1)
-        if entry.state is State.READY:
+        if entry.state is EntryState.READY:
             self._lanes.promote(entry, priority)
         else:
             entry.priority = priority
@@ -158,17 +164,17 @@ class QueueCore(Generic[K]):
     # --- time ---------------------------------------------------------------------------------------------------------------
 
     def advance(self, now: float) -> None:
-        """Let everything become ready whose time has come. All other methods do it by themselves."""
+        """Make the entries ready that are due. Every other method that takes the time does so itself."""
         while (entry := self._timetable.pop_due(now)) is not None:
             self._become_ready(entry)
 
     def next_at(self) -> float | None:
-        """Return when the next delayed entry becomes ready; None where nothing is delayed."""
+        """Return the time at which the next delayed entry becomes ready; None if no entry is delayed."""
         return self._timetable.next_at()
 
-    def _become_ready(self, entry: Entry[K]) -> None:
+    def _become_ready(self, entry: QueueEntry[K]) -> None:
         if entry.key in self._working:
-            entry.state = State.HELD
+            entry.state = EntryState.HELD
         else:
             self._lanes.push(entry)
         self._count(entry.priority, 1)
@@ -178,7 +184,7 @@ class QueueCore(Generic[K]):
     # --- working ------------------------------------------------------------------------------------------------------------
 
     def get(self, now: float) -> Item[K] | None:
-        """Move the next ready entry into work and return it; None where nothing is ready."""
+        """Move the next ready entry into work and return it; None if no entry is ready."""
         self.advance(now)
         entry = self._lanes.pop()
         if entry is None:
@@ -187,7 +193,7 @@ class QueueCore(Generic[K]):
         del self._waiting[key]
         self._count(entry.priority, -1)
         waited = max(0.0, now - entry.ready_at)
-        failures = self._backoff.failures(key)
+        failures = self._retry_deadlines.failures(key)
         item = Item(key, entry.priority, entry.reasons, entry.more, entry.added_at, waited, failures)
         self._working[key] = _Run(item, now)
         self._starts.note(key, now)
@@ -195,52 +201,52 @@ class QueueCore(Generic[K]):
         return item
 
     def done(self, key: K, now: float) -> None:
-        """The worker that was given the key has ended; what was added meanwhile may run now."""
+        """End the work on a key; an entry that was added meanwhile becomes ready."""
         run = self._working.get(key)
         if run is None:
             raise ValueError(
-                f"done({key!r}), but nobody works on that key: each item that get() returned is done exactly once"
+                f"done({key!r}), but the key is not in work: call done() exactly once for each item that get() returned"
             )
         self.advance(now)
         del self._working[key]
         self._metrics.worked(max(0.0, now - run.since))
         entry = self._waiting.get(key)
-        if entry is not None and entry.state is State.HELD:
+        if entry is not None and entry.state is EntryState.HELD:
             self._lanes.push(entry)
 
     def forget(self, key: K) -> None:
-        """Drop the key's failures and retry deadline, never a waiting entry. Call it on success and where retrying cannot help."""
-        self._backoff.forget(key)
+        """Drop the key's failures and retry deadline, never its entry. Call it after a success and after a terminal error."""
+        self._retry_deadlines.forget(key)
 
     def failures(self, key: K) -> int:
-        """Return how many failures of the key were counted since it was forgotten."""
-        return self._backoff.failures(key)
+        """Return the number of the key's failures since it was forgotten."""
+        return self._retry_deadlines.failures(key)
 
     def remove(self, key: K) -> bool:
-        """The key is gone: drop its waiting entry and its failures; work on it goes on to its `done`. Tell whether one waited."""
-        self._backoff.forget(key)
+        """Drop the entry and the failures of a key whose object is gone; return whether it had an entry. Work on it goes on."""
+        self._retry_deadlines.forget(key)
         entry = self._waiting.pop(key, None)
         if entry is None:
             return False
-        if entry.state is State.DELAYED:
+        if entry.state is EntryState.DELAYED:
             self._timetable.remove(entry)
         else:
             self._count(entry.priority, -1)
-            if entry.state is State.READY:
+            if entry.state is EntryState.READY:
                 self._lanes.remove(entry)
-        entry.state = State.GONE
+        entry.state = EntryState.GONE
         return True
 
     # --- ending -------------------------------------------------------------------------------------------------------------
 
     def shut_down(self, now: float) -> None:
-        """Refuse adds from now on and drop what is not ready. Twice is once."""
+        """Refuse adds from now on and drop delayed entries. Idempotent."""
         if self._shutting_down:
             return
         self.advance(now)
         self._shutting_down = True
         for entry in self._timetable.clear():
-            entry.state = State.GONE
+            entry.state = EntryState.GONE
             del self._waiting[entry.key]
             self._dropped += 1
 
@@ -251,27 +257,27 @@ class QueueCore(Generic[K]):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing will ever be ready again: shut down, and no entry is left, not even one held by its key's work."""
+        """Whether the queue is shut down and has no entry left, HELD ones included, so that `get` returns nothing any more."""
         return self._shutting_down and not self._waiting
 
     @property
     def drained(self) -> bool:
-        """Whether it has ended and nothing is in work."""
+        """Whether the queue has ended and no key is in work."""
         return self.ended and not self._working
 
     @property
     def ready(self) -> int:
-        """How many entries `get` would return now, were the time the one that it was last told."""
+        """The number of ready entries as of the last call that passed a time."""
         return len(self._lanes)
 
-    # --- telling ------------------------------------------------------------------------------------------------------------
+    # --- statistics ------------------------------------------------------------------------------------------------------------
 
     def has(self, key: K) -> bool:
-        """Tell whether the key waits or is in work."""
+        """Report whether the key waits or is in work."""
         return key in self._waiting or key in self._working
 
     def statistics(self, now: float, *, getters: int = 0) -> Statistics:
-        """Return the queue in figures."""
+        """Return the queue's statistics."""
         self.advance(now)
         ages = [max(0.0, now - run.since) for run in self._working.values()]
         return Statistics(
@@ -281,7 +287,7 @@ class QueueCore(Generic[K]):
             working=len(self._working),
             getters=getters,
             depth=dict(self._depth),
-            failing=len(self._backoff),
+            failing=len(self._retry_deadlines),
             adds=self._adds,
             retries=self._retries,
             refused=self._refused,
@@ -292,18 +298,18 @@ class QueueCore(Generic[K]):
         )
 
     def why(self, key: K, now: float) -> Waiting[K] | None:
-        """Return when the key runs next and because of what; None where it does not wait."""
+        """Return when the key runs next, why it waits and for which reasons it runs; None if it does not wait."""
         self.advance(now)
         entry = self._waiting.get(key)
         return None if entry is None else self._explain(entry, now)
 
     def snapshot(self, now: float, *, limit: int) -> Snapshot[K]:
-        """Return what waits (at most so many keys, the next ones first) and what is in work."""
+        """Return the waiting keys (at most `limit`, the next ones first) and the keys in work."""
         self.advance(now)
         entries = list(islice(self._lanes, limit))
         held = (self._waiting.get(key) for key in self._working)
         entries += islice(
-            (entry for entry in held if entry is not None and entry.state is State.HELD), limit - len(entries)
+            (entry for entry in held if entry is not None and entry.state is EntryState.HELD), limit - len(entries)
         )
         entries += self._timetable.earliest(limit - len(entries))
         return Snapshot(
@@ -313,7 +319,7 @@ class QueueCore(Generic[K]):
             left_out=len(self._waiting) - len(entries),
         )
 
-    def _explain(self, entry: Entry[K], now: float) -> Waiting[K]:
+    def _explain(self, entry: QueueEntry[K], now: float) -> Waiting[K]:
         return Waiting(
             key=entry.key,
             next_at=entry.ready_at,
@@ -323,7 +329,7 @@ class QueueCore(Generic[K]):
             reasons=entry.reasons,
             more=entry.more,
             added_at=entry.added_at,
-            failures=self._backoff.failures(entry.key),
+            failures=self._retry_deadlines.failures(entry.key),
             in_work=entry.key in self._working,
         )
 
@@ -344,6 +350,6 @@ class QueueCore(Generic[K]):
         if entries:
             self._depth[priority] = entries
         else:
-            # Forgotten at zero: a caller that computes priorities would else fill the memory.
+            # Removed at zero: otherwise a caller that computes priorities would fill the memory.
             del self._depth[priority]
         self._metrics.depth(priority, entries)

@@ -1,8 +1,8 @@
-"""What waits in the queue, and what a worker is given.
+"""Entries, which are waiting keys, and items, which are keys handed to workers.
 
-An entry is the one record of a key that waits: adds merge into it until it is handed out as an item. Invariants: a key has at
-most one entry; an entry's priority never falls; it is in exactly one place, named by its state; it leaves through one door
-(handed out, removed, or dropped at shut-down) and is not used again.
+Adds of a key merge into its entry until the entry is handed out as an item. Invariants: a key has at most one entry; the priority of
+an entry never falls; an entry is in exactly one place, named by its state; a GONE entry (handed out, removed, or dropped at
+shut-down) is not used again.
 
     DELAYED --time has come--> READY --handed out--> GONE
        └--time has come, key in work--> HELD --done--> READY
@@ -16,27 +16,31 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
-__all__ = ["MAX_REASONS", "Entry", "Item", "State", "Wait"]
+__all__ = ["MAX_REASONS", "QueueEntry", "Item", "EntryState", "WaitReason"]
 
 K = TypeVar("K", bound=Hashable)
 
 MAX_REASONS = 16
-"""So many distinct reasons of one run are kept; further ones are counted."""
+"""Distinct reasons kept for one run; further ones are counted."""
 
 
-class State(Enum):
-    """Where an entry is."""
+class EntryState(Enum):
+    """The place of an entry."""
 
     DELAYED = 1
+    """In the timetable."""
     HELD = 2
+    """Its key is in work; `done` makes it READY."""
     READY = 3
+    """In the lane of its priority."""
     GONE = 4
+    """No longer in the queue."""
 
 
-class Wait(StrEnum):
-    """What a waiting key waits for.
+class WaitReason(StrEnum):
+    """Why a key waits.
 
-    >>> print(Wait.BACKOFF)
+    >>> print(WaitReason.BACKOFF)
     its retry after a failure
     """
 
@@ -49,29 +53,34 @@ class Wait(StrEnum):
 
 
 @dataclass(slots=True, eq=False)
-class Entry(Generic[K]):
-    """One key that waits.
-
-    Two times can make it run and the earlier one wins: `due`, the earliest time that somebody asked for (`cause` says how), and
-    `settled`, when its events have settled (`first_event` is the first of them). `ready_at` is the result, pace included.
-    `ticket` belongs to the timetable.
-    """
+class QueueEntry(Generic[K]):
+    """A waiting key. It becomes ready at the earlier of `due` and `settled`, and not before the minimum interval is over."""
 
     key: K
     priority: int
+    """The highest priority of the merged adds; it never falls."""
     reasons: tuple[str, ...]
+    """Distinct, in the order of the adds, at most MAX_REASONS."""
     added_at: float
+    """The time of the first add."""
     more: int = 0
+    """Adds with a distinct reason beyond MAX_REASONS."""
     due: float = math.inf
-    cause: Wait = Wait.DELAY
+    """The earliest time of an add with a time; it never grows."""
+    cause: WaitReason = WaitReason.DELAY
+    """The reason of the add that set `due`."""
     first_event: float | None = None
+    """The time of the first debounced event."""
     settled: float = math.inf
+    """The end of the debounce; infinity if no event was debounced."""
     ready_at: float = math.inf
-    state: State = State.DELAYED
+    """The time at which the entry becomes ready, minimum interval included; after that, the time at which it became ready."""
+    state: EntryState = EntryState.DELAYED
     ticket: int = 0
+    """Owned by the timetable: the number of the entry's valid record, 0 if the entry is not in the timetable."""
 
     def note(self, reason: str) -> None:
-        """Merge one more reason; beyond MAX_REASONS distinct ones only count it."""
+        """Merge one more reason, or only count it if MAX_REASONS are kept."""
         if reason in self.reasons:
             return
         if len(self.reasons) < MAX_REASONS:
@@ -80,18 +89,18 @@ class Entry(Generic[K]):
             self.more += 1
 
     @property
-    def wait(self) -> Wait:
-        """What it waits for."""
+    def wait(self) -> WaitReason:
+        """Why the entry waits."""
         match self.state:
-            case State.HELD:
-                return Wait.WORK
-            case State.DELAYED:
+            case EntryState.HELD:
+                return WaitReason.WORK
+            case EntryState.DELAYED:
                 pass
             case _:
-                return Wait.WORKER
+                return WaitReason.WORKER
         if self.ready_at > min(self.due, self.settled):
-            return Wait.MIN_INTERVAL
-        return self.cause if self.due <= self.settled else Wait.DEBOUNCE
+            return WaitReason.MIN_INTERVAL
+        return self.cause if self.due <= self.settled else WaitReason.DEBOUNCE
 
 
 def join_reasons(reasons: tuple[str, ...], more: int) -> str:
@@ -100,11 +109,11 @@ def join_reasons(reasons: tuple[str, ...], more: int) -> str:
 
 
 class Item(NamedTuple, Generic[K]):
-    """A key that a worker was given, and why. Whoever got it owes the queue one `done(item.key)`.
+    """A key in work, and the reasons for its run. Its worker calls `done(item.key)` exactly once.
 
-    `reasons` are those of all adds that merged into this run, in the order in which they first came; `more` counts the adds whose
-    reason found no place among the first 16. `added_at` is when the first of the adds came, `waited` how many seconds
-    passed between ready and handed out, `failures` how often the key failed since it was last forgotten.
+    `reasons` are the distinct reasons of the merged adds in order, at most 16; `more` counts adds with further reasons. `added_at`
+    is the time of the first add, `waited` the seconds between ready and handed out, `failures` the count of the key since it was
+    last forgotten.
 
     >>> Item("a", 0, ("changed", "resync"), 0, added_at=1.0, waited=0.25, failures=0).why
     'changed, resync'
@@ -120,5 +129,5 @@ class Item(NamedTuple, Generic[K]):
 
     @property
     def why(self) -> str:
-        """The reasons as one phrase, ending in "…and N more" where some were only counted."""
+        """The reasons as one phrase, ending in "…and N more" if some were only counted."""
         return join_reasons(self.reasons, self.more)

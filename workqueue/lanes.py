@@ -1,8 +1,8 @@
-"""What is ready, in the order in which it is handed out: highest priority first, first in first out within a priority.
+"""The ready entries in the order of `get`: highest priority first, first in first out within a priority.
 
-One lane per priority. Moving an entry to another lane or removing it leaves its old place in the row behind, to be skipped when it
-is met: an entry stands in its lane exactly if its state is READY and its priority is the lane's. That is unambiguous because
-a priority only rises, so no entry enters a lane twice. Memory is bounded: a lane whose places are mostly vacant is rewritten.
+One lane per priority. An entry that is promoted or removed leaves a vacant place in its old lane, which `popleft` skips: a place is
+occupied if the entry is READY and has the lane's priority. This is unambiguous because a priority only rises, so an entry enters a
+lane at most once. Memory is bounded: a lane is rewritten if most of its places are vacant.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
-from konverge.workqueue.entry import Entry, State
+from konverge.workqueue.entry import EntryState, QueueEntry
 
 __all__ = ["Lanes"]
 
@@ -22,52 +22,55 @@ _SLACK = 64
 
 
 class _Lane(Generic[K]):
-    """The entries of one priority, some of them vacant."""
+    """The entries of one priority, and vacant places."""
 
     __slots__ = ("occupied", "priority", "row")
 
     def __init__(self, priority: int) -> None:
         self.priority = priority
-        self.row: deque[Entry[K]] = deque()
+        # First in first out; an entry is in here at most once, and may be vacant.
+        self.row: deque[QueueEntry[K]] = deque()
+        # The number of occupied places of `row`; a lane without any is removed by `pop`.
         self.occupied = 0
 
-    def __iter__(self) -> Iterator[Entry[K]]:
-        return (entry for entry in self.row if entry.state is State.READY and entry.priority == self.priority)
+    def __iter__(self) -> Iterator[QueueEntry[K]]:
+        return (entry for entry in self.row if entry.state is EntryState.READY and entry.priority == self.priority)
 
     def vacate(self) -> None:
-        """One entry of the row left it by another way than its front."""
+        """Account for an entry that left the row other than by `popleft`."""
         self.occupied -= 1
         if len(self.row) > 2 * self.occupied + _SLACK:
             self.row = deque(self)
 
-    def popleft(self) -> Entry[K] | None:
+    def popleft(self) -> QueueEntry[K] | None:
         while self.row:
             entry = self.row.popleft()
-            if entry.state is State.READY and entry.priority == self.priority:
+            if entry.state is EntryState.READY and entry.priority == self.priority:
                 self.occupied -= 1
                 return entry
         return None
 
 
 class Lanes(Generic[K]):
-    """All ready entries.
+    """The ready entries by priority.
 
     >>> lanes = Lanes[str]()
     >>> for key, priority in ("a", 0), ("b", 5), ("c", 0):
-    ...     lanes.push(Entry(key, priority, ("test",), added_at=0.0))
+    ...     lanes.push(QueueEntry(key, priority, ("test",), added_at=0.0))
     >>> [entry.key for entry in lanes]
     ['b', 'a', 'c']
     """
 
     def __init__(self) -> None:
         self._lanes: dict[int, _Lane[K]] = {}
-        # The negated priorities of all lanes, each once: a heap, so that many priorities cost no search.
+        # A heap of the negated keys of `_lanes`, each once, so that the highest priority is found without a search.
         self._order: list[int] = []
+        # The sum of `occupied` over all lanes.
         self._size = 0
 
-    def push(self, entry: Entry[K]) -> None:
-        """Put an entry at the back of its priority; it is READY from now on."""
-        entry.state = State.READY
+    def push(self, entry: QueueEntry[K]) -> None:
+        """Make an entry READY, at the back of its priority."""
+        entry.state = EntryState.READY
         lane = self._lanes.get(entry.priority)
         if lane is None:
             lane = self._lanes[entry.priority] = _Lane(entry.priority)
@@ -76,8 +79,8 @@ class Lanes(Generic[K]):
         lane.occupied += 1
         self._size += 1
 
-    def pop(self) -> Entry[K] | None:
-        """Take the next entry; it is GONE from now on. None where nothing is ready."""
+    def pop(self) -> QueueEntry[K] | None:
+        """Remove and return the next entry, which becomes GONE; None if no entry is ready."""
         while self._order:
             priority = -self._order[0]
             lane = self._lanes[priority]
@@ -86,26 +89,26 @@ class Lanes(Generic[K]):
                 heapq.heappop(self._order)
                 del self._lanes[priority]
             if entry is not None:
-                entry.state = State.GONE
+                entry.state = EntryState.GONE
                 self._size -= 1
                 return entry
         return None
 
-    def promote(self, entry: Entry[K], priority: int) -> None:
-        """Give a ready entry a higher priority: it goes to the back of that one."""
+    def promote(self, entry: QueueEntry[K], priority: int) -> None:
+        """Move a ready entry to the back of a higher priority."""
         left = self._lanes[entry.priority]
         entry.priority = priority
         left.vacate()
         self._size -= 1
         self.push(entry)
 
-    def remove(self, entry: Entry[K]) -> None:
-        """Take a ready entry out of the row; it is GONE from now on."""
-        entry.state = State.GONE
+    def remove(self, entry: QueueEntry[K]) -> None:
+        """Remove a ready entry, which becomes GONE."""
+        entry.state = EntryState.GONE
         self._lanes[entry.priority].vacate()
         self._size -= 1
 
-    def __iter__(self) -> Iterator[Entry[K]]:
+    def __iter__(self) -> Iterator[QueueEntry[K]]:
         for priority in sorted(self._lanes, reverse=True):
             yield from self._lanes[priority]
 

@@ -1,14 +1,15 @@
-"""How long a key waits before it is tried again.
+"""Rate limiters: the protocol, a token bucket for all keys, and limiters that combine others.
 
-Promises: a limiter is a plain object that is told the time; `when` counts one failure and returns the delay in seconds;
-`forget` frees all memory of the key, and a limiter keeps memory only for keys that failed since they were last forgotten. So
-its memory is bounded as long as the caller forgets a key when it succeeded, when retrying cannot help, or when it vanished.
+Guarantees: a limiter is a plain object, and the time is an argument. `when` counts one failure and returns the delay in seconds;
+`forget` frees all memory of the key. A limiter holds only keys that failed since they were last forgotten, so its memory is bounded
+if the caller forgets a key after a success, after a terminal error, and when its object is gone.
 
-Does not promise: to look at the delays that it gave earlier. That an event inside a running delay must not lengthen it is the
-rule of `konverge.workqueue.backoff`.
+Caveats: a limiter does not know the delays that it returned earlier. `konverge.workqueue.retry_deadlines` keeps an event inside a
+running delay from lengthening it.
 
-Source of the rules and numbers: https://github.com/kubernetes/client-go/blob/master/util/workqueue/default_rate_limiters.go (5 ms
-doubling to 1000 s; bucket of 100, 10 per second).
+The rules and numbers are those of client-go (a bucket of 100, 10 per second):
+https://github.com/kubernetes/client-go/blob/master/util/workqueue/default_rate_limiters.go. The delay per key is
+`konverge.workqueue.backoff`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Hashable
 from random import Random
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["Bucket", "ItemExponential", "Jitter", "Limiter", "MaxOf", "MaxWait"]
+__all__ = ["Bucket", "Jitter", "Limiter", "MaxOf", "MaxWait"]
 
 K = TypeVar("K", bound=Hashable)
 K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
@@ -27,58 +28,24 @@ K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
 class Limiter(Protocol[K_contra]):
     """Turns the failures of a key into delays.
 
+    >>> from konverge.workqueue.backoff import ItemExponential
     >>> limiter: Limiter[str] = MaxOf(ItemExponential(), Bucket())
     >>> limiter.when("a", now=0.0)
     0.005
     """
 
     def when(self, key: K_contra, now: float) -> float:
-        """Count one failure of the key and return how many seconds it shall wait."""
+        """Count one failure of the key and return its delay in seconds."""
 
     def forget(self, key: K_contra) -> None:
         """Drop all memory of the key; its next failure is its first."""
 
     def failures(self, key: K_contra) -> int:
-        """Return how many failures are remembered."""
-
-
-class ItemExponential(Generic[K]):
-    """Doubles the delay with each failure of a key: `base`, 2 x `base`, ... up to `cap` seconds.
-
-    >>> limiter = ItemExponential[str](base=1, cap=5)
-    >>> [limiter.when("a", now=0.0) for _ in range(4)]
-    [1.0, 2.0, 4.0, 5.0]
-    """
-
-    def __init__(self, base: float = 0.005, cap: float = 1000.0) -> None:
-        if not 0 < base <= cap < math.inf:
-            raise ValueError(f"ItemExponential needs 0 < base <= cap, got base={base!r}, cap={cap!r}")
-        self._base = float(base)
-        self._cap = float(cap)
-        self._doublings = math.ceil(math.log2(cap / base))
-        self._failures: dict[K, int] = {}
-
-    def when(self, key: K, now: float) -> float:  # noqa: ARG002  # the protocol tells the time; this one has no use for it
-        """Count one failure and return the delay that doubles with each."""
-        failed = self._failures.get(key, 0)
-        self._failures[key] = failed + 1
-        # Beyond this many doublings the cap holds, and after a thousand a float would overflow.
-        return self._cap if failed >= self._doublings else min(math.ldexp(self._base, failed), self._cap)
-
-    def forget(self, key: K) -> None:
-        """Start the key at `base` again."""
-        self._failures.pop(key, None)
-
-    def failures(self, key: K) -> int:
-        """Return how often the key failed since it was forgotten."""
-        return self._failures.get(key, 0)
-
-    def __len__(self) -> int:
-        return len(self._failures)
+        """Return the number of failures since the key was forgotten."""
 
 
 class Bucket(Generic[K]):
-    """One token bucket for all keys: `burst` retries at once, then `rate` per second in the order in which they were asked for.
+    """One token bucket for all keys: `burst` retries at once, then `rate` per second in the order of the calls.
 
     >>> bucket = Bucket[str](rate=10, burst=2)
     >>> [bucket.when(key, now=0.0) for key in "abcd"]
@@ -92,11 +59,12 @@ class Bucket(Generic[K]):
             )
         self._rate = float(rate)
         self._burst = float(burst)
+        # The tokens at the time `_at`; negative while tokens were taken on credit.
         self._tokens = float(burst)
         self._at: float | None = None
 
-    def when(self, key: K, now: float) -> float:  # noqa: ARG002  # all keys drink from one bucket
-        """Take one token, on credit where none is left, and return how long it takes to earn it."""
+    def when(self, key: K, now: float) -> float:  # noqa: ARG002  # the bucket is shared by all keys
+        """Take one token, on credit if the bucket is empty, and return the time until it is refilled."""
         if self._at is not None and now > self._at:
             self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
         self._at = now if self._at is None else max(now, self._at)
@@ -104,16 +72,17 @@ class Bucket(Generic[K]):
         return max(0.0, -self._tokens / self._rate)
 
     def forget(self, key: K) -> None:
-        """Do nothing: the bucket knows no keys."""
+        """Do nothing: the bucket holds no keys."""
 
-    def failures(self, key: K) -> int:  # noqa: ARG002  # all keys drink from one bucket
-        """Return 0: the bucket knows no keys."""
+    def failures(self, key: K) -> int:  # noqa: ARG002  # the bucket is shared by all keys
+        """Return 0: the bucket holds no keys."""
         return 0
 
 
 class MaxOf(Generic[K]):
-    """Asks all of its limiters, each of which counts the failure, and takes the longest delay.
+    """The longest delay of several limiters; each of them counts the failure.
 
+    >>> from konverge.workqueue.backoff import ItemExponential
     >>> MaxOf(ItemExponential[str](base=2, cap=8), Bucket()).when("a", now=0.0)
     2.0
     """
@@ -128,7 +97,7 @@ class MaxOf(Generic[K]):
         return max([limiter.when(key, now) for limiter in self._limiters])
 
     def forget(self, key: K) -> None:
-        """Let each limiter forget the key."""
+        """Forget the key in every limiter."""
         for limiter in self._limiters:
             limiter.forget(key)
 
@@ -138,8 +107,9 @@ class MaxOf(Generic[K]):
 
 
 class MaxWait(Generic[K]):
-    """Cuts the delays of another limiter at `limit` seconds; failures are counted as before.
+    """The delay of another limiter, at most `limit` seconds.
 
+    >>> from konverge.workqueue.backoff import ItemExponential
     >>> MaxWait(ItemExponential[str](base=60, cap=600), limit=30).when("a", now=0.0)
     30.0
     """
@@ -151,21 +121,22 @@ class MaxWait(Generic[K]):
         self._limit = float(limit)
 
     def when(self, key: K, now: float) -> float:
-        """Return the other limiter's delay, or the limit where that is shorter."""
+        """Return the other limiter's delay, or the limit if that is shorter."""
         return min(self._limiter.when(key, now), self._limit)
 
     def forget(self, key: K) -> None:
-        """Pass on."""
+        """Forget the key in the other limiter."""
         self._limiter.forget(key)
 
     def failures(self, key: K) -> int:
-        """Pass on."""
+        """Return the other limiter's count."""
         return self._limiter.failures(key)
 
 
 class Jitter(Generic[K]):
-    """Lengthens the delays of another limiter by up to `fraction`, so that what failed together is not retried together.
+    """The delay of another limiter, lengthened by up to `fraction`, so that keys that failed together are not retried together.
 
+    >>> from konverge.workqueue.backoff import ItemExponential
     >>> 1.0 <= Jitter(ItemExponential[str](base=1, cap=8), Random(7), fraction=0.1).when("a", now=0.0) < 1.1
     True
     """
@@ -178,13 +149,13 @@ class Jitter(Generic[K]):
         self._fraction = float(fraction)
 
     def when(self, key: K, now: float) -> float:
-        """Return the other limiter's delay and a random part of it on top."""
+        """Return the other limiter's delay plus a random part of it."""
         return self._limiter.when(key, now) * (1.0 + self._fraction * self._random.random())
 
     def forget(self, key: K) -> None:
-        """Pass on."""
+        """Forget the key in the other limiter."""
         self._limiter.forget(key)
 
     def failures(self, key: K) -> int:
-        """Pass on."""
+        """Return the other limiter's count."""
         return self._limiter.failures(key)

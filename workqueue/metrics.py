@@ -1,9 +1,9 @@
-"""What the queue measures, without naming who collects it.
+"""The metrics of the queue, as an interface that its user implements.
 
-Source of the rules: https://github.com/kubernetes/client-go/blob/master/util/workqueue/metrics.go, and
-https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/controller/priorityqueue/metrics.go, so that dashboards
-made for those read ours. Two of their gauges, unfinished work and the longest running worker, are ages: they are computed on
-demand by `statistics()` instead of being pushed.
+The rules are those of https://github.com/kubernetes/client-go/blob/master/util/workqueue/metrics.go, and
+https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/controller/priorityqueue/metrics.go, so that their
+dashboards work with ours. Two of their gauges, unfinished work and the longest running worker, are ages: `statistics()` computes
+them on demand.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ class QueueMetrics(Protocol):
         """An entry became ready. An add that merged into a ready entry does not count; a delayed one counts when its time comes."""
 
     def depth(self, priority: int, entries: int) -> None:
-        """So many entries of this priority now are ready, those included whose key is still in work; 0 when the last one left."""
+        """The number of ready entries of this priority changed; entries held by a key in work count."""
 
     def waited(self, seconds: float) -> None:
-        """An entry was handed out this long after it became ready (its deliberate delay is not part of it)."""
+        """An entry was handed out this long after it became ready; its delay before that does not count."""
 
     def worked(self, seconds: float) -> None:
-        """A worker called `done` this long after it was given the key."""
+        """A worker called `done` this long after it got the key."""
 
     def retried(self) -> None:
-        """A key was added with a delay, whether after a failure or because somebody wants to look again later."""
+        """A key was added with a delay, by a failure or by a requeue."""
 
 
 class NoMetrics:
-    """Measures nothing: the null object, and a base for collectors that want only some measures.
+    """Ignores all metrics; a base class for collectors of some of them.
 
     >>> NoMetrics().added()
     """

@@ -1,13 +1,13 @@
-"""The shell around the core: tasks that wait for work, one timer, and draining.
+"""The asyncio shell of the queue's core: tasks that wait for work, one timer, and draining.
 
-Promises: `get` is cancel-safe: an item is taken in the same turn of the loop in which it is returned, so a cancelled getter has
-taken nothing, and a wake-up that it had been given goes on to the next one. One timer serves all delayed entries; nothing polls,
-and the queue owns no task. Time is the running loop's. `shut_down` and `drain` may be called in any order, at once, and again.
+Guarantees: `get` is cancel-safe: it takes an item in the same turn of the loop in which it returns the item, so a cancelled getter
+holds none, and its wake-up goes to the next getter. One timer serves all delayed entries; nothing polls, and the queue owns no task.
+Time is the running loop's. `shut_down` and `drain` may be called in any order, concurrently, and repeatedly.
 
-Does not promise: fairness between getters; use from another thread than the loop's (`loop.call_soon_threadsafe` is the way in);
-use by two loops.
+Caveats: waiting getters are not served in a fair order. The queue serves one loop, and is not thread-safe; another thread calls it
+by `loop.call_soon_threadsafe`.
 
-Getters that hang after a shut-down, in the field: https://github.com/kubernetes-sigs/controller-runtime/issues/3538
+Getters of controller-runtime that hang after a shut-down: https://github.com/kubernetes-sigs/controller-runtime/issues/3538
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from collections import deque
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from konverge.workqueue.backoff import NEAR
 from konverge.workqueue.core import QueueCore
 from konverge.workqueue.entry import Item
 from konverge.workqueue.limiters import Limiter
 from konverge.workqueue.metrics import QueueMetrics
-from konverge.workqueue.pace import Pace
 from konverge.workqueue.report import Snapshot, Statistics, Waiting
+from konverge.workqueue.retry_deadlines import EARLY_RETRY
+from konverge.workqueue.throttle import Throttle
 
 __all__ = ["ShutDown", "WorkQueue"]
 
@@ -31,19 +31,19 @@ K = TypeVar("K", bound=Hashable)
 
 
 class ShutDown(Exception):
-    """Raised by `get` when the queue was shut down and everything that it still held was handed out. Not a failure."""
+    """Raised by `get` if the queue is shut down and all of its entries were handed out. Not a failure."""
 
 
 class WorkQueue(Generic[K]):
     """A work queue; `konverge.workqueue.core` states its rules.
 
-    Constructing it starts nothing. Every add names its reason. A worker reads
+    The constructor starts nothing. Every add names its reason. A worker:
 
     >>> async def worker(queue: WorkQueue[str]) -> None:
     ...     async for item in queue:
     ...         try:
     ...             print("working on", item.key, "because of", item.why)
-    ...             queue.forget(item.key)              # where it failed: queue.add_rate_limited(item.key, reason="retry")
+    ...             queue.forget(item.key)              # after a failure: queue.add_rate_limited(item.key, reason="retry")
     ...         finally:
     ...             queue.done(item.key)
     >>> async def main() -> None:
@@ -60,58 +60,63 @@ class WorkQueue(Generic[K]):
         self,
         *,
         limiter: Limiter[K] | None = None,
-        near: float = NEAR,
-        pace: Pace | None = None,
+        early_retry: float = EARLY_RETRY,
+        throttle: Throttle | None = None,
         metrics: QueueMetrics | None = None,
     ) -> None:
-        self._core: QueueCore[K] = QueueCore(limiter=limiter, near=near, pace=pace, metrics=metrics)
+        self._core: QueueCore[K] = QueueCore(
+            limiter=limiter, early_retry=early_retry, throttle=throttle, metrics=metrics
+        )
+        # The waiting tasks of `get` in order; a woken one is no longer in here.
         self._getters: deque[asyncio.Future[None]] = deque()
         self._drainers: set[asyncio.Future[None]] = set()
-        # Getters that were woken and did not run yet: so many ready entries have somebody coming for them.
+        # The number of getters that were woken and did not run yet. Each of them takes one ready entry, so only
+        # `ready - _woken` more getters are woken.
         self._woken = 0
+        # Set if and only if the core has a delayed entry, and due no later than the first of them.
         self._timer: asyncio.TimerHandle | None = None
-        # The latest time that the timer was set for. A loop may run it early, by as much as its clock resolves.
-        self._reached = 0.0
+        # The latest time of a timer that has run. `_now` is not earlier: a loop may run a timer early by its clock's resolution.
+        self._timer_time = 0.0
 
     # --- adding -------------------------------------------------------------------------------------------------------------
 
     def add(self, key: K, *, reason: str, priority: int = 0) -> None:
-        """Something about the key changed: run it now, or once more after its running work. Refused silently after shut-down."""
+        """Add a key that changed: it runs now, or once more after its present work. Ignored after shut-down."""
         self._core.add(key, self._now(), reason=reason, priority=priority)
-        self._settle()
+        self._wake_waiters()
 
     def add_after(self, key: K, delay: float, *, reason: str, priority: int = 0) -> None:
-        """Run the key after `delay` seconds, or earlier where something else asks for it. Refused silently after shut-down."""
+        """Add a key that runs after `delay` seconds, or earlier by another add. Ignored after shut-down."""
         self._core.add_after(key, delay, self._now(), reason=reason, priority=priority)
-        self._settle()
+        self._wake_waiters()
 
     def add_rate_limited(self, key: K, *, reason: str, priority: int = 0) -> float | None:
-        """The key failed: run it again when the backoff says so. Returns the seconds until then; None after shut-down."""
+        """Add a key that failed: it runs at its retry deadline. Returns the seconds until then; None after shut-down."""
         now = self._now()
         at = self._core.add_rate_limited(key, now, reason=reason, priority=priority)
-        self._settle()
+        self._wake_waiters()
         return None if at is None else max(0.0, at - now)
 
     # --- working ------------------------------------------------------------------------------------------------------------
 
     async def get(self) -> Item[K]:
-        """Wait for the next item. The caller owes one `done(item.key)`, whatever happens to the work.
+        """Wait for the next item. The caller must call `done(item.key)` once, also if the work fails.
 
-        It always gives other tasks a turn first, so workers that find everything at hand and await nothing cannot stall the loop.
-        Raises ShutDown when the queue was shut down and nothing is left, not even a re-run of a key that is still in work.
+        It always yields to the loop first, so workers that never wait for anything else cannot stall the loop. Raises ShutDown if
+        the queue is shut down and has no entry left, not even a re-run of a key in work.
         """
-        await asyncio.sleep(0)  # before anything is taken: a cancellation here costs nothing
+        await asyncio.sleep(0)  # before an item is taken, so that a cancellation here loses none
         while True:
             item = self._core.get(self._now())
             if item is not None:
-                self._settle()
+                self._wake_waiters()
                 return item
             if self._core.ended:
                 raise ShutDown
-            await self._turn()
+            await self._wait_for_turn()
 
-    async def _turn(self) -> None:
-        """Wait until this getter's turn to look has come."""
+    async def _wait_for_turn(self) -> None:
+        """Wait until `_wake_waiters` wakes this getter."""
         getter = asyncio.get_running_loop().create_future()
         self._getters.append(getter)
         came = False
@@ -121,8 +126,8 @@ class WorkQueue(Generic[K]):
         finally:
             if getter.done() and not getter.cancelled():
                 self._woken -= 1
-                if not came:  # cancelled after it was woken: somebody else must come in its place
-                    self._settle()
+                if not came:  # cancelled after it was woken: another getter takes its entry
+                    self._wake_waiters()
             elif getter in self._getters:
                 self._getters.remove(getter)
 
@@ -136,35 +141,35 @@ class WorkQueue(Generic[K]):
             raise StopAsyncIteration from None
 
     def done(self, key: K) -> None:
-        """End the work on a key; raises ValueError where nobody works on it."""
+        """End the work on a key; raises ValueError if the key is not in work."""
         self._core.done(key, self._now())
-        self._settle()
+        self._wake_waiters()
 
     def forget(self, key: K) -> None:
-        """Drop the key's failures and retry deadline. Call it on success and where retrying cannot help; memory depends on it."""
+        """Drop the key's failures and retry deadline. Call it after a success and after a terminal error, else memory grows."""
         self._core.forget(key)
 
     def failures(self, key: K) -> int:
-        """Return how many failures of the key were counted since it was forgotten."""
+        """Return the number of the key's failures since it was forgotten."""
         return self._core.failures(key)
 
     def remove(self, key: K) -> bool:
-        """The key is gone: drop its waiting entry and its failures; running work goes on. Tells whether one waited."""
+        """Drop the entry and the failures of a key whose object is gone; returns whether it had an entry. Work on it goes on."""
         removed = self._core.remove(key)
-        self._settle()
+        self._wake_waiters()
         return removed
 
     # --- ending -------------------------------------------------------------------------------------------------------------
 
     def shut_down(self) -> None:
-        """Refuse adds and drop what is not ready. Getters still get the rest, and then ShutDown."""
+        """Refuse adds and drop delayed entries. Getters receive the other entries, and then ShutDown."""
         self._core.shut_down(self._now())
-        self._settle()
+        self._wake_waiters()
 
     async def drain(self, timeout: float | None = None) -> bool:
-        """Shut down and wait until all that was ready is worked on and done. Tells whether that was reached in time.
+        """Shut down and wait until all ready keys are worked on and done; returns whether that happened within the timeout.
 
-        It needs getters that go on: whoever drains without workers waits for the whole timeout.
+        Workers must go on to call `get`; without them, a queue with entries drains only by its timeout.
         """
         self.shut_down()
         if self._core.drained:
@@ -180,7 +185,7 @@ class WorkQueue(Generic[K]):
             self._drainers.discard(drainer)
         return True
 
-    # --- telling ------------------------------------------------------------------------------------------------------------
+    # --- statistics ------------------------------------------------------------------------------------------------------------
 
     @property
     def shutting_down(self) -> bool:
@@ -188,34 +193,34 @@ class WorkQueue(Generic[K]):
         return self._core.shutting_down
 
     def has(self, key: K) -> bool:
-        """Tell whether the key waits or is in work."""
+        """Report whether the key waits or is in work."""
         return self._core.has(key)
 
     def statistics(self) -> Statistics:
-        """Return the queue in figures; those of the gauges "unfinished work" and "longest running" are computed here."""
+        """Return the queue's statistics; the gauges "unfinished work" and "longest running" are computed by this call."""
         return self._core.statistics(self._now(), getters=len(self._getters) + self._woken)
 
     def why(self, key: K) -> Waiting[K] | None:
-        """Return when the key runs next, what it waits for and because of what it will run; None where it does not wait."""
+        """Return when the key runs next, why it waits and for which reasons it runs; None if it does not wait."""
         return self._core.why(key, self._now())
 
     def snapshot(self, *, limit: int = 1000) -> Snapshot[K]:
-        """Return what waits (the next `limit` keys) and what is in work. The limit keeps a long queue from stopping the loop."""
+        """Return the next `limit` waiting keys and the keys in work. The limit keeps a long queue from stalling the loop."""
         return self._core.snapshot(self._now(), limit=limit)
 
     # --- the shell ----------------------------------------------------------------------------------------------------------
 
     def _now(self) -> float:
-        return max(asyncio.get_running_loop().time(), self._reached)
+        return max(asyncio.get_running_loop().time(), self._timer_time)
 
-    def _settle(self) -> None:
-        """Bring getters, drainers and the timer in line with the core; called after everything that changed it."""
+    def _wake_waiters(self) -> None:
+        """Wake getters and drainers and set the timer as the core requires; called after each change of the core."""
         core = self._core
         if self._getters:
             wanted = len(self._getters) if core.ended else core.ready - self._woken
             while self._getters and wanted > 0:
                 getter = self._getters.popleft()
-                if not getter.done():  # else it was cancelled, and its task did not run since
+                if not getter.done():  # else it was cancelled, and its task has not run yet
                     getter.set_result(None)
                     self._woken += 1
                     wanted -= 1
@@ -226,7 +231,7 @@ class WorkQueue(Generic[K]):
         self._set_timer(core.next_at())
 
     def _set_timer(self, at: float | None) -> None:
-        """Have the timer go off no later than that. A timer set too early is left: it goes off, finds nothing, and is set again."""
+        """Make the timer run no later than `at`. An earlier timer is kept: it finds no due entry and is set again."""
         timer = self._timer
         if timer is not None:
             if at is not None and timer.when() <= at:
@@ -234,11 +239,11 @@ class WorkQueue(Generic[K]):
             timer.cancel()
             self._timer = None
         if at is not None:
-            self._timer = asyncio.get_running_loop().call_at(at, self._time_has_come, at)
+            self._timer = asyncio.get_running_loop().call_at(at, self._on_timer, at)
 
-    def _time_has_come(self, at: float) -> None:
+    def _on_timer(self, at: float) -> None:
         self._timer = None
-        # Else a timer that a coarse clock runs early would be set again and again for the same instant.
-        self._reached = max(self._reached, at)
+        # Otherwise a timer that a coarse clock runs early would be set again and again for the same time.
+        self._timer_time = max(self._timer_time, at)
         self._core.advance(self._now())
-        self._settle()
+        self._wake_waiters()

@@ -1,7 +1,6 @@
-"""What the queue says about itself: figures, and for each key why it waits.
+"""Statistics of the queue, and for each key why it waits, as frozen data.
 
-Plain frozen data. Times are the loop's; `in_seconds` and `seconds` are relative to the moment of the report, so that a reader
-without the loop can place them.
+Times are the loop's; `in_seconds` and `seconds` are relative to the time of the report, so they can be read without the loop.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from konverge.workqueue.entry import Wait, join_reasons
+from konverge.workqueue.entry import WaitReason, join_reasons
 
 __all__ = ["Snapshot", "Statistics", "Waiting", "Working"]
 
@@ -22,10 +21,10 @@ class Statistics:
     """The queue in figures.
 
     `ready` entries wait for a worker, `held` ones for the end of their key's running work, `delayed` ones for their time; `depth`
-    counts ready and held by priority. `working` keys are in work, `getters` tasks wait in `get`. `failing` keys are remembered
-    by the backoff: they failed and were not forgotten since. `adds` and `retries` count as the metrics do; `refused` adds came
-    after shut-down, `dropped` entries were delayed when it came. `unfinished_work_seconds` is the sum of the ages of all work,
-    `longest_running_seconds` the greatest of them.
+    counts ready and held entries by priority. `working` keys are in work, `getters` tasks wait in `get`. `failing` keys failed and
+    were not forgotten since. `adds` and `retries` count as the metrics do. `refused` counts adds after shut-down, `dropped` the
+    entries that were delayed at shut-down. `unfinished_work_seconds` is the sum of the ages of all work, `longest_running_seconds`
+    the greatest of them.
     """
 
     ready: int
@@ -46,12 +45,12 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting(Generic[K]):
-    """One key that waits: when it runs next, what it waits for, and because of what it will run.
+    """A waiting key: the time of its next run, why it waits, and the reasons of the run.
 
-    `next_at` is the earliest time of its next run, `in_seconds` how far off that is (0 where it is ready). `in_work` tells that
-    the key is being worked on right now, so that the next run also waits for the end of that.
+    `next_at` is the earliest time of the next run, `in_seconds` the time until then (0 if the key is ready). `in_work` says that
+    the key is in work, so that the next run also waits for `done`.
 
-    >>> print(Waiting(key="a", next_at=9.0, in_seconds=4.0, wait=Wait.BACKOFF, priority=0, reasons=("retry",), more=0,
+    >>> print(Waiting(key="a", next_at=9.0, in_seconds=4.0, wait=WaitReason.BACKOFF, priority=0, reasons=("retry",), more=0,
     ...               added_at=1.0, failures=2, in_work=False))
     a runs in 4 s (waits for its retry after a failure; failures: 2) because of: retry
     """
@@ -59,7 +58,7 @@ class Waiting(Generic[K]):
     key: K
     next_at: float
     in_seconds: float
-    wait: Wait
+    wait: WaitReason
     priority: int
     reasons: tuple[str, ...]
     more: int
@@ -79,7 +78,7 @@ class Waiting(Generic[K]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Working(Generic[K]):
-    """One key in work: since when, because of what, and whether it will run once more."""
+    """A key in work: since when, for which reasons, and whether it will run again."""
 
     key: K
     since: float
@@ -97,9 +96,9 @@ class Working(Generic[K]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot(Generic[K]):
-    """The queue at one moment: what waits, in the order of the next runs as far as it is known now, and what is in work.
+    """The queue at one moment: the waiting keys in the expected order of their runs, and the keys in work.
 
-    `left_out` counts the waiting keys beyond the limit that was asked for.
+    `left_out` counts the waiting keys beyond the limit of the call.
     """
 
     now: float

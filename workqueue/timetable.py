@@ -1,10 +1,9 @@
-"""What is not ready yet, by time.
+"""The delayed entries by time.
 
-A heap of (time, ticket, entry). Changing an entry's time does not search the heap: moving it later only notes the new time, and the
-record is put back when it comes up too early; moving it earlier adds a record and leaves the old one behind, which no longer
-holds the entry's ticket and is skipped. Invariants: each entry has one valid record, and its time is not after the entry's
-`ready_at`. Memory is bounded: a heap whose records are mostly void is rewritten. (A key that is looked at again in ten hours
-and run by events every second would else leave 36,000 records behind.)
+A heap of records (time, ticket, entry). A change of an entry's time does not search the heap. A later time is only noted in the entry;
+the record is put back when it comes up too early. An earlier time adds a record; the old one no longer has the entry's ticket and is
+skipped. Memory is bounded: the heap is rewritten if most of its records are void. (Otherwise a key that is requeued after ten hours
+and run by an event every second would leave 36,000 records.)
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import heapq
 from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
-from konverge.workqueue.entry import Entry, State
+from konverge.workqueue.entry import EntryState, QueueEntry
 
 __all__ = ["Timetable"]
 
@@ -23,42 +22,46 @@ _SLACK = 64
 
 
 class Timetable(Generic[K]):
-    """All delayed entries.
+    """The delayed entries.
 
     >>> table = Timetable[str]()
-    >>> table.put(Entry("a", 0, ("test",), added_at=0.0), 7.0)
+    >>> table.put(QueueEntry("a", 0, ("test",), added_at=0.0), 7.0)
     >>> table.next_at(), table.pop_due(6.0), table.pop_due(7.0).key
     (7.0, None, 'a')
     """
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Entry[K]]] = []
+        # A record is valid if it has its entry's ticket. Each DELAYED entry has exactly one valid record, whose time is not after
+        # the entry's `ready_at`.
+        self._heap: list[tuple[float, int, QueueEntry[K]]] = []
+        # The last ticket issued; tickets are unique, so records never compare their entries.
         self._ticket = 0
+        # The number of valid records.
         self._size = 0
 
-    def put(self, entry: Entry[K], at: float) -> None:
-        """Let the entry, new or already here, become ready at that time; it is DELAYED from now on."""
+    def put(self, entry: QueueEntry[K], at: float) -> None:
+        """Add an entry that becomes ready at this time, or change the time of one; it is DELAYED from now on."""
         if entry.ticket and at >= entry.ready_at:
             entry.ready_at = at
             return
         if not entry.ticket:
             self._size += 1
-        entry.state = State.DELAYED
+        entry.state = EntryState.DELAYED
         entry.ready_at = at
         self._ticket += 1
         entry.ticket = self._ticket
         heapq.heappush(self._heap, (at, entry.ticket, entry))
         self._tidy()
 
-    def remove(self, entry: Entry[K]) -> None:
-        """Take the entry out, if it is here."""
+    def remove(self, entry: QueueEntry[K]) -> None:
+        """Remove the entry, if present."""
         if entry.ticket:
             entry.ticket = 0
             self._size -= 1
             self._tidy()
 
-    def pop_due(self, now: float) -> Entry[K] | None:
-        """Take the earliest entry whose time has come; None where there is none."""
+    def pop_due(self, now: float) -> QueueEntry[K] | None:
+        """Remove and return the earliest entry that is due; None if none is."""
         at = self.next_at()
         if at is None or at > now:
             return None
@@ -68,7 +71,7 @@ class Timetable(Generic[K]):
         return entry
 
     def next_at(self) -> float | None:
-        """Return the time at which the next entry becomes ready."""
+        """Return the time at which the next entry becomes ready; None if the timetable is empty."""
         while self._heap:
             at, ticket, entry = self._heap[0]
             if entry.ticket != ticket:
@@ -79,12 +82,12 @@ class Timetable(Generic[K]):
                 return at
         return None
 
-    def earliest(self, count: int) -> list[Entry[K]]:
-        """Return the first so many entries by time."""
+    def earliest(self, count: int) -> list[QueueEntry[K]]:
+        """Return the first `count` entries by time."""
         return heapq.nsmallest(count, self, key=lambda entry: entry.ready_at)
 
-    def clear(self) -> list[Entry[K]]:
-        """Take out and return everything."""
+    def clear(self) -> list[QueueEntry[K]]:
+        """Remove and return all entries."""
         entries = list(self)
         for entry in entries:
             entry.ticket = 0
@@ -97,7 +100,7 @@ class Timetable(Generic[K]):
             self._heap = [(entry.ready_at, entry.ticket, entry) for entry in self]
             heapq.heapify(self._heap)
 
-    def __iter__(self) -> Iterator[Entry[K]]:
+    def __iter__(self) -> Iterator[QueueEntry[K]]:
         return (entry for _, ticket, entry in self._heap if entry.ticket == ticket)
 
     def __len__(self) -> int:

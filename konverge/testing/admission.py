@@ -22,7 +22,7 @@ from konverge.errors import UsageError
 from konverge.informers import Cached
 from konverge.informers.cached import Delta
 from konverge.informers.settings import Selection
-from konverge.informers.store import Staging, Store, Writer
+from konverge.informers.store import Staging, Store, StoreWriter
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.metrics import Metrics
 from konverge.objects import Metadata
@@ -170,7 +170,7 @@ class _Given:
     def fill(self) -> None:
         staging = Staging(self.store)
         staging.take([self._delta(one) for one in self.objects])
-        Writer(self.store).swap(staging, "1")
+        StoreWriter(self.store).swap(staging, "1")
 
     def _delta(self, one: Resource) -> Delta:
         data = one.to_dict()

@@ -18,7 +18,7 @@ from konverge.client import Client, ClientConfig
 from konverge.clock import cpu_time
 from konverge.errors import MetadataOnly, NotFound, NotServed, ServerFailure, TooManyRequests
 from konverge.fields import Owner
-from konverge.informers import Cause, Change, Informer, InformerSet, InformerSettings, Selection
+from konverge.informers import Change, Informer, InformerSet, InformerSettings, RestartCause, Selection
 from konverge.kinds import kind
 from konverge.testing import ControlPlane, ControlPlaneConfig
 
@@ -224,7 +224,7 @@ async def test_watches_that_end_in_good_order_go_on_without_a_list(admin: Client
         informer = informers.acquire(Selection(CONFIG_MAP, namespace=namespace))
         heard = Heard()
         await informer.add_handler("h", heard).synced()
-        await until(lambda: informer.statistics().restarts.get(Cause.ENDED, 0) >= 2)
+        await until(lambda: informer.statistics().restarts.get(RestartCause.ENDED, 0) >= 2)
         await admin.create(CONFIG_MAP.new("late", namespace))
         await heard.of("added late")
         assert informer.statistics().lists == 0
@@ -290,7 +290,7 @@ async def test_a_missing_right_degrades_one_informer_and_mends_itself(
         await allowed.wait_synced()
         await until(lambda: denied.problem is not None)
         assert denied.problem is not None
-        assert denied.problem.cause == Cause.FORBIDDEN
+        assert denied.problem.cause == RestartCause.FORBIDDEN
         assert denied.problem.rule == READ
         assert not denied.synced
         assert allowed.problem is None
@@ -361,7 +361,7 @@ async def test_a_kind_appears_goes_and_comes_back(admin: Client, namespace: str)
         await other.wait_synced()
         await until(lambda: informer.problem is not None)
         assert informer.problem is not None
-        assert informer.problem.cause == Cause.NOT_SERVED
+        assert informer.problem.cause == RestartCause.NOT_SERVED
         assert "install its CRD" in informer.problem.message
         assert not registration.has_synced
 
@@ -375,7 +375,7 @@ async def test_a_kind_appears_goes_and_comes_back(admin: Client, namespace: str)
 
             await admin.delete(CRD, f"widgets.{group}")
             await heard.of(f"deleted w{round_}", 60)
-            await until(lambda: informer.problem is not None and informer.problem.cause == Cause.NOT_SERVED, 60)
+            await until(lambda: informer.problem is not None and informer.problem.cause == RestartCause.NOT_SERVED, 60)
             assert len(informer.store) == 0
             assert not registration.has_synced
         assert heard.wrong == []
@@ -390,7 +390,7 @@ async def test_a_watch_that_is_silently_dead_is_noticed_and_repaired(
 ) -> None:
     async with (
         through_proxy(control_plane, tmp_path) as (client, proxy),
-        informer_set(client, read_idle=3.0) as informers,
+        informer_set(client, watch_idle=3.0) as informers,
     ):
         informer = informers.acquire(Selection(CONFIG_MAP, namespace=namespace))
         heard = Heard()
@@ -404,7 +404,7 @@ async def test_a_watch_that_is_silently_dead_is_noticed_and_repaired(
         await heard.of("added unheard", 10)
         assert asyncio.get_running_loop().time() - began < 5
         restarts = informer.statistics().restarts
-        assert restarts.get(Cause.IDLE, 0) + restarts.get(Cause.UNREACHABLE, 0) >= 1
+        assert restarts.get(RestartCause.IDLE, 0) + restarts.get(RestartCause.UNREACHABLE, 0) >= 1
         assert informer.statistics().lists == 0
 
 
@@ -413,14 +413,14 @@ async def test_a_network_that_stays_silent_is_reported_and_mends_itself(
 ) -> None:
     async with (
         through_proxy(control_plane, tmp_path) as (client, proxy),
-        informer_set(client, read_idle=1.0, backoff_cap=1.0) as informers,
+        informer_set(client, watch_idle=1.0, backoff_cap=1.0) as informers,
     ):
         informer = informers.acquire(Selection(CONFIG_MAP, namespace=namespace))
         heard = Heard()
         await informer.add_handler("h", heard).synced()
         proxy.swallowing = True
         await admin.create(CONFIG_MAP.new("unheard", namespace))
-        await until(lambda: informer.statistics().restarts.get(Cause.IDLE, 0) == 1)
+        await until(lambda: informer.statistics().restarts.get(RestartCause.IDLE, 0) == 1)
         await until(lambda: informer.problem is not None)
         proxy.swallowing = False
         await until(lambda: "added unheard" in heard.words and informer.problem is None)
@@ -463,7 +463,7 @@ async def test_a_deletion_that_happened_while_the_server_was_away_is_told(tmp_pa
             await proxy.open()
             await until(lambda: "added replaced" in heard.words[known:], 60)
             assert heard.words[known:] == ["deleted doomed", "deleted replaced", "added replaced"]
-            assert informer.statistics().restarts.get(Cause.EXPIRED) == 1, "410 in the middle"
+            assert informer.statistics().restarts.get(RestartCause.EXPIRED) == 1, "410 in the middle"
             assert informer.statistics().lists == 0
             assert heard.wrong == []
             await until(lambda: informer.problem is None)
@@ -472,7 +472,9 @@ async def test_a_deletion_that_happened_while_the_server_was_away_is_told(tmp_pa
 @pytest.mark.parametrize(
     ("config", "fallbacks"),
     [
-        pytest.param(ControlPlaneConfig(feature_gates={"WatchList": False}), {Cause.UNSUPPORTED: 1}, id="feature off"),
+        pytest.param(
+            ControlPlaneConfig(feature_gates={"WatchList": False}), {RestartCause.UNSUPPORTED: 1}, id="feature off"
+        ),
         pytest.param(ControlPlaneConfig(watch_cache=False), {}, id="no watch cache, which streams from etcd"),
     ],
 )

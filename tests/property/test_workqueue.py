@@ -14,13 +14,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from konverge.workqueue import MAX_REASONS, Item, ItemExponential, NoMetrics, Pace, QueueCore
+from konverge.workqueue import MAX_REASONS, Item, ItemExponential, NoMetrics, QueueCore, Throttle
 
 NAMES = "abcd"
 KEYS = st.sampled_from(NAMES)
 PRIORITIES = st.sampled_from([-100, 0, 0, 3])
 DELAYS = st.sampled_from([0.0, 0.25, 1.0, 2.5, 8.0, 40.0])
-NEAR = 5.0
+EARLY_RETRY = 5.0
 BASE, CAP = 2.0, 64.0
 
 
@@ -53,7 +53,7 @@ class Waiting:
     def more(self) -> int:
         return sum(add.reason not in self.reasons for add in self.adds)
 
-    def ready_at(self, pace: Pace, floor: float) -> float:
+    def ready_at(self, throttle: Throttle, floor: float) -> float:
         """The time at which it becomes, or became, ready: adds that come later than that change nothing."""
         ready = math.inf
         for count, add in enumerate(self.adds, start=1):
@@ -62,9 +62,9 @@ class Waiting:
             seen = self.adds[:count]
             asked = [a.at for a in seen if a.at is not None]
             events = [a.time for a in seen if a.at is None]
-            if events and pace.debounce:
-                assert pace.debounce_max is not None
-                asked.append(min(events[-1] + pace.debounce, events[0] + pace.debounce_max))
+            if events and throttle.debounce:
+                assert throttle.debounce_max is not None
+                asked.append(min(events[-1] + throttle.debounce, events[0] + throttle.debounce_max))
             elif events:
                 asked.append(events[0])
             ready = max(min(asked), floor)
@@ -77,7 +77,7 @@ class Waiting:
 class Model:
     """The contract, written down the slow way."""
 
-    pace: Pace
+    throttle: Throttle
     now: float = 0.0
     step: int = 0
     waiting: dict[str, Waiting] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class Model:
     retries: int = 0
 
     def ready_at(self, key: str) -> float:
-        return self.waiting[key].ready_at(self.pace, self.started.get(key, -math.inf) + self.pace.min_interval)
+        return self.waiting[key].ready_at(self.throttle, self.started.get(key, -math.inf) + self.throttle.min_interval)
 
     def is_ready(self, key: str) -> bool:
         return self.ready_at(key) <= self.now
@@ -119,7 +119,7 @@ class Model:
 
     def retry_at(self, key: str) -> float:
         deadline = self.deadlines.get(key)
-        if deadline is None or deadline - self.now <= NEAR:
+        if deadline is None or deadline - self.now <= EARLY_RETRY:
             delay = min(BASE * 2 ** self.failures.get(key, 0), CAP)
             self.failures[key] = self.failures.get(key, 0) + 1
             deadline = self.deadlines[key] = self.now + delay
@@ -165,10 +165,12 @@ class QueueMachine(RuleBasedStateMachine):
         longest=st.sampled_from([1.0, 2.5]),
     )
     def build(self, min_interval: float, debounce: float, longest: float) -> None:
-        pace = Pace(min_interval=min_interval, debounce=debounce, debounce_max=longest)
-        self.model = Model(pace)
+        throttle = Throttle(min_interval=min_interval, debounce=debounce, debounce_max=longest)
+        self.model = Model(throttle)
         self.metrics = Counting()
-        self.core = QueueCore[str](limiter=ItemExponential(BASE, CAP), near=NEAR, pace=pace, metrics=self.metrics)
+        self.core = QueueCore[str](
+            limiter=ItemExponential(BASE, CAP), early_retry=EARLY_RETRY, throttle=throttle, metrics=self.metrics
+        )
         self.number = 0
         self.unseen = False
 
@@ -271,7 +273,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(key=KEYS)
     def done_without_get(self, key: str) -> None:
         if key not in self.model.working:
-            with pytest.raises(ValueError, match="nobody works"):
+            with pytest.raises(ValueError, match="not in work"):
                 self.core.done(key, self.model.now)
 
     @rule(key=KEYS)

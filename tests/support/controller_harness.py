@@ -20,7 +20,7 @@ from konverge.errors import Conflict, NotFound
 from konverge.fields import owned_by, without_nulls
 from konverge.informers import Cached, Change, Selection
 from konverge.informers.cached import Delta
-from konverge.informers.store import Store, Writer
+from konverge.informers.store import Store, StoreWriter
 from konverge.keys import Key
 from konverge.kinds import Kind, kind_of
 from konverge.metrics import Metrics
@@ -72,7 +72,7 @@ class Informer:
         self.users = 0
         self.handlers: list[Callable[[Change], None]] = []
         self._managers = managers
-        self._writer = Writer(self.store)
+        self._writer = StoreWriter(self.store)
         self._writer.clear()
         self.store._synced = True
 

@@ -54,7 +54,7 @@ from konverge.runtime.reconcile.runner import ReconcileRunner, Result
 from konverge.runtime.reconcile.services import Announce, ReconcileServices
 from konverge.tasks import Broadcast, wait_first
 from konverge.words import LogKey, Why
-from konverge.workqueue import Item, ItemExponential, Pace, WorkQueue
+from konverge.workqueue import Item, ItemExponential, Throttle, WorkQueue
 
 __all__ = ["ControllerRunner", "ManagerServices"]
 
@@ -113,7 +113,7 @@ class ControllerRunner:
         self._queue_metrics = PrometheusQueue(services.metrics, spec.name)
         self.queue: WorkQueue[Key] = WorkQueue(
             limiter=ItemExponential(base=numbers.base_delay, cap=numbers.max_delay),
-            pace=Pace(min_interval=numbers.min_interval, debounce=numbers.debounce),
+            throttle=Throttle(min_interval=numbers.min_interval, debounce=numbers.debounce),
             metrics=self._queue_metrics,
         )
         self._queue_metrics.open()

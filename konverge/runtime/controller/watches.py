@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from konverge.informers import Cause, Change, Informer, InformerSet, Registration, Selection
+from konverge.informers import Change, Informer, InformerSet, Registration, RestartCause, Selection
 from konverge.kinds import Kind
 from konverge.runtime.builder.builder import Controller, Watched
 from konverge.runtime.cache.narrowed import Narrowed
@@ -42,7 +42,7 @@ class _Feed:
     @property
     def known_absent(self) -> bool:
         problem = self.informer.problem
-        return problem is not None and problem.cause == Cause.NOT_SERVED
+        return problem is not None and problem.cause == RestartCause.NOT_SERVED
 
 
 class ControllerWatches:

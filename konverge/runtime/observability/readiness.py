@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 from typing import Any
 
-from konverge.informers import Cause, Informer
+from konverge.informers import Informer, RestartCause
 from konverge.kinds import Kind
 from konverge.runtime.builder.builder import Watched
 
@@ -119,7 +119,7 @@ def why_not(kind: Kind[Any], informer: Informer, watch: Watched | None, *, synce
         return (
             None if synced or optional else Obstacle(kind.group_kind, "Syncing", "the first list is not complete yet")
         )
-    if problem.cause == Cause.NOT_SERVED:
+    if problem.cause == RestartCause.NOT_SERVED:
         if optional:
             return None
         return Obstacle(

@@ -64,7 +64,7 @@ async def wired(fragile: ControlPlane, fragile_token: str, fragile_lab: Lab) -> 
             namespace=fragile_lab.namespace,
             strict=True,
             client=ClientSettings(request_timeout=PATIENCE),
-            informers=InformerSettings(read_idle=IDLE),
+            informers=InformerSettings(watch_idle=IDLE),
         )
         await fragile_lab.start(build, config=config, settings=settings)
         await fragile_lab.create(widget())
@@ -75,7 +75,7 @@ async def wired(fragile: ControlPlane, fragile_token: str, fragile_lab: Lab) -> 
 
 def test_the_default_limit_keeps_the_promise() -> None:
     """The limit, and one round trip to open the next watch."""
-    assert InformerSettings().read_idle <= PROMISE - 5
+    assert InformerSettings().watch_idle <= PROMISE - 5
 
 
 async def test_a_dead_watch_is_replaced_and_what_it_hid_is_reconciled(wired: Wired) -> None:

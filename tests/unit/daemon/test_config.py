@@ -49,13 +49,13 @@ def test_a_flag_wins_over_a_variable_over_the_file_over_the_default(tmp_path: Pa
 
 
 def test_sources_mix_inside_a_group(tmp_path: Path) -> None:
-    file = a_file(tmp_path, "informers:\n  page_size: 10\n  read_idle: 20\n")
+    file = a_file(tmp_path, "informers:\n  page_size: 10\n  watch_idle: 20\n")
     found = loaded(
-        {"KONVERGE_INFORMERS__READ_IDLE": "30", "KONVERGE_RECONCILE__TIMEOUT": "60"},
+        {"KONVERGE_INFORMERS__WATCH_IDLE": "30", "KONVERGE_RECONCILE__TIMEOUT": "60"},
         {"reconcile.concurrency": "4"},
         file=file,
     )
-    assert (found.settings.informers.page_size, found.settings.informers.read_idle) == (10, 30.0)
+    assert (found.settings.informers.page_size, found.settings.informers.watch_idle) == (10, 30.0)
     assert found.settings.reconcile.numbers() == {"timeout": 60.0, "concurrency": 4}
     assert str(found.origin("reconcile.concurrency")) == "flag --set reconcile.concurrency"
 

@@ -13,10 +13,10 @@ from konverge.errors import Expired, MetadataOnly
 from konverge.fields import Owner
 from konverge.informers.cached import Cached
 from konverge.informers.decode import Decoder, strip
+from konverge.informers.interning import Interner
 from konverge.informers.messages import Bookmark, Failed, Items
-from konverge.informers.problem import Cause
+from konverge.informers.problem import RestartCause
 from konverge.informers.settings import Selection
-from konverge.informers.sharing import Sharing
 from konverge.kinds import kind
 from konverge.objects import Metadata
 
@@ -143,7 +143,7 @@ def test_equal_parts_of_neighbours_are_kept_once() -> None:
 
 
 def test_the_memory_of_shared_parts_is_bounded() -> None:
-    sharing = Sharing(limit=10)
+    sharing = Interner(limit=10)
     for number in range(100):
         assert sharing.metadata(Metadata(name="a", labels={"n": str(number)})).labels == {"n": str(number)}
         assert sharing.fields({Owner("ours", "Apply", ""): b"%d" % number})
@@ -174,7 +174,7 @@ def test_events_become_inputs_in_their_order() -> None:
     assert (second.version, second.added) == ("13", True)
     assert isinstance(failed, Failed)
     assert isinstance(failed.error, Expired)
-    assert failed.cause == Cause.EXPIRED
+    assert failed.cause == RestartCause.EXPIRED
     assert odd == []
 
 
@@ -211,7 +211,7 @@ def test_what_cannot_be_taken_is_dropped_counted_and_told_and_the_rest_goes_on(g
     ]
     assert names == ["good", "good"]
     assert [what for what, _ in odd] == [why]
-    assert decode.oddities == {why: 1}
+    assert decode.anomalies == {why: 1}
 
 
 def test_items_of_a_list_need_not_repeat_their_kind() -> None:

@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 from konverge.informers.cached import Cached
 from konverge.informers.delivery import Change, HandlerQueue, Registration
-from konverge.informers.pace import Pace
 from konverge.informers.store import Difference, Table
+from konverge.informers.yield_budget import YieldBudget
 from konverge.objects import Metadata
 
 
@@ -132,8 +132,8 @@ def registered() -> Callable[..., Registration]:
         return Registration(
             "h",
             handler,
-            what="Thing",
-            pace=Pace(0.005),
+            selection="Thing",
+            budget=YieldBudget(0.005),
             failed=lambda: failures.append("failed") if failures is not None else None,
             delivered=lambda seconds: None,
             removed=lambda registration: None,
@@ -168,7 +168,7 @@ async def test_a_handler_that_raises_loses_that_change_only(registered: Any) -> 
     statistics = registration.statistics()
     assert (statistics.errors, statistics.delivered, statistics.waiting) == (1, 1, 0)
     assert [(line["event"], line["handler"], line["name"]) for line in logs] == [
-        ("a handler raised; it is not told of this change again", "h", "a")
+        ("a handler raised; it does not receive this change again", "h", "a")
     ]
 
 
@@ -237,16 +237,16 @@ async def test_delivery_gives_the_loop_its_turn(registered: Any) -> None:
     assert turns >= 70, "600 ms of work, in slices of 5 ms and one change"
 
 
-async def test_workers_of_one_pace_share_one_slice_per_turn() -> None:
+async def test_workers_of_one_yield_budget_share_one_slice_per_turn() -> None:
     loop: Any = asyncio.get_running_loop()
-    pace = Pace(0.005)
+    budget = YieldBudget(0.005)
     longest = 0.0
 
     async def worker() -> None:
         for _ in range(50):
             loop.advance(0.001)
-            if pace.spent():
-                await pace.rest()
+            if budget.spent():
+                await budget.yield_turn()
 
     async def watch() -> None:
         nonlocal longest
@@ -258,4 +258,4 @@ async def test_workers_of_one_pace_share_one_slice_per_turn() -> None:
     watching = asyncio.create_task(watch())
     await asyncio.gather(*(worker() for _ in range(10)))
     watching.cancel()
-    assert longest <= 0.02, "ten workers take no ten slices: each does one piece at most where the slice is spent"
+    assert longest <= 0.02, "ten workers share one slice: each does at most one piece of work after it is spent"

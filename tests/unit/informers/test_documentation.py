@@ -10,8 +10,8 @@ import pytest
 import konverge.informers
 
 MODULES = (
-    *("backoff", "cached", "decode", "delivery", "index", "informer", "memory", "meters"),
-    *("problem", "settings", "sharing", "statistics", "store"),
+    *("backoff", "cached", "decode", "delivery", "index", "informer", "interning", "meters"),
+    *("problem", "settings", "statistics", "store", "watchlist_denylist"),
 )
 
 

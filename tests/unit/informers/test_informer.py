@@ -18,7 +18,7 @@ from konverge.errors import (
     Unreachable,
     UsageError,
 )
-from konverge.informers import Cause, Selection
+from konverge.informers import RestartCause, Selection
 
 DENIED = 'things.example.com is forbidden: User "u" cannot {verb} resource "things" in API group "example.com" at the cluster scope'
 
@@ -116,7 +116,7 @@ async def test_410_lists_anew_and_tells_of_the_deletions_that_were_missed(
         stream.accept().send(api.added("a", 6), api.added("c", 8), api.added("d", 9), api.bookmark(10, ends=True))
         await api.settle()
         assert heard.drain() == ["-b", "~c", "+d"], "deletions first, nothing of what did not change"
-        assert informer.statistics().restarts[Cause.EXPIRED] == 1
+        assert informer.statistics().restarts[RestartCause.EXPIRED] == 1
         assert informer.problem is None
 
 
@@ -239,18 +239,18 @@ async def test_a_silent_stream_is_replaced_within_75_seconds(api: Any, make_set:
         assert stream.closed
         again.accept()
         await api.settle()
-        assert informer.statistics().restarts == {Cause.IDLE: 1}
+        assert informer.statistics().restarts == {RestartCause.IDLE: 1}
         assert informer.problem is None
 
 
 @pytest.mark.parametrize(
     ("error", "cause"),
     [
-        (Unreachable("connection refused"), Cause.REFUSED),
-        (Unreachable("reset", maybe_done=True), Cause.UNREACHABLE),
-        (TooManyRequests("slow down", status=429), Cause.TOO_MANY_REQUESTS),
-        (ServerFailure("etcd", status=500), Cause.SERVER_FAILURE),
-        (denied("watch"), Cause.FORBIDDEN),
+        (Unreachable("connection refused"), RestartCause.REFUSED),
+        (Unreachable("reset", maybe_done=True), RestartCause.UNREACHABLE),
+        (TooManyRequests("slow down", status=429), RestartCause.TOO_MANY_REQUESTS),
+        (ServerFailure("etcd", status=500), RestartCause.SERVER_FAILURE),
+        (denied("watch"), RestartCause.FORBIDDEN),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -329,7 +329,7 @@ async def test_who_may_list_and_not_watch_has_the_state_and_the_problem(
         await api.settle()
         assert informer.synced
         assert informer.problem is not None
-        assert informer.problem.cause == Cause.FORBIDDEN
+        assert informer.problem.cause == RestartCause.FORBIDDEN
         again = await api.next_watch()
         assert again.query.resource_version == "9", "no list is repeated meanwhile"
         again.accept()
@@ -358,11 +358,11 @@ async def test_a_server_that_never_closes_the_initial_part_is_listed_plainly_and
         (await api.next_watch()).accept()
         await api.settle()
         assert informer.synced
-        assert informer.statistics().fallbacks == {Cause.NO_PROGRESS: 1}
+        assert informer.statistics().fallbacks == {RestartCause.NO_PROGRESS: 1}
 
         informers.acquire(Selection(selection.kind, namespace="other"))
         assert (await api.next_list(within=1)).query.namespace == "other", "others do not fall into the same hole"
-        labels = {"group": "example.com", "version": "v1", "kind": "Thing", "cause": Cause.NO_PROGRESS}
+        labels = {"group": "example.com", "version": "v1", "kind": "Thing", "cause": RestartCause.NO_PROGRESS}
         assert metrics.registry.get_sample_value("konverge_watchlist_fallbacks_total", labels) == 1
 
 
@@ -399,7 +399,7 @@ async def test_a_kind_that_is_absent_is_awaited(
         registration = informer.add_handler("h", heard)
         await asyncio.sleep(600)
         assert informer.problem is not None
-        assert informer.problem.cause == Cause.NOT_SERVED
+        assert informer.problem.cause == RestartCause.NOT_SERVED
         assert "install its CRD" in informer.problem.message
         assert not registration.has_synced
         assert 50 <= len(api.discoveries) <= 75, "polled, but not hammered"
@@ -430,7 +430,7 @@ async def test_a_kind_that_goes_takes_its_objects_along_and_may_come_back(
         assert not informer.synced
         assert not registration.has_synced
         assert informer.problem is not None
-        assert informer.problem.cause == Cause.NOT_SERVED
+        assert informer.problem.cause == RestartCause.NOT_SERVED
         assert informer.store.version == ""
 
         await asyncio.sleep(100)
@@ -468,7 +468,7 @@ async def test_a_defect_is_logged_and_the_informer_begins_anew(
         stream.cut(ZeroDivisionError("hunter2"))
         await api.settle()
         assert informer.problem is not None
-        assert informer.problem.cause == Cause.BROKEN
+        assert informer.problem.cause == RestartCause.BROKEN
         assert "hunter2" not in informer.problem.message
         await api.synced_stream(api.body("b", 1), version="120")
         assert heard.drain() == ["+a!", "+b!", "-a"]

@@ -23,21 +23,20 @@ from konverge.errors import (
     Unreachable,
 )
 from konverge.informers.cached import Cached, Delta
-from konverge.informers.machine import Phase, State, begin, step
+from konverge.informers.machine import MachineState, Phase, initial_state, step
 from konverge.informers.messages import (
     Advance,
     Apply,
-    Begin,
     Bookmark,
+    Clear,
     Commit,
     Discard,
     Discover,
     Discovered,
-    Empty,
     Ended,
     Failed,
     FellBack,
-    Forget,
+    ForgetDiscovery,
     Healthy,
     Input,
     Items,
@@ -47,19 +46,20 @@ from konverge.informers.messages import (
     PageEnd,
     ReadOn,
     Restarted,
+    Sleep,
     Stage,
     Stalled,
+    Started,
     StartWatch,
-    Troubled,
-    Wait,
+    Unhealthy,
     Woke,
 )
-from konverge.informers.problem import Cause, cause_of
+from konverge.informers.problem import RestartCause, cause_of
 from konverge.informers.settings import InformerSettings
 from konverge.objects import Metadata
 
 NOW = Moment(now=1000.0)
-PLAIN = Moment(now=1000.0, plain=True)
+PLAIN = Moment(now=1000.0, watch_list_denied=True)
 SETTINGS = InformerSettings()
 DELTA = Delta("web", "a", Cached(Metadata(name="a", namespace="web", resource_version="8"), b"{}"))
 ITEMS = Items([DELTA], "8")
@@ -84,16 +84,16 @@ def failed(error: Exception) -> Failed:
 
 
 def trouble(error: Exception) -> tuple[Any, ...]:
-    return Restarted(cause_of(error)), Troubled(cause_of(error), error)
+    return Restarted(cause_of(error)), Unhealthy(cause_of(error), error)
 
 
-def at(phase: Phase, **fields: Any) -> State:
+def at(phase: Phase, **fields: Any) -> MachineState:
     defaults: dict[str, Any] = {}
     if phase is Phase.WATCHING:
         defaults = {"last_rv": "7", "opened": True, "opened_at": 100.0}
     if phase is Phase.STREAMING:
         defaults = {"opened": True, "opened_at": 990.0, "deadline": 1020.0}
-    return msgspec.structs.replace(begin(SETTINGS), phase=phase, **{**defaults, **fields})
+    return msgspec.structs.replace(initial_state(SETTINGS), phase=phase, **{**defaults, **fields})
 
 
 def stream(version: str = "") -> StartWatch:
@@ -104,14 +104,14 @@ def watch(version: str) -> StartWatch:
     return StartWatch(version, False, 300)
 
 
-Row: TypeAlias = tuple[str, State, Input, tuple[Any, ...] | None, dict[str, Any]]
+Row: TypeAlias = tuple[str, MachineState, Input, tuple[Any, ...] | None, dict[str, Any]]
 """What it shows, where the machine stands, what happens, what it puts out (None: see elsewhere), fields of where it stands then."""
 
-FIRST_WAIT = Wait(0.8)
-POLL = Wait(1.0)
+FIRST_WAIT = Sleep(0.8)
+POLL = Sleep(1.0)
 
 DISCOVERY: list[Row] = [
-    ("a start asks discovery", at(Phase.DISCOVERY), Begin(), (Discover(),), {}),
+    ("a start asks discovery", at(Phase.DISCOVERY), Started(), (Discover(),), {}),
     (
         "a kind that is served is listed as a stream",
         at(Phase.DISCOVERY),
@@ -123,7 +123,7 @@ DISCOVERY: list[Row] = [
         "a kind that is not served is polled",
         at(Phase.DISCOVERY),
         failed(UNSERVED),
-        (Discard(), Empty(), Troubled(Cause.NOT_SERVED, UNSERVED), Forget(), POLL),
+        (Discard(), Clear(), Unhealthy(RestartCause.NOT_SERVED, UNSERVED), ForgetDiscovery(), POLL),
         {"phase": Phase.DISCOVERY},
     ),
     (
@@ -167,65 +167,65 @@ STREAMING: list[Row] = [
     ),
     (
         "the closing bookmark replaces the content, and the same stream goes on as the watch",
-        at(Phase.STREAMING, rv_unavailable=True, suspect=True),
+        at(Phase.STREAMING, rv_unavailable=True, discovery_stale=True),
         Bookmark("9", ends_initial=True),
         (Commit("9"), Healthy(), ReadOn()),
-        {"phase": Phase.WATCHING, "last_rv": "9", "rv_unavailable": False, "suspect": False, "moved": False},
+        {"phase": Phase.WATCHING, "last_rv": "9", "rv_unavailable": False, "discovery_stale": False, "advanced": False},
     ),
     (
         "a stream that ends before its closing bookmark is replaced by a plain list",
         at(Phase.STREAMING),
         Ended(),
-        (Discard(), FellBack(Cause.ENDED_EARLY, remember=False), ListPage("", 500)),
+        (Discard(), FellBack(RestartCause.ENDED_EARLY, deny=False), ListPage("", 500)),
         {"phase": Phase.LISTING},
     ),
     (
         "one that ended after a long time was an ordinary watch, which is remembered",
         at(Phase.STREAMING, opened_at=100.0),
         Ended(),
-        (Discard(), FellBack(Cause.ENDED_EARLY, remember=True), ListPage("", 500)),
+        (Discard(), FellBack(RestartCause.ENDED_EARLY, deny=True), ListPage("", 500)),
         {"phase": Phase.LISTING},
     ),
     (
         "a stream without progress is replaced by a plain list, which is remembered",
         at(Phase.STREAMING),
         Stalled(),
-        (Discard(), FellBack(Cause.NO_PROGRESS, remember=True), ListPage("", 500)),
+        (Discard(), FellBack(RestartCause.NO_PROGRESS, deny=True), ListPage("", 500)),
         {"phase": Phase.LISTING},
     ),
     (
         "one that never opened is replaced too, but says nothing of the server",
         at(Phase.STREAMING, opened=False),
         Stalled(),
-        (Discard(), FellBack(Cause.NO_PROGRESS, remember=False), ListPage("", 500)),
+        (Discard(), FellBack(RestartCause.NO_PROGRESS, deny=False), ListPage("", 500)),
         {"phase": Phase.LISTING},
     ),
     (
         "a server that does not know the parameter is remembered",
         at(Phase.STREAMING, opened=False),
         failed(UNKNOWN_PARAMETER),
-        (Discard(), FellBack(Cause.UNSUPPORTED, remember=True), ListPage("", 500)),
+        (Discard(), FellBack(RestartCause.UNSUPPORTED, deny=True), ListPage("", 500)),
         {},
     ),
     (
         "so is one that answers 400",
         at(Phase.STREAMING, opened=False),
         failed(BadRequest("unknown query parameter", status=400)),
-        (Discard(), FellBack(Cause.UNSUPPORTED, remember=True), ListPage("", 500)),
+        (Discard(), FellBack(RestartCause.UNSUPPORTED, deny=True), ListPage("", 500)),
         {},
     ),
     (
         "a cut stream is replaced by a plain list for this round only",
         at(Phase.STREAMING),
         failed(CUT),
-        (Discard(), FellBack(Cause.UNREACHABLE, remember=False), ListPage("", 500)),
+        (Discard(), FellBack(RestartCause.UNREACHABLE, deny=False), ListPage("", 500)),
         {},
     ),
     (
         "an open stream cannot have been refused",
         at(Phase.STREAMING),
         failed(REFUSED),
-        (Discard(), FellBack(Cause.UNREACHABLE, remember=False), ListPage("", 500)),
+        (Discard(), FellBack(RestartCause.UNREACHABLE, deny=False), ListPage("", 500)),
         {},
     ),
     (
@@ -253,21 +253,21 @@ STREAMING: list[Row] = [
         "403 to the stream leaves the plain list to be tried",
         at(Phase.STREAMING, opened=False),
         failed(FORBIDDEN),
-        (Discard(), FellBack(Cause.FORBIDDEN, remember=False), ListPage("", 500)),
+        (Discard(), FellBack(RestartCause.FORBIDDEN, deny=False), ListPage("", 500)),
         {"phase": Phase.LISTING},
     ),
     (
         "5xx to the stream leaves the plain list to be tried",
         at(Phase.STREAMING, opened=False),
         failed(FAILURE),
-        (Discard(), FellBack(Cause.SERVER_FAILURE, remember=False), ListPage("", 500)),
+        (Discard(), FellBack(RestartCause.SERVER_FAILURE, deny=False), ListPage("", 500)),
         {},
     ),
     (
         "410 to the stream asks from the latest state at once",
         at(Phase.STREAMING, last_rv="7"),
         failed(EXPIRED),
-        (Discard(), Restarted(Cause.EXPIRED), stream()),
+        (Discard(), Restarted(RestartCause.EXPIRED), stream()),
         {"rv_unavailable": True},
     ),
     (
@@ -281,22 +281,22 @@ STREAMING: list[Row] = [
         "a version from the future asks from the latest state at once",
         at(Phase.STREAMING, last_rv="7"),
         failed(TOO_LARGE),
-        (Discard(), Restarted(Cause.VERSION_TOO_LARGE), stream()),
+        (Discard(), Restarted(RestartCause.VERSION_TOO_LARGE), stream()),
         {"rv_unavailable": True},
     ),
     (
         "404 asks discovery anew",
         at(Phase.STREAMING, last_rv="7"),
         failed(MISSING),
-        (Discard(), Restarted(Cause.NOT_FOUND), Forget(), Discover()),
-        {"phase": Phase.DISCOVERY, "suspect": True, "rv_unavailable": True},
+        (Discard(), Restarted(RestartCause.NOT_FOUND), ForgetDiscovery(), Discover()),
+        {"phase": Phase.DISCOVERY, "discovery_stale": True, "rv_unavailable": True},
     ),
     (
         "404 again means that the kind is not served, whatever discovery says",
-        at(Phase.STREAMING, suspect=True),
+        at(Phase.STREAMING, discovery_stale=True),
         failed(MISSING),
-        (Discard(), Empty(), Troubled(Cause.NOT_SERVED, MISSING), Forget(), POLL),
-        {"phase": Phase.DISCOVERY, "suspect": False, "last_rv": ""},
+        (Discard(), Clear(), Unhealthy(RestartCause.NOT_SERVED, MISSING), ForgetDiscovery(), POLL),
+        {"phase": Phase.DISCOVERY, "discovery_stale": False, "last_rv": ""},
     ),
     ("after a wait a full state is asked for again", at(Phase.STREAMING, last_rv="7"), Woke(), (stream("7"),), {}),
 ]
@@ -315,13 +315,13 @@ LISTING: list[Row] = [
         at(Phase.LISTING, first_page="7", continued=True, rv_unavailable=True),
         PageEnd("8"),
         (Commit("7"), watch("7")),
-        {"phase": Phase.WATCHING, "last_rv": "7", "rv_unavailable": False, "moved": False},
+        {"phase": Phase.WATCHING, "last_rv": "7", "rv_unavailable": False, "advanced": False},
     ),
     (
         "410 to a page falls back to one list of everything",
         at(Phase.LISTING, first_page="7", continued=True),
         failed(EXPIRED),
-        (Discard(), Restarted(Cause.EXPIRED), ListPage("", 0)),
+        (Discard(), Restarted(RestartCause.EXPIRED), ListPage("", 0)),
         {"continued": False, "first_page": ""},
     ),
     (
@@ -333,16 +333,16 @@ LISTING: list[Row] = [
     ),
     (
         "410 to a first page at a version lists from the latest state at once",
-        at(Phase.LISTING, asked="7", last_rv="7"),
+        at(Phase.LISTING, list_rv="7", last_rv="7"),
         failed(EXPIRED),
-        (Discard(), Restarted(Cause.EXPIRED), stream()),
+        (Discard(), Restarted(RestartCause.EXPIRED), stream()),
         {"rv_unavailable": True},
     ),
     (
         "a version from the future, told in a cause",
-        at(Phase.LISTING, asked="7", last_rv="7"),
+        at(Phase.LISTING, list_rv="7", last_rv="7"),
         failed(TOO_LARGE_CAUSE),
-        (Discard(), Restarted(Cause.VERSION_TOO_LARGE), stream()),
+        (Discard(), Restarted(RestartCause.VERSION_TOO_LARGE), stream()),
         {"rv_unavailable": True},
     ),
     (
@@ -356,8 +356,8 @@ LISTING: list[Row] = [
         "404 asks discovery anew",
         at(Phase.LISTING),
         failed(MISSING),
-        (Discard(), Restarted(Cause.NOT_FOUND), Forget(), Discover()),
-        {"suspect": True},
+        (Discard(), Restarted(RestartCause.NOT_FOUND), ForgetDiscovery(), Discover()),
+        {"discovery_stale": True},
     ),
     (
         "5xx waits",
@@ -370,32 +370,32 @@ LISTING: list[Row] = [
 ]
 
 WATCHING: list[Row] = [
-    ("an open watch is healthy", at(Phase.WATCHING, opened=False, suspect=True), Opened(), (Healthy(), ReadOn()), {"opened": True, "suspect": False}),
-    ("events change the store and move the version", at(Phase.WATCHING, failing_since=1.0), ITEMS, (Apply([DELTA], "8"), ReadOn()), {"last_rv": "8", "stirred": True, "moved": True, "failing_since": None}),
-    ("a bookmark moves the version and changes no object", at(Phase.WATCHING), Bookmark("9"), (Advance("9"), ReadOn()), {"last_rv": "9", "stirred": True}),
+    ("an open watch is healthy", at(Phase.WATCHING, opened=False, discovery_stale=True), Opened(), (Healthy(), ReadOn()), {"opened": True, "discovery_stale": False}),
+    ("events change the store and move the version", at(Phase.WATCHING, failing_since=1.0), ITEMS, (Apply([DELTA], "8"), ReadOn()), {"last_rv": "8", "received_event": True, "advanced": True, "failing_since": None}),
+    ("a bookmark moves the version and changes no object", at(Phase.WATCHING), Bookmark("9"), (Advance("9"), ReadOn()), {"last_rv": "9", "received_event": True}),
     ("a late closing bookmark is a bookmark", at(Phase.WATCHING), Bookmark("9", ends_initial=True), (Advance("9"), ReadOn()), {"last_rv": "9"}),
-    ("a clean end is followed by a watch from the same version at once", at(Phase.WATCHING), Ended(), (Restarted(Cause.ENDED), watch("7")), {"phase": Phase.WATCHING}),
+    ("a clean end is followed by a watch from the same version at once", at(Phase.WATCHING), Ended(), (Restarted(RestartCause.ENDED), watch("7")), {"phase": Phase.WATCHING}),
     (
         "an end within a second without an event waits",
         at(Phase.WATCHING, opened_at=999.5),
         Ended(),
         None,
-        {"phase": Phase.WATCHING, "last_rv": "7", "shaky": True},
+        {"phase": Phase.WATCHING, "last_rv": "7", "failed_early": True},
     ),
-    ("an end within a second after an event does not", at(Phase.WATCHING, opened_at=999.5, stirred=True), Ended(), (Restarted(Cause.ENDED), watch("7")), {}),
-    ("410 lists anew from the latest state", at(Phase.WATCHING), failed(EXPIRED), (Restarted(Cause.EXPIRED), stream()), {"rv_unavailable": True}),
+    ("an end within a second after an event does not", at(Phase.WATCHING, opened_at=999.5, received_event=True), Ended(), (Restarted(RestartCause.ENDED), watch("7")), {}),
+    ("410 lists anew from the latest state", at(Phase.WATCHING), failed(EXPIRED), (Restarted(RestartCause.EXPIRED), stream()), {"rv_unavailable": True}),
     (
         "410 to the version that was listed just now waits",
-        at(Phase.WATCHING, moved=False),
+        at(Phase.WATCHING, advanced=False),
         failed(EXPIRED),
         (*trouble(EXPIRED), FIRST_WAIT),
         {"rv_unavailable": True, "phase": Phase.LISTING},
     ),
-    ("a version from the future lists anew", at(Phase.WATCHING), failed(TOO_LARGE), (Restarted(Cause.VERSION_TOO_LARGE), stream()), {"rv_unavailable": True}),
+    ("a version from the future lists anew", at(Phase.WATCHING), failed(TOO_LARGE), (Restarted(RestartCause.VERSION_TOO_LARGE), stream()), {"rv_unavailable": True}),
     ("429 waits at the same version", at(Phase.WATCHING), failed(BUSY), (*trouble(BUSY), FIRST_WAIT), {"phase": Phase.WATCHING, "last_rv": "7"}),
     ("a refused connection waits at the same version", at(Phase.WATCHING, opened=False), failed(REFUSED), (*trouble(REFUSED), FIRST_WAIT), {"phase": Phase.WATCHING, "last_rv": "7"}),
     ("a cut stream waits at the same version", at(Phase.WATCHING), failed(CUT), (*trouble(CUT), FIRST_WAIT), {"phase": Phase.WATCHING, "last_rv": "7"}),
-    ("a silent stream is replaced at once", at(Phase.WATCHING), failed(IDLE), (Restarted(Cause.IDLE), watch("7")), {"last_rv": "7"}),
+    ("a silent stream is replaced at once", at(Phase.WATCHING), failed(IDLE), (Restarted(RestartCause.IDLE), watch("7")), {"last_rv": "7"}),
     ("5xx waits at the same version", at(Phase.WATCHING), failed(FAILURE), (*trouble(FAILURE), FIRST_WAIT), {"phase": Phase.WATCHING, "failing_since": 1000.0}),
     (
         "5xx for a minute lists anew",
@@ -406,7 +406,7 @@ WATCHING: list[Row] = [
     ),
     ("403 waits at the same version", at(Phase.WATCHING), failed(FORBIDDEN), (*trouble(FORBIDDEN), FIRST_WAIT), {"phase": Phase.WATCHING, "last_rv": "7"}),
     ("401 waits at the same version", at(Phase.WATCHING), failed(Unauthorized("who?", status=401)), None, {"phase": Phase.WATCHING, "last_rv": "7"}),
-    ("404 asks discovery anew", at(Phase.WATCHING), failed(MISSING), (Discard(), Restarted(Cause.NOT_FOUND), Forget(), Discover()), {"phase": Phase.DISCOVERY, "suspect": True}),
+    ("404 asks discovery anew", at(Phase.WATCHING), failed(MISSING), (Discard(), Restarted(RestartCause.NOT_FOUND), ForgetDiscovery(), Discover()), {"phase": Phase.DISCOVERY, "discovery_stale": True}),
     ("any other refusal lists anew after a wait", at(Phase.WATCHING), failed(ApiError("teapot", status=418)), None, {"phase": Phase.LISTING}),
     ("after a wait the watch goes on where it stood", at(Phase.WATCHING), Woke(), (watch("7"),), {"phase": Phase.WATCHING}),
 ]  # fmt: skip
@@ -420,7 +420,7 @@ WATCHING: list[Row] = [
     ],
 )
 def test_every_input_leads_to_its_outputs_and_state(
-    state: State, given: Input, outputs: tuple[Any, ...] | None, after: dict[str, Any]
+    state: MachineState, given: Input, outputs: tuple[Any, ...] | None, after: dict[str, Any]
 ) -> None:
     got, put_out = step(state, given, NOW)
 
@@ -428,8 +428,8 @@ def test_every_input_leads_to_its_outputs_and_state(
         assert put_out == outputs
     assert {name: getattr(got, name) for name in after} == after
     *_, command = put_out
-    assert isinstance(command, Discover | ListPage | StartWatch | ReadOn | Wait)
-    if not isinstance(command, Wait):
+    assert isinstance(command, Discover | ListPage | StartWatch | ReadOn | Sleep)
+    if not isinstance(command, Sleep):
         assert got.backoff == state.backoff
 
 
@@ -440,7 +440,7 @@ def test_an_input_that_cannot_come_is_a_defect() -> None:
 
 def test_the_servers_delay_is_obeyed_where_it_is_longer() -> None:
     error = TooManyRequests("slow down", status=429, retry_after=7.0)
-    assert step(at(Phase.WATCHING), failed(error), NOW)[1][-1] == Wait(7.0)
+    assert step(at(Phase.WATCHING), failed(error), NOW)[1][-1] == Sleep(7.0)
     error = TooManyRequests("slow down", status=429, retry_after=0.1)
     assert step(at(Phase.WATCHING), failed(error), NOW)[1][-1] == FIRST_WAIT
 
@@ -450,7 +450,7 @@ def test_a_resource_that_is_known_not_to_stream_is_listed_plainly() -> None:
 
 
 def test_streaming_can_be_switched_off() -> None:
-    state = begin(InformerSettings(watch_list=False))
+    state = initial_state(InformerSettings(watch_list=False))
     assert step(state, Discovered(), NOW)[1] == (ListPage("", 500),)
 
 
@@ -467,7 +467,7 @@ def test_streaming_can_be_switched_off() -> None:
 )
 def test_lists_in_the_way_of_client_go(state: dict[str, Any], page: ListPage) -> None:
     settings = InformerSettings(watch_list=False, consistent_lists=False)
-    here = msgspec.structs.replace(begin(settings), phase=Phase.LISTING, **state)
+    here = msgspec.structs.replace(initial_state(settings), phase=Phase.LISTING, **state)
     assert step(here, Woke(), NOW)[1] == (page,)
 
 
@@ -484,7 +484,7 @@ def test_waits_grow_and_begin_anew_after_two_quiet_minutes() -> None:
     for now in (0, 1, 3, 7, 15, 30, 60, 120, 180, 301):
         state, outputs = step(state, failed(CUT), Moment(float(now)))
         command = outputs[-1]
-        assert isinstance(command, Wait)
+        assert isinstance(command, Sleep)
         waits.append(command.seconds)
     assert waits == [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0, 30.0, 0.8]
 
@@ -494,7 +494,7 @@ def test_polling_for_a_kind_never_waits_longer_than_twelve_seconds() -> None:
     for now in range(0, 80, 8):
         state, outputs = step(state, failed(UNSERVED), Moment(float(now), roll=1.0))
         command = outputs[-1]
-        assert isinstance(command, Wait)
+        assert isinstance(command, Sleep)
         waits.append(command.seconds)
     assert waits[0] == pytest.approx(1.2)
     assert max(waits) == pytest.approx(12.0)
@@ -504,11 +504,11 @@ def test_polling_for_a_kind_never_waits_longer_than_twelve_seconds() -> None:
     "error", [UNSERVED, MISSING], ids=["discovery says so", "the kind declares its plural, so discovery was not asked"]
 )
 def test_a_kind_that_comes_back_is_begun_anew(error: KonvergeError) -> None:
-    state = at(Phase.DISCOVERY, suspect=True, last_rv="7")
+    state = at(Phase.DISCOVERY, discovery_stale=True, last_rv="7")
     if error is MISSING:
         state, _ = step(state, Discovered(), NOW)
     state, outputs = step(state, failed(error), NOW)
-    assert Empty() in outputs
+    assert Clear() in outputs
     state, outputs = step(state, Woke(), NOW)
     assert outputs == (Discover(),)
     state, outputs = step(state, Discovered(), NOW)
@@ -517,23 +517,23 @@ def test_a_kind_that_comes_back_is_begun_anew(error: KonvergeError) -> None:
 
 def test_the_backoff_outlives_a_kind_that_flickers() -> None:
     state, _ = step(at(Phase.WATCHING), failed(CUT), NOW)
-    state, _ = step(msgspec.structs.replace(state, suspect=True), failed(MISSING), NOW)
+    state, _ = step(msgspec.structs.replace(state, discovery_stale=True), failed(MISSING), NOW)
     assert state.backoff.failures == 1
 
 
 @pytest.mark.parametrize("bring", [ITEMS, Bookmark("9"), Stalled()], ids=["an event", "a bookmark", "a second"])
 def test_after_a_watch_that_brought_nothing_the_next_must_bring_something_or_last(bring: Input) -> None:
     state, outputs = step(at(Phase.WATCHING, opened_at=999.9), Ended(), NOW)
-    restarted, troubled, wait = tuple[Any, ...](outputs)
-    assert restarted == Restarted(Cause.ENDED_EARLY)
-    assert isinstance(troubled, Troubled)
+    restarted, unhealthy, wait = tuple[Any, ...](outputs)
+    assert restarted == Restarted(RestartCause.ENDED_EARLY)
+    assert isinstance(unhealthy, Unhealthy)
     assert wait == FIRST_WAIT
     state, _ = step(state, Woke(), NOW)
     state, outputs = step(state, Opened(), NOW)
     assert outputs == (ReadOn(1001.0),)
     state, outputs = step(state, bring, NOW)
     assert list(outputs)[-2:] == [Healthy(), ReadOn()]
-    assert not state.shaky
+    assert not state.failed_early
     assert Healthy() not in step(state, ITEMS, NOW)[1], "said once"
 
 

@@ -11,7 +11,7 @@ from prometheus_client import generate_latest
 from structlog.testing import capture_logs
 
 from konverge.errors import Forbidden, NotServed, Unreachable
-from konverge.informers import Cause, InformerSet, Selection
+from konverge.informers import InformerSet, RestartCause, Selection
 from konverge.informers.report import Reporter
 from konverge.metrics import Metrics
 
@@ -67,7 +67,7 @@ async def test_restarts_and_handler_errors_are_counted(
         stream = await api.synced_stream(api.body("a", 1))
         stream.cut(Unreachable("reset", maybe_done=True))
         await api.next_watch()
-        assert value(metrics, "konverge_watch_restarts_total", KIND | {"cause": Cause.UNREACHABLE}) == 1
+        assert value(metrics, "konverge_watch_restarts_total", KIND | {"cause": RestartCause.UNREACHABLE}) == 1
         assert value(metrics, "konverge_informer_handler_errors_total", KIND) == 1
 
 
@@ -135,7 +135,7 @@ async def test_what_is_dropped_is_logged_but_does_not_flood(api: Any, make_set: 
             await api.settle()
         assert informer.statistics().dropped == {"UnknownEvent": 201}
         assert [(line["event"], line["cause"]) for line in logs] == [
-            ("an object was not taken as it came", "UnknownEvent")
+            ("an object was dropped, or cached without its transform", "UnknownEvent")
         ] * 2
 
 
@@ -166,7 +166,7 @@ async def test_problems_are_logged_when_somebody_can_act(
             if error is None:
                 reporter.healthy()
             else:
-                reporter.troubled(cause_of(error), error)
+                reporter.unhealthy(cause_of(error), error)
     assert [line["log_level"] for line in logs] == logged
     assert (reporter.problem is None) is (happens[-1] is None)
 

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from konverge.errors import UsageError
 from konverge.informers.cached import Cached, Delta
-from konverge.informers.store import Difference, Staging, Store, Writer, difference
+from konverge.informers.store import Difference, Staging, Store, StoreWriter, difference
 from konverge.objects import Metadata, OwnerReference
 from konverge.selectors import LabelSelector
 
@@ -37,9 +37,9 @@ def gone(name: str, namespace: str = "web") -> Delta:
     return Delta(namespace, name, None)
 
 
-def filled(*objects: Cached, version: str = "100") -> tuple[Store, Writer]:
+def filled(*objects: Cached, version: str = "100") -> tuple[Store, StoreWriter]:
     store = Store()
-    writer = Writer(store)
+    writer = StoreWriter(store)
     staging = Staging(store)
     staging.take(map(put, objects))
     writer.swap(staging, version)
@@ -55,7 +55,7 @@ def test_a_full_state_is_seen_in_one_step() -> None:
     staging = Staging(store)
     staging.take([put(cached("a"))])
     assert (len(store), store.synced, store.version) == (0, False, "")
-    Writer(store).swap(staging, "7")
+    StoreWriter(store).swap(staging, "7")
     assert (len(store), store.synced, store.version, store.size) == (1, True, "7", 10)
 
 
@@ -102,7 +102,7 @@ def test_what_is_deleted_while_a_state_is_in_the_making_is_not_in_it() -> None:
     store = Store()
     staging = Staging(store)
     staging.take([put(cached("a")), put(cached("b")), gone("a")])
-    Writer(store).swap(staging, "7")
+    StoreWriter(store).swap(staging, "7")
     assert store.keys() == [("web", "b")]
 
 

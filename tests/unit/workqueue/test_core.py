@@ -85,7 +85,7 @@ def test_a_key_added_during_its_work_queues_at_the_back_when_it_is_done() -> Non
 def test_done_without_get_is_a_mistake_that_is_named() -> None:
     core = QueueCore[str]()
     core.add("a", 0.0, reason="event")
-    with pytest.raises(ValueError, match="nobody works on that key"):
+    with pytest.raises(ValueError, match="the key is not in work"):
         core.done("a", 0.0)
     only(core)
     core.done("a", 0.0)

@@ -9,7 +9,19 @@ import pytest
 
 import konverge.workqueue
 
-MODULES = ("backoff", "core", "entry", "lanes", "limiters", "metrics", "pace", "queue", "report", "timetable")
+MODULES = (
+    "backoff",
+    "core",
+    "entry",
+    "lanes",
+    "limiters",
+    "metrics",
+    "queue",
+    "report",
+    "retry_deadlines",
+    "throttle",
+    "timetable",
+)
 
 
 @pytest.mark.parametrize("name", MODULES)

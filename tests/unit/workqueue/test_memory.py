@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from konverge.workqueue import Pace, QueueCore
-from konverge.workqueue.entry import Entry, State
+from konverge.workqueue import QueueCore, Throttle
+from konverge.workqueue.entry import EntryState, QueueEntry
 from konverge.workqueue.lanes import Lanes
 from konverge.workqueue.timetable import Timetable
 
@@ -27,7 +27,7 @@ def test_a_key_looked_at_again_in_hours_and_run_by_events_every_second_leaves_no
 
 
 def test_a_debounced_storm_leaves_one_record() -> None:
-    core = QueueCore[int](pace=Pace(debounce=10.0, debounce_max=100.0))
+    core = QueueCore[int](throttle=Throttle(debounce=10.0, debounce_max=100.0))
     for step in range(900):
         core.add(1, step / 10, reason="event")
     assert records(core) == 1
@@ -80,7 +80,7 @@ def test_a_priority_of_its_own_for_each_key_costs_nothing_once_it_is_done() -> N
 
 def test_rewriting_a_lane_keeps_its_order() -> None:
     lanes = Lanes[int]()
-    entries = [Entry(key, 0, ("test",), added_at=0.0) for key in range(300)]
+    entries = [QueueEntry(key, 0, ("test",), added_at=0.0) for key in range(300)]
     for entry in entries:
         lanes.push(entry)
     for entry in entries:
@@ -93,12 +93,12 @@ def test_rewriting_a_lane_keeps_its_order() -> None:
     while (entry_ := lanes.pop()) is not None:
         popped.append(entry_.key)
     assert popped == list(range(0, 300, 10))
-    assert all(entry.state is State.GONE for entry in entries)
+    assert all(entry.state is EntryState.GONE for entry in entries)
 
 
 def test_rewriting_a_timetable_keeps_its_order() -> None:
     table = Timetable[int]()
-    entries = [Entry(key, 0, ("test",), added_at=0.0) for key in range(300)]
+    entries = [QueueEntry(key, 0, ("test",), added_at=0.0) for key in range(300)]
     for entry in entries:
         table.put(entry, float(1000 - entry.key))
     for entry in entries:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from konverge.workqueue import Bucket, ItemExponential, NoMetrics, Pace, QueueCore, QueueMetrics
+from konverge.workqueue import Bucket, ItemExponential, NoMetrics, QueueCore, QueueMetrics, Throttle
 
 
 class Recorder:
@@ -97,7 +97,7 @@ def test_a_retry_without_delay_is_only_an_add(measures: Recorder) -> None:
 
 
 def test_an_event_held_back_by_the_pace_is_no_retry(measures: Recorder) -> None:
-    core = QueueCore[str](metrics=measures, pace=Pace(debounce=1.0))
+    core = QueueCore[str](metrics=measures, throttle=Throttle(debounce=1.0))
     core.add("a", 0.0, reason="event")
     core.add("a", 0.5, reason="event")
     core.get(2.0)

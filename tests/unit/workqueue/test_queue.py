@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from konverge.workqueue import Item, ItemExponential, Pace, ShutDown, Wait, WorkQueue
+from konverge.workqueue import Item, ItemExponential, ShutDown, Throttle, WaitReason, WorkQueue
 
 
 def now() -> float:
@@ -177,7 +177,7 @@ async def test_an_event_in_the_retry_window_runs_the_key_and_leaves_its_deadline
 
 
 async def test_the_pace_holds_in_the_shell_too() -> None:
-    queue = WorkQueue[str](pace=Pace(min_interval=30.0))
+    queue = WorkQueue[str](throttle=Throttle(min_interval=30.0))
     log: list[tuple[str, float]] = []
     worker = asyncio.create_task(work(queue, log))
     for _ in range(7):
@@ -516,7 +516,7 @@ async def test_the_queue_explains_itself() -> None:
     assert (waiting.next_at, waiting.in_seconds, waiting.wait, waiting.failures, waiting.why) == (
         62.0,
         60.0,
-        Wait.BACKOFF,
+        WaitReason.BACKOFF,
         1,
         "retry",
     )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from konverge.workqueue import ItemExponential, Pace, QueueCore, Wait
+from konverge.workqueue import ItemExponential, QueueCore, Throttle, WaitReason
 
 
 @pytest.fixture
 def core() -> QueueCore[str]:
-    return QueueCore[str](limiter=ItemExponential(8.0, 100.0), pace=Pace(debounce=2.0, min_interval=4.0))
+    return QueueCore[str](limiter=ItemExponential(8.0, 100.0), throttle=Throttle(debounce=2.0, min_interval=4.0))
 
 
-def waits(core: QueueCore[str], now: float) -> dict[str, tuple[float, Wait, bool]]:
+def waits(core: QueueCore[str], now: float) -> dict[str, tuple[float, WaitReason, bool]]:
     return {w.key: (w.in_seconds, w.wait, w.in_work) for w in core.snapshot(now, limit=100).waiting}
 
 
@@ -28,15 +28,15 @@ def test_each_wait_names_what_it_waits_for(core: QueueCore[str]) -> None:
     core.add("fresh", 0.0, reason="event")
     core.add_after("ready", 0.0, 0.0, reason="asked")
     assert waits(core, 1.0) == {
-        "ready": (0.0, Wait.WORKER, False),
-        "fresh": (1.0, Wait.DEBOUNCE, False),
-        "paced": (3.0, Wait.MIN_INTERVAL, False),
-        "failed": (7.0, Wait.BACKOFF, False),
-        "later": (59.0, Wait.DELAY, False),
+        "ready": (0.0, WaitReason.WORKER, False),
+        "fresh": (1.0, WaitReason.DEBOUNCE, False),
+        "paced": (3.0, WaitReason.MIN_INTERVAL, False),
+        "failed": (7.0, WaitReason.BACKOFF, False),
+        "later": (59.0, WaitReason.DELAY, False),
     }
     core.add_after("working", 9.0, 1.0, reason="asked")
-    assert waits(core, 1.0)["working"] == (9.0, Wait.DELAY, True)
-    assert waits(core, 20.0)["working"] == (0.0, Wait.WORK, True)
+    assert waits(core, 1.0)["working"] == (9.0, WaitReason.DELAY, True)
+    assert waits(core, 20.0)["working"] == (0.0, WaitReason.WORK, True)
 
 
 def test_a_retry_brought_forward_by_an_event_says_so(core: QueueCore[str]) -> None:

@@ -6,24 +6,24 @@ import math
 
 import pytest
 
-from konverge.workqueue import ItemExponential, Pace, QueueCore, Wait
-from konverge.workqueue.pace import Starts
+from konverge.workqueue import ItemExponential, QueueCore, Throttle, WaitReason
+from konverge.workqueue.throttle import Starts
 
 
 @pytest.mark.parametrize(
-    ("pace", "first", "now", "settles"),
+    ("throttle", "first", "now", "settles"),
     [
-        (Pace(debounce=1.0), 0.0, 0.0, 1.0),
-        (Pace(debounce=1.0), 0.0, 0.9, 1.9),
-        (Pace(debounce=1.0, debounce_max=1.5), 0.0, 0.9, 1.5),
-        (Pace(debounce=1.0), 0.0, 9.5, 10.0),
-        (Pace(debounce=1.0, debounce_max=1.0), 3.0, 3.7, 4.0),
+        (Throttle(debounce=1.0), 0.0, 0.0, 1.0),
+        (Throttle(debounce=1.0), 0.0, 0.9, 1.9),
+        (Throttle(debounce=1.0, debounce_max=1.5), 0.0, 0.9, 1.5),
+        (Throttle(debounce=1.0), 0.0, 9.5, 10.0),
+        (Throttle(debounce=1.0, debounce_max=1.0), 3.0, 3.7, 4.0),
     ],
 )
 def test_a_burst_settles_after_silence_and_no_later_than_its_longest_wait(
-    pace: Pace, first: float, now: float, settles: float
+    throttle: Throttle, first: float, now: float, settles: float
 ) -> None:
-    assert pace.settles_at(first_event=first, now=now) == pytest.approx(settles)
+    assert throttle.settles_at(first_event=first, now=now) == pytest.approx(settles)
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,11 @@ def test_a_burst_settles_after_silence_and_no_later_than_its_longest_wait(
         (0.0, 1.0, math.inf),
     ],
 )
-def test_a_pace_that_makes_no_sense_is_refused(
+def test_a_throttle_with_negative_or_contradictory_times_is_rejected(
     min_interval: float, debounce: float, debounce_max: float | None
 ) -> None:
-    with pytest.raises(ValueError, match="pace"):
-        Pace(min_interval=min_interval, debounce=debounce, debounce_max=debounce_max)
+    with pytest.raises(ValueError, match="throttle"):
+        Throttle(min_interval=min_interval, debounce=debounce, debounce_max=debounce_max)
 
 
 def run_times(core: QueueCore[str], events: list[float], *, until: float, step: float = 0.25) -> list[float]:
@@ -60,33 +60,35 @@ def run_times(core: QueueCore[str], events: list[float], *, until: float, step: 
 
 
 @pytest.mark.parametrize(
-    ("pace", "events", "runs", "why"),
+    ("throttle", "events", "runs", "why"),
     [
-        (Pace(), [0.0, 0.25, 0.5], [0.0, 0.25, 0.5], "without a pace every event runs"),
+        (Throttle(), [0.0, 0.25, 0.5], [0.0, 0.25, 0.5], "without a throttle every event runs"),
         (
-            Pace(min_interval=1.0),
+            Throttle(min_interval=1.0),
             [0.0, 0.25, 0.5],
             [0.0, 1.0],
             "the second run waits for the interval and takes both events",
         ),
-        (Pace(min_interval=1.0), [0.0, 5.0], [0.0, 5.0], "an interval long past holds nothing back"),
-        (Pace(debounce=1.0), [0.0, 0.25, 0.5], [1.5], "three events, one run, a second after the last"),
-        (Pace(debounce=1.0), [0.0, 2.0], [1.0, 3.0], "two bursts are two runs"),
+        (Throttle(min_interval=1.0), [0.0, 5.0], [0.0, 5.0], "an interval long past holds nothing back"),
+        (Throttle(debounce=1.0), [0.0, 0.25, 0.5], [1.5], "three events, one run, a second after the last"),
+        (Throttle(debounce=1.0), [0.0, 2.0], [1.0, 3.0], "two bursts are two runs"),
         (
-            Pace(debounce=1.0, debounce_max=2.0),
+            Throttle(debounce=1.0, debounce_max=2.0),
             [n / 2 for n in range(12)],
             [2.0, 4.5, 6.5],
             "an endless burst runs nevertheless",
         ),
-        (Pace(debounce=0.5, min_interval=3.0), [0.0, 1.0], [0.5, 3.5], "the longer of the two counts"),
+        (Throttle(debounce=0.5, min_interval=3.0), [0.0, 1.0], [0.5, 3.5], "the longer of the two counts"),
     ],
 )
-def test_events_run_at_their_pace(pace: Pace, events: list[float], runs: list[float], why: str) -> None:
-    assert run_times(QueueCore[str](pace=pace), events, until=8.0) == runs, why
+def test_the_throttle_decides_when_events_run(
+    throttle: Throttle, events: list[float], runs: list[float], why: str
+) -> None:
+    assert run_times(QueueCore[str](throttle=throttle), events, until=8.0) == runs, why
 
 
 def test_the_interval_is_counted_from_the_start_even_of_work_that_goes_on() -> None:
-    core = QueueCore[str](pace=Pace(min_interval=10.0))
+    core = QueueCore[str](throttle=Throttle(min_interval=10.0))
     core.add("a", 0.0, reason="event")
     core.get(0.0)
     core.add("a", 2.0, reason="event")
@@ -98,7 +100,7 @@ def test_the_interval_is_counted_from_the_start_even_of_work_that_goes_on() -> N
 
 
 def test_work_longer_than_the_interval_is_run_again_at_its_end() -> None:
-    core = QueueCore[str](pace=Pace(min_interval=10.0))
+    core = QueueCore[str](throttle=Throttle(min_interval=10.0))
     core.add("a", 0.0, reason="event")
     core.get(0.0)
     core.add("a", 2.0, reason="event")
@@ -108,7 +110,7 @@ def test_work_longer_than_the_interval_is_run_again_at_its_end() -> None:
 
 
 def test_a_retry_respects_the_interval() -> None:
-    core = QueueCore[str](limiter=ItemExponential(1.0, 100.0), pace=Pace(min_interval=10.0))
+    core = QueueCore[str](limiter=ItemExponential(1.0, 100.0), throttle=Throttle(min_interval=10.0))
     core.add("a", 0.0, reason="event")
     core.get(0.0)
     core.add_rate_limited("a", 0.5, reason="retry")
@@ -118,7 +120,7 @@ def test_a_retry_respects_the_interval() -> None:
 
 
 def test_removing_a_key_does_not_lift_the_interval() -> None:
-    core = QueueCore[str](pace=Pace(min_interval=10.0))
+    core = QueueCore[str](throttle=Throttle(min_interval=10.0))
     core.add("a", 0.0, reason="event")
     core.get(0.0)
     core.done("a", 0.0)
@@ -128,23 +130,23 @@ def test_removing_a_key_does_not_lift_the_interval() -> None:
 
 
 def test_a_time_that_was_asked_for_is_not_debounced() -> None:
-    core = QueueCore[str](pace=Pace(debounce=10.0))
+    core = QueueCore[str](throttle=Throttle(debounce=10.0))
     core.add("a", 0.0, reason="event")
     core.add_after("a", 2.0, 0.0, reason="asked")
     waiting = core.why("a", 0.0)
     assert waiting is not None
-    assert (waiting.next_at, waiting.wait) == (2.0, Wait.DELAY)
+    assert (waiting.next_at, waiting.wait) == (2.0, WaitReason.DELAY)
     core.add("a", 1.0, reason="event")
     assert core.next_at() == 2.0
 
 
 def test_an_event_that_settles_earlier_than_the_time_asked_for_wins() -> None:
-    core = QueueCore[str](pace=Pace(debounce=1.0))
+    core = QueueCore[str](throttle=Throttle(debounce=1.0))
     core.add_after("a", 100.0, 0.0, reason="asked")
     core.add("a", 3.0, reason="event")
     waiting = core.why("a", 3.0)
     assert waiting is not None
-    assert (waiting.next_at, waiting.wait) == (4.0, Wait.DEBOUNCE)
+    assert (waiting.next_at, waiting.wait) == (4.0, WaitReason.DEBOUNCE)
 
 
 def test_starts_are_forgotten_when_they_hold_nothing_back_any_more() -> None:

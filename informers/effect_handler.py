@@ -1,8 +1,8 @@
-"""What the effects of the state machine do: to the store, to the handlers, to what is reported.
+"""Applies the effects of the state machine to the store, the handlers and the reports.
 
-Promises: a full state replaces the store's content in one step; handlers hear of the difference afterwards, deletions first, while
-the event loop gets its turns. A handler that is added meanwhile is told of the new content as initial objects, and of nothing of
-the difference: no gap, nothing twice. Only the reflector's task calls `perform`, so no event overtakes a difference.
+Guarantees: a full state replaces the store's content in one step. The handlers receive the difference afterwards, deletions first, while
+the event loop gets its turns. A handler that is added meanwhile receives the new content as initial objects and none of the difference,
+so no change is lost or delivered twice. Only the reflector's task calls `apply`, so no event overtakes a difference.
 """
 
 from __future__ import annotations
@@ -15,70 +15,76 @@ from itertools import islice
 from konverge.client import ResourceInfo
 from konverge.informers.delivery import Registration
 from konverge.informers.index import IndexFunction
-from konverge.informers.memory import PlainMemory
 from konverge.informers.messages import (
     Advance,
     Apply,
+    Clear,
     Commit,
     Discard,
     Effect,
-    Empty,
     FellBack,
-    Forget,
+    ForgetDiscovery,
     Healthy,
     Restarted,
     Stage,
-    Troubled,
+    Unhealthy,
 )
 from konverge.informers.meters import Meters
-from konverge.informers.pace import Pace
 from konverge.informers.report import Reporter
-from konverge.informers.store import Difference, Staging, Store, Writer, difference
+from konverge.informers.store import Difference, Staging, Store, StoreWriter, difference
+from konverge.informers.watchlist_denylist import WatchListDenylist
+from konverge.informers.yield_budget import YieldBudget
 
-__all__ = ["StoreMirror"]
+__all__ = ["EffectHandler"]
 
 _DIFFERENCES = 256
-"""Differences told between two looks at the clock."""
+"""Differences queued between two checks of the time."""
 
 
-class StoreMirror:
-    """Carries effects out for one informer."""
+class EffectHandler:
+    """Applies the effects of one informer."""
 
-    def __init__(self, store: Store, *, reporter: Reporter, memory: PlainMemory, pace: Pace, meters: Meters) -> None:
+    def __init__(
+        self, store: Store, *, reporter: Reporter, denylist: WatchListDenylist, budget: YieldBudget, meters: Meters
+    ) -> None:
         self.store = store
         self.info: ResourceInfo | None = None
         self.registrations: list[Registration] = []
+        # Set if and only if `store.synced`.
         self.synced = asyncio.Event()
         self.lists = self.watches = self.events = self.bookmarks = 0
         self.restarts: Counter[str] = Counter()
         self.fallbacks: Counter[str] = Counter()
+        # Since when the present watch is healthy; None without one.
         self.opened_at: float | None = None
+        # The time of the last event, bookmark or opened watch.
         self.heard_at: float | None = None
-        self._writer = Writer(store)
+        self._writer = StoreWriter(store)
+        # The full state that is being received; None between lists.
         self._staging: Staging | None = None
         self._reporter = reporter
-        self._memory = memory
-        self._pace = pace
+        self._denylist = denylist
+        self._budget = budget
         self._meters = meters
 
-    # What the reflector tells
+    # Calls of the reflector
 
     def discovered(self, info: ResourceInfo) -> None:
-        """Take note of how the kind is served."""
+        """Record the resource of the kind."""
         self.info = info
         self._reporter.discovered(info)
         self._meters.discovered(info)
 
     def listed(self) -> None:
-        """Count a page asked for."""
+        """Count a requested page."""
         self.lists += 1
 
     def watched(self) -> None:
-        """Count a watch asked for."""
+        """Count a requested watch."""
         self.watches += 1
 
-    async def perform(self, effect: Effect) -> None:
-        """Carry an effect out."""
+    async def apply(self, effect: Effect) -> None:
+        """Apply an effect."""
         match effect:
             case Apply():
                 self._apply(effect)
@@ -92,14 +98,14 @@ class StoreMirror:
                 await self._commit(effect.version)
             case Discard():
                 self._staging = None
-            case Empty():
+            case Clear():
                 await self._empty()
-            case Forget():
-                raise LookupError("Forget is the reflector's own")
+            case ForgetDiscovery():
+                raise LookupError("ForgetDiscovery is applied by the reflector")
             case _:
                 self._report(effect)
 
-    def _report(self, effect: FellBack | Restarted | Troubled | Healthy) -> None:
+    def _report(self, effect: FellBack | Restarted | Unhealthy | Healthy) -> None:
         match effect:
             case Healthy():
                 self.opened_at = self.heard_at = self._now()
@@ -111,11 +117,11 @@ class StoreMirror:
             case FellBack():
                 self.fallbacks[effect.cause] += 1
                 self._meters.fell_back(effect.cause)
-                if effect.remember and self.info is not None:
-                    self._memory.remember(self.info, self._now())
-            case Troubled():
+                if effect.deny and self.info is not None:
+                    self._denylist.add(self.info, self._now())
+            case Unhealthy():
                 self.opened_at = None
-                self._reporter.troubled(effect.cause, effect.error)
+                self._reporter.unhealthy(effect.cause, effect.error)
 
     # Store and handlers
 
@@ -144,7 +150,7 @@ class StoreMirror:
             self.synced.set()
             self._reporter.notify()
         else:
-            await self._tell(difference(before, staging.table))
+            await self._notify_handlers(difference(before, staging.table))
 
     async def _empty(self) -> None:
         self.synced.clear()
@@ -152,26 +158,26 @@ class StoreMirror:
         for registration in self.registrations:
             registration.unload()
         self._reporter.notify()
-        await self._tell(difference(before, {}))
+        await self._notify_handlers(difference(before, {}))
 
-    async def _tell(self, differences: Iterable[Difference]) -> None:
+    async def _notify_handlers(self, differences: Iterable[Difference]) -> None:
         listening = tuple(self.registrations)
         rest = iter(differences)
         while batch := list(islice(rest, _DIFFERENCES)):
             now = self._now()
             for registration in listening:
                 registration.add(batch, now)
-            if self._pace.spent():
-                await self._pace.rest()
+            if self._budget.spent():
+                await self._budget.yield_turn()
 
     def register(self, registration: Registration) -> None:
-        """Begin to tell a handler; what exists comes first."""
+        """Add a handler; it receives the existing objects first."""
         self.registrations.append(registration)
         if self.store.synced:
             registration.load(self.store.snapshot())
 
     def unregister(self, registration: Registration) -> None:
-        """End to tell a handler."""
+        """Remove a handler."""
         if registration in self.registrations:
             self.registrations.remove(registration)
 

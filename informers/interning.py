@@ -1,8 +1,8 @@
-"""Equal parts of neighbouring objects, kept once.
+"""Interning of namespaces, labels, owner references and field sets.
 
-Objects made from one template arrive together (a list is sorted by namespace and name) and have equal labels, owners and field sets.
-What is shared is immutable or read only (`Cached` says so). The memory of it is bounded: when it is full it is emptied, and what
-is in use stays shared by those who hold it.
+Objects of one template arrive together (a list is sorted by namespace and name) and have equal labels, owners and field sets. Interned
+values are immutable or read-only by the contract of `Cached`. The table is bounded: it is cleared when it is full, and objects that
+share a value go on sharing it.
 """
 
 from __future__ import annotations
@@ -13,27 +13,28 @@ from typing import Any, Final
 from konverge.fields import Owner
 from konverge.objects import Metadata
 
-__all__ = ["Sharing"]
+__all__ = ["Interner"]
 
 _LIMIT: Final = 4096
 
 
-class Sharing:
-    """Gives equal parts back as one; one for each informer.
+class Interner:
+    """Returns one instance for equal values; each informer has one interner.
 
-    >>> sharing = Sharing()
-    >>> first, second = (sharing.metadata(Metadata(labels={"app": "shop"})) for _ in range(2))
+    >>> interner = Interner()
+    >>> first, second = (interner.metadata(Metadata(labels={"app": "shop"})) for _ in range(2))
     >>> first.labels is second.labels
     True
     """
 
     def __init__(self, limit: int = _LIMIT) -> None:
         self._limit = limit
+        # From a value in hashable form to its first instance; at most `_limit` and the values of one object.
         self._known: dict[Hashable, Any] = {}
 
     def metadata(self, full: Metadata) -> Metadata:
-        """Return the metadata alone, of what may be a subclass, with shared parts."""
-        known = self._room()
+        """Return a plain `Metadata` (the argument may be a subclass) with interned parts."""
+        known = self._table()
         labels, owners = full.labels, full.owner_references
         if labels is not None:
             labels = known.setdefault(tuple(labels.items()), labels)
@@ -55,11 +56,11 @@ class Sharing:
         )
 
     def fields(self, found: dict[Owner, bytes]) -> dict[Owner, bytes]:
-        """Return applied field sets, shared where equal."""
-        shared: dict[Owner, bytes] = self._room().setdefault(frozenset(found.items()), found)
+        """Return the interned instance of these applied field sets."""
+        shared: dict[Owner, bytes] = self._table().setdefault(frozenset(found.items()), found)
         return shared
 
-    def _room(self) -> dict[Hashable, Any]:
+    def _table(self) -> dict[Hashable, Any]:
         if len(self._known) >= self._limit:
             self._known.clear()
         return self._known

@@ -1,4 +1,4 @@
-"""A failure inside the retry window keeps its deadline; everywhere else it counts."""
+"""A failure well before its retry deadline keeps the deadline; any other failure counts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import math
 
 import pytest
 
-from konverge.workqueue import Backoff, ItemExponential, QueueCore, keeps_deadline
+from konverge.workqueue import ItemExponential, QueueCore, RetryDeadlines, keeps_deadline
 
 
 @pytest.mark.parametrize(
-    ("now", "deadline", "near", "keeps", "why"),
+    ("now", "deadline", "early_retry", "keeps", "why"),
     [
         (10.0, None, 5.0, False, "the first failure has no deadline to keep"),
         (10.0, 100.0, 5.0, True, "far before the deadline"),
@@ -19,38 +19,38 @@ from konverge.workqueue import Backoff, ItemExponential, QueueCore, keeps_deadli
         (99.9, 100.0, 5.0, False, "just before"),
         (100.0, 100.0, 5.0, False, "the retry itself"),
         (170.0, 100.0, 5.0, False, "a run that outlasted the deadline"),
-        (10.0, 10.005, 5.0, False, "short delays are always near"),
-        (10.0, 10.005, 0.0, True, "unless near is nothing"),
-        (10.0, 1e9, math.inf, False, "infinitely near counts everything, as client-go does"),
+        (10.0, 10.005, 5.0, False, "a delay shorter than early_retry always counts"),
+        (10.0, 10.005, 0.0, True, "unless early_retry is zero"),
+        (10.0, 1e9, math.inf, False, "with an infinite early_retry every failure counts, as in client-go"),
     ],
 )
 def test_the_rule_decides_whether_a_failure_keeps_its_deadline(
-    now: float, deadline: float | None, near: float, keeps: bool, why: str
+    now: float, deadline: float | None, early_retry: float, keeps: bool, why: str
 ) -> None:
-    assert keeps_deadline(now=now, deadline=deadline, near=near) is keeps, why
+    assert keeps_deadline(now=now, deadline=deadline, early_retry=early_retry) is keeps, why
 
 
 def test_a_kept_deadline_counts_no_failure() -> None:
-    backoff = Backoff(ItemExponential[str](20.0, 1000.0))
-    assert backoff.retry_at("a", 0.0) == 20.0
-    assert [backoff.retry_at("a", now) for now in (1.0, 7.0, 14.9)] == [20.0] * 3
-    assert (backoff.failures("a"), backoff.deadline("a")) == (1, 20.0)
-    assert backoff.retry_at("a", 15.0) == 55.0
-    assert backoff.failures("a") == 2
+    deadlines = RetryDeadlines(ItemExponential[str](20.0, 1000.0))
+    assert deadlines.retry_at("a", 0.0) == 20.0
+    assert [deadlines.retry_at("a", now) for now in (1.0, 7.0, 14.9)] == [20.0] * 3
+    assert (deadlines.failures("a"), deadlines.deadline("a")) == (1, 20.0)
+    assert deadlines.retry_at("a", 15.0) == 55.0
+    assert deadlines.failures("a") == 2
 
 
 def test_forgetting_frees_the_deadline_too() -> None:
-    backoff = Backoff(ItemExponential[str](20.0, 1000.0))
-    backoff.retry_at("a", 0.0)
-    backoff.retry_at("b", 0.0)
-    backoff.forget("a")
-    assert (backoff.deadline("a"), backoff.failures("a"), len(backoff)) == (None, 0, 1)
-    assert backoff.retry_at("a", 3.0) == 23.0
+    deadlines = RetryDeadlines(ItemExponential[str](20.0, 1000.0))
+    deadlines.retry_at("a", 0.0)
+    deadlines.retry_at("b", 0.0)
+    deadlines.forget("a")
+    assert (deadlines.deadline("a"), deadlines.failures("a"), len(deadlines)) == (None, 0, 1)
+    assert deadlines.retry_at("a", 3.0) == 23.0
 
 
-def test_a_negative_margin_is_refused() -> None:
-    with pytest.raises(ValueError, match="near"):
-        Backoff(ItemExponential[str](), near=-1.0)
+def test_a_negative_early_retry_is_rejected() -> None:
+    with pytest.raises(ValueError, match="early_retry"):
+        RetryDeadlines(ItemExponential[str](), early_retry=-1.0)
 
 
 def storm(core: QueueCore[str], *, seconds: float, every: float) -> list[float]:
@@ -79,7 +79,7 @@ def test_a_minute_of_failing_events_does_not_inflate_the_delay() -> None:
         "one more than without any event, for the five seconds that each long delay is cut by"
     )
 
-    inflated = QueueCore[str](near=math.inf)
+    inflated = QueueCore[str](early_retry=math.inf)
     first_seconds = storm(inflated, seconds=2.0, every=0.1)
     assert max(first_seconds) == pytest.approx(1000.0), "without the rule the same storm reaches the cap in two seconds"
 
