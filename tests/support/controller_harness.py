@@ -21,13 +21,14 @@ from konverge.fields import owned_by, without_nulls
 from konverge.informers import Cached, Change, Selection
 from konverge.informers.cached import Delta
 from konverge.informers.store import Store, StoreWriter
-from konverge.keys import Key
 from konverge.kinds import Kind, kind_of
 from konverge.metrics import Metrics
 from konverge.objects import Metadata
 from konverge.runtime import Controller
-from konverge.runtime.controller.runner import ControllerRunner, ManagerServices
+from konverge.runtime.controller.runner import ControllerRunner
+from konverge.runtime.events.types import Regarding
 from konverge.runtime.observability.event_loop import EventLoopMonitor
+from konverge.runtime.reconcile.services import ManagerServices
 
 Hook = Callable[[], Awaitable[None] | None]
 
@@ -307,25 +308,23 @@ class ControllerHarness:
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
-        started = asyncio.Event()
-        started.set()
-        extra: dict[str, Any] = {}
-        around = ManagerServices(
+        leading = asyncio.Event()
+        leading.set()
+        services = ManagerServices(
             manager="konverge",
             client=self.server,  # type: ignore[arg-type]  # what the runtime uses of a client
             informers=self.informers,  # type: ignore[arg-type]  # what the runtime uses of a set of informers
             metrics=self.metrics,
             random=Random(1),
-            stalls=EventLoopMonitor(loop, self.metrics),
-            announce=self._announcer,
+            events=self,  # type: ignore[arg-type]  # a recorder, as far as the runtime uses one
+            event_loop=EventLoopMonitor(loop, self.metrics),
             namespace=self._namespace,
             strict=self._strict,
             drain=self._drain,
-            started=started,
-            **extra,
+            leading=leading,
         )
         for spec in self._controllers:
-            runner = self.runners[spec.name] = ControllerRunner(spec, around)
+            runner = self.runners[spec.name] = ControllerRunner(spec, services)
             self._tasks.append(asyncio.create_task(runner.run(), name=f"konverge controller {spec.name}"))
         await self.settle()
         return self
@@ -339,11 +338,8 @@ class ControllerHarness:
         for task in self._tasks:
             task.result()
 
-    def _announcer(self, kind: Kind[Any], key: Key, metadata: Metadata) -> Any:
-        def announce(reason: str, message: str, *, type_: str, action: str) -> None:
-            self.events.append((reason, action))
-
-        return announce
+    def record(self, regarding: Regarding, reason: str, note: str, *, type_: str, action: str) -> None:
+        self.events.append((reason, action))
 
     @property
     def runner(self) -> ControllerRunner:

@@ -322,7 +322,7 @@ async def _settled(world: World, how: str) -> list[Row]:
     for _ in range(ROUNDS):
         gc.collect()
         passes, began, hold = world.passes(), cpu_time(), 0.0
-        runner.ask(Key("", kind_of(ResourcePool), "", "p"))
+        runner.enqueue(Key("", kind_of(ResourcePool), "", "p"))
         while world.passes() == passes:  # each turn of the loop is one look; it is as late as others hold the loop
             at = cpu_time()
             await asyncio.sleep(0)

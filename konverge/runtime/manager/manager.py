@@ -23,11 +23,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from konverge.client import Client, ClientConfig, ClientSettings
 from konverge.errors import NotReady, UsageError
 from konverge.informers import InformerSet, InformerSettings
-from konverge.keys import Key
-from konverge.kinds import Kind
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
-from konverge.objects import Metadata
 from konverge.runtime.admission.registry import WebhookRegistry
 from konverge.runtime.admission.settings import WebhookSettings
 from konverge.runtime.admission.webhook import Webhook
@@ -35,12 +32,12 @@ from konverge.runtime.builder.builder import Controller
 from konverge.runtime.builder.cache_lint import undeclared_reads
 from konverge.runtime.builder.rules import Rule, merged, rules_of
 from konverge.runtime.cache.readers import not_watched
-from konverge.runtime.controller.runner import ControllerRunner, ManagerServices
-from konverge.runtime.events.recorder import EventRecorder, Regarding
+from konverge.runtime.controller.runner import ControllerRunner
+from konverge.runtime.events.recorder import EventRecorder
 from konverge.runtime.manager.explain import describe, explain
 from konverge.runtime.observability.event_loop import EventLoopMonitor
 from konverge.runtime.observability.readiness import ControllerReport, Report, State
-from konverge.runtime.reconcile.services import Announce
+from konverge.runtime.reconcile.services import ManagerServices
 from konverge.tasks import Broadcast, wait_first
 
 if TYPE_CHECKING:
@@ -131,7 +128,6 @@ class Manager:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._services: ManagerServices | None = None
         self._client: Client | None = None
-        self._recorder: EventRecorder | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._started = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -379,20 +375,22 @@ class Manager:
                 )
             )
             await self._admission.serve(stack, client, informers, self.metrics, self._readiness.notify)
-            stalls = stack.enter_context(EventLoopMonitor(loop, self.metrics, threshold=self.settings.stall_seconds))
-            self._client, self._recorder = client, recorder
+            event_loop = stack.enter_context(
+                EventLoopMonitor(loop, self.metrics, threshold=self.settings.stall_seconds)
+            )
+            self._client = client
             self._services = ManagerServices(
                 manager=self.name,
                 client=client,
                 informers=informers,
                 metrics=self.metrics,
                 random=self._random,
-                stalls=stalls,
-                announce=self._announcer,
+                events=recorder,
+                event_loop=event_loop,
                 namespace=self.settings.namespace,
                 strict=self.settings.strict,
                 drain=self.settings.drain,
-                started=asyncio.Event(),
+                leading=asyncio.Event(),
                 readiness=self._readiness,
             )
             try:
@@ -419,9 +417,9 @@ class Manager:
             leading.cancel()
             await asyncio.wait({leading})
 
-    async def _lead(self, around: ManagerServices) -> None:
+    async def _lead(self, services: ManagerServices) -> None:
         await self._leadership.acquire()
-        around.started.set()
+        services.leading.set()
 
     def _launch(self, spec: Controller[Any]) -> None:
         assert self._services is not None
@@ -436,16 +434,6 @@ class Manager:
         if tasks:
             await asyncio.wait(tasks)
         await self._leadership.release()
-
-    def _announcer(self, kind: Kind[Any], key: Key, metadata: Metadata) -> Announce:
-        recorder = self._recorder
-        assert recorder is not None
-        regarding = Regarding(kind, key.namespace, key.name, metadata.uid, metadata.resource_version)
-
-        def announce(reason: str, message: str, *, type_: str, action: str) -> None:
-            recorder.record(regarding, reason, message, type_=type_, action=action)
-
-        return announce
 
     # --- what it tells -------------------------------------------------------------------------------------------------------
 

@@ -21,11 +21,12 @@ from konverge.objects import Metadata, Object
 from konverge.outcome import Outcome, RequeueAfter
 from konverge.runtime.apply.conflicts import HOLD, TAKE, Applied, Child, FieldsHeld, OnConflict
 from konverge.runtime.cache.readers import Live, Reader
+from konverge.runtime.events.types import Regarding
 from konverge.runtime.observability.history import ReconcileLog
 from konverge.runtime.reconcile.children import Children
 from konverge.runtime.reconcile.effects import Effect, Effects
 from konverge.runtime.reconcile.plan import Plan
-from konverge.runtime.reconcile.services import Announce, ReconcileServices
+from konverge.runtime.reconcile.services import ReconcileServices
 from konverge.runtime.reconcile.status import StatusEditor
 from konverge.runtime.reconcile.trace import ReconcileTrace
 
@@ -65,13 +66,16 @@ class Context(Generic[R_co]):
         trace: ReconcileTrace,
         reasons: tuple[str, ...],
         status: StatusEditor[Any],
-        announce: Announce,
+        metadata: Metadata,
         log: ReconcileLog,
     ) -> None:
         self._services = services
         self._object = object_
         self._status = status
-        self._announce = announce
+        # The cache's metadata, one reference for all events: the event recorder keeps it.
+        self._regarding = Regarding(
+            trace.key.kind, trace.key.namespace, trace.key.name, metadata.uid, metadata.resource_version
+        )
         self._effects = Effects()
         self._loop = asyncio.get_running_loop()
         self._waits: set[Future[Any]] = set()
@@ -311,14 +315,12 @@ class Context(Generic[R_co]):
         action: str = "Reconcile",
     ) -> None:
         """Record a Kubernetes Event about another object: one whose status this controller writes."""
-        kind = kind_of(what)
-        if self._services.announce is not None:
-            announce = self._services.announce(kind, Key("", kind, about.namespace, about.name), about)
-            announce(reason, message, type_=type_, action=action)
+        regarding = Regarding(kind_of(what), about.namespace, about.name, about.uid, about.resource_version)
+        self._services.events.record(regarding, reason, message, type_=type_, action=action)
 
     def event(self, reason: str, message: str, *, type_: str = "Normal", action: str = "Reconcile") -> None:
         """Record a Kubernetes Event about the object in hand. Transitions of conditions are announced without this."""
-        self._announce(reason, message, type_=type_, action=action)
+        self._services.events.record(self._regarding, reason, message, type_=type_, action=action)
 
     def execute(self, plan: Plan[Any]) -> Effect[Outcome]:
         """Do what a plan says, and return its outcome; see `konverge.runtime.reconcile.plan` for the order.

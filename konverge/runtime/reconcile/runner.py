@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
@@ -46,7 +45,7 @@ from konverge.runtime.reconcile.containment import TOO_DEEP, clear_failed, faili
 from konverge.runtime.reconcile.context import Context
 from konverge.runtime.reconcile.finalizers import FinalizerStep, adding, next_step, removing
 from konverge.runtime.reconcile.outcomes import checked
-from konverge.runtime.reconcile.services import Announce, ReconcileServices
+from konverge.runtime.reconcile.services import ReconcileServices
 from konverge.runtime.reconcile.status import Ours, StatusEditor, transitions
 from konverge.runtime.reconcile.trace import ReconcileTrace
 from konverge.words import ConditionType, EventType, LogKey, Reason
@@ -75,19 +74,10 @@ class ReconcileRunner:
         self,
         spec: Controller[Any],
         services: ReconcileServices,
-        *,
-        strict: bool,
-        executor: Callable[[], Executor],
-        announce: Callable[[Key, Any], Announce],
-        echo: Callable[[Key, str], None],
     ) -> None:
         self._spec = spec
         self.barrier = StalenessBarrier(spec.name, services.client, services.caches)
         self._services = services
-        self._strict = strict
-        self._executor = executor
-        self._announce = announce
-        self._echo = echo
         self._owner = Owner(services.manager, "Apply", "status")
         self._limit = spec.numbers.timeout
         self._telling = failing(spec)
@@ -159,7 +149,7 @@ class ReconcileRunner:
             generation=cached.metadata.generation,
             declared=self._spec.conditions,
             now=self._services.wall_clock(),
-            strict=self._strict,
+            strict=self._services.strict,
             ours=Ours.of((cached.owned or {}).get(self._owner)) if split else None,
             complain=complain,
         )
@@ -169,7 +159,7 @@ class ReconcileRunner:
             trace=trace,
             reasons=reasons,
             status=editor,
-            announce=self._announce(trace.key, cached.metadata),
+            metadata=cached.metadata,
             log=log,
         )
 
@@ -219,7 +209,7 @@ class ReconcileRunner:
 
         At the deadline the key stays in work until the thread has really ended; at a stop nobody waits for it.
         """
-        call = asyncio.get_running_loop().run_in_executor(self._executor(), method, object_, ctx)
+        call = asyncio.get_running_loop().run_in_executor(self._services.threads.executor(), method, object_, ctx)
         try:
             returned = await asyncio.shield(call)
         except asyncio.CancelledError:
@@ -318,7 +308,7 @@ class ReconcileRunner:
         if only_own_changes(editor.previous, answer.status or {}, said) and (
             locked or only_status_changed(cached, answer.metadata, answer.body)
         ):
-            self._echo(key, answer.metadata.resource_version)
+            self._services.own_versions.add(key, answer.metadata.resource_version)
         for change in transitions(editor.before, editor.conditions):
             after = change.after
             kind = EventType.WARNING if after.type in ABNORMAL and after.is_true else EventType.NORMAL

@@ -1,45 +1,115 @@
-"""The services that the reconciles of one controller share."""
+"""The services that controllers and their reconciles work with: one set of the manager, and one of each controller made from it."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from random import Random
+from typing import TYPE_CHECKING, Any
 
 from konverge.client import Client
-from konverge.keys import Key
+from konverge.clock import wall_clock
+from konverge.informers import InformerSet
 from konverge.kinds import Kind
-from konverge.objects import Metadata
+from konverge.metrics import Metrics
 from konverge.runtime.apply.applier import Applier
 from konverge.runtime.apply.owners import Claims
+from konverge.runtime.builder.rules import may_read_live
 from konverge.runtime.cache.readers import Caches
+from konverge.runtime.consistency.own_versions import OwnVersions
+from konverge.runtime.events.recorder import EventRecorder
+from konverge.runtime.observability.event_loop import EventLoopMonitor
+from konverge.runtime.reconcile.threads import Threads
+from konverge.tasks import Broadcast
 
-__all__ = ["Announce", "ReconcileServices"]
+if TYPE_CHECKING:
+    from konverge.runtime.builder.builder import Controller
+
+__all__ = ["ManagerServices", "ReconcileServices", "field_manager"]
 
 
-class Announce(Protocol):
-    """Writes Kubernetes Events about the object in hand."""
+def field_manager(manager: str, suffix: str) -> str:
+    """Return the field manager of a controller that declared this suffix for its status, or none."""
+    return f"{manager}.{suffix}" if suffix else manager
 
-    def __call__(self, reason: str, message: str, *, type_: str, action: str) -> None:
-        """Record one event; never raises, never waits."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerServices:
+    """The services that all controllers of a manager share; the manager makes them when it starts."""
+
+    manager: str
+    client: Client
+    informers: InformerSet
+    metrics: Metrics
+    random: Random
+    events: EventRecorder
+    event_loop: EventLoopMonitor
+    namespace: str | None
+    """The namespace that is watched; None for the whole cluster."""
+    strict: bool
+    """Whether a malformed condition raises an error instead of being cut."""
+    drain: float
+    """Seconds that running reconciles have when the manager stops."""
+    leading: asyncio.Event
+    """Set once this process may write."""
+    readiness: Broadcast = field(default_factory=Broadcast)
+    """Notified when the report of a controller may have changed."""
+    claims: Claims = field(default_factory=Claims)
+    """Which controller applies which child."""
+    wall_clock: Callable[[], datetime] = wall_clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcileServices:
-    """What a context works with; the controller makes one for itself and one context for each pass."""
+    """The services of one controller; each of its reconciles works with them."""
 
+    spec: Controller[Any]
     controller: str
     kind: Kind[Any]
+    manager: str
+    """The field manager of this controller's writes."""
     client: Client
     caches: Caches
     applier: Applier
-    manager: str
-    owned: frozenset[Kind[Any]]
     claims: Claims
+    events: EventRecorder
+    own_versions: OwnVersions
+    threads: Threads
     wall_clock: Callable[[], datetime]
     serves: Callable[[Kind[Any]], bool]
-    may_read_live: Callable[[Kind[Any]], bool] = lambda _: True
-    statuses: Mapping[Kind[Any], str] = field(default_factory=dict)
-    """Field managers of kinds of others whose status this controller writes too."""
-    announce: Callable[[Kind[Any], Key, Metadata], Announce] | None = None
+    """Whether a declared kind is served and its cache complete."""
+    strict: bool
+    owned: frozenset[Kind[Any]]
+    statuses: Mapping[Kind[Any], str]
+    """Field managers of other kinds whose status this controller writes too."""
+
+    @classmethod
+    def of(
+        cls, spec: Controller[Any], shared: ManagerServices, *, caches: Caches, serves: Callable[[Kind[Any]], bool]
+    ) -> ReconcileServices:
+        """Make the services of one controller from those of its manager."""
+        now = asyncio.get_running_loop().time
+        return cls(
+            spec=spec,
+            controller=spec.name,
+            kind=spec.kind,
+            manager=field_manager(shared.manager, spec.status_suffix),
+            client=shared.client,
+            caches=caches,
+            applier=Applier(shared.client, controller=spec.name, metrics=shared.metrics, now=now),
+            claims=shared.claims,
+            events=shared.events,
+            own_versions=OwnVersions(),
+            threads=Threads(spec.name, spec.numbers.concurrency),
+            wall_clock=shared.wall_clock,
+            serves=serves,
+            strict=shared.strict,
+            owned=frozenset(owned.kind for owned in spec.owned),
+            statuses={kind: field_manager(shared.manager, suffix) for kind, suffix in spec.statuses},
+        )
+
+    def may_read_live(self, kind: Kind[Any]) -> bool:
+        """Return whether the declaration of the controller lets it read a kind live."""
+        return may_read_live(self.spec, kind)

@@ -65,7 +65,7 @@ async def test_an_object_that_ended_with_its_last_finalizer_is_not_finalized_aga
         return value or 0.0
 
     before = put_off()
-    runner.ask(key)
+    runner.enqueue(key)
     await until(lambda: put_off() > before or len(calls) > 1)
     proxy.disarm()
     await until(lambda: runner.caches(Widget).find(lab.namespace, "one") is None)

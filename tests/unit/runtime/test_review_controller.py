@@ -251,7 +251,7 @@ async def test_a_pass_sees_the_cache_as_it_is_after_the_barrier_not_as_it_was_be
             await asyncio.sleep(1)
 
         harness.server.before = meanwhile
-        harness.runner.ask(key)
+        harness.runner.enqueue(key)
         await harness.settle(5)
         assert passes.seen[1].spec.parts == 2
 
@@ -604,9 +604,13 @@ async def test_nothing_is_remembered_of_objects_that_are_gone() -> None:
         await harness.settle(20)
         runner, ledger = harness.runner, harness.server.ledger.statistics()
         assert (ledger.writers, ledger.pending, ledger.last_writers) == (0, 0, 0)
-        assert runner._applier.remembered == 0
+        assert runner._services.applier.remembered == 0
         assert len(runner._services.claims) == 0
-        assert (len(runner._own_versions), len(runner._waiting), len(runner._deferred)) == (0, 0, 0)
+        assert (len(runner._services.own_versions), len(runner._barrier_waits), len(runner.events.held_back)) == (
+            0,
+            0,
+            0,
+        )
         assert len(runner.history._by_key) == 0
         statistics = runner.queue.statistics()
         assert (statistics.failing, statistics.delayed, statistics.working) == (0, 0, 0)
