@@ -1,14 +1,14 @@
-"""The family's one webhook: a claim that names no pool is given one before it is stored, as Capsule's page describes it.
+"""The webhook that assigns a pool to a claim without one before the claim is stored, as Capsule's page describes it.
 
-Promises: it writes `spec.pool` and nothing else, and it concludes by the function that the claim controller goes by (`judge`): the
-lowest-named pool that serves the namespace, has every resource, and room for it now. A claim that names a pool is not asked about, one
-that was given a pool keeps it, and where none fits the claim stays as it is. A pool that nobody has looked at yet is waited for by the
-controller, not here: then too the claim stays as it is, so that what is applied together ends the same each time.
+Guarantees: it writes `spec.pool` only, and decides by the function of the claim controller (`decide_claim`): the first pool by name that
+serves the namespace and has room for every resource now. It does not match a claim that names a pool; a claim that was assigned keeps its
+pool; a claim that fits no pool is left as it is. So is a claim beside a new pool without a status: the controller waits for the pool, so
+that manifests applied together always end the same.
 
-A convenience: it is never asked to refuse, and where it cannot be asked the write happens all the same (failurePolicy Ignore). The claim
-controller then assigns, into `status.pool`. What must hold is in the schema of the claim.
+Caveats: a convenience with failurePolicy Ignore that never denies. Without it the claim controller assigns, in `status.pool`. Every rule
+that must hold is in the schema of the claim.
 
-Its path is the library's, not Capsule's (`/resourcepool/claim/mutating`): by that one `handover` knows a Capsule that is still there.
+Its path is the library's, not Capsule's (`/resourcepool/claim/mutating`), by which `capsule_check` recognises a running Capsule.
 
 Source: docs/reference/capsule.md#assignment.
 """
@@ -31,15 +31,15 @@ from konverge.runtime import AdmissionRequest, Allow, Webhook
 __all__ = ["assigning", "wants_a_pool"]
 
 _SECONDS = 3
-"""How long a writer may be kept waiting: the answer is read from a cache, and without it the controller assigns."""
+"""The timeout of a request: the response needs caches only, and without it the controller assigns."""
 _NAMES_NONE = "!has(object.spec.pool) || object.spec.pool == ''"
 
 
 def wants_a_pool(claim: ClaimView, stored: ClaimView | None) -> bool:
-    """Tell whether a claim is to be given a pool by this write; `stored` is how it stood before, None where it is created.
+    """Whether this write should assign a pool to the claim; `stored` is the claim before the write, None on creation.
 
-    One that was given its pool by the controller has it. One that named a pool and is written without is given another, unless it is
-    allocated: then its pool stays, and the schema says so.
+    A claim that the controller assigned has its pool. A claim whose pool is removed gets another one, unless it is allocated: then the
+    schema rejects the write.
     """
     if claim.pool or claim.deleting:
         return False
@@ -52,7 +52,7 @@ def wants_a_pool(claim: ClaimView, stored: ClaimView | None) -> bool:
 
 
 class _Assigner:
-    """The handler. It keeps what it read of pools, by their versions, and decides nothing by what it remembers."""
+    """The handler; its only state is a cache of decoded pools."""
 
     def __init__(self) -> None:
         self._book: ViewCache[PoolFacts] = ViewCache()
@@ -60,13 +60,13 @@ class _Assigner:
     def __call__(self, request: AdmissionRequest[Object]) -> Allow:
         spec, pools = request.object.data.get("spec"), request.cache(POOL)
         if not pools.synced or not isinstance(spec, dict) or spec.get("pool") not in (None, ""):
-            return Allow()  # what is no claim at all is for the schema to refuse
+            return Allow()  # the schema rejects a malformed claim
         stored = None if request.old is None else claim_view(request.old)
         asked = claim_view(request.object)
         if not wants_a_pool(asked, stored):
             return Allow()
         facts = {one.name: one for one in self._book.read(pools, pools.all_metadata(), pool_facts).values()}
-        # What a writer says in the status is not stored, so it is not believed.
+        # The status in a request is not stored, so it is ignored.
         asked = replace(asked, namespace=request.namespace, assigned=("", ""), queue=("", ""), condition=None)
         if waits_for_new_pool(asked, facts, wall_clock()):
             return Allow()
@@ -77,7 +77,7 @@ class _Assigner:
 
 
 def assigning() -> Webhook[Object]:
-    """Return the webhook, described; each call gives one of its own.
+    """Return the webhook; each call creates a new one.
 
     >>> webhook = assigning()
     >>> webhook.path, webhook.failure

@@ -1,12 +1,11 @@
-"""The webhooks of the semantics of v0.14: a claim that pods use is neither edited nor deleted, and the refusal is a 403, as Capsule's.
+"""The webhooks of the semantics of v0.14: they deny edits and deletions of a claim that pods use, with a 403 like Capsule's.
 
-Promises: asked only about claims that say that they are used, and they refuse only where the amounts or the pool are changed, or the
-claim is deleted. Released is always allowed: a claim that bears the release annotation may be deleted. What goes with its namespace or
-its pool is not held up.
+Guarantees: they match only claims whose status says that pods use them, and deny only a change of the amounts or the pool, or a deletion.
+A claim with the release annotation may be deleted. A deletion with the namespace or the pool is allowed.
 
-A convenience, like the other one: where it cannot be asked the schema still refuses such an edit (422), and a deletion is safe all the
-same, because what pods use is handed out only when they are gone. Edits are looked at by a mutating webhook that changes nothing: the API
-server asks a validating one after the schema, which would answer first.
+Caveats: a convenience with failurePolicy Ignore. Without it the schema still rejects such an edit (422), and a deletion is safe, because
+amounts in use are allocated again only when the pods are gone. Edits go to a mutating webhook that changes nothing, since the API server
+calls validating webhooks after the schema, whose 422 would come first.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _RELEASE: Final = (
 
 
 def guarding() -> tuple[Webhook[Object], Webhook[Object]]:
-    """Return the webhooks for edits and for deletions, described.
+    """Return the webhooks for edits and for deletions.
 
     >>> [webhook.failure for webhook in guarding()]
     ['Ignore', 'Ignore']

@@ -1,12 +1,12 @@
-"""The allocator: what a pool hands out to which claim.
+"""The allocator: which claims of a pool are allocated, and which amounts each namespace gets.
 
-Promises (docs/reference/capsule.md#allocation): pure, and independent of the order of what it is given. Claims are taken by priority:
-creation, then name, then namespace. A claim is allocated whole or not at all. What is allocated stays so, whoever is older (sticky), also
-where hard was lowered below it. With `ordered` a claim waits for an older one that waits for the same resource. Nothing is handed out
-that a namespace still holds (`holding`), except to that namespace itself. A claim that can never be allocated is marked alone. Beyond
-the ceiling nothing more is listed, and what is listed stays. Done twice, the second time changes nothing.
+Guarantees (docs/reference/capsule.md#allocation): pure, idempotent, and independent of the order of its input. Claims are served in queue
+order (`queue_order`). A claim is allocated whole or not at all. An allocated claim stays allocated (sticky), even if an older claim waits
+or hard is lowered below the allocated amounts. With `ordered` a claim waits for an older one that waits for the same resource. An amount
+that a namespace still holds (`release`) is available to that namespace only. A claim that can never be allocated fails alone. Above
+`max_claims` no further claim is listed, and the listed ones stay.
 
-Does not promise: that one pass is enough. `pending` tells that the next step waits for nothing but the record of this one.
+Caveats: one reconcile may not be enough. `pending` says that the next step needs only the stored record of this one.
 """
 
 from __future__ import annotations
@@ -39,41 +39,41 @@ __all__ = ["PoolAllocation", "allocate"]
 _ENTRY_BYTES = 51
 _AMOUNT_BYTES = 6
 _NAMESPACE_BYTES = 8
-"""What an entry takes beside its name, namespace and uid, an amount beside resource and digits, a namespace beside its name, as JSON."""
+"""Size of the JSON around an entry's name, namespace and uid, around an amount's resource and digits, and around a namespace's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolAllocation:
-    """What a pass concludes. Amounts are billionths; decisions are by the uid of the claim."""
+    """The result of an allocation. Amounts are billionths; decisions are by uid of the claim."""
 
     claims: Mapping[str, tuple[AllocatedClaim, ...]]
     releasing: Mapping[str, Amounts]
     quotas: Mapping[str, Amounts | None]
-    """hard of the ResourceQuota of each namespace; None: it is to go."""
+    """spec.hard of each namespace's ResourceQuota; None: delete it."""
     decisions: Mapping[str, ClaimDecision]
     used: Amounts
     available: Amounts
     excess: Amounts
-    """What is held beyond hard, where somebody lowered that past admission."""
+    """The amounts held above hard, after hard was lowered in spite of admission."""
     exhaustions: Mapping[str, tuple[int, int]]
-    """What is available, and what is requested in vain, by resource."""
+    """Available amount and total of the unmet requests, by resource."""
     spent_releases: tuple[ClaimView, ...] = ()
-    """Claims whose release annotation has done its work and is to be removed."""
+    """Claims whose release annotation has taken effect and can be removed."""
     status_full: bool = False
-    """Whether a claim was left out because no more can be listed."""
+    """Whether a claim waits because the pool's status cannot list more."""
     pending: bool = False
     settling: frozenset[str] = frozenset()
-    """Namespaces whose ResourceQuota's status is yet to follow."""
+    """Namespaces whose ResourceQuota status does not show its spec yet."""
 
 
 def allocate(observed: PoolObservation) -> PoolAllocation:
-    """Return what the pool hands out, given what was observed."""
+    """Allocate the claims of a pool."""
     found = _Allocator(observed).run()
     return found if observed.semantics == Semantics.V012 else _with_in_use(observed, found)
 
 
 def _with_in_use(observed: PoolObservation, found: PoolAllocation) -> PoolAllocation:
-    """Return the same, with what pods use among what is allocated."""
+    """Mark the allocated claims that pods use."""
     order = {claim.uid: position(claim) for claim in observed.claims}
     decisions = dict(found.decisions)
     for namespace, entries in found.claims.items():
@@ -87,7 +87,7 @@ def _with_in_use(observed: PoolObservation, found: PoolAllocation) -> PoolAlloca
 
 
 class _Allocator:
-    """One pass: the running sums, and what has been concluded so far."""
+    """The running totals of one allocation, and the decisions so far."""
 
     def __init__(self, observed: PoolObservation) -> None:
         self.observed = observed
@@ -140,7 +140,7 @@ class _Allocator:
                 self._list_kept(claim)
             else:
                 queue.append(claim)
-        # What was allocated and changed, or says so itself and was not recorded any more, goes before those that wait.
+        # Formerly allocated claims that were edited, or whose record was lost, are served before those that wait.
         former = [claim for claim in queue if self._was_allocated(claim)]
         for claim in former:
             if not self._shortages(claim):
@@ -149,7 +149,7 @@ class _Allocator:
         return self._result()
 
     def _allocate_waiting(self, queue: list[ClaimView]) -> None:
-        """Give the waiting claims their turns until nobody is served any more: what is said then, the next pass would say too."""
+        """Serve the waiting claims until a round allocates none: only then would the next reconcile write the same messages."""
         while True:
             self.waiting.clear()
             for claim in queue:
@@ -163,7 +163,7 @@ class _Allocator:
             queue = left
 
     def _rejection_of(self, claim: ClaimView) -> ClaimDecision | None:
-        """Return why a claim is no candidate in this pass; None where it is."""
+        """Return why a claim cannot be allocated regardless of the available amounts; None if it is a candidate."""
         if claim.namespace not in self.observed.selected and not self._kept_while_terminating(claim):
             if claim.pool:
                 return failed(Message.NOT_AVAILABLE)
@@ -184,12 +184,12 @@ class _Allocator:
         return None
 
     def _can_queue(self, claim: ClaimView) -> bool:
-        """Tell whether a claim that is tried in another pool has a place in the queue of this one."""
+        """Whether a claim that was offered to another pool can wait in the queue of this one."""
         served = claim.namespace in self.observed.selected and not claim.problem and not claim.release
         return served and all(resource in self.pool.hard for resource in claim.amounts)
 
     def _count_in_queue(self, claim: ClaimView) -> None:
-        """Count a claim that is tried in another pool among those that wait; what becomes of it that one says."""
+        """Count a claim that was offered to another pool as waiting; that pool writes its status."""
         if not self._behind_older(claim):
             self._count_shortages(claim, self._shortages(claim))
 
@@ -197,13 +197,13 @@ class _Allocator:
         return claim.namespace in self.observed.terminating and claim.uid in self.recorded
 
     def _is_released(self, claim: ClaimView) -> bool:
-        """Tell whether the annotation is at work: the claim is let go now, or was, and its owner has not edited it since."""
+        """Whether the annotation takes effect: the claim is released now, or was and has not been edited since."""
         if claim.released:
             return claim.stays_released()
         return claim.uid in self.recorded or claim.is_bound_to(self.pool.name, self.pool.uid)
 
     def _was_allocated(self, claim: ClaimView) -> bool:
-        """Tell whether one of three witnesses says so: the pool's status, the claim's own, or, where the first is lost, the quota."""
+        """Whether the pool's status, the claim's status or, if the first is lost, the ResourceQuota says that the claim was allocated."""
         if claim.released:
             return False
         if claim.uid in self.recorded or claim.is_bound_to(self.pool.name, self.pool.uid):
@@ -214,7 +214,7 @@ class _Allocator:
         return quota is not None and claim_hash(claim.name) in quota.claims
 
     def _stays_allocated(self, claim: ClaimView) -> bool:
-        """Tell whether an allocated claim stays so unasked: it wants what it has, or less."""
+        """Whether an allocated claim stays allocated without a check: it requests at most what it has."""
         entry = self.recorded.get(claim.uid)
         if entry is None or claim.released:
             return False
@@ -222,12 +222,12 @@ class _Allocator:
         return had == claim.amounts or all(amount <= had.get(resource, 0) for resource, amount in claim.amounts.items())
 
     def _list_kept(self, claim: ClaimView) -> None:
-        """List a claim that stays: what it has is among what its namespace holds, so nothing is taken from the pool."""
+        """List a claim that stays allocated; its namespace holds the amounts already, so the pool's free amounts stay."""
         add(self.claimed[claim.namespace], claim.amounts)
         self._list_claim(claim)
 
     def _decide_waiting(self, claim: ClaimView) -> ClaimDecision:
-        """Return the decision of a claim that waits for its turn, which has come."""
+        """Decide on the next claim in the queue."""
         ahead = self._behind_older(claim)
         if ahead:
             return queue_exhausted(
@@ -258,7 +258,7 @@ class _Allocator:
         return BOUND
 
     def _behind_older(self, claim: ClaimView) -> list[str]:
-        """Return the resources for which older claims wait, and which this one asks for, in an ordered queue."""
+        """Return the requested resources that older claims wait for, if the queue is ordered."""
         return blocked_by_older(claim.amounts, self.waiting) if self.pool.ordered else []
 
     def _count_shortages(self, claim: ClaimView, short: Iterable[str]) -> None:
@@ -267,7 +267,7 @@ class _Allocator:
             self.waiting[resource] = (available, requested + claim.amounts[resource])
 
     def _shortages(self, claim: ClaimView) -> Amounts:
-        """Return the resources of which too little is left for a claim, sorted, with what it could have."""
+        """Return the resources that are short for a claim, sorted, each with the amount available to it."""
         hold, claimed = self.hold[claim.namespace], self.claimed[claim.namespace]
         short: Amounts = {}
         for resource in sorted(claim.amounts):
@@ -303,7 +303,7 @@ class _Allocator:
         self.decisions[claim.uid] = BOUND
 
     def _bytes_left(self) -> int:
-        """Return how many bytes are left for further claims, beside all else that grows; counted once somebody asks."""
+        """Return how many bytes of the status are left for further claims; counted lazily, since most pools are far below the limit."""
         if self._bytes < 0:
             self._bytes = sum(
                 self._entry_bytes(namespace, entry) for namespace, entries in self.listed.items() for entry in entries
@@ -317,7 +317,7 @@ class _Allocator:
         return self.observed.max_status_bytes - self._bytes
 
     def _namespace_share_is_full(self, claim: ClaimView) -> bool:
-        """Tell whether the claims of a namespace take all of the list that one namespace may have."""
+        """Whether another claim would exceed the part of the list that one namespace may take."""
         listed, share = self.listed.get(claim.namespace), self.observed.namespace_share
         if listed is None or share >= 1:
             return False
@@ -327,7 +327,7 @@ class _Allocator:
         return len(listed) + 1 > self.observed.max_claims * share or size > self.observed.max_status_bytes * share
 
     def _entry_bytes(self, namespace: str, claim: ClaimView | AllocatedClaim) -> int:
-        """Return how many bytes a claim takes in the status of its pool."""
+        """Return the bytes that a claim takes in the status of its pool."""
         return _ENTRY_BYTES + len(namespace) + len(claim.name) + len(claim.uid) + self._amounts_bytes(claim.amounts)
 
     def _amounts_bytes(self, amounts: Mapping[str, int]) -> int:
@@ -336,7 +336,7 @@ class _Allocator:
             for resource, amount in amounts.items()
         )
 
-    # --- what comes of it ----------------------------------------------------------------------------------------------------
+    # --- the result ----------------------------------------------------------------------------------------------------
 
     def _result(self) -> PoolAllocation:
         pool = self.pool
@@ -368,7 +368,7 @@ class _Allocator:
         return self.hold[namespace].wanted(self.pool, claimed)
 
     def _in_claims_format(self, claim: ClaimView, resource: str, amount: int) -> str:
-        """Write an amount for the owner of a claim, in the format in which it was asked for."""
+        """Format an amount like the claim's own request, for messages to its owner."""
         return show(resource, amount, self.pool.hard, claim.formats.get(resource))
 
     def _in_pools_format(self, resource: str, amount: int) -> str:

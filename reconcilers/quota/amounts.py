@@ -1,10 +1,10 @@
-"""Amounts of resources: whole numbers of billionths by the name of the resource, and how they are shown.
+"""Amounts of resources, as integers of billionths by resource name, and their text form.
 
-Promises: exact; two spellings of one amount are one amount (`1000m` is `1`). `show` prints in the format of the pool's hard for that
-resource, whatever was added in which order (docs/reference/capsule.md#allocation). `problem_in` says why a claim can never be part of a
-ResourceQuota: amounts below zero, fractions of what is counted in pieces (kubernetes `pkg/apis/core/validation`,
-`pkg/apis/core/v1/helper`), and amounts that no status could show. What was stored before that rule is `bounded` when it is read, so no
-text of it is longer than the API takes.
+Guarantees: exact; two spellings of one amount are equal (`1000m` is `1`). `show` formats like the pool's hard for that resource, so the
+text does not depend on the order of additions (docs/reference/capsule.md#allocation). `problem_in` says why a claim can never be part of a
+ResourceQuota: negative amounts, fractions of countable resources (kubernetes `pkg/apis/core/validation`, `pkg/apis/core/v1/helper`), and
+amounts beyond what a status can show. Amounts that were stored before that rule existed are clamped by `bounded` when they are read, so
+their text is never longer than the API accepts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_BINARY = (2**63 - 1) * WHOLE
 
 
 def show(resource: str, amount: int, hard: Mapping[str, Quantity], wished: Format | None = None) -> str:
-    """Write an amount in the format of the pool's hard, or in the wished one; a resource that both lack is written in decimals.
+    """Format an amount like the pool's hard, or in the wished format; a resource without either is formatted as DecimalSI.
 
     >>> show("memory", 640 * 2**20 * WHOLE, {"memory": Quantity.parse("2Gi")})
     '640Mi'
@@ -37,12 +37,12 @@ def show(resource: str, amount: int, hard: Mapping[str, Quantity], wished: Forma
 
 @lru_cache(maxsize=4096)
 def _written(amount: int, format_: Format) -> str:
-    # A binary text above 2^63 - 1 reads as 2^63 - 1, on the API server too.
+    # A BinarySI quantity above 2^63 - 1 parses as 2^63 - 1, on the API server too.
     return str(Quantity(amount, "DecimalSI" if amount > _MOST_BINARY else format_))
 
 
 def bounded(quantity: Quantity) -> Quantity:
-    """Return a quantity that a status can show: what is beyond the largest amount is as good as twice the largest.
+    """Clamp a quantity to what a status can show: twice the largest amount that a claim may request.
 
     >>> str(bounded(Quantity.parse("1e400"))), str(bounded(Quantity.parse("2Gi")))
     ('2e24', '2Gi')
@@ -59,7 +59,7 @@ def add(into: Amounts, more: Mapping[str, int]) -> None:
 
 
 def is_counted(resource: str) -> bool:
-    """Tell whether a resource is counted in whole pieces: objects by their kind, and whatever a device plugin or `count/` names.
+    """Whether a resource is counted in whole pieces: objects by kind, extended resources, and `count/` resources.
 
     >>> [is_counted(name) for name in ("pods", "count/jobs.batch", "cpu", "requests.example.com/gpu")]
     [True, True, False, False]
@@ -69,7 +69,7 @@ def is_counted(resource: str) -> bool:
 
 
 def problem_in(claim: Mapping[str, int]) -> str:
-    """Return why these amounts can be no claim, "" where they can; parts are sorted.
+    """Return why a claim cannot have these amounts, sorted by resource; "" if it can.
 
     >>> problem_in({"pods": 1500000000})
     'pods: must be a whole number'

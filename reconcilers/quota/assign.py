@@ -1,9 +1,10 @@
-"""Which pool a claim without one is given: the lowest-named that serves its namespace, has every resource, and room for it now.
+"""Which pool a claim without one is assigned to: the first by name that serves its namespace and has room for every resource now.
 
-Promises (docs/reference/capsule.md#assignment): pure and deterministic; the webhook and the claim controller ask the same function. Where
-none has room, the claim waits in the queue of one: of the only one that has every resource, else of the lowest-named whose hard is large
-enough. Where no pool could ever take it, each candidate's shortage is named. What a pool has room for is what its status says: the pool
-controller alone hands out, so a claim that was given a pool may still have to wait there, as one that named it would.
+Guarantees (docs/reference/capsule.md#assignment): pure and deterministic; webhook and claim controller call the same function. If no
+pool has room, the claim waits in the queue of one: the only one that has every resource, else the first by name whose hard is large
+enough. If no pool could ever take it, the reasons name each candidate's shortage.
+
+Caveats: the room of a pool is read from its status, and only the pool controller allocates, so a claim that was assigned may still wait.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = ["Offer", "PoolChoice", "choose"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A pool that serves the namespace of a claim, as its status says. `waiting`: what older claims wait for, with orderedQueue."""
+    """A pool that serves the namespace of a claim, read from its status. `waiting`: with orderedQueue, what older claims request."""
 
     name: str
     uid: str = ""
@@ -38,7 +39,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class PoolChoice:
-    """The pool that has room, and the one to queue at; where there is neither, `reasons` says of each candidate, by name, why."""
+    """The pool that has room, and the one to queue at; if there is neither, `reasons` holds each candidate's reason, by name."""
 
     offer: Offer | None
     queue: Offer | None = None
@@ -48,9 +49,9 @@ class PoolChoice:
 def choose(
     amounts: Mapping[str, int], offers: Iterable[Offer], formats: Mapping[str, Format] = MappingProxyType({})
 ) -> PoolChoice:
-    """Return the first offer, by name, that has room for these amounts, and else the one to queue at.
+    """Return the first offer, by name, that has room for these amounts, and the offer to queue at.
 
-    `formats` are those in which the amounts were written; reasons are told in them.
+    `formats` are the formats of the request; the reasons use them.
 
     >>> pool = Offer(name="solar", hard={"pods": Quantity.of(7)}, available={"pods": Quantity.of(1).billionths})
     >>> waits = choose({"pods": Quantity.of(3).billionths}, [pool])
@@ -68,7 +69,7 @@ def choose(
 
 
 def _queue_offer(amounts: Mapping[str, int], candidates: Sequence[Offer]) -> Offer | None:
-    """Return the offer to queue at. An only one is waited for even if it is too small: its hard can be raised."""
+    """Return the offer to queue at. A single match is taken even if it is too small, since its hard can be raised."""
     matching = [offer for offer in candidates if all(resource in offer.hard for resource in amounts)]
     if len(matching) == 1:
         return matching[0]

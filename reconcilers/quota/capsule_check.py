@@ -1,10 +1,10 @@
-"""Whether a Capsule serves ResourcePools in this cluster: two that hand out the same pool would hand it out twice.
+"""The start-up check for a running Capsule: two controllers that allocate from one pool would allocate it twice.
 
-Promises: asked before the family begins, and again while the answer is yes; the other families are not concerned (X30). Capsule is known by
-its webhooks for these kinds, and by the lease that its leader renews. `evidence` is pure. Where the question cannot be asked for want of
-a right, the family does not begin, and says which right.
+Guarantees: the check runs before the family's controllers start, and repeats while it finds a Capsule; other families are not affected
+(X30). A Capsule is recognised by its webhooks for these kinds, and by the lease that its leader renews. `evidence` is pure. If RBAC denies
+the check, the controllers do not start, and readiness names the missing rule.
 
-Does not promise: to notice a Capsule that is installed later; the hand-over page says to remove its webhooks first.
+Caveats: a Capsule that is installed later goes unnoticed; the hand-over page says to remove its webhooks first.
 
 Source: docs/reference/capsule.md#objects.
 """
@@ -24,7 +24,7 @@ from konverge.reconcilers.quota.kinds import LEASE, MUTATING, VALIDATING
 __all__ = ["HAND_OVER", "capsule_serves", "evidence"]
 
 HAND_OVER: Final = "docs/guide/quota.md"
-"""The page that says how to take a cluster over."""
+"""The page that describes the hand-over."""
 
 _LEASE: Final = "42c733ea.clastix.capsule.io"
 _PATHS: Final = ("/resourcepool/", "/resourcepools/")
@@ -32,7 +32,7 @@ _RESOURCES: Final = frozenset({"*", "*/*", "resourcepools", "resourcepoolclaims"
 
 
 async def capsule_serves(client: Client) -> str:
-    """Return what shows that a Capsule serves these kinds, and what to do; "" where nothing does."""
+    """Return the evidence of a running Capsule and the way out, "" if there is none."""
     hooks = [*(await client.list(VALIDATING)).items, *(await client.list(MUTATING)).items]
     leases = (await client.list(LEASE)).items
     found = evidence(hooks, leases, wall_clock())
@@ -42,7 +42,7 @@ async def capsule_serves(client: Client) -> str:
 
 
 def evidence(hooks: Iterable[Object], leases: Iterable[Object], now: datetime) -> list[str]:
-    """Return what shows a Capsule at work: webhook configurations that guard these kinds, a lease that is being renewed."""
+    """Return the evidence of a running Capsule: webhook configurations for these kinds, and a lease that is being renewed."""
     found = [f"{hook.kind_name or 'webhook configuration'} {hook.name}" for hook in hooks if _guards(hook)]
     found += [f"lease {lease.metadata.path}" for lease in leases if lease.name == _LEASE and _is_held(lease, now)]
     return sorted(found)

@@ -1,7 +1,7 @@
-"""How the status of a claim says what was concluded: the one condition of v0.12, or the list of v0.14.
+"""The conditions of a claim in its two forms: the single condition of v0.12, and the list of v0.14.
 
-Promises: pure. `read` gives back what `claim_conditions` wrote, so the rules go by one condition whatever the form. In the form v0.14 all
-three types are always written, so what each says is told whatever was said before.
+Guarantees: pure. `read` is the inverse of `claim_conditions`, so the rules use one condition in both forms. The form v0.14 always has all
+three types, so no stale condition remains.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _bound(decision: ClaimDecision, failed: bool) -> ConditionFields:
 
 
 def claim_conditions(claim: ClaimView, decision: ClaimDecision, now: datetime) -> tuple[Condition, ...]:
-    """Return the conditions of a claim in the form v0.14; the time of each moves with its status alone."""
+    """Return the conditions of a claim in the form v0.14; lastTransitionTime changes with the status only."""
     conditions = tuple(
         condition
         for condition in claim.conditions
@@ -56,7 +56,7 @@ def claim_conditions(claim: ClaimView, decision: ClaimDecision, now: datetime) -
 
 
 def read(conditions: Iterable[Condition]) -> tuple[Condition | None, bool]:
-    """Return the one condition that conditions of the form v0.14 stand for, and whether they say that the claim is used."""
+    """Return the single condition that a list of the form v0.14 stands for, and whether pods use the claim."""
     stored = tuple(conditions)
     ready, exhausted, bound = (
         find_condition(stored, type_)

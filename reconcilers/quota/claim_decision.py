@@ -1,6 +1,6 @@
-"""What is said of one claim: the one condition of its status, as the rules conclude it.
+"""The decision about one claim: the condition of its status, and whether the pool looks after it.
 
-Promises: pure; the same decision gives the same words. Type, reason and texts are those of `words`.
+Guarantees: pure; equal decisions have equal messages. Type, reason and texts are those of `words`.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ClaimDecision:
-    """A condition: its type, status, reason and message, which is cut to what the API takes.
+    """A condition: type, status, reason, and a message that is cut to the limit of the API.
 
-    `kept`: the pool looks after the claim. `in_use`: pods use what is allocated.
+    `kept`: the pool looks after the claim. `in_use`: pods use the allocated amounts.
     """
 
     type: str
@@ -64,19 +64,19 @@ class ClaimDecision:
 
 BOUND: Final = ClaimDecision(QuotaCondition.BOUND, True, QuotaReason.SUCCEEDED, Message.CLAIMED)
 IN_USE: Final = replace(BOUND, in_use=True)
-"""Of an allocated claim that pods use, in the semantics of v0.14."""
+"""An allocated claim that pods use, in the semantics of v0.14."""
 ASSIGNED: Final = ClaimDecision(QuotaCondition.ASSIGNED, True, QuotaReason.SUCCEEDED, Message.ASSIGNED)
 QUEUED: Final = ClaimDecision(QuotaCondition.ASSIGNED, True, QuotaReason.SUCCEEDED, Message.QUEUED)
-"""Of a claim without a pool: one that has room for it, one in whose queue it waits. What comes of it the pool says."""
+"""A claim without a pool was assigned to a pool with room, or to the queue of one; that pool's controller writes the next status."""
 
 
 def exhausted(parts: Iterable[str]) -> ClaimDecision:
-    """Return the decision of a claim for which too little is left; each part speaks of one resource."""
+    """Return the decision of a claim for which too little is left; one part for each resource."""
     return ClaimDecision(QuotaCondition.BOUND, False, QuotaReason.POOL_EXHAUSTED, join(parts))
 
 
 def queue_exhausted(parts: Iterable[str]) -> ClaimDecision:
-    """Return the decision of a claim that waits for an older one."""
+    """Return the decision of a claim that an older one blocks."""
     return ClaimDecision(QuotaCondition.BOUND, False, QuotaReason.QUEUE_EXHAUSTED, join(parts))
 
 
@@ -86,12 +86,12 @@ def released(pool: str) -> ClaimDecision:
 
 
 def too_many(ceiling: int) -> ClaimDecision:
-    """Return the decision of a claim that would fit, but that the status of the pool has no room to list."""
+    """Return the decision of a claim that would fit, but that the pool's status cannot list."""
     return ClaimDecision(QuotaCondition.BOUND, False, QuotaReason.TOO_MANY_CLAIMS, too_many_claims(ceiling))
 
 
 def too_many_in_namespace(namespace: str, listed: int) -> ClaimDecision:
-    """Return the decision of a claim whose namespace has all of the pool's list that one namespace may have."""
+    """Return the decision of a claim whose namespace has used up its part of the pool's list."""
     return ClaimDecision(
         QuotaCondition.BOUND,
         False,
@@ -101,12 +101,12 @@ def too_many_in_namespace(namespace: str, listed: int) -> ClaimDecision:
 
 
 def too_many_claims(ceiling: int) -> str:
-    """Return the text for a pool that lists as many claims as it can."""
+    """Return the message of a pool that cannot list more claims."""
     return f"the pool lists {ceiling} claims and has no room for more; use another pool, or merge claims of a namespace"
 
 
 def refused(why: str) -> ClaimDecision:
-    """Return the decision of a claim whose ResourceQuota the API server would not take."""
+    """Return the decision of a claim whose ResourceQuota the API server rejected."""
     return ClaimDecision(QuotaCondition.BOUND, False, QuotaReason.FAILED, why)
 
 
@@ -116,7 +116,7 @@ def failed(why: str, *, kept: bool = False) -> ClaimDecision:
 
 
 def unassigned(namespace: str, reasons: Iterable[tuple[str, str]]) -> ClaimDecision:
-    """Return the decision of a claim without a pool that no pool could ever take; `reasons` are pools and why not, sorted by pool."""
+    """Return the decision of a claim that no pool could ever take; `reasons` pairs each pool with its reason, sorted."""
     parts = [in_pool(pool, why) for pool, why in reasons]
     return ClaimDecision(
         QuotaCondition.ASSIGNED, False, QuotaReason.UNASSIGNED, join(parts) or no_candidate(namespace), kept=False

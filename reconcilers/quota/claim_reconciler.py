@@ -1,8 +1,7 @@
 """The reconciler of ResourcePoolClaims that no pool looks after: those whose pool is missing or being deleted, and those without one.
 
-The status of a claim has two writers that take turns: the pool controller writes it while the claim belongs to a pool that exists and is
-not being deleted, this one else (docs/reference/capsule.md#one-writer). Whose turn it is, `judge` alone says. What Capsule left behind on
-claims goes here too.
+It shares the status of claims with the pool controller, in turn (`decide` says whose turn it is), and removes the owner references that
+Capsule set.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ __all__ = ["ResourcePoolClaimReconciler"]
 
 
 class ResourcePoolClaimReconciler:
-    """Says of claims without a pool what they lack, and gives those a pool, or a place in the queue of one, that name none."""
+    """Reports why a claim has no pool, and assigns a claim that names none to a pool or to the queue of one."""
 
     def __init__(self, wake_index: WakeIndex, metrics: QuotaMetrics, semantics: str = Semantics.V012) -> None:
         self._semantics = semantics
@@ -42,7 +41,7 @@ class ResourcePoolClaimReconciler:
         self._pool_cache: ViewCache[PoolFacts] = ViewCache()
 
     async def reconcile(self, claim: ResourcePoolClaim, ctx: Context[Any]) -> Outcome:
-        """Judge one claim."""
+        """Reconcile one claim."""
         path = (claim.namespace, claim.name)
         await remove_owner_references(claim.metadata, ctx)
         stored = ctx.cache(CLAIM).find(*path)
@@ -58,16 +57,16 @@ class ResourcePoolClaimReconciler:
             ctx.status.skip_write()
             return Done()
         self._wake_index.waiting[path] = view.pool
-        if judged is None:  # it stands in the queue of one pool, and is to be told of another one with room
+        if judged is None:  # it waits in the queue of one pool, and another one may get room
             ctx.status.skip_write()
             return Done()
         self._write_status(view, *judged, ctx)
         return Done()
 
     def report_failure(self, claim: ResourcePoolClaim, ctx: Context[Any], message: str) -> None:
-        """Say that judging the claim failed, unless a pool speaks for it.
+        """Report in the status that the reconcile failed, unless a pool writes it.
 
-        It reads metadata and single fields, since the view of the claim or of a pool may be the part that failed.
+        It reads metadata and single fields only, since parsing the claim or a pool may be the step that failed.
         """
         path = (claim.namespace, claim.name)
         stored = ctx.cache(CLAIM).find(*path)
@@ -106,7 +105,7 @@ class ResourcePoolClaimReconciler:
 
 
 def _pool_writes_status(claim: ResourcePoolClaim, stored: Object, ctx: Context[Any]) -> bool:
-    """Tell whether the status of a claim is a pool's: of one that lives and has said something, or whose finalizer goes by what it says."""
+    """Whether a pool writes the status of a claim: a live one that wrote it before, or one whose finalizer reads it."""
     pools, status = ctx.cache(POOL), claim.status
     given, waits = ((place.name or "") if place is not None else "" for place in (status.pool, status.queue))
     pool = pools.metadata("", pool_named_in(stored) or given or waits)

@@ -1,9 +1,12 @@
-"""What an allocation takes: the writes that are still missing, and none that would change nothing.
+"""The decisions: the writes that an allocation still needs, and the status of a claim that no pool looks after.
 
-Promises: pure. The order in which the writes are made is part of the rules, since the process may die between any two: ResourceQuotas
-first, then annotations and what claims say, the pool's own status last. A claim says Bound only when its ResourceQuota grants it, and
-one that is queued anew says Released for as long as its annotation stands. The record of what is given back is stored before anything
-is lowered.
+Guarantees: pure. Only writes that change something are planned. Their order is part of the rules, since the process may be killed between
+any two: ResourceQuotas first, then release annotations and claim statuses, the pool's own status last. So a claim is Bound only after its
+ResourceQuota grants it, and the record of a release is stored before anything is lowered. A claim that is queued again stays
+Bound=False/Released while its annotation stands.
+
+The status of a claim has two writers in turn: the pool controller writes it while the claim belongs to a pool that exists and is not being
+deleted, otherwise the claim controller does (docs/reference/capsule.md#one-writer). `decide_claim` alone says whose turn it is.
 """
 
 from __future__ import annotations
@@ -45,12 +48,12 @@ __all__ = [
 ]
 
 _PATIENCE: Final = timedelta(seconds=10)
-"""How long a pool that nobody has looked at yet is waited for."""
+"""How long claims wait for the first status of a new pool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolWrites:
-    """Writes of one pass, in the order in which they are made."""
+    """The writes of one reconcile of a pool, in order."""
 
     applies: Mapping[str, Amounts]
     deletes: tuple[str, ...]
@@ -60,7 +63,7 @@ class PoolWrites:
 
 
 def plan_writes(observed: PoolObservation, allocation: PoolAllocation) -> PoolWrites:
-    """Return what is still to be written."""
+    """Return the writes that bring the cluster to the allocation."""
     applies: dict[str, Amounts] = {}
     deletes = []
     defaults = defaults_of(observed.pool)
@@ -98,25 +101,25 @@ def plan_writes(observed: PoolObservation, allocation: PoolAllocation) -> PoolWr
 
 
 def _annotations_are_current(defaults: Amounts, quota: QuotaView, entries: tuple[AllocatedClaim, ...]) -> bool:
-    """Tell whether a ResourceQuota tells who is allocated and which defaults are in it. Who was allocated before may stand there too."""
+    """Whether the annotations of a ResourceQuota name its claims and defaults; hashes of former claims may remain."""
     return quota.defaults == defaults and claim_hashes(entries) <= quota.claims
 
 
 def defaults_of(pool: PoolView) -> Amounts:
-    """Return the defaults that are part of what a ResourceQuota grants of the pool's resources."""
+    """Return the defaults that a ResourceQuota contains for the pool's resources."""
     defaults = {resource: pool.default(resource) or 0 for resource in sorted(pool.hard)}
     return {resource: amount for resource, amount in defaults.items() if amount}
 
 
 def record_of(allocation: PoolAllocation) -> PoolRecord:
-    """Return what the pool's status records of an allocation."""
+    """Return the record of an allocation in the pool's status."""
     return PoolRecord(claims=allocation.claims, releasing=allocation.releasing)
 
 
 def place_after(claim: ClaimView, decision: ClaimDecision, pool: PoolView) -> ClaimPlace:
-    """Return where a decision of a pool leaves a claim: one that names no pool stands in the queue until it is allocated.
+    """Return the place of a claim after a decision of its pool: a claim that names no pool stays in the queue until it is allocated.
 
-    One that was tried here and found no room goes back to the queue that it stands in.
+    A claim that was offered here and found no room goes back to the queue of the other pool.
     """
     if not decision.kept:
         return NOWHERE
@@ -132,7 +135,7 @@ def place_after(claim: ClaimView, decision: ClaimDecision, pool: PoolView) -> Cl
 def status_is_current(
     claim: ClaimView, decision: ClaimDecision, place: ClaimPlace, semantics: str = Semantics.V012
 ) -> bool:
-    """Tell whether the claim's status says this already, of its present generation."""
+    """Whether the claim's status shows this decision already, for its present generation."""
     said = claim.condition
     return (
         said is not None
@@ -151,17 +154,17 @@ def status_is_current(
 
 
 def decide_claim(claim: ClaimView, pools: Mapping[str, PoolFacts]) -> tuple[ClaimDecision, ClaimPlace] | None:
-    """Return what a claim says, and where it is put; None where it is the pool controller's turn to say."""
+    """Return the decision about a claim and its place; None if the pool controller writes its status."""
     holder = pools.get(claim.assigned[0])
     if holder is not None and holder.deleting and holder.deletes_bound and claim.is_bound_to(holder.name, holder.uid):
-        return None  # the finalizer of the pool goes by what the claim says; one that survives is judged when the pool is gone
+        return None  # the pool's finalizer reads this status; a claim that survives is decided when the pool is gone
     if claim.pool:
         pool = pools.get(claim.pool)
         if pool is None:
             return failed(pool_not_found(claim.pool)), NOWHERE
         return (failed(Message.NOT_AVAILABLE), NOWHERE) if pool.deleting else None
     if claim.place == NOWHERE and any(claim.uid in pool.listed and not pool.deleting for pool in pools.values()):
-        return None  # its status was wiped, and its pool says it anew
+        return None  # its status was wiped, and its pool restores it
     given = pools.get(claim.assigned[0])
     if given is not None and given.uid == claim.assigned[1] and not given.deleting and not claim.needs_new_pool:
         return None
@@ -179,12 +182,12 @@ def decide_claim(claim: ClaimView, pools: Mapping[str, PoolFacts]) -> tuple[Clai
 
 
 def offers_in(namespace: str, pools: Iterable[PoolFacts]) -> list[Offer]:
-    """Return what the pools that serve a namespace have to offer."""
+    """Return the offers of the pools that serve a namespace."""
     return [pool.offer for pool in pools if namespace in pool.namespaces and not pool.deleting]
 
 
 def waits_for_new_pool(claim: ClaimView, pools: Mapping[str, PoolFacts], now: datetime) -> bool:
-    """Tell whether a claim should wait for a new pool to say what it offers: what is applied together ends the same each time."""
+    """Whether a claim waits for the first status of a new pool, so that manifests applied together always end the same."""
     if claim.pool or (claim.assigned[0] and not claim.needs_new_pool):
         return False
     born = (pool.unseen_since for pool in pools.values() if not pool.deleting and pool.unseen_since is not None)

@@ -1,8 +1,8 @@
 """Which allocated claims pods use, in the semantics of v0.14.
 
-Promises: pure and deterministic. Of what a ResourceQuota counts as used, as far as the pool names it, claims are taken off by turns: the
-one that covers most of what is left, the older of two that cover as much, until nothing is left or nothing more is covered. Those are
-in use. How much a claim covers is summed over its resources, bytes beside cores, as Capsule does (docs/reference/capsule.md#use).
+Guarantees: pure and deterministic. A greedy cover of the amounts that a ResourceQuota counts as used, for the resources of the pool: each
+step takes the claim that covers most of the rest (the older one on a tie), until nothing is left or no claim covers more. The claims taken
+are in use. The cover of a claim is summed over its resources, bytes and cores alike, as Capsule does (docs/reference/capsule.md#use).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ __all__ = ["covering"]
 
 
 def covering(used: Mapping[str, int], claims: Sequence[tuple[str, Mapping[str, int]]], hard: Iterable[str]) -> set[str]:
-    """Return the uids of the claims that cover what is used; `claims` are uids and amounts by priority.
+    """Return the uids of the claims that cover `used`; `claims` are uids and amounts in queue order.
 
     >>> claims = [("small", {"pods": 1}), ("large", {"pods": 2}), ("spare", {"pods": 1})]
     >>> covering({"pods": 3}, claims, ["pods"]) == {"small", "large"}
     True
     """
     left: Amounts = {resource: used[resource] for resource in hard if used.get(resource, 0) > 0}
-    # What a claim covers only falls, so what was reckoned before is the most that it can be.
+    # The cover of a claim only decreases, so its earlier value is an upper bound.
     turns = [(-_covers(amounts, left), place) for place, (_, amounts) in enumerate(claims)]
     heapify(turns)
     found: set[str] = set()

@@ -1,7 +1,7 @@
-"""How the family is put into a manager: what it watches, what maps it, and the rights that this takes.
+"""The family's controllers in a manager: their watches, predicates, map functions, webhooks and RBAC rules.
 
-Two controllers: of pools, which hand out, and of claims that no pool looks after. They share what maps them (`Notes`), what
-they show (`QuotaMetrics`), and the field manager of the status of claims.
+Two controllers: one of pools, which allocates, and one of claims that no pool looks after. They share the `WakeIndex`, the
+`QuotaMetrics`, and the field manager of the status of claims.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _GATE_RULES: Final = (
 
 
 class _MapFunctions:
-    """Map functions: which pools and claims a change concerns."""
+    """Map functions: the pools and claims to reconcile after a change of another object."""
 
     def __init__(self, wake_index: WakeIndex, metrics: QuotaMetrics) -> None:
         self._wake_index = wake_index
         self._metrics = metrics
 
     def pools_of_claim(self, claim: Object, caches: Caches) -> Iterable[Key]:
-        """Map a claim to the pools that it names, or was given to."""
+        """Map a claim to the pools that its spec or status names."""
         if caches(CLAIM).metadata(claim.namespace, claim.name) is None:
             self._metrics.remove_claim(claim.namespace, claim.name)
             self._wake_index.waiting.pop((claim.namespace, claim.name), None)
@@ -66,7 +66,7 @@ class _MapFunctions:
         ]
 
     def claims_of_pool(self, pool: Object, caches: Caches) -> Iterable[Key]:
-        """Map a pool to the claims whose turn it is: those that wait for it, or for any; all of its own once it is to go."""
+        """Map a pool to the claims that wait for it or for any pool, and, if it is being deleted, to all of its own."""
         waiting = [path for path, name in self._wake_index.waiting.items() if name in ("", pool.name)]
         stands = caches(POOL).metadata("", pool.name)
         if stands is None or stands.deleting:
@@ -81,7 +81,7 @@ def _pool(name: str) -> Key:
 def controllers(
     settings: QuotaSettings | None = None, *, metrics: QuotaMetrics | None = None
 ) -> tuple[Controller[ResourcePool], Controller[ResourcePoolClaim]]:
-    """Return the controllers of pools and of claims, described; nothing starts."""
+    """Return the controllers of pools and of claims; starts nothing."""
     chosen = QuotaSettings() if settings is None else settings
     shown = QuotaMetrics(chosen.semantics) if metrics is None else metrics
     notes = WakeIndex(by_use=chosen.semantics == words.Semantics.V014)
@@ -120,7 +120,7 @@ def controllers(
 
 
 def install(manager: Manager, settings: QuotaSettings | None = None) -> None:
-    """Add the family's controllers to a manager, its metrics to the manager's, and its webhook where the settings say so.
+    """Add the family's controllers, metrics and, if the settings say so, webhooks to a manager.
 
     >>> from konverge.runtime import Manager
     >>> manager = Manager("konverge")
@@ -141,7 +141,7 @@ def install(manager: Manager, settings: QuotaSettings | None = None) -> None:
 
 
 def _webhooks(settings: QuotaSettings, *, reached: bool) -> Iterable[Webhook[Object]]:
-    """Return the webhooks to be served; a switch that says nothing follows whether the API server can reach them."""
+    """Return the webhooks to serve; by default, whether the API server can reach them decides."""
     assigns, guards = settings.assign_at_admission, settings.guard_at_admission
     if reached if assigns is None else assigns:
         yield assigning()
@@ -150,7 +150,7 @@ def _webhooks(settings: QuotaSettings, *, reached: bool) -> Iterable[Webhook[Obj
 
 
 def definitions(manifests: Iterable[Mapping[str, Any]], settings: QuotaSettings | None = None) -> list[dict[str, Any]]:
-    """Return CustomResourceDefinitions with the columns that these settings ask for; the schema is the same for all."""
+    """Return CustomResourceDefinitions with the printer columns of these settings; the schema does not depend on them."""
     chosen = QuotaSettings() if settings is None else settings
     found = [deepcopy(dict(manifest)) for manifest in manifests]
     if chosen.semantics == words.Semantics.V014:
@@ -168,7 +168,7 @@ def rules(settings: QuotaSettings | None = None) -> tuple[Rule, ...]:
 
 
 def tenant_role(name: str = TENANT_ROLE) -> dict[str, Any]:
-    """Return the optional ClusterRole that lets tenants manage claims: it joins the roles admin and edit by aggregation.
+    """Return the optional ClusterRole that lets tenants manage claims; it is aggregated to the roles admin and edit.
 
     >>> tenant_role()["rules"][0]["resources"]
     ['resourcepoolclaims']

@@ -1,8 +1,8 @@
-"""The `capsule_*` metrics: what each pool and each claim says now, shown when somebody scrapes.
+"""The `capsule_*` metrics: the state of each pool and claim at its last reconcile, collected at scrape time.
 
-Promises: names, labels and help are those of `words`. What a pool or a claim says replaces whatever it said before, so no series stays of
-a namespace that left, a claim that went, or a pool that is gone (X15). Installations that share one `Metrics` share one set. Percentages
-are left out where there is nothing to divide by. `pool_series` and `claim_series` are pure.
+Guarantees: names, labels and help are those of `words`. The series of a pool or claim replace all of its earlier ones, so none stays of a
+namespace, claim or pool that is gone (X15). Installations that share one `Metrics` share one collector. A percentage with a zero divisor
+is omitted. `pool_series` and `claim_series` are pure.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Series: TypeAlias = dict[tuple[Metric, tuple[str, ...]], float]
 
 
 def pool_series(pool: PoolView, allocation: PoolAllocation, marks: Iterable[ConditionUpdate]) -> Series:
-    """Return what is shown of a pool."""
+    """Return the series of a pool."""
     name, series = pool.name, Series()
     for resource, quantity in pool.hard.items():
         hard, used = quantity.billionths, allocation.used[resource]
@@ -60,10 +60,10 @@ def pool_series(pool: PoolView, allocation: PoolAllocation, marks: Iterable[Cond
 
 
 def claim_series(claim: ClaimView, decision: ClaimDecision, pool: str, semantics: str = Semantics.V012) -> Series:
-    """Return what is shown of a claim.
+    """Return the series of a claim.
 
-    A series for each type of condition: 1 on Bound where it is allocated, and on Assigned else, so that whoever counts `condition="Bound"`
-    with 1 counts what is bound, as Capsule's dashboards do; or, in the semantics of v0.14, 1 on each that is True.
+    One series for each condition type: 1 on Bound if the claim is allocated, otherwise 1 on Assigned, so that a sum over
+    `condition="Bound"` counts the bound claims, as Capsule's dashboards do; with the semantics of v0.14, 1 on each type that is True.
     """
     series = Series()
     path = (claim.name, claim.namespace)
@@ -82,7 +82,7 @@ def claim_series(claim: ClaimView, decision: ClaimDecision, pool: str, semantics
 
 
 class QuotaMetrics(Collector):
-    """What is shown now."""
+    """The collector of the family's metrics."""
 
     def __init__(self, semantics: str = Semantics.V012) -> None:
         self._semantics = semantics
@@ -92,7 +92,7 @@ class QuotaMetrics(Collector):
 
     @classmethod
     def within(cls, metrics: Metrics, semantics: str = Semantics.V012) -> QuotaMetrics:
-        """Return the one set of a `Metrics`, registered there."""
+        """Return the collector of a `Metrics`, registered on first use."""
         found = metrics.shared.get(cls)
         if not isinstance(found, cls):
             found = metrics.shared[cls] = cls(semantics)
@@ -100,14 +100,14 @@ class QuotaMetrics(Collector):
         return found
 
     def set_pool(self, pool: str, series: Series | None) -> None:
-        """Show this of a pool, and nothing else; None where it is gone."""
+        """Replace the series of a pool; None removes them."""
         if series is None:
             self._pools.pop(pool, None)
         else:
             self._pools[pool] = series
 
     def set_claim(self, claim: ClaimView, decision: ClaimDecision, pool: str) -> None:
-        """Show this of a claim, and nothing else."""
+        """Replace the series of a claim."""
         path = (claim.namespace, claim.name)
         what = (decision, pool, claim.version)
         known = self._claims.get(path)
@@ -115,15 +115,15 @@ class QuotaMetrics(Collector):
             self._claims[path] = (what, claim_series(claim, decision, pool, self._semantics))
 
     def remove_claim(self, namespace: str, name: str) -> None:
-        """The claim is gone."""
+        """Remove the series of a claim."""
         self._claims.pop((namespace, name), None)
 
     def describe(self) -> list[GaugeMetricFamily]:
-        """Return the families without values."""
+        """Return the metric families without values."""
         return list(self._families().values())
 
     def collect(self) -> list[GaugeMetricFamily]:
-        """Return the families with what is shown now."""
+        """Return the metric families with their present values."""
         families = self._families()
         shown: list[Mapping[tuple[Metric, tuple[str, ...]], float]] = [*self._pools.values()]
         shown += [series for _, series in self._claims.values()]

@@ -1,14 +1,14 @@
 """From a Capsule tenant's ResourceQuotas to pools and claims: pure.
 
-    read_tenant   the Tenant, its namespaces, their ResourceQuotas -> Seen
-    plan          Seen, headroom -> pools, claims, notes
+    read_tenant   the Tenant, its namespaces, their ResourceQuotas -> TenantState
+    plan          TenantState, headroom -> pools, claims, notes
 
-Promises: one pool for each item of `spec.resourceQuotas`, with the item's `hard` and scopes, for the namespaces that bear the tenant's
-label, in the form that Capsule's page calls most compatible (defaultsZero); where the item counts for each namespace, `hard` times their
-number. One claim for each pool and namespace: what the namespace uses there now, and the headroom on top. Headroom never makes claims
-that do not fit into their pool together: it shrinks, and a note says so. The same input gives the same objects, in the same order.
+Guarantees: one pool for each item of `spec.resourceQuotas`, with the item's `hard` and scopes, for the namespaces with the tenant's label,
+in the form that Capsule's page calls most compatible (defaultsZero); if the item counts for each namespace, `hard` times their number. One
+claim for each pool and namespace: its present use plus the headroom. If the claims of a pool would not fit with the headroom, it shrinks,
+and a note says so. The same input gives the same objects, in the same order.
 
-Does not promise: that what is used fits into `hard`. Capsule's quotas can be overrun, and then the last claims wait; a note says so.
+Caveats: the use may exceed `hard`, since Capsule's quotas can be overrun. Then the last claims wait; a note says so.
 
 Source: docs/reference/capsule.md#the-page-of-capsule, its section about migration.
 """
@@ -45,7 +45,7 @@ _NO_NAME = re.compile(r"[^a-z0-9.-]+")
 
 @dataclass(frozen=True, slots=True)
 class TenantQuota:
-    """One item of a tenant's `spec.resourceQuotas`, and what each namespace uses of it; None where its ResourceQuota is missing."""
+    """One item of a tenant's `spec.resourceQuotas`, and its use by namespace; None if the ResourceQuota is missing."""
 
     hard: Amounts
     scopes: tuple[str, ...]
@@ -55,20 +55,20 @@ class TenantQuota:
 
 @dataclass(frozen=True, slots=True)
 class TenantState:
-    """A tenant as it is now."""
+    """The present state of a tenant."""
 
     tenant: str
     scope: str
     namespaces: tuple[str, ...]
-    """Those that bear the tenant's label, sorted: the pools will select them."""
+    """The namespaces with the tenant's label, sorted: the pools will select them."""
     strays: tuple[str, ...]
-    """Those that the tenant lists and that do not bear its label."""
+    """The namespaces that the tenant lists and that lack its label."""
     items: tuple[TenantQuota, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """What is to be applied, and what whoever applies it should know."""
+    """The objects to apply, and notes for the operator."""
 
     pools: tuple[ResourcePool, ...]
     claims: tuple[ResourcePoolClaim, ...]
@@ -78,9 +78,9 @@ class Migration:
 def read_tenant(
     tenant: Mapping[str, Any], namespaces: Iterable[str], quotas: Iterable[Mapping[str, Any]]
 ) -> TenantState:
-    """Read a Tenant, the namespaces that bear its label, and ResourceQuotas, of which those that Capsule made for it count.
+    """Read a Tenant, the namespaces with its label, and ResourceQuotas, of which only those that Capsule created for it count.
 
-    Raises KonvergeError where there is nothing to migrate, and where a quota does not yet say what is used.
+    Errors: KonvergeError if there is nothing to migrate, or if a ResourceQuota has no status.used yet.
     """
     name = str(tenant["metadata"]["name"])
     asked = (tenant.get("spec") or {}).get("resourceQuotas") or {}
@@ -137,9 +137,9 @@ def _amounts(what: str, values: Mapping[str, Any] | None) -> Amounts:
 
 
 def plan(tenant: TenantState, *, headroom: Fraction = Fraction(0), prefix: str = "") -> Migration:
-    """Return pools and claims; `headroom` is a part of what is used (1/10 for ten percent), `prefix` begins the names of the pools.
+    """Return pools and claims; `headroom` is relative to the use (1/10 for ten percent), `prefix` begins the names of the pools.
 
-    Raises KonvergeError where the name of a pool would be too long.
+    Errors: KonvergeError if the name of a pool would be too long.
     """
     if tenant.scope == Capsule.SCOPE_NAMESPACE and not tenant.namespaces:
         raise KonvergeError(
@@ -180,7 +180,7 @@ def _uses(item: TenantQuota) -> dict[str, Amounts]:
 
 
 def _suffixes(items: Iterable[TenantQuota]) -> list[str]:
-    """Return what the name of each item's pool ends with: what it is about, with its number where that says too little."""
+    """Return the suffix of each item's pool name: the class of its resources, or with its index if that is ambiguous."""
     found: list[str] = []
     for index, item in enumerate(items):
         suffix = class_of(item.hard)
@@ -216,7 +216,7 @@ def _pool(name: str, tenant: TenantState, item: TenantQuota) -> ResourcePool:
 
 
 def _claim_name(item: TenantQuota, suffix: str) -> str:
-    """Return what an item's claims are called: the resource, where it is only one."""
+    """Return the name of an item's claims: the resource if there is only one, otherwise the suffix of its pool."""
     if len(item.hard) != 1:
         return suffix
     [resource] = item.hard
@@ -234,7 +234,7 @@ def _claims(pool: str, name: str, shares: Shares) -> list[ResourcePoolClaim]:
 
 
 def _named_apart(claims: Iterable[ResourcePoolClaim]) -> list[ResourcePoolClaim]:
-    """Give claims of one name in one namespace names of their own: with that of the pool."""
+    """Prefix the name of the pool to claims of the same name and namespace."""
     taken: set[tuple[str, str]] = set()
     found = []
     for claim in claims:

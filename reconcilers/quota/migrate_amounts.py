@@ -1,8 +1,8 @@
 """How much each namespace claims of a pool that takes the place of a tenant's quota: pure arithmetic.
 
-Promises: without headroom a namespace claims exactly what it uses. With it, what it uses and that part more, rounded up to what people
-write: whole pieces, thousandths of a core, mebibytes. Where that would be more than the pool has, the headroom of all namespaces
-shrinks alike, and nobody claims less than it uses.
+Guarantees: without headroom a namespace claims exactly its use; with headroom its use and that part more, rounded up to common units: whole
+pieces, thousandths of a core, mebibytes. If that would exceed the pool, the headroom of all namespaces shrinks alike, and no claim is
+smaller than the use.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _MEBI = 2**20 * WHOLE
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What each namespace claims, without zeros, and what there is to say about it."""
+    """The claimed amounts by namespace, without zeros, and notes for the operator."""
 
     amounts: Mapping[str, Amounts]
     notes: tuple[str, ...]
 
 
 def class_of(resources: Iterable[str]) -> str:
-    """Return what a quota is about: compute, storage or size (what is counted); "" where it is several things or nothing.
+    """Return the class of a quota's resources: compute, storage or size (counted objects); "" if they are mixed or missing.
 
     >>> class_of(["limits.cpu", "requests.memory"]), class_of(["pods"]), class_of(["requests.storage"]), class_of(["pods", "cpu"])
     ('compute', 'size', 'storage', '')
@@ -45,7 +45,7 @@ def _class(resource: str) -> str:
 
 
 def shared_out(hard: Amounts, uses: Mapping[str, Amounts], headroom: Fraction) -> Shares:
-    """Share out a pool among namespaces that use so much of it."""
+    """Share out a pool among namespaces by their use."""
     found: dict[str, dict[str, Quantity]] = {namespace: {} for namespace in uses}
     notes: list[str] = []
     for resource, limit in hard.items():
@@ -78,7 +78,7 @@ def _shared(
 
 
 def _rounded(resource: str, used: Quantity, times: Fraction, limit: Quantity, *, up: bool) -> Quantity:
-    """Return a multiple of what is used, in what people write, and never less than is used."""
+    """Return a multiple of the use, rounded to a common unit and never below the use."""
     unit = _unit(resource, used)
     parts = times * used.billionths / unit
     rounded = max((ceil(parts) if up else floor(parts)) * unit, used.billionths)

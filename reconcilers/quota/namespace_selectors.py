@@ -1,7 +1,7 @@
 """Which namespaces a pool selects.
 
-Promises: pure. Selectors are ORed, the parts of one are ANDed. A selector in which nothing is written selects nothing
-(docs/reference/capsule.md#objects; a Kubernetes selector would select everything), and so does a pool without selectors.
+Guarantees: pure. Selectors are ORed, the parts of one are ANDed. An empty selector selects nothing (docs/reference/capsule.md#objects;
+elsewhere in Kubernetes it selects everything), and so does a pool without selectors.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["selects"]
 
 
 def selects(selectors: Iterable[LabelSelector], labels: Mapping[str, str]) -> bool:
-    """Tell whether one of the selectors matches these labels.
+    """Whether one of the selectors matches these labels.
 
     >>> selects([LabelSelector()], {"a": "b"}), selects([LabelSelector(match_labels={"a": "b"})], {"a": "b"})
     (False, True)

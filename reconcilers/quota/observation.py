@@ -1,7 +1,7 @@
-"""What a pass over a pool decides upon: frozen views, independent of how they were read.
+"""The input of a pool's decisions, as frozen views that are independent of how they were read.
 
-Promises: nothing here reads a cache or decides anything. A view holds what the rules look at and no more, so that it can be kept from
-pass to pass for as long as the object's version stays.
+Guarantees: nothing here reads a cache or decides anything. A view holds only what the rules use, so it can be cached for as long as the
+object's resourceVersion stays.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ __all__ = [
 
 _MARK = 12
 _MARKS = 15_000
-"""Characters of a mark, and how many of them stay below the 256 KiB that all annotations of an object may take."""
+"""Characters of a hash, and how many hashes stay below the 256 KiB that all annotations of an object may take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolView:
-    """What a ResourcePool asks for. `defaults` are those of the spec; `zero` is defaultsZero."""
+    """The spec of a ResourcePool. `defaults` are those of the spec; `zero` is defaultsZero."""
 
     name: str
     uid: str = ""
@@ -47,7 +47,7 @@ class PoolView:
     ordered: bool = False
 
     def default(self, resource: str) -> int | None:
-        """Return what a namespace gets of a resource without any claim; None where there is no limit without one."""
+        """Return a namespace's amount of a resource without a claim; None if the resource is unlimited without one."""
         given = self.defaults.get(resource)
         if given is not None:
             return given.billionths
@@ -56,9 +56,9 @@ class PoolView:
 
 @dataclass(frozen=True, slots=True)
 class ClaimPlace:
-    """Where a claim stands: with the pool that it belongs to, or, while it names none, in the queue of one. Each is name and uid.
+    """The place of a claim: the pool that it belongs to, or, while it names none, the queue of one. Each is name and uid.
 
-    With both it is tried in a pool that has room for it, and keeps its place in the queue of another until it is allocated.
+    With both, the claim is offered to a pool that has room, and keeps its place in the queue of another until it is allocated.
     """
 
     pool: tuple[str, str] = ("", "")
@@ -68,7 +68,7 @@ class ClaimPlace:
 
     @property
     def name(self) -> str:
-        """The name of the pool that looks after the claim, "" where none does."""
+        """The name of the pool that looks after the claim, "" if none does."""
         return self.pool[0] or self.queue[0]
 
 
@@ -77,7 +77,7 @@ NOWHERE: Final = ClaimPlace()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimView:
-    """A ResourcePoolClaim. `problem` says why its amounts can never be allocated, "" where they can."""
+    """A ResourcePoolClaim. `problem` says why its amounts can never be allocated, "" if they can."""
 
     namespace: str
     name: str
@@ -89,44 +89,44 @@ class ClaimView:
     """spec.pool."""
     amounts: Mapping[str, int] = field(default_factory=dict)
     formats: Mapping[str, Format] = field(default_factory=dict)
-    """How the amounts are written."""
+    """The formats of the amounts as written."""
     problem: str = ""
     release: bool = False
-    """Whether the release annotation asks to let it go."""
+    """Whether the release annotation is set."""
     deleting: bool = False
     assigned: tuple[str, str] = ("", "")
     """status.pool: name and uid."""
     queue: tuple[str, str] = ("", "")
     """status.queue: name and uid."""
     condition: Condition | None = None
-    """How far the claim has come, of whatever form its status is."""
+    """The single condition of the claim, whichever form its status has."""
     conditions: tuple[Condition, ...] = ()
-    """Those of the form v0.14, as they are stored."""
+    """The stored conditions of the form v0.14."""
     semantics: str = Semantics.V012
-    """The form in which the status is written."""
+    """The form of the stored status."""
     has_stale_conditions: bool = False
-    """Whether the status has conditions beside the one of the form v0.12: a newer Capsule left them."""
+    """Whether a newer Capsule left conditions beside the one of the form v0.12."""
     in_use: bool = False
-    """Whether its status says, in the form v0.14, that pods use it."""
+    """Whether the status says, in the form v0.14, that pods use the claim."""
 
     @property
     def place(self) -> ClaimPlace:
-        """Where the claim's own status says that it stands."""
+        """The place that the claim's own status says."""
         return ClaimPlace(self.assigned, self.queue)
 
     def is_offered_elsewhere(self, pool: PoolView) -> bool:
-        """Tell whether the claim stands in the queue of this pool while another one, which has room, is asked."""
+        """Whether the claim waits in the queue of this pool while it is offered to another one that has room."""
         this = (pool.name, pool.uid)
         return not self.pool and self.queue == this and bool(self.assigned[0]) and self.assigned != this
 
     def is_bound_to(self, pool: str, uid: str) -> bool:
-        """Tell whether the claim's own status says that it is allocated in the pool of this name and uid."""
+        """Whether the claim's own status says that it is allocated in the pool of this name and uid."""
         said = self.condition
         return said is not None and said.type == QuotaCondition.BOUND and said.is_true and self.assigned == (pool, uid)
 
     @property
     def needs_new_pool(self) -> bool:
-        """Whether a waiting claim that names no pool was edited since it was given one: its pool was taken out, say."""
+        """Whether a waiting claim that names no pool was edited after its assignment, for example to remove its pool."""
         said = self.condition
         if self.pool or not self.assigned[0] or said is None or (said.type == QuotaCondition.BOUND and said.is_true):
             return False
@@ -134,33 +134,33 @@ class ClaimView:
 
     @property
     def released(self) -> bool:
-        """Whether the claim says that it was let go by its annotation."""
+        """Whether the claim's status says that it was released by its annotation."""
         return self.condition is not None and self.condition.reason == QuotaReason.RELEASED
 
     def stays_released(self) -> bool:
-        """Tell whether the claim was let go by its annotation, and has not been edited since."""
+        """Whether the claim was released by its annotation and has not been edited since."""
         said = self.condition
         return said is not None and self.released and said.observed_generation == self.generation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaView:
-    """The ResourceQuota of a pool in one namespace. `intact`: labels, owner and scopes are as we make them."""
+    """The ResourceQuota of a pool in one namespace. `intact`: its label, owner and scopes are those that we apply."""
 
     hard: Mapping[str, int] = field(default_factory=dict)
     status_hard: Mapping[str, int] = field(default_factory=dict)
-    """status.hard: what the resourcequota controller and admission go by."""
+    """status.hard: the limit that admission enforces."""
     used: Mapping[str, int] = field(default_factory=dict)
     intact: bool = True
     claims: frozenset[str] = frozenset()
-    """Marks of the claims that it grants, and of some that it granted before."""
+    """Hashes of the claims that it grants, and of some that it granted before."""
     defaults: Mapping[str, int] | None = None
-    """The defaults that are part of its hard; None where it does not say (Capsule's), and those of the pool are taken for them."""
+    """The defaults contained in its hard; None if it has no such annotation (Capsule's), then the pool's defaults are assumed."""
 
 
 @lru_cache(maxsize=16384)
 def claim_hash(claim: str) -> str:
-    """Return the mark of a claim of this name on its ResourceQuota: short, so that thousands fit.
+    """Return the hash of a claim's name for the annotation of its ResourceQuota: short, so that thousands fit.
 
     >>> claim_hash("database")
     '3549b0028b75'
@@ -169,13 +169,13 @@ def claim_hash(claim: str) -> str:
 
 
 def claim_hashes(entries: Iterable[AllocatedClaim]) -> frozenset[str]:
-    """Return the marks of allocated claims: of as many as an object has room for."""
+    """Return the hashes of allocated claims, as many as an object has room for."""
     return frozenset(sorted(claim_hash(entry.name) for entry in entries)[:_MARKS])
 
 
 @dataclass(frozen=True, slots=True)
 class AllocatedClaim:
-    """An allocated claim, as the status of its pool lists it."""
+    """An allocated claim in the status of its pool."""
 
     name: str
     uid: str
@@ -184,9 +184,9 @@ class AllocatedClaim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolRecord:
-    """What the stored status of a pool records: allocated claims, and what namespaces may still use of what they let go.
+    """The record in the stored status of a pool: allocated claims, and by namespace the released amounts that may still be in use.
 
-    `lost`: the status was never written, or was wiped; then the ResourceQuotas tell who was allocated.
+    `lost`: the status was never written, or was wiped; then the ResourceQuotas name the allocated claims.
     """
 
     claims: Mapping[str, tuple[AllocatedClaim, ...]] = field(default_factory=dict)
@@ -196,10 +196,10 @@ class PoolRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolObservation:
-    """Everything that an allocation is decided upon.
+    """The input of an allocation.
 
-    `selected` are the namespaces that the pool selects and that live; `ending` all that are being deleted. `claims` are all that name
-    this pool, or that were assigned to it. `refused` are claims, by uid, whose ResourceQuota the API server would not take, and why.
+    `selected` are the live namespaces that the pool selects; `terminating` all that are being deleted. `claims` are all that name this
+    pool or were assigned to it. `refused` maps the uid of a claim whose ResourceQuota the API server rejected to the reason.
     """
 
     pool: PoolView
@@ -212,6 +212,6 @@ class PoolObservation:
     semantics: str = Semantics.V012
     max_claims: int = 5000
     max_status_bytes: int = 1_300_000
-    """Bytes that the listed claims may take in the status."""
+    """Bytes of the status that the listed claims may take."""
     namespace_share: float = 1.0
-    """The part of both that the claims of one namespace may take."""
+    """The part of both limits that the claims of one namespace may take."""

@@ -1,7 +1,7 @@
-"""What is known of a pool, or of all pools, when a pass begins: cache reads, gathered into frozen views.
+"""The observation at the start of a reconcile: cache reads, gathered into frozen views of one pool or of all pools.
 
-Promises: no decision is taken here and nothing is read but caches. Where one of them is not complete at present, nothing is said at
-all: the pass ends, and neither a ResourceQuota nor a claim is let go for want of having been observed (X04).
+Guarantees: reads caches only, and decides nothing. If a cache is not synced the reconcile ends before it writes, so an object that is
+missing from an incomplete cache is never taken for deleted (X04).
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _SYNC_SECONDS = 5.0
 
 
 class PoolViewCaches:
-    """The views that the pool controller keeps from pass to pass."""
+    """The view caches of the pool controller."""
 
     def __init__(self) -> None:
         self.claims: ViewCache[ClaimView] = ViewCache()
         self.quotas: dict[str, ViewCache[tuple[int, QuotaView]]] = {}
 
     def forget(self, pool: str) -> None:
-        """The pool is gone."""
+        """Drop the views of a deleted pool."""
         self.quotas.pop(pool, None)
 
 
 def belongs(claim: ClaimView, pool: str, uid: str, listed: Container[str] = ()) -> bool:
-    """Tell whether a claim is this pool's to look after: it names it, or names none and stands in its queue, or was given it and
-    was not edited since. One whose status was wiped is the pool's that lists it.
+    """Whether this pool looks after a claim: the claim names it; or names none and waits in its queue; or was assigned to it and not edited
+    since. A claim without a status belongs to the pool that lists it.
     """
     if claim.pool:
         return claim.pool == pool
@@ -53,7 +53,7 @@ def belongs(claim: ClaimView, pool: str, uid: str, listed: Container[str] = ()) 
 
 
 def complete(ctx: Context[Any], kind: Kind[Object]) -> Reader[Object]:
-    """Return the cache of a kind; raises RetryAfter where it is not complete at present."""
+    """Return the cache of a kind; raises RetryAfter if it is not synced."""
     reader = ctx.cache(kind)
     if not reader.synced:
         raise RetryAfter(
@@ -63,7 +63,7 @@ def complete(ctx: Context[Any], kind: Kind[Object]) -> Reader[Object]:
 
 
 def observe(pool: ResourcePool, ctx: Context[Any], books: PoolViewCaches, settings: QuotaSettings) -> PoolObservation:
-    """Read the caches for a pass of one pool."""
+    """Read the caches for a reconcile of one pool."""
     selected: set[str] = set()
     terminating: set[str] = set()
     everywhere: set[str] = set()
@@ -92,12 +92,12 @@ def observe(pool: ResourcePool, ctx: Context[Any], books: PoolViewCaches, settin
 
 
 def has_lost_its_owner(quota: Metadata, pool: str) -> bool:
-    """Tell whether a ResourceQuota is the pool's, by name and label, and has lost its owner reference: it is adopted again."""
+    """Whether a ResourceQuota is the pool's by name and label and lacks its owner reference: it is adopted again."""
     return quota.name == quota_name(pool) and quota.controller is None and quota.label(QuotaLabel.POOL) == pool
 
 
 def _quotas(pool: ResourcePool, ctx: Context[Any], books: PoolViewCaches, namespaces: set[str]) -> dict[str, QuotaView]:
-    """Return the ResourceQuotas that the pool controls, and those that it should, by namespace."""
+    """Return the ResourceQuotas that the pool controls, and those to adopt, by namespace."""
     reader = complete(ctx, RESOURCE_QUOTA)
     book = books.quotas.setdefault(pool.name, ViewCache())
     mine = reader.metadata_by_index("owner", pool.uid)
@@ -106,12 +106,12 @@ def _quotas(pool: ResourcePool, ctx: Context[Any], books: PoolViewCaches, namesp
     strays = [metadata for metadata in others if metadata is not None and has_lost_its_owner(metadata, pool.name)]
     found = book.read(reader, [*mine, *strays], lambda quota: (pool.generation, quota_view(quota, pool)))
     if any(generation != pool.generation for generation, _ in found.values()):
-        books.forget(pool.name)  # whether a quota is intact is judged by the pool's scopes
+        books.forget(pool.name)  # `intact` depends on the pool's scopes
         return _quotas(pool, ctx, books, namespaces)
     return {namespace: view for (namespace, _), (_, view) in found.items()}
 
 
 def observe_pools(ctx: Context[Any], book: ViewCache[PoolFacts]) -> dict[str, PoolFacts]:
-    """Read what the claim controller knows of all pools, by name."""
+    """Read what the claim controller needs to know about all pools, by name."""
     reader = complete(ctx, POOL)
     return {facts.name: facts for facts in book.read(reader, reader.all_metadata(), pool_facts).values()}

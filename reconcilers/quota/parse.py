@@ -1,7 +1,7 @@
-"""From stored objects to the views that decisions are made on, tolerant of what a bypassing writer may have left.
+"""Parsing of stored objects into the views of `observation`, tolerant of invalid content that bypassed validation.
 
-Promises: pure; never raises for what is stored. An amount that is no quantity makes a problem of the claim that bears it, and counts as
-nothing elsewhere: a damaged status is as good as one that was never written.
+Guarantees: pure; never raises for stored content. An invalid quantity in a claim becomes the claim's `problem`, and is ignored elsewhere: a
+damaged status counts as never written.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 
 
 def _amounts(values: Any) -> tuple[Amounts, str]:
-    """Read what can be read, and say of the rest what is wrong."""
+    """Return the valid amounts, and the problems of the others."""
     found: Amounts = {}
     wrong = []
     for name, value in sorted((values if isinstance(values, Mapping) else {}).items()):
@@ -110,7 +110,7 @@ _POOLS = (("spec", "pool"), ("status", "pool", "name"), ("status", "queue", "nam
 
 
 def pools_of(claim: Object) -> tuple[str, ...]:
-    """Return the names of the pools that a claim has to do with."""
+    """Return the names of the pools that a claim refers to in spec and status."""
     names = (_text(claim.get(*path)) for path in _POOLS)
     return tuple(sorted({name for name in names if name}))
 
@@ -129,8 +129,8 @@ def pool_view(pool: ResourcePool) -> PoolView:
 
 
 def record_in(status: ResourcePoolStatus) -> PoolRecord:
-    """Return what the status of a pool records."""
-    read: dict[tuple[tuple[str, Any], ...], Amounts] = {}  # of thousands of claims many want the same
+    """Return the record in the status of a pool."""
+    read: dict[tuple[tuple[str, Any], ...], Amounts] = {}  # among thousands of claims many request the same
 
     def amounts_of(values: Mapping[str, Any]) -> Amounts:
         written = tuple(values.items())
@@ -147,13 +147,13 @@ def record_in(status: ResourcePoolStatus) -> PoolRecord:
     return PoolRecord(
         claims=claims,
         releasing={namespace: amounts for namespace, amounts in releasing.items() if amounts},
-        # A pass writes what there is, and counts what it lists. What does not decode, or was taken out, is as good as not written.
+        # Every reconcile writes allocation.hard and the number of listed claims, so a status without them was damaged or never written.
         lost=not status.allocation.hard or status.claim_count != sum(map(len, claims.values())),
     )
 
 
 def scopes_of(pool: ResourcePool) -> dict[str, Any]:
-    """Return scopes and scopeSelector as the ResourceQuotas of a pool bear them, none where there are none."""
+    """Return scopes and scopeSelector of a pool's ResourceQuotas, if the pool has any."""
     quota = pool.spec.quota
     scopes: dict[str, Any] = {}
     if quota.scopes:
@@ -189,7 +189,7 @@ def quota_view(quota: Object, pool: ResourcePool) -> QuotaView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolFacts:
-    """What the claim controller knows of a pool: what its status offers, and to whom."""
+    """The part of a pool that the claim controller needs: its offer, and the namespaces that it serves."""
 
     name: str
     uid: str
@@ -197,15 +197,15 @@ class PoolFacts:
     offer: Offer
     namespaces: frozenset[str] = field(default_factory=frozenset)
     listed: frozenset[str] = frozenset()
-    """The uids of the claims that it lists."""
+    """The uids of the listed claims."""
     unseen_since: datetime | None = None
-    """When it was created, where its own controller has not looked at it yet."""
+    """Its creation time, while its controller has not written a status yet."""
     deletes_bound: bool = False
-    """Whether its finalizer deletes the claims that are allocated in it."""
+    """Whether its finalizer deletes its allocated claims."""
 
 
 def pool_facts(pool: Object) -> PoolFacts:
-    """Return the facts of a pool; one without a status serves nobody yet."""
+    """Return the facts of a pool; without a status it serves no namespace yet."""
     metadata = pool.metadata
     waiting = pool.get("status", "exhaustions", default={}) if pool.get("spec", "config", "orderedQueue") else {}
     namespaces = pool.get("status", "namespaces", default=())
@@ -235,7 +235,7 @@ def _listed(claims: Any) -> Iterable[str]:
 
 
 def selectors_of(pool: Object) -> tuple[LabelSelector, ...]:
-    """Return the selectors of a pool; what is no selector selects nothing."""
+    """Return the valid selectors of a pool."""
     return tuple(_selectors(pool.get("spec", "selectors", default=())))
 
 
@@ -248,7 +248,7 @@ def _selectors(entries: Iterable[Any]) -> Iterable[LabelSelector]:
 
 
 def pool_references(metadata: Metadata, group: str) -> tuple[int, ...]:
-    """Return the positions of pools among the owner references of a claim (docs/reference/capsule.md#owner-references)."""
+    """Return the indexes of pools in a claim's owner references (docs/reference/capsule.md#owner-references)."""
     return tuple(
         index
         for index, owner in enumerate(metadata.owner_references)

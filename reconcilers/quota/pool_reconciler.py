@@ -1,9 +1,9 @@
-"""The reconciler of ResourcePools: reads, asks the allocator, writes what is missing.
+"""The reconciler of ResourcePools: observes, allocates, and writes the difference.
 
-One pass of `reconcile`: observe; allocate; ResourceQuotas; release annotations; what claims say; the status of the pool, last (`steps` says
-why in this order). One pass of `finalize`: the allocated claims, where the pool says so, then its ResourceQuotas.
+`reconcile` writes ResourceQuotas, release annotations, claim statuses, and the status of the pool last (`decide` explains the order).
+`finalize` deletes the allocated claims, if the pool says so, and the pool's ResourceQuotas.
 
-Promises: safe to repeat and to kill after any write, since each pass is decided by what is stored; at rest there are no writes.
+Guarantees: idempotent, and safe to kill after any write, since it decides by the stored objects only; a settled pool causes no write.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 __all__ = ["ResourcePoolReconciler"]
 
 _SOON = 0.01
-"""Seconds to a pass that goes on where this one ended: the barrier holds it until the caches show what was written."""
+"""Delay of the reconcile that continues this one: the barrier holds it until the caches show our writes."""
 _CHANGED = 1.0
-"""Seconds to a pass after one that met an object which had changed, unless the news of that comes first."""
+"""Delay of the reconcile after a conflict, unless the watch event of the change comes first."""
 _AT_TIMES_EMPTY = ("claims", "exhaustions", "releasing")
 
 
 class ResourcePoolReconciler:
-    """Hands out what a pool has, as one ResourceQuota for each namespace."""
+    """Allocates a pool, as one ResourceQuota for each namespace."""
 
     def __init__(self, settings: QuotaSettings, wake_index: WakeIndex, metrics: QuotaMetrics) -> None:
         self._settings = settings
@@ -51,11 +51,11 @@ class ResourcePoolReconciler:
         self._claims_in_metrics: dict[str, frozenset[tuple[str, str]]] = {}
 
     async def reconcile(self, pool: ResourcePool, ctx: Context[Any]) -> Outcome:
-        """Bring ResourceQuotas, claims and status to what the pool writer out."""
+        """Bring ResourceQuotas, claims and status to the allocation of the pool."""
         observed = observe(pool, ctx, self._caches, self._settings)
-        await asyncio.sleep(0)  # other passes have their turn: with thousands of claims each part takes a while
+        await asyncio.sleep(0)  # yield to other reconciles: with thousands of claims each part takes a while
         writer = PoolWriter(pool, ctx, self._settings.parallel, self._wake_index)
-        # Noted before the first write, so that no answer to it goes unheard.
+        # Set before the first write, so that no watch event caused by it is filtered out.
         self._wake_index.set_releasing(
             pool.name,
             {*observed.recorded.releasing, *observed.quotas} if observed.recorded.lost else observed.recorded.releasing,
@@ -106,7 +106,7 @@ class ResourcePoolReconciler:
                 self._metrics.set_claim(claim, decision, place_after(claim, decision, observed.pool).name)
 
     async def finalize(self, pool: ResourcePool, ctx: Context[Any]) -> Outcome:
-        """Let everything go. What the claims say of it is the claim controller's affair from now on."""
+        """Delete the pool's claims, if it says so, and its ResourceQuotas. From now on the claim controller writes the claims' statuses."""
         places = asyncio.Semaphore(self._settings.parallel)
         if pool.spec.config.delete_bound_resources:
             await self._delete_claims(pool, ctx, places)
@@ -121,9 +121,9 @@ class ResourcePoolReconciler:
         return Done()
 
     async def _delete_claims(self, pool: ResourcePool, ctx: Context[Any], places: asyncio.Semaphore) -> None:
-        """Delete the allocated claims, by uid; queued ones survive, and so does one of the same name made anew.
+        """Delete the allocated claims by uid; queued claims survive, and so does a claim that was recreated under the same name.
 
-        Allocated are those that the pool lists, and those that say so themselves: a pass that was cut off may have come no further.
+        A claim is allocated if the pool lists it or its own status says so: a reconcile that was killed may not have written the pool's.
         """
 
         async def delete(namespace: str, name: str, uid: str) -> None:
@@ -146,7 +146,7 @@ class ResourcePoolReconciler:
 
 def _set_status(ctx: Context[Any], status: ResourcePoolStatus, marks: tuple[ConditionUpdate, ...]) -> None:
     ctx.status.update(status)
-    for name in _AT_TIMES_EMPTY:  # an empty map is left out, as Capsule does
+    for name in _AT_TIMES_EMPTY:  # empty maps are omitted, as in Capsule
         if not getattr(status, name):
             ctx.status.draft.model_fields_set.discard(name)
     for mark in marks:
@@ -154,7 +154,7 @@ def _set_status(ctx: Context[Any], status: ResourcePoolStatus, marks: tuple[Cond
 
 
 def _quotas_of(pool: ResourcePool, ctx: Context[Any]) -> list[Metadata]:
-    """Return the ResourceQuotas of a pool, also those that a deletion with orphans has taken from it."""
+    """Return the ResourceQuotas of a pool, including those that an orphaning deletion released from it."""
     name = quota_name(pool.name)
     return [
         metadata

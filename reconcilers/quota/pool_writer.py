@@ -1,8 +1,8 @@
-"""The writes of a pool's pass, many at a time and each contained: what the API server refuses hurts its own namespace or claim alone.
+"""The writes of a pool's reconcile, concurrent and isolated: a rejected write affects its own namespace or claim only.
 
-Promises: writes are bounded in number at once. A ResourceQuota that is refused costs the claims that made it so their place, found out by
-adding them one by one; the others of that namespace keep theirs (X28). What failed in transit is told apart from what was refused: it is
-raised in the end, so that the pass is tried again. A claim that changed since it was read is left to the next pass.
+Guarantees: the number of concurrent writes is bounded. If the API server rejects a ResourceQuota, the claims that caused it are found by
+adding them one by one and lose their allocation; the other claims of that namespace keep theirs (X28). Transient errors are not rejections:
+one of them is raised at the end, so that the reconcile is retried. A claim that changed since it was read is left to the next reconcile.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ _REFUSALS = (BadRequest, Forbidden, Invalid, NotOurs)
 
 @dataclass(slots=True)
 class WriteOutcomes:
-    """What became of the writes: refusals by namespace, an error that another try may mend, whether a next pass has work."""
+    """The results of the writes: rejections by namespace, a transient error, and whether another reconcile has work."""
 
     refused: dict[str, str] = field(default_factory=dict)
     unsure: set[str] = field(default_factory=set)
-    """Claims, by uid, of which nothing is said in this pass: their ResourceQuota did not get through."""
+    """Uids of claims whose status is not written in this reconcile, because their ResourceQuota was not."""
     error: KonvergeError | None = None
     again: bool = False
 
 
 class PoolWriter:
-    """Writes for one pass of one pool."""
+    """Sends the writes of one reconcile of one pool."""
 
     def __init__(self, pool: ResourcePool, ctx: Context[Any], parallel: int, wake_index: WakeIndex) -> None:
         self._pool = pool
@@ -66,7 +66,7 @@ class PoolWriter:
         self.outcomes = WriteOutcomes()
 
     async def _for_each(self, what: Iterable[T], write: Callable[[T], Awaitable[None]]) -> None:
-        """Write all of these, so many at a time; all of them have ended when this returns."""
+        """Write all items with bounded concurrency, and wait for all of them."""
 
         async def one(item: T) -> None:
             async with self._places:
@@ -79,7 +79,7 @@ class PoolWriter:
     # --- ResourceQuotas ------------------------------------------------------------------------------------------------------
 
     async def apply_quotas(self, observed: PoolObservation) -> tuple[PoolObservation, PoolAllocation]:
-        """Bring the ResourceQuotas to what is handed out; returns what that came to, without what was refused."""
+        """Apply and delete ResourceQuotas; returns the observation and allocation that result, without the rejected claims."""
         refused: dict[str, str] = {}
         for _ in range(_ROUNDS):
             observed = replace(observed, refused=dict(refused))
@@ -132,7 +132,7 @@ class PoolWriter:
         present = self._ctx.cache(RESOURCE_QUOTA).metadata(namespace, quota.name)
         adopt = present is not None and has_lost_its_owner(present, self._pool.name)
         stored: Object = await self._ctx.own(quota, adopt=adopt)
-        # Keys of another writer, a person or Capsule before the hand-over, survive an apply; they would limit what nobody claimed.
+        # Keys of another field manager (kubectl, Capsule) survive an apply, and would limit resources that no claim requests.
         foreign = sorted((stored.get("spec", "hard", default={}) or {}).keys() - hard.keys())
         if foreign:
             patch = {"metadata": {"uid": stored.metadata.uid}, "spec": {"hard": dict.fromkeys(foreign)}}
@@ -142,7 +142,7 @@ class PoolWriter:
     async def _find_refused_claims(
         self, observed: PoolObservation, allocation: PoolAllocation, namespace: str, error: KonvergeError
     ) -> tuple[PoolObservation, dict[str, str]]:
-        """Find the claims of a namespace that its ResourceQuota cannot hold; returns why, by uid."""
+        """Find the claims that make the ResourceQuota of a namespace invalid; returns the reasons by uid."""
         self._record_error(namespace, error)
         listed = {entry.uid for entry in observed.recorded.claims.get(namespace, ())}
         new = [
@@ -167,7 +167,7 @@ class PoolWriter:
             hard = tried.quotas.get(namespace)
             written, failed = await self._apply(observed, tried, {} if hard is None else {namespace: hard})
             if not failed:
-                # An object is applied once in a pass: the other claims have their turns in the next.
+                # An object is applied successfully once in a reconcile; the other claims follow in the next.
                 del left[uid]
                 self.outcomes.again = True
                 return replace(observed, quotas={**observed.quotas, **written}), left
@@ -176,7 +176,7 @@ class PoolWriter:
 
     def _record_error(self, namespace: str, error: KonvergeError) -> None:
         if is_ending(error):
-            self.outcomes.again = True  # the news of it is on its way
+            self.outcomes.again = True  # the watch event of it is on its way
         elif is_refusal(error):
             self.outcomes.refused[namespace] = _server_message(error)
         else:
@@ -190,14 +190,14 @@ class PoolWriter:
         try:
             await self._ctx.delete(RESOURCE_QUOTA, name, namespace, uid=metadata.uid)
         except Conflict:
-            self.outcomes.again = True  # another one of that name by now
+            self.outcomes.again = True  # it was recreated under the same name
         except KonvergeError as error:
             self._record_error(namespace, error)
 
     # --- claims --------------------------------------------------------------------------------------------------------------
 
     async def remove_release_annotations(self, claims: Iterable[ClaimView]) -> None:
-        """Remove release annotations that have done their work; nothing is said of a claim that changed meanwhile."""
+        """Remove release annotations that have taken effect; the status of a claim that changed meanwhile is not written."""
 
         async def write(claim: ClaimView) -> None:
             guard = {"uid": claim.uid, "resourceVersion": claim.version}
@@ -206,7 +206,7 @@ class PoolWriter:
                 stored: Object = await self._ctx.patch(CLAIM, claim.name, claim.namespace, patch=patch)
             except (Conflict, NotFound):
                 self.outcomes.unsure.add(claim.uid)
-                self.outcomes.again = True  # gone, edited, or another one of that name by now
+                self.outcomes.again = True  # deleted, edited or recreated meanwhile
             except KonvergeError as error:
                 self.outcomes.unsure.add(claim.uid)
                 self.outcomes.error = error
@@ -218,7 +218,7 @@ class PoolWriter:
     async def write_claim_status(
         self, observed: PoolObservation, says: Iterable[tuple[ClaimView, ClaimDecision]]
     ) -> None:
-        """Write what claims say, and announce what is new."""
+        """Write the statuses of claims, and emit an event for each transition."""
 
         async def write(item: tuple[ClaimView, ClaimDecision]) -> None:
             claim, decision = item
@@ -251,22 +251,22 @@ class PoolWriter:
 
 
 def is_ending(error: KonvergeError) -> bool:
-    """Tell whether a write failed because its namespace is going, or gone."""
+    """Whether a write failed because its namespace is terminating or gone."""
     return isinstance(error, NotFound) or (isinstance(error, Forbidden) and "being terminated" in error.message)
 
 
 def is_refusal(error: KonvergeError) -> bool:
-    """Tell whether the API server will not take what was sent: what it cannot take now, or not from us, is another matter."""
+    """Whether the API server rejected the object itself; a temporary failure or a missing RBAC rule does not count."""
     return isinstance(error, _REFUSALS) and not is_ending(error) and missing_rule(error) is None
 
 
 def _server_message(error: KonvergeError) -> str:
-    """What the API server said, without what was asked of it: the reader knows that."""
+    """Return the API server's message without the request, which the reader of the status knows."""
     return error.message if isinstance(error, ApiError) else str(error)
 
 
 def claim_event(claim: ClaimView, decision: ClaimDecision) -> tuple[str, str, str] | None:
-    """Return reason, type and action of the event that a decision is worth: None where only words or the generation are new."""
+    """Return reason, type and action of the event about a decision; None if only the message or the generation is new."""
     said = claim.condition
     if said is not None and (said.type, said.is_true, said.reason) == (decision.type, decision.status, decision.reason):
         return None
@@ -276,7 +276,7 @@ def claim_event(claim: ClaimView, decision: ClaimDecision) -> tuple[str, str, st
 
 
 async def remove_owner_references(claim: Metadata, ctx: Context[Any]) -> None:
-    """Remove the owner references to pools that Capsule left (docs/reference/capsule.md#owner-references)."""
+    """Remove a claim's owner references to pools, which Capsule set (docs/reference/capsule.md#owner-references)."""
     places = pool_references(claim, GROUP)
     if not places:
         return

@@ -16,7 +16,7 @@ _PLACES: Final = ("pool", "queue")
 
 
 def namespace_changed(change: Change) -> bool:
-    """Pass a namespace that comes, goes, begins to end, or changes its labels."""
+    """Accept creation, deletion and termination of a namespace, and changes of its labels."""
     old, new = change.old, change.new
     if old is None or new is None:
         return True
@@ -24,7 +24,7 @@ def namespace_changed(change: Change) -> bool:
 
 
 def claim_changed(change: Change) -> bool:
-    """Pass what of a claim is not said by the family itself (spec, release annotation, owners, end), and where it was put."""
+    """Accept changes of a claim that the family does not make itself (spec, release annotation, owners, deletion), and of its place."""
     old, new = change.old, change.new
     if old is None or new is None:
         return True
@@ -42,21 +42,21 @@ def claim_changed(change: Change) -> bool:
         return True
     said, says = old.status(), new.status()
     moved = any(said.get(place) != says.get(place) for place in _PLACES)
-    # A claim that names its pool is that pool's, whatever its status says: but a place that is lost, with nothing else said, is restored.
+    # A claim that names its pool belongs to it whatever its status says; but if only the place was removed, it is restored.
     as_before = all(said.get(form) == says.get(form) for form in ("condition", "conditions"))
     lost = as_before and any(said.get(place) for place in _PLACES)
     return moved and (lost or not (new.data().get("spec") or {}).get("pool"))
 
 
 def pool_changed(change: Change) -> bool:
-    """Pass what is new in the spec of a pool, and what others did to its status."""
+    """Accept changes of a pool's spec, and edits of its status by other writers."""
     return generation_changed(change) or status_was_edited(change)
 
 
 def status_was_edited(change: Change, but: Collection[str] = ()) -> bool:
-    """Tell whether a field of a status that the family had written is no longer its own: it was edited, or wiped, by another hand.
+    """Whether another writer edited or removed a status field that the family owned, by the field managers.
 
-    `but` are fields that the family itself leaves out at times.
+    `but` are fields that the family itself omits at times.
     """
     old, new = change.old, change.new
     if old is None or new is None:

@@ -1,17 +1,17 @@
-"""What one namespace holds of a pool, and how it gives back: shrink first, credit later.
+"""The release of claims: what a namespace holds of a pool, and when the pool may allocate it again (shrink first, credit later).
 
-Promises (docs/reference/capsule.md#shrink-first-credit-later): a namespace holds, of each resource of the pool, the greatest of what its
-allocated claims sum up to, what its ResourceQuota grants (spec.hard), what the cluster still goes by (status.hard), and, of what it has
-let go, what it still uses. The default of the resource is no part of any of these: of a ResourceQuota, it is the default that was written
-with it. What is left of a default that was lowered counts until the status follows, and is no claim: no record is made of it.
+Guarantees (docs/reference/capsule.md#shrink-first-credit-later): of each resource of the pool a namespace holds the maximum of: the sum of
+its allocated claims; the grant of its ResourceQuota (spec.hard); the limit that admission enforces (status.hard); and the released amount
+that pods still use. The default of the resource is subtracted from all of these; for a ResourceQuota, the default that was written with
+it. The rest of a lowered default counts until status.hard follows, without a record, since it was never claimed.
 
-Giving back takes two passes: the first records in the pool's status what is held (`releasing`) and lowers nothing; the second, which
-sees the record, lowers the ResourceQuota. The record goes, and the pool may hand the amount out again, once the ResourceQuota shows
-that nothing above the claims is granted or used. So whatever single write is the last before a crash, nothing is handed out twice.
-Where the records themselves are lost, all that is used counts as if it had been let go.
+A release takes two reconciles. The first records the held amount in the pool's status (`releasing`) and lowers nothing; the second sees
+the record and lowers the ResourceQuota. The record is removed, and the pool may allocate the amount again, once the ResourceQuota shows
+that nothing above the claims is granted or used. So an amount is never allocated twice, whichever write is the last before a crash. If
+the records themselves are lost, all use counts as released.
 
-A lowered key stays in the ResourceQuota for as long as it is on record: without the key there would be no limit at all (X26).
-A namespace that is being deleted keeps what it holds until it is gone; one that left keeps it until its ResourceQuota is gone.
+A lowered key stays in the ResourceQuota while it is on record: a missing key would mean no limit at all (X26). A terminating namespace
+holds its amounts until it is gone; one that the pool no longer selects, until its ResourceQuota is gone.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ __all__ = ["NamespaceHold", "NamespaceTarget", "hold_of", "summed"]
 
 @dataclass(frozen=True, slots=True)
 class NamespaceTarget:
-    """What a namespace is to come to: its ResourceQuota's hard (None: it is to go), and the record of what it gives back.
+    """The desired state of a namespace: its ResourceQuota's hard (None: delete it), and the record of the amounts in release.
 
-    `lowering` tells that the next pass goes on as soon as this one's record is stored.
+    `lowering`: the next reconcile can lower hard as soon as this record is stored.
     """
 
     hard: Amounts | None
@@ -39,22 +39,22 @@ class NamespaceTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceHold:
-    """What a namespace held of the pool's resources when the pass began.
+    """The amounts of the pool's resources that a namespace holds at the start of a reconcile.
 
-    `granted` is what it may use by its ResourceQuota, be it by spec or by status. `frozen`: nothing is given back at present.
+    `granted` is the larger of spec.hard and status.hard of its ResourceQuota. `frozen`: nothing is released now, since it is terminating.
     """
 
     held: Amounts
     granted: Amounts
     recorded: Mapping[str, int]
     settling: frozenset[str] = frozenset()
-    """Resources of which the cluster still goes by more than the ResourceQuota grants, though nothing was let go: a default was lowered."""
+    """Resources whose status.hard is still above spec.hard without a release: a default was lowered."""
     quota: QuotaView | None
     frozen: bool = False
     leaving: bool = False
 
     def wanted(self, pool: PoolView, claimed: Mapping[str, int]) -> NamespaceTarget:
-        """Return what the namespace is to come to with claims that sum up to this."""
+        """Return the desired state of the namespace, given the sum of its claims."""
         if self.leaving and self.quota is None:
             return NamespaceTarget(None, {}, lowering=bool(self.held))
         releasing, lowering = self._releasing(claimed)
@@ -75,7 +75,7 @@ class NamespaceHold:
         return NamespaceTarget(hard, releasing, lowering=bool(lowering))
 
     def _releasing(self, claimed: Mapping[str, int]) -> tuple[Amounts, Collection[str]]:
-        """Return the new record, and the resources that are granted above the stored one: these are not lowered yet."""
+        """Return the new record, and the resources whose grant exceeds the stored record: these are not lowered yet."""
         releasing: Amounts = {}
         early = set()
         for resource, held in self.held.items():
@@ -90,7 +90,7 @@ class NamespaceHold:
 
 
 def summed(entries: Iterable[AllocatedClaim]) -> Amounts:
-    """Return what allocated claims sum up to, without resources of which they want nothing."""
+    """Return the sum of allocated claims, without zeros."""
     total: Amounts = {}
     for entry in entries:
         add(total, entry.amounts)
@@ -107,7 +107,7 @@ def hold_of(
     leaving: bool = False,
     lost: bool = False,
 ) -> NamespaceHold:
-    """Return what a namespace holds: `claimed` and `recorded` are what the stored status says of it; `lost`: it says nothing."""
+    """Return what a namespace holds; `claimed` and `recorded` are from the pool's stored status, and `lost` says that it has no record."""
     held: Amounts = {}
     granted: Amounts = {}
     settling = set()
@@ -121,10 +121,10 @@ def hold_of(
             used = quota.used.get(resource) if resource in quota.status_hard else None
         by_quota = max(by_spec, by_status)
         record = max(0, (used or 0) - default) if lost else recorded.get(resource, 0)
-        # Of a quota whose status does not speak of the resource, nobody knows the use: all that is on record counts.
+        # If status.hard lacks the resource its use is unknown, so the whole record counts.
         overhang = record if used is None or frozen else min(record, max(0, used - default))
         gone = leaving and quota is None
-        # What the stored status lists counts to the end of this pass even where nothing else does: it is rewritten last.
+        # Claims in the stored status count until the end of this reconcile, since the status is written last.
         most = max(claimed.get(resource, 0), by_quota, 0 if gone else overhang)
         if most > max(claimed.get(resource, 0), by_spec, record):
             settling.add(resource)

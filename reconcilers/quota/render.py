@@ -1,8 +1,8 @@
-"""What is written: the ResourceQuota of a namespace, the status of a claim, the status of a pool.
+"""The rendered objects: the ResourceQuota of a namespace, the status of a claim, the status of a pool.
 
-Promises: pure. One function renders the status of a claim for both controllers that write it in turn, so that what one of them wrote and
-no longer holds goes when the other takes over (docs/reference/capsule.md#one-writer). The time of a claim's condition moves with its type
-and status, not with words. Amounts are written in the format of the pool's hard.
+Guarantees: pure. One function renders the status of a claim for both of its writers, so that stale fields of one go when the other takes
+over (docs/reference/capsule.md#one-writer). lastTransitionTime of a claim's condition changes with type and status, not with the message.
+Amounts have the format of the pool's hard.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = ["claim_condition", "claim_status", "pool_conditions", "pool_status", 
 def resource_quota(
     pool: ResourcePool, view: PoolView, namespace: str, hard: Mapping[str, int], claims: Collection[str] = ()
 ) -> Object:
-    """Return the ResourceQuota of a namespace; `claims` are the marks of those that it grants."""
+    """Return the ResourceQuota of a namespace; `claims` are the hashes of the claims that it grants."""
     return RESOURCE_QUOTA.new(
         quota_name(pool.name),
         namespace,
@@ -75,7 +75,7 @@ def _formatted(amounts: Mapping[str, int], pool: PoolView) -> Amounts:
 
 
 def _at_most(used: Mapping[str, int], pool: PoolView) -> Mapping[str, int]:
-    """Return as many amounts as the status has room for: those of the pool's hard are among them."""
+    """Return as many amounts as the schema of the status allows, those of the pool's hard first."""
     if len(used) <= MAX_USED:
         return used
     return {
@@ -102,7 +102,7 @@ def claim_condition(claim: ClaimView, decision: ClaimDecision, now: datetime) ->
 def claim_status(
     claim: ClaimView, decision: ClaimDecision, place: ClaimPlace, now: datetime, semantics: str = Semantics.V012
 ) -> dict[str, Any]:
-    """Return the whole status of a claim, which stands in this place."""
+    """Return the whole status of a claim in this place."""
     status: dict[str, Any] = {"observedGeneration": claim.generation}
     if semantics == Semantics.V014:
         status["semantics"] = semantics
@@ -110,7 +110,7 @@ def claim_status(
     else:
         (status["condition"],) = write_conditions([claim_condition(claim, decision, now)])
         if claim.has_stale_conditions:
-            status["conditions"] = []  # the list is of one owner: this takes it over, and the next apply takes it out
+            status["conditions"] = []  # the list is atomic: this apply takes it over, and the next one removes it
     for field, (name, uid) in (("pool", place.pool), ("queue", place.queue)):
         if name:
             status[field] = {"name": name, "uid": uid}
@@ -119,7 +119,7 @@ def claim_status(
 
 def pool_status(view: PoolView, allocation: PoolAllocation, namespaces: tuple[str, ...]) -> ResourcePoolStatus:
     """Return the status of a pool, conditions aside."""
-    written: dict[tuple[tuple[str, int], ...], Amounts] = {}  # of thousands of claims many want the same
+    written: dict[tuple[tuple[str, int], ...], Amounts] = {}  # among thousands of claims many request the same
 
     def formatted(amounts: Mapping[str, int]) -> Amounts:
         wanted = tuple(amounts.items())
@@ -134,7 +134,7 @@ def pool_status(view: PoolView, allocation: PoolAllocation, namespaces: tuple[st
         namespaces=namespaces,
         claims={
             namespace: tuple(
-                # Not validated: there are thousands of them, made of what was read.
+                # Not validated: there are thousands of entries, built from parsed input.
                 ClaimEntry.model_construct(
                     name=entry.name, namespace=namespace, uid=entry.uid, claims=formatted(entry.amounts)
                 )
@@ -160,7 +160,7 @@ def pool_status(view: PoolView, allocation: PoolAllocation, namespaces: tuple[st
 def pool_conditions(
     view: PoolView, allocation: PoolAllocation, refused: Mapping[str, str]
 ) -> tuple[ConditionUpdate, ...]:
-    """Return the conditions of a pool; `refused` is what the API server said to ResourceQuotas, by namespace."""
+    """Return the conditions of a pool; `refused` maps a namespace to the API server's message about its ResourceQuota."""
     return (_ready(allocation, refused), _exhausted(view, allocation))
 
 

@@ -1,6 +1,6 @@
 """Settings of the quota family: every number and switch, with unit, default and reason.
 
-Promises: a `Settings()` with nothing given is safe to run with.
+Guarantees: the defaults are safe to run with.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Seconds = Annotated[float, Field(gt=0)]
 
 
 class QuotaSettings(BaseModel):
-    """How pools are served.
+    """Settings of the controllers of pools and claims.
 
     >>> QuotaSettings(parallel=4).max_claims
     5000
@@ -24,31 +24,31 @@ class QuotaSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     semantics: Literal["v0.12", "v0.14"] = "v0.12"
-    """Which Capsule to be like: v0.12 is that of v0.10 to v0.12, v0.14 that of v0.13 and later (Bound means used, claims have
+    """Which versions of Capsule to follow: v0.12 follows v0.10 to v0.12; v0.14 follows v0.13 and later (Bound means used, claims have
     `status.conditions`, an unused claim can be resized). `konverge crds --set quota.semantics=v0.14` prints its columns."""
     parallel: Annotated[int, Field(ge=1)] = 16
-    """How many writes one pass of a pool makes at once: a pool may have a thousand namespaces, and the API server other clients."""
+    """Concurrent writes of one pool's reconcile: a pool may have a thousand namespaces, and the API server has other clients."""
     pools_at_once: Annotated[int, Field(ge=1)] = 2
-    """How many pools have a pass at once."""
+    """Workers of the pool controller."""
     claims_at_once: Annotated[int, Field(ge=1)] = 4
-    """How many claims without a pool are looked at at once."""
+    """Workers of the claim controller."""
     max_claims: Annotated[int, Field(ge=1)] = 5000
-    """How many claims one pool lists in its status; what is tested. Beyond, Ready=False/TooManyClaims, and what is listed stays."""
+    """Claims that one pool lists in its status; the tested maximum. Beyond it Ready=False/TooManyClaims, and the listed claims stay."""
     max_status_bytes: Annotated[int, Field(ge=1024)] = 1_300_000
-    """How many bytes the listed claims of a pool may take: etcd refuses objects above 1.5 MiB, whatever else is in them."""
+    """Bytes that the listed claims of a pool may take: etcd refuses objects above 1.5 MiB."""
     namespace_share: Annotated[float, Field(gt=0, le=1)] = 0.2
-    """How much of both ceilings the claims of one namespace may take: with claims of nothing a tenant could fill them for all others.
-    Beyond, a claim waits with Bound=False/TooManyClaims, and the pool and other namespaces go on."""
+    """The part of both limits that the claims of one namespace may take; otherwise one tenant could fill the list with empty claims.
+    Beyond it a claim waits with Bound=False/TooManyClaims; the pool and other namespaces are not affected."""
     refused_retry: Seconds = 300.0
-    """Seconds after which a ResourceQuota that the API server refused is tried again without any change."""
+    """Seconds until a ResourceQuota that the API server rejected is sent again without a change."""
     timeout: Seconds = 600.0
-    """Seconds that one pass of a pool may take: the first one makes a ResourceQuota in every namespace."""
+    """Seconds that one reconcile of a pool may take: the first one creates a ResourceQuota in every namespace."""
     barrier: Seconds = 600.0
-    """Seconds to wait for the caches to show own writes. Longer than elsewhere: a pass that ran without them could hand out twice."""
+    """Seconds to wait for the caches to show own writes. Longer than elsewhere: stale caches could lead to a double allocation."""
     assign_at_admission: bool | None = None
-    """Serve the webhook that writes spec.pool of claims without one; null: where the manager says how the API server reaches its
-    webhooks (webhooks.service or webhooks.url). Without it the claim controller assigns, in status.pool alone."""
+    """Serve the webhook that writes spec.pool of claims without one; null: serve it if the manager's settings say how the API server
+    reaches its webhooks (webhooks.service or webhooks.url). Without it the claim controller assigns, in status.pool alone."""
     guard_at_admission: bool | None = None
-    """With the semantics of v0.14: serve the webhooks that refuse to edit or delete a claim that pods use, with a 403; null: as above."""
+    """With the semantics of v0.14: serve the webhooks that deny edits and deletions of claims in use, with a 403; null: as above."""
     beside_capsule: bool = False
-    """Start although a Capsule that serves these kinds was found; for tests of the hand-over."""
+    """Start although a running Capsule that serves these kinds was found; for tests of the hand-over."""

@@ -1,7 +1,7 @@
-"""Views kept from pass to pass: an object is decoded once for each of its versions.
+"""Decoded views, cached between reconciles by resourceVersion.
 
-Promises: what is returned is what the cache holds now. A pool with thousands of claims and namespaces, of which one changed, costs
-one decoding. Objects that are gone are forgotten.
+Guarantees: the views are those of the informer cache now. If one of thousands of objects changed, one is decoded. Entries of deleted
+objects are dropped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ V = TypeVar("V")
 
 
 class ViewCache(Generic[V]):
-    """Remembers the view of each object of one kind."""
+    """The views of the objects of one kind."""
 
     def __init__(self) -> None:
         self._pages: dict[tuple[str, str], tuple[str, str, V]] = {}
@@ -26,7 +26,7 @@ class ViewCache(Generic[V]):
     def read(
         self, reader: Reader[Object], found: Iterable[Metadata], view: Callable[[Object], V]
     ) -> dict[tuple[str, str], V]:
-        """Return the views of these objects, by namespace and name, and forget all others."""
+        """Return the views of these objects by namespace and name, and drop all others."""
         pages: dict[tuple[str, str], tuple[str, str, V]] = {}
         for metadata in found:
             path = (metadata.namespace, metadata.name)

@@ -1,7 +1,7 @@
-"""What the controllers of the family remember between passes, to be woken by what matters and by nothing else.
+"""The index of the family's controllers that maps an event to the pools and claims to reconcile, and drops events without effect.
 
-Promises: hints only. A process that begins knows nothing of this and is right all the same, since it looks at every pool and every claim
-once; nothing is decided by it. Belongs to one installation of the family: two managers share nothing.
+Guarantees: hints only, and no decision reads them: after a restart the index is empty, and the first reconcile of every pool and claim
+fills it. One index belongs to one installation of the family; two managers share nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["WakeIndex"]
 
 
 class WakeIndex:
-    """Which pools give something back where, which look after which namespaces, and which claims wait for a pool."""
+    """By pool the namespaces with a release and the namespaces looked after; by claim the pool that it waits for."""
 
     def __init__(self, *, by_use: bool = False) -> None:
         self._by_use = by_use
@@ -30,16 +30,16 @@ class WakeIndex:
         self._selectors: dict[str, tuple[tuple[str, int], tuple[LabelSelector, ...]]] = {}
         self._wrote: dict[tuple[str, str], str] = {}
         self.waiting: dict[tuple[str, str], str] = {}
-        """Claims (namespace and name) that the claim controller looks after: the pool that they name, "" for none."""
+        """The claims (namespace and name) that the claim controller looks after, each with the pool that it names, "" for none."""
 
     # --- pools ---------------------------------------------------------------------------------------------------------------
 
     def set_releasing(self, pool: str, namespaces: Iterable[str]) -> None:
-        """Note where a pool waits for the use to fit."""
+        """Set the namespaces in which a pool waits for use to shrink."""
         self._giving_back[quota_name(pool)] = frozenset(namespaces)
 
     def set_namespaces(self, pool: str, namespaces: Iterable[str]) -> None:
-        """Note in which namespaces a pool has anything to do."""
+        """Set the namespaces that a pool looks after."""
         self._looked_after[pool] = frozenset(namespaces)
 
     def wrote(self, namespace: str, name: str, version: str) -> None:
@@ -47,7 +47,7 @@ class WakeIndex:
         self._wrote[namespace, name] = version
 
     def forget(self, pool: str) -> None:
-        """The pool is gone."""
+        """Drop the entries of a deleted pool."""
         for path in [path for path in self._wrote if path[1] == quota_name(pool)]:
             del self._wrote[path]
         self._giving_back.pop(quota_name(pool), None)
@@ -55,8 +55,9 @@ class WakeIndex:
         self._selectors.pop(pool, None)
 
     def quota_matters(self, change: Change) -> bool:
-        """Tell whether a change of a ResourceQuota asks for a pass: its use alone does only where something is given back (X29), or where
-        claims say whether they are used.
+        """Whether a change of a ResourceQuota triggers a reconcile.
+
+        A change of its use alone triggers one only during a release (X29), or if claims report their use.
         """
         old, new = change.old, change.new
         if new is None or change.namespace in self._giving_back.get(change.name, ()):
@@ -72,14 +73,14 @@ class WakeIndex:
         return bool(old.data().get("spec") != new.data().get("spec"))
 
     def pool_affects_claims(self, change: Change) -> bool:
-        """Tell whether a change of a pool is news to a claim that the claim controller looks after."""
+        """Whether a change of a pool affects a claim that the claim controller looks after."""
         new = change.new
         if change.old is None or new is None or new.metadata.deleting:
             return True
         return any(pool in ("", change.name) for pool in self.waiting.values())
 
     def pools_of_namespace(self, namespace: str, labels: dict[str, str], caches: Caches) -> list[str]:
-        """Return the pools that a change of a namespace concerns: those that select it by these labels, or look after it."""
+        """Return the pools that select a namespace by these labels, or look after it."""
         found = []
         for pool in caches(POOL).all_metadata():
             looked_after = namespace in self._looked_after.get(pool.name, ())

@@ -1,11 +1,10 @@
-"""The vocabulary of the quota family: every word that crosses its border is written here once.
+"""The vocabulary of the quota family: each name that users, scripts or other programs see is declared here once.
 
-Promises: conditions, reasons, messages, labels, annotations, finalizer and metrics are those of Capsule v0.10 to v0.12, which
+Guarantees: conditions, reasons, messages, labels, annotations, finalizer and metrics are those of Capsule v0.10 to v0.12, which
 Capsule's page shows, so that scripts, dashboards and alerts of its users keep working; what is newer in Capsule or ours alone says so.
-A metric is declared whole (name, labels, help): whoever records it and whoever draws it read the same line. The functions that make
-messages are pure, and the same arguments give the same text.
+A metric is declared whole (name, labels, help). The functions that make messages are pure.
 
-Does not promise: an order of the parts of a message; whoever joins them sorts by resource.
+Caveats: the parts of a message have no order; the caller sorts them by resource.
 
 Source: docs/reference/capsule.md#reasons-and-messages, docs/reference/capsule.md#metrics, docs/reference/capsule.md#the-page-of-capsule.
 """
@@ -48,13 +47,13 @@ __all__ = [
 ]
 
 FINALIZER: Final = "controller.projectcapsule.dev/finalize"
-"""Holds a ResourcePool until its claims are let go and its quotas are gone."""
+"""Holds a deleted ResourcePool until its claims are released and its ResourceQuotas are deleted."""
 
 QUOTA_PREFIX: Final = "capsule-pool-"
-"""What the name of a pool's ResourceQuota begins with."""
+"""The prefix of the name of a pool's ResourceQuota."""
 
 STATUS_MANAGER: Final = "resourcepoolclaim"
-"""The suffix of the field manager under which pool and claim controller write the status of a claim in turn."""
+"""The suffix of the field manager that pool and claim controller share for the status of claims."""
 
 
 class ControllerName:
@@ -65,12 +64,12 @@ class ControllerName:
 
 
 class Semantics:
-    """Which Capsule the family is like: what Bound means, how claims say it, and what is refused."""
+    """Which versions of Capsule the family follows: the meaning of Bound, the form of the conditions, and which edits are rejected."""
 
     V012: Final = "v0.12"
-    """That of v0.10 to v0.12: Bound means allocated, a claim has one condition, an allocated claim is immutable."""
+    """v0.10 to v0.12: Bound means allocated, a claim has one condition, an allocated claim is immutable."""
     V014: Final = "v0.14"
-    """That of v0.13 and later: Bound means that pods use it, a claim has a list of conditions, one that is not used can be resized."""
+    """v0.13 and later: Bound means that pods use it, a claim has a list of conditions, an unused claim can be resized."""
 
 
 class QuotaCondition:
@@ -83,7 +82,7 @@ class QuotaCondition:
 
 
 class QuotaReason:
-    """Reasons of conditions; an event about a condition bears its reason."""
+    """Reasons of conditions; the event about a condition has its reason."""
 
     SUCCEEDED: Final = "Succeeded"
     """Assigned, Bound and Ready that are True."""
@@ -96,18 +95,18 @@ class QuotaReason:
     NO_EXHAUSTIONS: Final = "NoExhaustions"
     """Exhausted=False."""
     IN_USE: Final = "InUse"
-    """Bound=True, in the semantics of v0.14: what pods use needs this claim."""
+    """Bound=True, in the semantics of v0.14: the use of pods needs this claim."""
     UNUSED: Final = "Unused"
-    """Bound=False, in the semantics of v0.14: allocated, and what pods use does not need it."""
+    """Bound=False, in the semantics of v0.14: allocated, and the use of pods does not need this claim."""
     # ours
     UNASSIGNED: Final = "Unassigned"
     """Assigned=False: the claim names no pool, and none that serves its namespace could ever have room for it."""
     RELEASED: Final = "Released"
-    """Bound=False: let go by its annotation, and it stays so until its spec changes or the annotation is taken away."""
+    """Bound=False: released by its annotation, until its spec changes or the annotation is removed."""
     OVERALLOCATED: Final = "Overallocated"
-    """Exhausted=True: the pool's hard is below what is held, because it was lowered past admission."""
+    """Exhausted=True: the pool's hard is below the held amounts, because it was lowered in spite of admission."""
     TOO_MANY_CLAIMS: Final = "TooManyClaims"
-    """Ready=False: more claims than the status of one pool can list; what is allocated stays allocated."""
+    """Ready=False: more claims than the status of one pool can list; allocated claims stay allocated."""
 
 
 class Message:
@@ -131,48 +130,48 @@ class EventReason:
     """Reasons of events that belong to no condition."""
 
     DISASSOCIATED: Final = "Disassociated"
-    """A claim was let go by its pool."""
+    """A claim was released by its pool."""
 
 
 class EventAction:
-    """What the controller did, in events."""
+    """Actions of events."""
 
     RECONCILED: Final = "Reconciled"
     DISASSOCIATING: Final = "Disassociating"
 
 
 class QuotaLabel:
-    """Labels on what the family makes, and on what it finds."""
+    """Labels that the family writes or reads."""
 
     POOL: Final = "projectcapsule.dev/pool"
     """On a ResourceQuota: the name of its pool."""
     MANAGED_BY: Final = "projectcapsule.dev/managed-by"
-    """Capsule 0.13 and later put it on quotas, and its webhook guards what bears it. Never ours; read at a hand-over only."""
+    """Capsule 0.13 and later sets it on quotas, and its webhook guards objects with it. Never ours; read at a hand-over only."""
 
 
 class QuotaAnnotation:
-    """Annotations that the family reads."""
+    """Annotations that the family reads or writes."""
 
     RELEASE: Final = "projectcapsule.dev/release"
-    """On a claim, with the value of RELEASE_WANTED in any case: let it go, until it is edited."""
+    """On a claim, with the value of RELEASE_WANTED in any case: release it, until it is edited."""
     RELEASE_WANTED: Final = "true"
     CLAIMS: Final = "konverge.dev/quota-claims"
-    """On a ResourceQuota (ours): the claims that it grants, by a hash of their names. With it the allocation outlives both statuses."""
+    """On a ResourceQuota (ours): hashes of the names of its claims. With them the allocation survives the loss of both statuses."""
     DEFAULTS: Final = "konverge.dev/quota-defaults"
-    """On a ResourceQuota (ours): the defaults that are part of its hard, as JSON, so that a change of them is not taken for a claim."""
+    """On a ResourceQuota (ours): the defaults that are part of its hard, as JSON, so that their change is not mistaken for a claim."""
 
 
 class Capsule:
-    """Words of Capsule's Tenant, and of the ResourceQuotas that it makes for one: what a migration reads."""
+    """Names in Capsule's Tenant and in the ResourceQuotas that Capsule creates for one, as a migration reads them."""
 
     TENANT_LABEL: Final = "capsule.clastix.io/tenant"
     """On a namespace: its tenant."""
     QUOTA_PREFIX: Final = "capsule-"
-    """What the name of a tenant's ResourceQuota begins with: then the tenant, a dash, and the number of the item."""
+    """The prefix of the name of a tenant's ResourceQuota: then the tenant, a dash, and the index of the item."""
     SCOPE_TENANT: Final = "Tenant"
-    """`hard` is what all namespaces of the tenant may use together."""
+    """`hard` limits all namespaces of the tenant together."""
     SCOPE_NAMESPACE: Final = "Namespace"
-    """`hard` is what each namespace may use."""
+    """`hard` limits each namespace."""
 
 
 class MetricLabel:
@@ -265,7 +264,7 @@ CLAIM_POOL: Final = Metric(
     (MetricLabel.NAME, MetricLabel.TARGET_NAMESPACE, MetricLabel.POOL),
     "The pool that looks after a claim.",
 )
-"""In the semantics of v0.14: its conditions do not say the pool."""
+"""In the semantics of v0.14, whose conditions do not name the pool."""
 
 METRICS: Final = (
     POOL_LIMIT,
@@ -302,7 +301,7 @@ def quota_name(pool: str) -> str:
 
 
 def pool_of_quota(name: str) -> str:
-    """Return the pool whose ResourceQuota bears this name, "" where it is the name of none.
+    """Return the pool whose ResourceQuota has this name, "" for other names.
 
     >>> pool_of_quota("capsule-pool-solar"), pool_of_quota("mine")
     ('solar', '')
@@ -338,7 +337,7 @@ def shortage(resource: str, requested: str, available: str) -> str:
 
 
 def queued(resource: str, requested: str, waiting: str) -> str:
-    """Return the part of a QueueExhausted message about one resource; `waiting` is what older claims already wait for.
+    """Return the part of a QueueExhausted message about one resource; `waiting` is the amount that older claims wait for.
 
     >>> queued("requests.memory", "2Gi", "1Gi")
     'requested: requests.memory=2Gi, queued: requests.memory=1Gi'
@@ -365,7 +364,7 @@ def join(parts: Iterable[str]) -> str:
 
 
 def fit(message: str) -> str:
-    """Return a message cut to what the API takes in a condition: one that is longer would keep the whole status from being written.
+    """Cut a message to the limit of the API for conditions: a longer one would make the whole status invalid.
 
     >>> fit("reconciled"), len(fit("a" * 100_000))
     ('reconciled', 32768)
