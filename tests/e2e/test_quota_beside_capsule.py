@@ -1,4 +1,4 @@
-"""X30: beside a Capsule that still serves resource pools the family does not begin, on a real control plane; others do."""
+"""X30: beside a running Capsule the family does not start and other families do, on a real control plane."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ pytestmark = pytest.mark.control_plane
 HOOKS = "capsule-webhooks"
 LEADER = "42c733ea.clastix.capsule.io"
 ASKED_AGAIN = 30.0
-"""Seconds after which a controller that was kept from its start asks again."""
+"""Seconds until a controller that could not start repeats its check."""
 
 
 def hooks(what: Any, path: str, **more: Any) -> Any:
-    """Return a webhook configuration as Capsule's chart makes one; nobody answers for it."""
+    """Return a webhook configuration like that of Capsule's chart, without a server behind it."""
     rule = {
         "apiGroups": ["capsule.clastix.io"],
         "apiVersions": ["v1beta2"],

@@ -22,7 +22,7 @@ Answers = dict[str, Answer]
 
 @pytest.fixture(scope="module")
 def answers(control_plane: ControlPlane) -> tuple[Answers, Answers]:
-    """What the real server answered, and what the one in memory did, by case."""
+    """The responses of the real and of the in-memory server, by case."""
 
     async def ask() -> tuple[Answers, Answers]:
         async with real_target(control_plane) as real, memory_target() as memory:
@@ -36,7 +36,7 @@ def answers(control_plane: ControlPlane) -> tuple[Answers, Answers]:
 
 
 @pytest.mark.parametrize("case", CREATED)
-def test_what_may_be_created_on_a_real_server_is_decided_by_the_definition(
+def test_the_definition_decides_which_objects_may_be_created_on_a_real_server(
     answers: tuple[Answers, Answers], case: str
 ) -> None:
     real, _ = answers
@@ -48,7 +48,7 @@ def test_what_may_be_created_on_a_real_server_is_decided_by_the_definition(
 
 
 @pytest.mark.parametrize("case", UPDATED)
-def test_what_may_be_changed_on_a_real_server_is_decided_by_the_definition(
+def test_the_definition_decides_which_changes_are_allowed_on_a_real_server(
     answers: tuple[Answers, Answers], case: str
 ) -> None:
     real, _ = answers
@@ -66,7 +66,7 @@ def test_both_servers_answer_in_the_same_words(answers: tuple[Answers, Answers],
 
 @pytest.fixture(scope="module")
 def examples(control_plane: ControlPlane) -> Answers:
-    """What the real server said to the examples of Capsule's page."""
+    """The responses of the real server to the examples of Capsule's page."""
 
     async def ask() -> Answers:
         async with real_target(control_plane) as real:
@@ -85,7 +85,7 @@ def test_a_real_server_accepts_every_example_of_the_requirement_as_it_stands(exa
     assert {field: kept[field] for field in EXAMPLES[name]["spec"]}.keys() == EXAMPLES[name]["spec"].keys()
 
 
-def test_what_was_stored_before_the_rules_can_still_be_changed_on_a_real_server(control_plane: ControlPlane) -> None:
+def test_objects_stored_before_the_rules_can_still_be_changed_on_a_real_server(control_plane: ControlPlane) -> None:
     async def ask() -> Answers:
         async with real_target(control_plane) as real:
             return await World(real).outlived()

@@ -1,4 +1,4 @@
-"""What people, garbage collection and the API server do to pools, on a real control plane: rows X12, X21, X24 and X28."""
+"""Manual edits, garbage collection and rejections of the API server, on a real control plane: rows X12, X21, X24 and X28."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ QUOTAS = {
     ),
     "capsule-migration-1": ("pods: 3/3", ""),
 }
-"""What the page shows of migration-dev before the migration: REQUEST and LIMIT."""
+"""REQUEST and LIMIT of migration-dev before the migration, as the page shows them."""
 POOL_QUOTAS = {
     "capsule-pool-migration-compute": (
         "requests.cpu: 375m/375m, requests.memory: 384Mi/384Mi",
@@ -46,7 +46,7 @@ POOL_QUOTAS = {
     ),
     "capsule-pool-migration-size": ("pods: 3/3", ""),
 }
-"""And what the pools add."""
+"""The rows that the pools add."""
 
 
 @pytest_asyncio.fixture
@@ -83,13 +83,13 @@ async def migrate(kubeconfig: Path, *words: str) -> tuple[int, str, str]:
 
 
 async def claims_of(plane: ControlPlane, namespace: str) -> dict[str, tuple[str, str, str, str]]:
-    """Return what kubectl prints of the claims of a namespace: POOL, STATUS, REASON and MESSAGE of each."""
+    """Return kubectl's table of the claims of a namespace: POOL, STATUS, REASON and MESSAGE of each."""
     rows = cells(await plane.kubectl("get", "resourcepoolclaims", "-n", namespace))
     return {row["NAME"]: (row["POOL"], row["STATUS"], row["REASON"], row["MESSAGE"]) for row in rows}
 
 
 async def quotas_of(plane: ControlPlane, namespace: str) -> dict[str, tuple[str, str]]:
-    """Return what kubectl prints of the ResourceQuotas of a namespace: REQUEST and LIMIT of each."""
+    """Return kubectl's table of the ResourceQuotas of a namespace: REQUEST and LIMIT of each."""
     rows = cells(await plane.kubectl("get", "resourcequota", "-n", namespace))
     return {row["NAME"]: (row["REQUEST"], row["LIMIT"]) for row in rows}
 
@@ -149,7 +149,7 @@ async def test_the_requirements_tenant_is_migrated_step_by_step(
 
 
 async def the_command_moves_the_others(plane: ControlPlane, admin: Client, kubeconfig: Path) -> None:
-    """Do by the command what was done by hand for one namespace; a second time it changes nothing."""
+    """Migrate by the command instead of by hand for one namespace; a second run changes nothing."""
     code, out, err = await migrate(kubeconfig, "--tenant", "migration", "--apply", "-o", "json")
     assert (code, err) == (0, "")
     results = {entry["name"]: entry["result"] for entry in json.loads(out)}

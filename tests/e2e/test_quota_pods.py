@@ -50,7 +50,7 @@ async def test_a_pod_that_asks_for_too_much_of_one_resource_is_refused_by_the_po
     assert await here.start_pod("a", "one-more", {"cpu": "1m"}) is False
 
 
-async def test_x29_pods_that_come_and_go_in_a_settled_pool_cause_no_pass(here: Plane) -> None:
+async def test_x29_pods_that_come_and_go_in_a_settled_pool_trigger_no_reconcile_on_a_real_plane(here: Plane) -> None:
     await here.start("a", "b")
     await here.pool(hard={CPU: 40, "pods": 201}, defaultsZero=True)
     for where in ("a", "b"):
@@ -62,7 +62,7 @@ async def test_x29_pods_that_come_and_go_in_a_settled_pool_cause_no_pass(here: P
     async def life(number: int) -> None:
         where = "ab"[number % 2]
         async with asyncio.timeout(120):
-            # What ended is counted down later, by a controller that may be busy: until then there may be no room.
+            # The quota controller subtracts ended pods later, so until then there may be too little room.
             while not await here.start_pod(where, f"p{number}", {"cpu": "100m"}):
                 await asyncio.sleep(0.2)
         await here.end_pod(where, f"p{number}")
@@ -76,7 +76,7 @@ async def test_x29_pods_that_come_and_go_in_a_settled_pool_cause_no_pass(here: P
         assert seen > int(versions[where]) + COME_AND_GO / 4, "the use of the quota did change"
     await here.lab.settled(quiet=2)
     assert here.passed() == before
-    # The quiet is not that of the deaf: what is no mere use is heard.
+    # Other changes than use still trigger a reconcile.
     await here.claim("a", "another", {CPU: 0, "pods": 1})
     await here.grants("a", {CPU: 20, "pods": 101})
     assert here.passed() != before

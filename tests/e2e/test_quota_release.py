@@ -1,4 +1,4 @@
-"""What is let go while pods run, on a real control plane: shrink first, credit later, and never more than there is.
+"""Releases while pods run, on a real control plane: shrink first, credit later, and never more than the pool has.
 
 After each story everything that was stored in it is replayed in its order, and the rule of
 docs/reference/capsule.md#shrink-first-credit-later checked after each write.
@@ -38,7 +38,7 @@ async def history(here: Plane) -> AsyncIterator[History]:
 
 
 @pytest.mark.parametrize("way", ["delete", "release"])
-async def test_x13_what_is_let_go_is_credited_only_as_far_as_pods_do_not_use_it(
+async def test_x13_a_released_amount_is_credited_only_as_far_as_pods_do_not_use_it(
     here: Plane, history: History, way: str
 ) -> None:
     await here.start("a", "b")

@@ -19,7 +19,7 @@ HARD = {"limits.cpu": "2", "limits.memory": "2Gi", "requests.cpu": "2", "request
 
 @dataclass(frozen=True)
 class Asks:
-    """A claim is created; what it says then, "" for bound."""
+    """A claim that is created, and the reason that its status then has, "" for bound."""
 
     where: str
     name: str
@@ -37,7 +37,7 @@ class Grows:
 
 @dataclass(frozen=True)
 class Says:
-    """What a claim that was there before says now, "" for bound."""
+    """The present reason of an earlier claim, "" for bound."""
 
     where: str
     name: str
@@ -47,7 +47,7 @@ class Says:
 
 @dataclass(frozen=True)
 class Shares:
-    """What is allocated by now, and what each namespace is granted."""
+    """The present allocation of the pool and the grant of each namespace."""
 
     used: dict[str, str]
     grants: dict[str, dict[str, str]]
@@ -158,7 +158,7 @@ async def test_an_older_claim_without_a_pool_holds_its_place_in_an_ordered_queue
 
 
 async def test_a_queue_follows_the_pools_that_there_are(lab: Lab) -> None:
-    """The pool in whose queue a claim waits goes, and then its hard cannot satisfy it any more."""
+    """The pool in whose queue a claim waits is deleted; later the hard of the next one is too small."""
     here = await Quotas(lab).start("a")
     for name in ("ant", "bee", "cow"):
         await here.pool(name, {"requests.cpu": 4})

@@ -58,7 +58,7 @@ async def test_a_claim_of_a_missing_pool_says_that_its_controller_failed_until_t
 
 
 @pytest.mark.parametrize("part", ["decide_claim", "pool_facts"])
-async def test_a_pool_goes_on_to_speak_for_its_claims_while_the_claim_controller_fails(
+async def test_a_pool_goes_on_to_write_the_statuses_of_its_claims_while_the_claim_controller_fails(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     here = await Quotas(lab).start("a")

@@ -87,7 +87,7 @@ async def test_x15_no_series_is_left_of_what_is_gone(lab: Lab) -> None:
 
 
 @pytest.mark.lab_on("memory")
-async def test_x17_a_hard_that_is_lowered_past_admission_is_said_and_hurts_nobody(lab: Lab) -> None:
+async def test_x17_a_hard_that_is_lowered_past_admission_is_reported_and_evicts_no_claim(lab: Lab) -> None:
     here = await Quotas(lab).start("a", "b")
     await here.pool()
     await here.claim("a", "c", cpu=4)
@@ -194,7 +194,7 @@ async def test_a_quota_that_does_not_get_through_hurts_its_namespace_alone_and_i
     assert await here.events("a", "c") == [("Normal", "Succeeded", "Claimed resources")]
 
 
-async def test_x29_pods_that_come_and_go_in_a_settled_pool_start_no_pass(lab: Lab) -> None:
+async def test_x29_pods_that_come_and_go_in_a_settled_pool_trigger_no_reconcile(lab: Lab) -> None:
     here = await Quotas(lab).start("a")
     await here.pool()
     await here.claim("a", "c", cpu=4)
@@ -298,7 +298,7 @@ async def test_x30_the_family_does_not_start_beside_a_capsule_that_serves_these_
     await here.spent({CPU: 0})
 
 
-async def test_a_capsule_that_is_gone_or_serves_other_kinds_keeps_nobody_from_starting(lab: Lab) -> None:
+async def test_the_family_starts_beside_a_capsule_that_is_gone_or_serves_other_kinds(lab: Lab) -> None:
     other = _webhooks().to_dict()
     other["metadata"]["name"] = f"other-{lab.namespace}"
     other["webhooks"][0]["rules"][0]["resources"] = ["tenants"]

@@ -1,6 +1,6 @@
-"""What pools, claims and namespaces go through; `pytest --lab=quick` plays each again under every fault.
+"""Lives of pools, claims and namespaces; `pytest --lab=quick` plays each again under every fault.
 
-After every write, whoever makes it, nothing is held twice (`HeldByTheRule`).
+After every write, also of other programs, nothing is held twice (`HeldByTheRule`).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ async def test_a_released_claim_is_made_smaller_and_moves(lab: Lab) -> None:
 
 @pytest.mark.lab_on("memory")
 def test_x27_a_process_that_dies_at_any_write_of_a_release_and_a_move_leaves_nothing_held_twice() -> None:
-    # Somebody who makes the claim anew in between changes who is served, so not every plan can end the same: these do.
+    # A plan that recreates the claim changes which claim is served, so not every plan can end the same: these do.
     reference = run(is_released_made_smaller_and_moved, Plan(name="reference"))
     assert reference.problems == []
     plans = [
@@ -81,7 +81,7 @@ def test_x27_a_process_that_dies_at_any_write_of_a_release_and_a_move_leaves_not
 
 @pytest.mark.scenario
 async def test_a_waiting_claim_is_made_smaller_and_another_moves(lab: Lab) -> None:
-    """Whoever is served first where somebody makes objects anew in between, in the end there is room for both."""
+    """If a plan recreates objects either claim may be served first, but in the end there is room for both."""
     here = await guarded(lab).start("a", "b")
     await here.pool()
     await here.pool("q", {CPU: 2})
@@ -127,7 +127,7 @@ async def test_a_namespace_leaves_and_returns(lab: Lab) -> None:
     await here.bound("b", "waits")
     await here.says("a", "c", "Failed")
     await here.move("a", "solar")
-    # Who is served then depends on whether somebody has made the pool anew in between.
+    # Which claim is served depends on whether the plan recreates the pool.
     await here.delete("b", "waits")
     await here.bound("a", "c")
     await here.grants("a", {CPU: 3})

@@ -1,4 +1,4 @@
-"""Rows of docs/reference/capsule.md#rows about what people write, and about what two controllers make of it together."""
+"""Rows of docs/reference/capsule.md#rows about invalid and foreign edits, and about two controllers that write one status."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUOTA = "capsule-pool-p"
 
 
 def past_admission(lab: Lab, resource: str, namespace: str, name: str, change: Any) -> None:
-    """Change a stored object as somebody would who gets past the API server's rules."""
+    """Change a stored object in spite of the API server's rules."""
     entry = lab.server.store.get(("capsule.clastix.io", resource), namespace, name)
     assert entry is not None
     data = entry.object()
@@ -64,7 +64,7 @@ async def test_x03_a_claim_of_any_name_is_allocated_and_listed(lab: Lab, name: s
 
 
 @pytest.mark.lab_on("memory")
-async def test_x04_where_namespaces_cannot_be_listed_nothing_is_let_go(lab: Lab) -> None:
+async def test_x04_nothing_is_released_while_namespaces_cannot_be_listed(lab: Lab) -> None:
     here = await Quotas(lab).start("a", "b")
     await here.pool()
     for where in ("a", "b"):
@@ -129,7 +129,7 @@ async def test_x22_two_controllers_write_one_status_in_turns_and_lose_nothing(la
 
 
 @pytest.mark.lab_on("memory")
-async def test_x26_a_key_stays_in_the_quota_until_what_is_used_fits(lab: Lab) -> None:
+async def test_x26_a_key_stays_in_the_quota_until_the_use_fits(lab: Lab) -> None:
     here = await Quotas(lab).start("a")
     await here.pool(hard={CPU: 4, "pods": 9})
     await here.claim("a", "c", {CPU: 4, "pods": 5})
@@ -230,7 +230,7 @@ async def test_a_bound_claim_that_was_not_recorded_yet_goes_with_a_pool_that_say
 
 
 @pytest.mark.lab_on("memory")
-async def test_the_predicate_of_the_lab_sees_what_is_held_twice(lab: Lab) -> None:
+async def test_the_safety_predicate_of_the_lab_detects_a_double_allocation(lab: Lab) -> None:
     here = await Quotas(lab).start("a", "b")
     await here.pool(defaultsZero=True)
     await here.claim("a", "c", cpu=3)
@@ -296,7 +296,7 @@ async def test_claims_of_nothing_of_one_tenant_leave_room_in_a_pools_list_for_th
     await here.bound("a", "c3")
 
 
-async def test_claims_of_no_namespace_that_a_stranger_wrote_into_a_pools_status_go_and_the_pool_rests(lab: Lab) -> None:
+async def test_foreign_claims_of_no_namespace_in_a_pools_status_are_removed_and_the_pool_settles(lab: Lab) -> None:
     here = await Quotas(lab).start("a")
     await here.pool()
     await here.spent({CPU: 0})

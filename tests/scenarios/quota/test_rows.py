@@ -34,7 +34,7 @@ async def test_a_claim_is_bound_and_pods_are_let_in_up_to_it(lab: Lab) -> None:
     assert pool.condition("Exhausted").reason == "NoExhaustions"
 
 
-async def test_x13_what_pods_still_use_is_handed_out_only_when_they_are_gone(lab: Lab) -> None:
+async def test_x13_an_amount_in_use_is_allocated_again_only_when_the_pods_are_gone(lab: Lab) -> None:
     here = await Quotas(lab).start("a", "b")
     await here.pool(defaultsZero=True)
     await here.claim("a", "c", cpu=4)
@@ -129,7 +129,7 @@ async def test_the_migration_order_of_the_seed_works_claims_first(lab: Lab) -> N
     assert spends(await here.grants("dev", {"pods": 3}, pool="migration-size")) == {"pods": "3"}
 
 
-async def test_x06_claims_survive_their_pool_without_a_word_of_it(lab: Lab) -> None:
+async def test_x06_claims_survive_their_pool_without_a_reference_to_it(lab: Lab) -> None:
     here = await Quotas(lab).start("a")
     await here.pool()
     await here.claim("a", "c", cpu=3)

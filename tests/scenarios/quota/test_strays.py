@@ -1,4 +1,4 @@
-"""ResourceQuotas that hands of others took from their pool: known by label and name, adopted again, restored at once."""
+"""ResourceQuotas that lost the owner reference to their pool: found by label and name, adopted again, restored at once."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_a_quota_without_owner_that_is_deleted_is_restored_within_a_second
     assert await restored(here, stored.metadata.uid) < AT_ONCE
 
 
-async def test_a_strangers_quota_of_that_name_is_not_touched_and_its_end_is_noticed_at_once(lab: Lab) -> None:
+async def test_a_foreign_quota_of_that_name_is_not_touched_and_its_deletion_is_noticed_at_once(lab: Lab) -> None:
     here = await Quotas(lab).start("a", "b")
     stranger = RESOURCE_QUOTA.new(QUOTA, here.ns("a"), spec={"hard": {"pods": "1"}})
     await lab.client.create(stranger)
@@ -90,7 +90,7 @@ async def test_a_strangers_quota_of_that_name_is_not_touched_and_its_end_is_noti
     await here.bound("a", "c")
 
 
-async def test_a_strangers_quota_that_is_labelled_as_the_pools_is_taken_over(lab: Lab) -> None:
+async def test_a_foreign_quota_with_the_label_of_the_pool_is_taken_over(lab: Lab) -> None:
     here = await Quotas(lab).start("a")
     await lab.client.create(RESOURCE_QUOTA.new(QUOTA, here.ns("a"), spec={"hard": {"pods": "1"}}))
     await here.pool()

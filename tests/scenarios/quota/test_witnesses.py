@@ -1,4 +1,4 @@
-"""Statuses that hands of others wiped: what is allocated stays so, by the pool's status, the claim's own, and the ResourceQuota."""
+"""Statuses that other writers wiped: allocations are recovered from the pool's status, the claim's own, and the ResourceQuota."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AT_ONCE = 1.0
 
 
 async def wipe(here: Quotas, what: Any, where: str, name: str, part: str = "") -> None:
-    """Take the status, or a part of it, as `kubectl edit --subresource=status` does."""
+    """Remove the status, or a part of it, as `kubectl edit --subresource=status` does."""
     patch = {"status": {part: None} if part else None}
     space = here.ns(where) if where else ""
     await here.lab.client.patch(what, name, space, patch=patch, style="merge", subresource="status")
@@ -107,7 +107,7 @@ async def test_wiping_the_statuses_of_pool_and_claims_loses_no_allocation(lab: L
     assert [entry.name for entry in (await here.get(ResourcePool, "", "p")).status.claims[here.ns("a")]] == ["c"]
 
 
-async def test_what_was_being_given_back_stays_held_where_the_record_of_it_is_wiped(lab: Lab) -> None:
+async def test_an_amount_in_release_stays_held_after_its_record_is_wiped(lab: Lab) -> None:
     here = await Quotas(lab).start("a", "b")
     await here.pool(defaultsZero=True)
     await here.claim("a", "c", cpu=4)

@@ -12,5 +12,5 @@ __all__ = ["read"]
 
 
 def read(values: Mapping[str, Any] | None) -> Amounts:
-    """Read a ResourceList as billionths; raises ValueError for what is no quantity."""
+    """Read a ResourceList as billionths; raises ValueError for an invalid quantity."""
     return {name: quantity.billionths for name, quantity in quantities.read(values).items()}

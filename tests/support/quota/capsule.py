@@ -1,4 +1,4 @@
-"""What Capsule does for a tenant with `spec.resourceQuotas`, as far as a migration meets it; and the tenant of its page.
+"""A stand-in for Capsule's quotas of a tenant with `spec.resourceQuotas`, as far as a migration needs them; and the tenant of its page.
 
     Capsule.pass_      one level-triggered pass: label and list namespaces, make, resize or remove the tenant's ResourceQuotas
     migration_world    the tenant `migration` with pods in three namespaces, as the migration begins
@@ -44,7 +44,7 @@ def documents(name: str) -> list[dict[str, Any]]:
 
 
 async def until(done: Any, what: str) -> None:
-    """Wait until an async question is answered with something true."""
+    """Wait until an async check returns something true."""
     try:
         async with asyncio.timeout(_PATIENCE):
             while not await done():
@@ -54,13 +54,13 @@ async def until(done: Any, what: str) -> None:
 
 
 class Capsule:
-    """Capsule's part, one pass at a time."""
+    """Capsule's controller of tenant quotas, one reconcile at a time."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
 
     async def pass_(self, tenant: str) -> None:
-        """Make the tenant's quotas what its spec says."""
+        """Bring the tenant's quotas to its spec."""
         found = await self.client.get(TENANT, tenant)
         asked = (found.data["spec"].get("resourceQuotas") or {}).get("items") or []
         members = [namespace.metadata.name for namespace in await self._members(tenant)]
@@ -106,7 +106,7 @@ class Capsule:
             await self.client.apply(QUOTA, body, manager="capsule", force=True)
 
     async def counted(self, tenant: str) -> None:
-        """Go on until every quota of the tenant has counted what it allows now."""
+        """Reconcile until every quota of the tenant has counted its use."""
 
         async def agree() -> bool:
             await self.pass_(tenant)

@@ -1,4 +1,4 @@
-"""What the API server itself must accept and refuse of pools and claims: one table for the server in memory and for the real one.
+"""Pools and claims that the API server itself must accept or reject: one table for the in-memory server and for the real one.
 
 A case says what is written over what; `words` is a part of the refusal, "" where the write must go through. `World` carries a case out
 on either server (`conformance.targets`) and gives the bare answer, so that both can be compared word by word.
@@ -139,12 +139,12 @@ CREATED: dict[str, tuple[dict[str, Any], str]] = {
     "a claim of 256 resources": (claim({f"count/r{number}": "1000m" for number in range(256)}), ""),
     "a claim of 257 resources": (claim({f"count/r{number}": "1000m" for number in range(257)}), "must have at most 256 items"),
 }  # fmt: skip
-"""Name of the case -> the object that is created, words of the refusal."""
+"""Name of the case -> the object to create, text of the rejection."""
 
 
 @dataclass(frozen=True)
 class Update:
-    """A stored object with a status, and what is written over it; `after` None deletes it."""
+    """A stored object with a status, and the update of it; `after` None deletes it."""
 
     before: dict[str, Any]
     status: dict[str, Any]
@@ -154,7 +154,7 @@ class Update:
 
 
 def used(**amounts: Any) -> dict[str, Any]:
-    """The status of a pool of which so much is claimed, with underscores for dots."""
+    """The status of a pool with this amount claimed, with underscores for dots."""
     return {"allocation": {"used": {name.replace("_", "."): amount for name, amount in amounts.items()}}}
 
 
@@ -241,25 +241,25 @@ UPDATED: dict[str, Update] = {
     "v0.12: conditions that another program left count for nothing": Update(ALLOCATED, {**condition(), "conditions": conditions("False")["conditions"]}, claim({"requests.cpu": "9"}, pool="solar"), AMOUNTS),
     "x03: the pool lists a claim with an odd name": Update(FIVE, {"claims": {"web": [{"name": "a.b", "uid": "1", "claims": {"pods": "1"}}, {"name": LONG, "uid": "2", "claims": {}}]}}, FIVE),
 }  # fmt: skip
-"""Name of the case -> what is stored, and what is written over it."""
+"""Name of the case -> the stored object and the update."""
 
 
 POISON_POOL = pool({"pods": "-500m"}, name="p" * 70, selectors=[{"matchLabels": {"a": "b"}}])
 POISON_POOL["metadata"]["finalizers"] = ["example.com/held"]
 POISON_CLAIM = claim({"pods": "-1500m"}, name="poison")
-"""What Capsule stored without a word, and no rule of ours lets in."""
+"""Objects that Capsule stored without a check, and that our rules reject."""
 
 
 @dataclass
 class Answer:
-    """What a server answered."""
+    """The response of a server."""
 
     status: int
     document: dict[str, Any]
 
     @property
     def message(self) -> str:
-        """The server's words, "" for an object."""
+        """The text of a rejection, "" for an object."""
         return str(self.document.get("message", "")) if self.document.get("kind") == "Status" else ""
 
 
@@ -288,7 +288,7 @@ class World:
         await self.define(*documents(MIGRATION / "0_crds.yaml"))
 
     async def define(self, *definitions: dict[str, Any]) -> None:
-        """Install definitions in place of what there is, and wait until their kinds are served."""
+        """Replace the installed definitions, and wait until their kinds are served."""
         at = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         for wanted in definitions:
             answer = await self.send("POST", at, wanted)
@@ -310,7 +310,7 @@ class World:
                 await asyncio.sleep(0.1)
 
     async def outlived(self) -> dict[str, Answer]:
-        """Store objects while nothing is checked, then let the rules come into force, and do what must still be possible."""
+        """Store objects without the rules, install the rules, and make the updates that must still be possible."""
         await self.define(
             crd_stub(kind(GROUP_VERSION, "ResourcePool", namespaced=False)),
             crd_stub(kind(GROUP_VERSION, "ResourcePoolClaim")),
@@ -332,24 +332,24 @@ class World:
         return found
 
     async def accepts(self, obj: dict[str, Any]) -> Answer:
-        """Ask whether an object would be stored as it stands; a field that is not in the schema is an error."""
+        """Create an object as a dry run; a field that is not in the schema is an error."""
         metadata = {name: value for name, value in obj["metadata"].items() if name != "namespace"}
         return await self.send(
             "POST", self.path(obj) + "?dryRun=All&fieldValidation=Strict", {**obj, "metadata": metadata}
         )
 
     def path(self, obj: dict[str, Any]) -> str:
-        """Return where objects of this kind are."""
+        """Return the path of objects of this kind."""
         plural = f"{obj['kind'].lower()}s"
         where = plural if plural in {"resourcepools", "tenants"} else f"namespaces/{self.namespace}/{plural}"
         return f"/apis/{GROUP_VERSION}/{where}"
 
     async def create(self, obj: dict[str, Any], *, dry_run: bool = True) -> Answer:
-        """Create an object, or only ask whether that would do."""
+        """Create an object, or dry-run its creation."""
         return await self.send("POST", self.path(obj) + ("?dryRun=All" if dry_run else ""), obj)
 
     async def update(self, case: Update) -> Answer:
-        """Store what was before, with its status; then write over it; leave nothing behind."""
+        """Store the object with its status, update it, and delete it."""
         at = f"{self.path(case.before)}/{case.before['metadata']['name']}"
         created = await self.create(case.before, dry_run=False)
         assert created.status == 201, created.message
@@ -365,7 +365,7 @@ class World:
             await self.send("DELETE", at)
 
     async def answers(self, names: Iterable[str]) -> dict[str, Answer]:
-        """Carry out cases of both tables, one after the other."""
+        """Run cases of both tables, one after the other."""
         return {
             name: await (self.create(CREATED[name][0]) if name in CREATED else self.update(UPDATED[name]))
             for name in names

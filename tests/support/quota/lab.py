@@ -1,4 +1,4 @@
-"""A lab in which the quota family runs, and words for what pools, claims and ResourceQuotas should come to."""
+"""A lab in which the quota family runs, with waits for the expected state of pools, claims and ResourceQuotas."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def without_uids(data: dict[str, Any]) -> None:
 
 
 class HeldByTheRule:
-    """The safety predicate of docs/reference/capsule.md#shrink-first-credit-later, from what is stored alone: no write makes more be held
+    """The safety predicate of docs/reference/capsule.md#shrink-first-credit-later, from the stored objects alone: no write makes more be held
     than the pool has.
 
-    Nobody but the family writes hard of a ResourceQuota where this is used.
+    Only the family writes hard of a ResourceQuota in tests that use this.
     """
 
     def __init__(self, lab: Lab, pool: str = "p") -> None:
@@ -110,7 +110,7 @@ class Quotas:
         return f"{self.lab.namespace}-{name}"[:63]
 
     async def start(self, *namespaces: str, settings: QuotaSettings | None = None) -> Quotas:
-        """Make these namespaces, all of the tenant `solar`, and run the family."""
+        """Create these namespaces, all of the tenant `solar`, and run the family."""
         for name in namespaces:
             await self.namespace(name)
         self._family = settings or self._family
@@ -125,7 +125,7 @@ class Quotas:
         await self.lab.client.create(NAMESPACE.new(self.ns(name), labels={TENANT: f"{tenant}-{self.lab.namespace}"}))
 
     async def move(self, name: str, tenant: str) -> None:
-        """Let a namespace belong to another tenant."""
+        """Move a namespace to another tenant."""
         labels = {TENANT: f"{tenant}-{self.lab.namespace}"}
         await self.lab.client.patch(NAMESPACE, self.ns(name), patch={"metadata": {"labels": labels}}, style="merge")
 
@@ -151,7 +151,7 @@ class Quotas:
 
     @asynccontextmanager
     async def cleared(self, pool: str) -> AsyncIterator[None]:
-        """Leave no pool on a server that other tests use too; by then nobody is there to let it go."""
+        """Delete the pools from a server that other tests use too; their finalizers are removed here, since the family has stopped."""
         yield
         try:
             _ = self.lab.server
@@ -175,7 +175,7 @@ class Quotas:
         await self.lab.client.patch(ResourcePoolClaim, name, self.ns(where), patch=dict(patch), style="merge")
 
     async def ask_for(self, where: str, name: str, amounts: Mapping[str, Any], *, pool: str = "p") -> None:
-        """Have a claim ask for this of this pool. One that is allocated by then cannot be edited: its owner makes it anew."""
+        """Edit the request and pool of a claim. An allocated claim cannot be edited, so it is recreated."""
         while True:
             try:
                 return await self.patch(where, name, {"spec": {"pool": pool, "claim": dict(amounts)}})
@@ -215,7 +215,7 @@ class Quotas:
             raise AssertionError(f"{where}/{name}: waited in vain for {test.__qualname__}\n{shown}") from None
 
     async def says(self, where: str, name: str, reason: str, text: str = "") -> ResourcePoolClaim:
-        """Wait until a claim says this of its present generation."""
+        """Wait until a claim's status has this reason for its present generation."""
 
         def holds(claim: ResourcePoolClaim) -> bool:
             said = claim.status.condition
@@ -253,7 +253,7 @@ class Quotas:
         return found
 
     async def grants(self, where: str, hard: Mapping[str, Any], pool: str = "p") -> Object:
-        """Wait until the ResourceQuota of a namespace grants exactly this, by value, and its status says so too."""
+        """Wait until spec.hard and status.hard of the ResourceQuota of a namespace are exactly this, by value."""
         wanted = {name: Quantity.parse(value) for name, value in hard.items()}
 
         def holds(quota: Object) -> bool:
@@ -265,7 +265,7 @@ class Quotas:
         return found
 
     async def spent(self, used: Mapping[str, Any], pool: str = "p") -> ResourcePool:
-        """Wait until a pool says that exactly this is held."""
+        """Wait until a pool's status.allocation.used is exactly this."""
         wanted = {name: Quantity.parse(value) for name, value in used.items()}
 
         def holds(found: ResourcePool) -> bool:
@@ -285,11 +285,11 @@ class Quotas:
         return sorted((str(event.get("type")), str(event.get("reason")), str(event.get("note"))) for event in about)
 
     def passes(self) -> dict[str, tuple[str, ...]]:
-        """Return the writes of every pass that is remembered, by its id."""
+        """Return the writes of each recorded reconcile, by its id."""
         runners = [self.lab.manager.runner(spec.name) for spec in self.lab.manager.controllers]
         return {record.reconcile_id: record.writes for runner in runners for record in runner.history.recent()}
 
     async def pod(self, where: str, name: str, cpu: str) -> None:
-        """Start a pod; raises Forbidden where the quota does not allow it."""
+        """Start a pod; raises Forbidden if the quota does not allow it."""
         container = {"name": "c", "image": "registry.example.com/c:1", "resources": {"requests": {"cpu": cpu}}}
         await self.lab.client.create(POD.new(name, self.ns(where), spec={"containers": [container]}))

@@ -1,4 +1,4 @@
-"""The metrics of the quota family as queries may name them: `words.py` declares their names, labels, and the values of some labels."""
+"""The metrics of the quota family that queries may name: `words.py` declares their names, labels, and the values of some labels."""
 
 from __future__ import annotations
 

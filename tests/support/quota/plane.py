@@ -1,4 +1,4 @@
-"""The quota family on a real control plane: its world, the tables that kubectl prints, and everything that was stored, in its order.
+"""The quota family on a real control plane: its world, the tables that kubectl prints, and every stored state, in order.
 
 `Plane` is `Quotas` on a plane that the tests of a session share: it begins by removing what other tests left of pools and claims, and
 ends, while the family still runs, with the removal of its own. `History` keeps every event of ResourceQuotas, pods and one pool. Versions
@@ -66,7 +66,7 @@ def printed_like(rows: list[dict[str, str]]) -> Callable[[list[dict[str, str]]],
 
 
 def pod(name: str, namespace: str, requests: Mapping[str, str], limits: Mapping[str, str] | None = None) -> Any:
-    """Return a pod that asks for this."""
+    """Return a pod with these requests."""
     resources: dict[str, Any] = {"requests": dict(requests)} | ({"limits": dict(limits)} if limits else {})
     container = {"name": "c", "image": "registry.example.com/c:1", "resources": resources}
     return POD.new(name, namespace, spec={"containers": [container], "automountServiceAccountToken": False})
@@ -140,7 +140,7 @@ class Plane(Quotas):
         return await self.lab.client.get(RESOURCE_QUOTA, f"capsule-pool-{pool}", self.ns(where))
 
     async def start_pod(self, where: str, name: str, requests: Mapping[str, str]) -> bool:
-        """Start a pod; tells whether the quota let it in. Raises for any other refusal.
+        """Start a pod; returns whether the quota admitted it. Raises for any other rejection.
 
         Quota admission gives up after a few conflicts with the quota controller, and its users try again.
         """
@@ -162,7 +162,7 @@ class Plane(Quotas):
         await self.lab.client.delete(POD, name, self.ns(where))
 
     def passed(self) -> dict[str, float]:
-        """Return how many passes each controller of the family has made, by its metrics."""
+        """Return the number of reconciles of each controller of the family, from its metrics."""
         registry = self.lab.metrics.registry
         found = (sample for family in registry.collect() for sample in family.samples)
         passes: dict[str, float] = {}
@@ -173,7 +173,7 @@ class Plane(Quotas):
         return passes
 
     async def end(self) -> None:
-        """Remove what was made; claims first, so that pools have nothing to let go."""
+        """Remove all objects; claims first, so that pools have nothing to release."""
         client = self.lab.client
         for namespace in (*self._made, *self._named):
             for claim in await client.list(ResourcePoolClaim, namespace):
@@ -185,7 +185,7 @@ class Plane(Quotas):
             await client.delete(NAMESPACE, namespace)
 
     async def wiped(self) -> None:
-        """Remove every pool; one whose family is gone is let go by hand."""
+        """Remove every pool; without a running family, its finalizer is removed here."""
         client = self.lab.client
         for pool in await client.list(ResourcePool):
             await client.delete(ResourcePool, pool.name)
@@ -216,7 +216,7 @@ async def open_plane(lab: Lab, plane: ControlPlane) -> AsyncIterator[Plane]:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An object as one write left it; `data` is None where the write removed it."""
+    """An object after one write; `data` is None if the write deleted it."""
 
     version: int
     kind: str
@@ -226,7 +226,7 @@ class Stored:
 
 @dataclass(slots=True)
 class _World:
-    """What is stored at one moment."""
+    """The stored objects at one moment."""
 
     pool: dict[str, Any] | None = None
     quotas: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -247,7 +247,7 @@ class _World:
         return _billionths(self.pool["spec"]["quota"].get("hard")) if self.pool else {}
 
     def held(self) -> dict[str, int]:
-        """Return what is held of each resource (docs/reference/capsule.md#shrink-first-credit-later), of a pool whose defaults are zero."""
+        """Return the held amount of each resource (docs/reference/capsule.md#shrink-first-credit-later), of a pool whose defaults are zero."""
         assert self.pool is not None
         status = self.pool.get("status") or {}
         listed, releasing = status.get("claims") or {}, status.get("releasing") or {}
@@ -267,7 +267,7 @@ class _World:
         return total
 
     def running(self, namespaces: set[str]) -> dict[str, int]:
-        """Return what pods ask for in these namespaces."""
+        """Return the requests of pods in these namespaces."""
         total = {CPU: 0, "pods": 0}
         for (namespace, _), found in self.pods.items():
             if namespace in namespaces:
@@ -327,7 +327,7 @@ class History:
         self.events.append(Stored(int(metadata["resourceVersion"]), kind_, path, stored))
 
     async def _complete(self) -> None:
-        """Wait until what was followed is what is stored now."""
+        """Wait until the watch has caught up with the stored objects."""
         async with asyncio.timeout(_PATIENCE):
             for what, name in self._followed:
                 for task in self._tasks:
@@ -347,9 +347,9 @@ class History:
         return any(event.path == path and event.version >= int(version) for event in self.events)
 
     async def check(self) -> int:
-        """Replay it all; returns how many states there were. Fails where one of them holds more than the pool has.
+        """Replay all writes; returns the number of states. Fails if one of them holds more than the pool has.
 
-        What was there when it was begun is no part of it before its next change.
+        An object that existed at the start is counted from its next change on.
         """
         await self._complete()
         world, before, states = _World(), dict[str, int](), 0

@@ -1,9 +1,8 @@
-"""A cluster of nothing but pools' data, for the pure parts of the quota family: claims, ResourceQuotas, the stored record, pods as numbers.
+"""A model of one pool's data for the pure parts of the quota family: claims, ResourceQuotas, the stored record, pods as numbers.
 
-Promises: a pass sees what is stored and writes in the order of `PoolWrites`, one write at a time, so that a test can stop it after any of them.
-ResourceQuotas behave as the real ones: spec.hard is written by us, status follows only with `observe`, admission goes by status.hard, and
-what admission lets in is charged at once. `held` is the formula of docs/reference/capsule.md#shrink-first-credit-later, written a second
-time, from what is stored alone.
+Guarantees: a reconcile reads the stored data and writes in the order of `PoolWrites`, one write at a time, so that a test can stop it after any.
+ResourceQuotas behave like real ones: we write spec.hard, the status follows only with `observe`, admission enforces status.hard, and charges admitted
+pods at once. `held` is the formula of docs/reference/capsule.md#shrink-first-credit-later, implemented a second time, from the stored data alone.
 """
 
 from __future__ import annotations
@@ -80,14 +79,14 @@ class DryWorld:
         self.last: PoolAllocation | None = None
         self.writes: list[str] = []
         self.before: dict[str, int] = {}
-        """What was held in all before the last write."""
+        """The held amounts before the last write."""
         self.max_claims = 5000
         self.max_status_bytes = 1_300_000
         self.namespace_share = 1.0
         self.semantics = Semantics.V012
         self._uids = 0
 
-    # --- what people do ------------------------------------------------------------------------------------------------------
+    # --- what users do ------------------------------------------------------------------------------------------------------
 
     def claim(
         self, namespace: str, name: str, amounts: Mapping[str, Any] | None = None, *, at: int = 0, **more: Any
@@ -120,7 +119,7 @@ class DryWorld:
         self.claims[namespace, name] = replace(self.claims[namespace, name], release=False)
 
     def use(self, namespace: str, **amounts: Any) -> bool:
-        """Start pods, or end them where the amount is negative; tells whether admission let it."""
+        """Start pods, or end them if the amount is negative; returns whether admission allowed it."""
         for name, value in amounts.items():
             resource, delta = CPU if name == "cpu" else name, Quantity.parse(value).billionths
             pods = self.pods.setdefault(namespace, {})
@@ -133,13 +132,13 @@ class DryWorld:
         return True
 
     def observe(self, namespace: str) -> None:
-        """Let the resourcequota controller look at one namespace."""
+        """Run the resourcequota controller for one namespace."""
         quota = self.quotas.get(namespace)
         if quota is not None:
             quota.status_hard, quota.defaults_observed = dict(quota.hard), dict(quota.defaults or {})
             quota.used = {resource: self.pods.get(namespace, {}).get(resource, 0) for resource in quota.hard}
 
-    # --- passes --------------------------------------------------------------------------------------------------------------
+    # --- reconciles --------------------------------------------------------------------------------------------------------------
 
     def see(self, **parts: Any) -> PoolObservation:
         observed = PoolObservation(
@@ -157,7 +156,7 @@ class DryWorld:
         return replace(observed, **parts)
 
     def steps(self) -> Iterator[str]:
-        """Run one pass, a write at a time; each is named after it was made."""
+        """Run one reconcile, a write at a time; yields the name of each write."""
         seen = self.see()
         self.last = allocation = allocate(seen)
         writes = plan_writes(seen, allocation)
@@ -202,11 +201,11 @@ class DryWorld:
         )
 
     def once(self) -> list[str]:
-        """Run one pass; returns its writes."""
+        """Run one reconcile; returns its writes."""
         return list(self.steps())
 
     def settle(self, *, observing: bool = True, check: Callable[[], None] = lambda: None) -> list[str]:
-        """Run passes until one writes nothing, with the resourcequota controller in between; returns all writes."""
+        """Reconcile until nothing is written, with the resourcequota controller in between; returns all writes."""
         made: list[str] = []
         for _ in range(30):
             written = 0
@@ -229,7 +228,7 @@ class DryWorld:
     # --- what is asserted ----------------------------------------------------------------------------------------------------
 
     def held(self) -> dict[str, int]:
-        """Return what all namespaces hold, by the formula of docs/reference/capsule.md#shrink-first-credit-later on what is stored."""
+        """Return the amounts that all namespaces hold, by the formula of docs/reference/capsule.md#shrink-first-credit-later on the stored data."""
         total = dict.fromkeys(self.pool.hard, 0)
         everyone = {*self.quotas, *self.record.claims, *self.record.releasing}
         for namespace in everyone:
@@ -261,6 +260,6 @@ class DryWorld:
         return {namespace: [entry.name for entry in entries] for namespace, entries in self.record.claims.items()}
 
     def cores(self, namespace: str, resource: str = CPU) -> float | None:
-        """Return what the ResourceQuota of a namespace grants; None where it has no such key."""
+        """Return the grant of a namespace's ResourceQuota; None if it lacks the key."""
         amount = self.quotas[namespace].hard.get(resource)
         return None if amount is None else amount / WHOLE

@@ -1,4 +1,4 @@
-"""The webhook that gives a claim its pool: what it makes of one write, and where it keeps its hands off."""
+"""The webhook that assigns a pool to a claim: its response to one write, and the claims that it leaves unchanged."""
 
 from __future__ import annotations
 
@@ -107,12 +107,12 @@ async def test_a_claim_without_a_pool_is_given_the_first_that_has_room(
         pytest.param(CLAIM.new("c", "web"), [ANT], id="it has no spec"),
     ],
 )
-async def test_a_claim_is_left_as_it_is_where_nothing_can_be_decided(new: Object, pools: list[Object]) -> None:
+async def test_the_webhook_leaves_a_claim_unchanged_if_it_cannot_decide(new: Object, pools: list[Object]) -> None:
     assert (await ask(new, *pools)).patch == ()
 
 
 @pytest.mark.parametrize(("age", "given"), [(1, []), (60, ["ant"])], ids=["new", "looked at by nobody"])
-async def test_a_new_pool_is_left_time_to_say_what_it_offers(age: float, given: list[str]) -> None:
+async def test_the_webhook_assigns_nothing_while_a_new_pool_has_no_status(age: float, given: list[str]) -> None:
     answer = await ask(claim(), pool("aaa", status={}, age=age), ANT)
     assert [change["value"] for change in answer.patch] == given
 
@@ -136,12 +136,12 @@ async def test_an_update_gives_a_pool_to_a_claim_that_has_none(old: Object, give
     assert [change["value"] for change in answer.patch] == given
 
 
-async def test_what_a_writer_says_in_the_status_is_not_believed() -> None:
+async def test_the_webhook_ignores_the_status_in_a_request() -> None:
     answer = await ask(claim(status=said("Bound", "True", "bee")), ANT, BEE)
     assert [change["value"] for change in answer.patch] == ["ant"]
 
 
-async def test_a_claim_that_is_to_go_is_given_nothing() -> None:
+async def test_a_claim_that_is_being_deleted_is_not_assigned() -> None:
     going = claim()
     going.data["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert (await ask(going, ANT, old=claim())).patch == ()
@@ -156,7 +156,7 @@ async def test_x16_the_same_pool_is_chosen_fifty_times() -> None:
     assert names == {"ant"}
 
 
-async def test_what_is_kept_of_pools_is_what_the_cache_shows_now() -> None:
+async def test_the_webhook_decides_by_the_present_content_of_the_pool_cache() -> None:
     webhook = assigning()
     full = pool("ant", {CPU: 0}, resourceVersion="1")
     roomy = pool("ant", {CPU: 8}, resourceVersion="2")
@@ -179,7 +179,7 @@ async def test_what_is_kept_of_pools_is_what_the_cache_shows_now() -> None:
     ],
     ids=["nothing leads to it", "a Service leads to it", "a URL leads to it", "asked for", "not wanted"],
 )
-def test_the_webhook_is_served_where_something_leads_to_it_or_it_is_asked_for(
+def test_the_webhook_is_served_if_it_is_reachable_or_switched_on(
     wanted: bool | None, settings: ManagerSettings, served: bool
 ) -> None:
     manager = Manager("konverge", settings=settings)
@@ -187,7 +187,7 @@ def test_the_webhook_is_served_where_something_leads_to_it_or_it_is_asked_for(
     assert [webhook.path for webhook in manager.webhooks] == ([PATH] if served else [])
 
 
-def test_what_the_api_server_is_told_never_refuses_and_never_looks_like_capsule() -> None:
+def test_the_webhook_configuration_ignores_failures_and_is_not_mistaken_for_capsules() -> None:
     manager = Manager("konverge", settings=REACHED)
     quota.install(manager)
     [configuration] = manager.webhook_configurations()
@@ -218,7 +218,7 @@ def konverge(*words: str) -> Result:
     return CliRunner().invoke(program, ["webhooks", *words], prog_name="konverge")
 
 
-def test_the_command_prints_what_is_to_be_registered() -> None:
+def test_the_command_prints_the_webhook_configuration_of_the_family() -> None:
     printed = konverge("--service", "konverge/webhooks", "--set", "controllers=quota")
     assert printed.exit_code == 0, printed.output
     secret, configuration = yaml.safe_load_all(printed.stdout)

@@ -1,4 +1,4 @@
-"""The webhook in the way of what people write, beside the controllers: with it, without it, and with it gone."""
+"""The webhook beside the controllers: claims are created and edited with it, without it, and after it failed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SERVED = QuotaSettings(assign_at_admission=True)
 
 
 def asked(lab: Lab) -> float:
-    """How often the webhook was asked."""
+    """The number of requests to the webhook."""
     name = "controller_runtime_webhook_requests_total"
     families = (family for family in lab.metrics.registry.collect())
     return sum(sample.value for family in families for sample in family.samples if sample.name == name)
@@ -56,7 +56,7 @@ async def test_without_its_webhook_the_controller_assigns_in_the_status_alone(la
     assert (bound.spec.pool, bound.status.pool.name) == (None, "ant")
 
 
-async def test_a_claim_that_names_its_pool_is_not_asked_about(lab: Lab) -> None:
+async def test_the_webhook_is_not_called_for_a_claim_that_names_its_pool(lab: Lab) -> None:
     here = await two_pools(lab)
     before = asked(lab)
     await here.claim("a", "named", pool="zebra", cpu=1)
@@ -74,7 +74,7 @@ async def test_a_claim_that_fits_nowhere_is_written_without_a_pool_and_finds_one
     assert (await here.bound("a", "huge")).spec.pool == "zebra"
 
 
-async def test_a_waiting_claim_whose_pool_is_taken_out_is_given_another(lab: Lab) -> None:
+async def test_a_waiting_claim_whose_pool_is_removed_from_its_spec_is_assigned_again(lab: Lab) -> None:
     here = await two_pools(lab)
     await here.claim("a", "c", pool="ant", cpu=5)
     await here.says("a", "c", "PoolExhausted")

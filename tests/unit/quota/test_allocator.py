@@ -240,7 +240,7 @@ def test_x08_ten_of_twenty_claims_of_one_moment_are_the_first_by_name_and_namesp
     assert sorted(name for found in here.allocated().values() for name in found) == names[:10]
 
 
-def test_x09_another_spelling_of_an_allocated_claim_is_no_change() -> None:
+def test_x09_another_spelling_of_an_allocated_claim_changes_nothing() -> None:
     here = world({CPU: 2, "requests.memory": "2Gi", "pods": 1})
     here.claim("a", "c", {CPU: "1", "requests.memory": "1Gi", "pods": "0"})
     here.settle()
@@ -276,7 +276,7 @@ def test_x12_a_quota_that_was_deleted_comes_back_at_once() -> None:
     assert here.settle() == ["apply a"]
 
 
-def test_x13_what_pods_still_use_is_handed_out_only_when_they_are_gone() -> None:
+def test_x13_an_amount_in_use_is_allocated_again_only_when_the_pods_are_gone() -> None:
     here = cpus(4)
     here.claim("a", "c", at=1, cpu=4)
     here.claim("b", "waits", at=2, cpu=4)
@@ -311,7 +311,7 @@ def test_x13_a_claim_released_by_annotation_lets_others_go_first() -> None:
     assert here.said("a", "c") == "Bound PoolExhausted: requested: requests.cpu=4, available: requests.cpu=0"
 
 
-def test_x14_a_claim_that_lacks_two_resources_is_said_once() -> None:
+def test_x14_the_status_of_a_claim_that_lacks_two_resources_is_written_once() -> None:
     here = world(ordered=True)
     here.claim("a", "c", {"requests.memory": "4Gi", "requests.cpu": 3})
     here.settle()
@@ -439,7 +439,7 @@ def test_x25_a_namespace_may_draw_on_what_it_still_holds() -> None:
     assert here.allocated() == {"a": ["again"]}
 
 
-def test_x26_a_key_stays_in_the_quota_until_what_is_used_fits() -> None:
+def test_x26_a_key_stays_in_the_quota_until_the_use_fits() -> None:
     here = cpus(4)
     here.claim("a", "c", cpu=4)
     here.settle()
@@ -524,7 +524,7 @@ def test_an_allocated_claim_that_grew_past_admission_keeps_its_place_only_where_
     assert here.said("a", "c") == "Bound PoolExhausted: requested: requests.cpu=5, available: requests.cpu=4"
 
 
-def test_beyond_the_ceiling_nothing_more_is_listed_and_what_is_stays() -> None:
+def test_above_max_claims_no_claim_is_added_and_the_listed_ones_stay() -> None:
     here = cpus(9)
     here.max_claims = 2
     for name in "xyz":
@@ -539,7 +539,7 @@ def test_beyond_the_ceiling_nothing_more_is_listed_and_what_is_stays() -> None:
     assert here.allocated() == {"a": ["x", "y"]}
 
 
-def test_a_quota_without_a_word_on_its_use_counts_as_used_in_full() -> None:
+def test_a_quota_without_a_status_counts_as_fully_used() -> None:
     here = cpus(2)
     here.claim("a", "c", at=1, cpu=2)
     here.claim("b", "waits", at=2, cpu=2)
@@ -672,7 +672,7 @@ def test_long_claims_of_one_namespace_cannot_fill_the_bytes_of_a_pools_list_for_
     assert here.said("b", "c") == BOUND
 
 
-def test_what_is_allocated_stays_though_the_share_of_a_namespace_is_made_smaller() -> None:
+def test_allocated_claims_stay_if_the_share_of_a_namespace_is_lowered() -> None:
     here = cpus(4)
     for number in range(8):
         here.claim("a", f"nothing-{number}", at=number, cpu=0)

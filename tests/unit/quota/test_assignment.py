@@ -1,4 +1,4 @@
-"""The writer of a claim, and the pool of one that names none: docs/reference/capsule.md#assignment, docs/reference/capsule.md#one-writer."""
+"""The writer of a claim's status, and the pool of a claim that names none: docs/reference/capsule.md#assignment, docs/reference/capsule.md#one-writer."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def said(view: ClaimView, *pools: PoolFacts) -> tuple[str, str, str, str]:
     return decision.type, decision.reason, decision.message, place.name
 
 
-def test_a_claim_whose_pool_exists_is_the_pool_controllers() -> None:
+def test_the_pool_controller_writes_the_status_of_a_claim_whose_pool_exists() -> None:
     assert decide_claim(claim("p"), {"p": facts("p")}) is None
     assert belongs(claim("p"), "p", "p-1")
     assert not belongs(claim("q", assigned=("p", "p-1")), "p", "p-1"), "it has moved on"
@@ -87,7 +87,7 @@ def test_a_claim_whose_pool_is_being_deleted_is_not_served() -> None:
     assert said(claim("p"), facts("p", deleting=True)) == ("Assigned", "Failed", "resourcepool not available", "")
 
 
-def test_a_claim_that_was_given_a_pool_is_that_pools_while_it_is_there() -> None:
+def test_an_assigned_claim_belongs_to_its_pool_while_the_pool_exists() -> None:
     given = claim(assigned=("p", "p-1"))
     assert decide_claim(given, {"p": facts("p"), "b": facts("b")}) is None
     assert belongs(given, "p", "p-1")
@@ -96,8 +96,8 @@ def test_a_claim_that_was_given_a_pool_is_that_pools_while_it_is_there() -> None
     assert said(replace(given, assigned=("p", "older")), facts("p"), facts("b"))[3] == "b"
 
 
-def test_a_waiting_claim_that_was_edited_since_is_given_a_pool_anew() -> None:
-    """Its pool was taken out of it, say; an allocated one cannot be edited, and one that names its pool is that pool's."""
+def test_a_waiting_claim_that_is_edited_after_its_assignment_is_assigned_again() -> None:
+    """For example its pool was removed. An allocated claim cannot be edited, and a claim that names its pool belongs to it."""
     waits = Condition(type="Bound", status="False", reason="PoolExhausted", observed_generation=1)
     edited = replace(claim(assigned=("p", "p-1")), condition=waits, generation=2)
     assert not belongs(edited, "p", "p-1")
@@ -113,8 +113,8 @@ def test_a_waiting_claim_that_was_edited_since_is_given_a_pool_anew() -> None:
         assert decide_claim(unmoved, {"p": facts("p"), "q": facts("q")}) is None
 
 
-def test_a_manager_of_one_namespace_is_refused() -> None:
-    """It would take the claims of all other namespaces for gone."""
+def test_install_rejects_a_manager_that_sees_one_namespace_only() -> None:
+    """It would mistake the claims of all other namespaces for deleted."""
     with pytest.raises(UsageError, match="without a namespace"):
         install(Manager("konverge", settings=ManagerSettings(namespace="web")))
 
@@ -157,7 +157,7 @@ def test_a_claim_without_a_pool_queues_at_the_pool_that_it_would_bind_to(
     assert (found[0].reason == "Unassigned") == (not queue)
 
 
-def test_a_claim_in_a_queue_is_that_pools_until_another_has_room() -> None:
+def test_a_queued_claim_belongs_to_the_pool_of_its_queue_until_another_has_room() -> None:
     waits = replace(claim(cpu=3), queue=("p", "p-1"))
     assert belongs(waits, "p", "p-1")
     assert not belongs(waits, "p", "p-2"), "another pool of that name"
@@ -179,7 +179,7 @@ def test_a_claim_in_a_queue_is_that_pools_until_another_has_room() -> None:
     ],
     ids=("allocated", "no room after all", "behind another", "its quota refused", "no room in the list", "not served"),
 )
-def test_a_claim_that_is_tried_in_a_pool_and_finds_no_room_goes_back_to_its_place_in_the_queue(
+def test_a_claim_that_was_offered_to_a_full_pool_returns_to_its_place_in_the_queue(
     decision: ClaimDecision, left: ClaimPlace
 ) -> None:
     tried = replace(claim(cpu=3), assigned=("q", "q-1"), queue=("p", "p-1"))
@@ -191,7 +191,7 @@ def test_a_claim_that_is_tried_in_a_pool_and_finds_no_room_goes_back_to_its_plac
     assert decide_claim(tried, {"p": facts("p", available=0), "q": facts("q", available=3)}) is None
 
 
-def test_where_no_pool_could_ever_fit_every_shortage_is_named_by_pool() -> None:
+def test_if_no_pool_could_ever_fit_the_message_names_the_shortage_of_each() -> None:
     ordered = facts(
         "q",
         status={"exhaustions": {CPU: {"available": "4", "requesting": "9"}}},
@@ -206,7 +206,7 @@ def test_where_no_pool_could_ever_fit_every_shortage_is_named_by_pool() -> None:
     assert said(claim())[2] == "no ResourcePool selects namespace a"
 
 
-def test_a_bad_claim_without_a_pool_is_marked_and_given_none() -> None:
+def test_an_invalid_claim_without_a_pool_fails_and_is_not_assigned() -> None:
     assert said(claim(cpu=-1), facts("p")) == ("Assigned", "Failed", "requests.cpu: must not be negative", "")
 
 
@@ -216,7 +216,7 @@ def test_a_request_for_nothing_fits_a_pool_that_is_full() -> None:
     assert ASSIGNED.message == "Assigned to the pool"
 
 
-def test_a_new_pool_is_waited_for_and_a_silent_one_is_not() -> None:
+def test_a_claim_waits_for_the_status_of_a_new_pool_but_not_for_ever() -> None:
     fresh = pool_facts(
         POOL.decode({"metadata": {"name": "n", "uid": "n-1", "creationTimestamp": "2029-12-31T23:59:55Z"}, "spec": {}})
     )

@@ -1,4 +1,4 @@
-"""How a Capsule at work is told from one that is gone, and from ourselves."""
+"""The check distinguishes a running Capsule from a stopped one, and from konverge's own webhook."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def lease(**spec: Any) -> Object:
         hook(url="https://capsule.example.com/resourcepools/mutating"),
     ],
 )
-def test_webhooks_of_every_generation_of_capsule_are_known(configuration: Object) -> None:
+def test_webhooks_of_every_generation_of_capsule_are_recognised(configuration: Object) -> None:
     assert evidence([configuration], [], NOW) == ["MutatingWebhookConfiguration capsule"]
 
 
@@ -56,11 +56,11 @@ def test_webhooks_of_every_generation_of_capsule_are_known(configuration: Object
         VALIDATING.new("odd", webhooks=[{"name": "x"}]),
     ],
 )
-def test_webhooks_that_guard_something_else_are_no_evidence(configuration: Object) -> None:
+def test_webhooks_that_guard_other_kinds_do_not_count(configuration: Object) -> None:
     assert evidence([configuration], [], NOW) == []
 
 
-def test_our_own_webhook_is_no_capsule() -> None:
+def test_our_own_webhook_is_not_mistaken_for_capsules() -> None:
     assert evidence([hook(assigning().path, ("resourcepoolclaims",))], [], NOW) == []
 
 
@@ -78,6 +78,6 @@ def test_a_lease_counts_while_its_holder_renews_it(spec: dict[str, Any], held: b
     assert evidence([], [lease(**spec)], NOW) == ([f"lease capsule-system/{LEADER}"] if held else [])
 
 
-def test_leases_of_others_are_no_evidence() -> None:
+def test_leases_of_other_programs_do_not_count() -> None:
     other = Object({**lease().to_dict(), "metadata": {"name": "other", "namespace": "x"}})
     assert evidence([], [other], NOW) == []

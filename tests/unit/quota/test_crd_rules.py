@@ -1,4 +1,4 @@
-"""What the API server in memory accepts and refuses of pools and claims, by the rules in their definitions alone: no webhook runs.
+"""The in-memory API server accepts and rejects pools and claims by the rules in their definitions alone: no webhook runs.
 
 The same table runs on kube-apiserver in tests/e2e/test_quota_crds.py.
 """
@@ -29,7 +29,7 @@ from konverge.testing.apiserver.nodes import Node
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, Answer]:
-    """What the server answered, by case."""
+    """The responses of the server by case."""
 
     async def ask() -> dict[str, Answer]:
         async with memory_target() as target:
@@ -41,7 +41,7 @@ def answers() -> dict[str, Answer]:
 
 
 @pytest.mark.parametrize("case", CREATED)
-def test_what_may_be_created_is_decided_by_the_definition(answers: dict[str, Answer], case: str) -> None:
+def test_the_definition_decides_which_objects_may_be_created(answers: dict[str, Answer], case: str) -> None:
     obj, words = CREATED[case]
     assert answers[case].status == (422 if words else 201), answers[case].message
     assert words in answers[case].message
@@ -50,7 +50,7 @@ def test_what_may_be_created_is_decided_by_the_definition(answers: dict[str, Ans
 
 
 @pytest.mark.parametrize("case", UPDATED)
-def test_what_may_be_changed_is_decided_by_the_definition(answers: dict[str, Answer], case: str) -> None:
+def test_the_definition_decides_which_changes_are_allowed(answers: dict[str, Answer], case: str) -> None:
     words = UPDATED[case].words
     assert answers[case].status == (422 if words else 200), answers[case].message
     assert words in answers[case].message
@@ -63,7 +63,7 @@ def test_a_refusal_names_the_resource_or_the_field(answers: dict[str, Answer]) -
     assert "spec.pool: Forbidden" in answers["an allocated claim moves"].message
 
 
-def test_what_an_allocated_claim_is_told_names_the_ways_out(answers: dict[str, Answer]) -> None:
+def test_the_rejection_of_an_edit_of_an_allocated_claim_names_the_ways_out(answers: dict[str, Answer]) -> None:
     message = answers["an allocated claim asks for more"].message
     assert 'annotation projectcapsule.dev/release: "true"' in message
     assert "or delete it and create another" in message
@@ -74,7 +74,7 @@ def test_an_accepted_amount_stays_as_it_was_written(answers: dict[str, Answer]) 
     assert written == {"requests.cpu": 1, "limits.memory": 1073741824, "pods": 0}
 
 
-def test_what_was_stored_before_the_rules_can_still_be_marked_released_and_deleted() -> None:
+def test_objects_stored_before_the_rules_can_still_be_marked_released_and_deleted() -> None:
     async def ask() -> dict[str, Answer]:
         async with memory_target() as target:
             return await World(target).outlived()
@@ -105,7 +105,7 @@ RESOURCES = st.sampled_from(
 @example({"pods": "-0"})
 def test_the_definition_refuses_exactly_what_the_family_would_refuse(amounts: dict[str, str | int]) -> None:
     refused = bool(validate_rules(SCHEMA, {"metadata": {"name": "a"}, "spec": {"claim": amounts}}, None))
-    # Zero with a sign is the one amount that the family would take: nobody writes it, and the rule looks at the sign alone.
+    # Zero with a sign is the one amount that the family would accept and the rule rejects: the rule checks the sign only.
     signed = any(str(amount).startswith("-") for amount in amounts.values())
     assert refused == (signed or bool(problem_in(read(amounts))))
 
@@ -129,7 +129,7 @@ def respelt(amount: str | int) -> str:
 
 
 async def test_definitions_that_capsule_left_are_replaced_whole() -> None:
-    """Nothing of another schema stays: not what it required, not its columns, not fields that ours does not have."""
+    """Nothing of another schema stays: neither its required fields, nor its columns, nor fields that ours lacks."""
     theirs = crd(ResourcePoolClaim)
     version = theirs["spec"]["versions"][0]
     spec, status = (version["schema"]["openAPIV3Schema"]["properties"][name] for name in ("spec", "status"))

@@ -119,7 +119,7 @@ SERIES = {
         for condition in ("Assigned", "Bound")
     },
 }
-"""What the daemon says of a pool with a waiting claim, and of one that is empty and not ready."""
+"""The series of a pool with a waiting claim, and of a pool that is empty and not ready."""
 MEMORY = 'pool="sampler", resource="requests.memory"'
 SHOWN: dict[str, dict[str, float]] = {
     "Pools": {"{}": 2},

@@ -23,7 +23,7 @@ OF_OURS = [name for name, example in EXAMPLES.items() if example["kind"] in OURS
 
 @pytest.fixture(scope="module")
 def answers() -> dict[str, Answer]:
-    """What the server in memory said to each example."""
+    """The response of the in-memory server to each example."""
 
     async def ask() -> dict[str, Answer]:
         async with memory_target() as target:

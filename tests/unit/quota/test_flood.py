@@ -1,4 +1,4 @@
-"""What the longest admitted input makes of every status of the family: the API takes it, whatever was stored before its rules."""
+"""The longest admitted input, and input stored before the rules, still gives statuses that the API accepts."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def claim_of(name: str, namespace: str, amounts: Mapping[str, Any], uid: str) ->
 
 
 def problems(kind: Any, status: Mapping[str, Any]) -> list[str]:
-    """Return what the API server would say to this status."""
+    """Return the API server's errors about this status."""
     schema = crd(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
     return [str(error) for error in value_errors(Node(schema), dict(status))]
 
 
 def check(world: DryWorld) -> dict[str, Any]:
-    """Run a pass, and check what it would write into every status and every metric; returns the status of the pool."""
+    """Run a reconcile, and check each status and metric that it would write; returns the status of the pool."""
     seen = world.see()
     world.once()
     allocation = world.last
@@ -97,7 +97,7 @@ def test_no_amount_that_a_claim_names_keeps_the_status_of_its_pool_from_being_wr
     assert world.said("b", "a-good") == "Bound Succeeded: Claimed resources"
 
 
-def test_a_claim_that_no_status_could_show_is_refused_alone_and_says_so() -> None:
+def test_a_claim_with_amounts_that_no_status_can_show_fails_alone() -> None:
     claims = [
         claim_of("huge", "a", {"requests.memory": "1e400"}, "1"),
         claim_of("c", "b", {"requests.memory": "3Gi"}, "2"),
@@ -128,7 +128,7 @@ def test_the_longest_resources_amounts_and_names_fill_a_pool_and_give_back_withi
     assert len(check(world)["releasing"]) > 40
 
 
-def test_what_strangers_wrote_into_a_resource_quota_does_not_keep_the_status_from_being_written() -> None:
+def test_foreign_keys_in_a_resource_quota_do_not_block_the_status_of_the_pool() -> None:
     world = world_of(
         pool_of({"requests.memory": "4Gi"}), "a", claims=[claim_of("c", "a", {"requests.memory": "1Gi"}, "1")]
     )
@@ -141,7 +141,7 @@ def test_what_strangers_wrote_into_a_resource_quota_does_not_keep_the_status_fro
     assert status["releasing"]["a"]["requests.memory"] == "2000000E"
 
 
-def test_a_pool_says_the_use_of_as_many_resources_as_its_status_has_room_for() -> None:
+def test_the_status_of_a_pool_lists_as_many_used_resources_as_it_has_room_for() -> None:
     world = world_of(pool_of({"pods": 9}), "a", claims=[])
     kept = [
         claim_of(f"c{number}", "a", {f"count/r{number}-{n}": 1 for n in range(200)}, f"u{number}")

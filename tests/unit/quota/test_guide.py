@@ -1,4 +1,4 @@
-"""docs/guide/quota.md says what is so: its examples are accepted, its table names everything that there is and nothing else."""
+"""docs/guide/quota.md is true: its examples are accepted, and its table names every field, condition and metric and no other."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_every_metric_stands_in_the_table_with_its_labels_and_no_other() -> None
         assert labels == set(metric.labels), metric.name
 
 
-def test_the_other_semantics_are_told_with_their_columns_metrics_and_labels() -> None:
+def test_the_page_lists_columns_metrics_and_labels_of_the_semantics_v014() -> None:
     part = TEXT.partition("## As Capsule v0.13 and later")[2].partition("\n## ")[0]
     newer = definitions(all_manifests(), quota.QuotaSettings(semantics="v0.14"))
     rows = {cells[0]: cells for cells in map(_cells, part.splitlines()) if cells[0]}
@@ -146,18 +146,18 @@ SHOWN = {
     "nothing is released by it": "test_semantics_v014.py::test_the_semantics_are_changed_and_changed_back_without_losing_anything",
     "dashboards written for it fit": "../../unit/quota/test_report.py::test_a_claim_is_1_on_bound_in_metrics_only_if_it_is_bound_and_else_on_assigned",
 }
-"""What the page promises that real use once found untrue, and the test that shows it, from tests/scenarios/quota."""
+"""Sentences of the page that real use once found untrue, with the test that shows each, from tests/scenarios/quota."""
 
 
 @pytest.mark.parametrize("sentence", SHOWN)
-def test_what_was_once_found_untrue_is_shown_by_a_test(sentence: str) -> None:
+def test_each_sentence_that_was_once_untrue_is_covered_by_a_test(sentence: str) -> None:
     assert sentence in re.sub(r"\s+", " ", TEXT)
     file, _, name = SHOWN[sentence].partition("::")
     tests = ast.parse((ROOT / "tests" / "scenarios" / "quota" / file).read_text()).body
     assert name in {test.name for test in tests if isinstance(test, (ast.FunctionDef, ast.AsyncFunctionDef))}
 
 
-def test_every_alert_is_named_and_none_that_there_is_not() -> None:
+def test_the_page_names_every_alert_and_no_other() -> None:
     file = ROOT / "deploy" / "alerts" / "quota.yaml"
     if not file.exists():
         pytest.skip("deploy/ is not part of the wheel")

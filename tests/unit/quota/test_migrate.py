@@ -1,4 +1,4 @@
-"""What a migration makes of a tenant: pure."""
+"""The pools, claims and notes of a migration, as a pure function of a tenant."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def claims(migration: Migration) -> dict[tuple[str, str], Any]:
         ([{"pods": "7", "cpu": "1"}, {}], ["solar-quota-0", "solar-quota-1"]),
     ],
 )
-def test_a_pool_is_named_by_what_it_is_about(items: list[dict[str, str]], names: list[str]) -> None:
+def test_a_pool_is_named_by_the_class_of_its_resources(items: list[dict[str, str]], names: list[str]) -> None:
     migration = migrated(tenant(*({"hard": hard} for hard in items)), {})
     assert [pool.name for pool in migration.pools] == names
 
@@ -75,7 +75,7 @@ def test_a_pool_that_a_label_cannot_name_is_refused_with_the_way_out() -> None:
         migrated(tenant({"hard": {"pods": "7"}}), {}, prefix="p" * 60)
 
 
-def test_scopes_go_with_the_item() -> None:
+def test_a_pool_keeps_the_scopes_of_its_item() -> None:
     selector = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["low"]}]}
     migration = migrated(tenant({"hard": {"pods": 7}, "scopes": ["NotBestEffort"], "scopeSelector": selector}), {})
     assert pools(migration) == {
@@ -90,12 +90,12 @@ def test_a_quota_for_each_namespace_becomes_a_pool_for_all_of_them() -> None:
     assert claims(migration) == {(name, "compute"): {"memory": "10Mi"} for name in uses}
 
 
-def test_a_quota_for_each_of_no_namespaces_is_refused() -> None:
+def test_a_quota_for_each_namespace_of_a_tenant_without_namespaces_is_rejected() -> None:
     with pytest.raises(KonvergeError, match="has no namespace"):
         migrated(tenant({"hard": {"pods": "7"}}, scope="Namespace"), {})
 
 
-def test_what_is_not_used_is_not_claimed() -> None:
+def test_unused_resources_are_not_claimed() -> None:
     uses: Uses = {"a": [{"cpu": "0", "memory": "0"}], "b": [{"cpu": "1", "memory": "0"}]}
     assert claims(migrated(tenant({"hard": {"cpu": "2", "memory": "1Gi"}}), uses)) == {("b", "compute"): {"cpu": "1"}}
 
@@ -110,12 +110,12 @@ def test_a_namespace_that_uses_nothing_is_noted() -> None:
     )
 
 
-def test_what_the_item_does_not_limit_is_not_claimed() -> None:
+def test_resources_that_the_item_does_not_limit_are_not_claimed() -> None:
     uses: Uses = {"a": [{"cpu": "1", "pods": "3"}]}
     assert claims(migrated(tenant({"hard": {"cpu": "2"}}), uses)) == {("a", "cpu"): {"cpu": "1"}}
 
 
-def test_claims_of_one_name_in_one_namespace_are_told_apart_by_their_pool() -> None:
+def test_claims_of_one_name_in_one_namespace_are_prefixed_with_their_pool() -> None:
     items = ({"hard": {"pods": "7"}}, {"hard": {"pods": "3"}, "scopes": ["BestEffort"]})
     found = claims(migrated(tenant(*items), {"a": [{"pods": "2"}, {"pods": "1"}]}))
     assert found == {("a", "pods"): {"pods": "2"}, ("a", "solar-size-1-pods"): {"pods": "1"}}
@@ -154,7 +154,7 @@ def test_a_quota_that_was_not_counted_yet_is_refused() -> None:
         read_tenant(tenant({"hard": {"pods": "7"}}), ["a"], [quota])
 
 
-def test_an_amount_that_is_none_is_refused_with_its_place() -> None:
+def test_an_invalid_amount_is_rejected_with_its_field() -> None:
     with pytest.raises(
         KonvergeError, match=r"Tenant solar: spec.resourceQuotas.items\[0\].hard: quantities must match"
     ):
@@ -210,7 +210,7 @@ USED = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 10**13), max_size
     st.integers(0, 10**14),
     st.fractions(0, 10),
 )
-def test_nobody_claims_less_than_it_uses_and_what_fits_goes_on_fitting(
+def test_no_claim_is_below_its_use_and_headroom_never_makes_claims_exceed_the_pool(
     resource: tuple[str, str], used: dict[str, int], hard: int, headroom: Fraction
 ) -> None:
     name, unit = resource

@@ -48,7 +48,7 @@ def of(migration: Migration, namespace: str) -> dict[str, dict[str, object]]:
 
 
 @pytest.mark.usefixtures("capsule")
-async def test_the_pools_of_the_requirement_come_out(client: Client) -> None:
+async def test_the_migration_makes_the_pools_of_capsules_page(client: Client) -> None:
     migration = await planned(client)
     wanted = {pool["metadata"]["name"]: pool for pool in documents("2_pools.yaml")}
     assert {pool.name: pool.to_dict() for pool in migration.pools} == wanted
@@ -56,7 +56,7 @@ async def test_the_pools_of_the_requirement_come_out(client: Client) -> None:
 
 
 @pytest.mark.usefixtures("capsule")
-async def test_the_claims_of_the_requirement_come_out(client: Client) -> None:
+async def test_the_migration_makes_the_claims_of_capsules_page(client: Client) -> None:
     migration = await planned(client)
     wanted = {claim["metadata"]["name"]: claim["spec"] for claim in documents("3_claims.yaml")}
     assert of(migration, "migration-dev") == wanted
@@ -132,7 +132,7 @@ async def test_capsule_removes_its_quotas_when_the_tenant_asks_for_none(client: 
         await planned(client)
 
 
-async def test_a_tenant_that_is_not_there_is_told_with_those_that_are(client: Client) -> None:
+async def test_a_missing_tenant_is_reported_with_the_names_of_those_that_exist(client: Client) -> None:
     with pytest.raises(
         KonvergeError, match=r"the cluster serves no Tenant in capsule.clastix.io/v1beta2: Capsule, whose quotas"
     ):

@@ -1,4 +1,4 @@
-"""What is written and shown: statuses, conditions, events, metrics, the tenants' role. Pure functions, no server."""
+"""Rendered output: statuses, conditions, events, metrics, the tenants' role. Pure functions, no server."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_status_of_a_pool_is_written_in_the_format_of_its_hard_and_read_back
     assert record_in(status) == here.record
 
 
-def test_the_conditions_of_a_pool_say_what_waits_what_is_refused_and_what_is_over() -> None:
+def test_the_conditions_of_a_pool_report_waiting_claims_rejections_and_overallocation() -> None:
     here = settled()
     assert here.last is not None
     said = {mark.type: (mark.status, mark.reason, mark.message) for mark in pool_conditions(here.pool, here.last, {})}
@@ -120,7 +120,7 @@ def test_the_time_of_a_claims_condition_moves_with_type_and_status_alone() -> No
     assert claim_status(view, QUEUED, ClaimPlace(queue=("p", "p-1")), NOW)["queue"] == {"name": "p", "uid": "p-1"}
 
 
-def test_an_event_is_made_of_a_change_and_never_of_words_alone() -> None:
+def test_an_event_is_emitted_for_a_transition_and_not_for_a_changed_message() -> None:
     view = ClaimView(namespace="a", name="c", uid="u", generation=3)
     assert claim_event(view, BOUND) == ("Succeeded", "Normal", "Reconciled")
     assert claim_event(view, exhausted(["x"])) == ("PoolExhausted", "Warning", "Reconciled")
@@ -147,7 +147,7 @@ def test_a_resource_quota_bears_the_pools_label_and_scopes() -> None:
 # --- views -------------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_stored_claim_is_read_whatever_is_in_it() -> None:
+def test_a_stored_claim_is_parsed_whatever_it_contains() -> None:
     metadata = {"name": "c", "namespace": "a", "annotations": {"projectcapsule.dev/release": "TRUE"}}
     view = claim_view(
         CLAIM.decode(
@@ -159,7 +159,7 @@ def test_a_stored_claim_is_read_whatever_is_in_it() -> None:
     assert pools_of(CLAIM.decode({"spec": {"pool": "p"}, "status": {"pool": {"name": "q"}}})) == ("p", "q")
 
 
-def test_a_quota_is_intact_where_owner_label_and_scopes_are_ours() -> None:
+def test_a_quota_is_intact_if_owner_label_and_scopes_are_ours() -> None:
     made = resource_quota(stored_pool(), pool_view(stored_pool()), "web", {CPU: 0}).to_dict()
     owner = {
         "apiVersion": "capsule.clastix.io/v1beta2",
@@ -177,7 +177,7 @@ def test_a_quota_is_intact_where_owner_label_and_scopes_are_ours() -> None:
     assert not quota_view(RESOURCE_QUOTA.decode({**made, "spec": {"hard": {}}}), stored_pool()).intact
 
 
-def test_the_defaults_of_a_pool_are_what_is_written_and_zero_beside() -> None:
+def test_defaults_zero_adds_zeros_to_the_written_defaults_of_a_pool() -> None:
     view = pool_view(stored_pool())
     assert [view.default(name) for name in (CPU, "pods", "secrets")] == [0, Quantity.of(1).billionths, None]
     assert view.ordered
@@ -231,7 +231,7 @@ def test_the_metrics_of_the_requirement_are_shown_as_it_prints_them() -> None:
             assert f"capsule_claim_condition{{{labels}}} {value}" in text
 
 
-def test_what_is_gone_is_shown_no_more() -> None:
+def test_the_series_of_deleted_pools_and_claims_are_removed() -> None:
     here = settled()
     assert here.last is not None
     shown = QuotaMetrics()
@@ -245,7 +245,7 @@ def test_what_is_gone_is_shown_no_more() -> None:
     assert claim_series(claim, BOUND, "p")
 
 
-def test_a_pool_with_nothing_shows_no_percentage_to_divide_by() -> None:
+def test_a_pool_with_a_hard_of_zero_has_no_percentage_series() -> None:
     here = DryWorld(pool({CPU: 0}), "a")
     here.claim("a", "c", cpu=1)
     here.settle()
@@ -271,7 +271,7 @@ def test_the_rules_name_every_right_and_the_tenants_role_lets_claims_be_managed(
     assert role["rules"][0]["resources"] == ["resourcepoolclaims"]
 
 
-def test_two_managers_that_share_metrics_show_one_set() -> None:
+def test_two_managers_that_share_metrics_share_one_collector() -> None:
     metrics = Metrics()
     for name in ("one", "other"):
         install(Manager(name, metrics=metrics))
@@ -279,7 +279,7 @@ def test_two_managers_that_share_metrics_show_one_set() -> None:
     assert len(names) == len(set(names)) > 0
 
 
-def test_a_view_of_a_quota_without_a_status_knows_no_use() -> None:
+def test_the_view_of_a_quota_without_a_status_has_no_use() -> None:
     view = quota_view(Object({"metadata": {"name": "q"}, "spec": {"hard": {CPU: 1}}}), stored_pool())
     assert (view.hard, view.status_hard, view.used) == ({CPU: Quantity.of(1).billionths}, {}, {})
 

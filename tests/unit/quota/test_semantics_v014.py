@@ -1,4 +1,4 @@
-"""The semantics of v0.14 (`quota.semantics: v0.14`), a test for each fact of the newer Capsule that shows. Pure, no server."""
+"""The semantics of v0.14 (`quota.semantics: v0.14`), a test for each visible behaviour of the newer Capsule. Pure, no server."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ VERDICTS = [
 @pytest.mark.parametrize(
     "decision", VERDICTS, ids=lambda decision: f"{decision.type}-{decision.status}-{decision.reason}"
 )
-def test_what_was_written_in_this_form_is_read_back_as_it_was_meant(decision: ClaimDecision) -> None:
+def test_conditions_of_v014_are_read_back_as_the_decision_that_wrote_them(decision: ClaimDecision) -> None:
     said, in_use = read(claim_conditions(VIEW, decision, NOW))
     assert said is not None
     assert in_use == decision.in_use
@@ -184,7 +184,7 @@ def test_conditions_that_another_capsule_left_are_not_taken_for_ours() -> None:
         pytest.param({"pods": 7}, set(), id="what the pool does not name"),
     ],
 )
-def test_in_use_are_the_claims_that_cover_what_pods_use(used: dict[str, int], in_use: set[str]) -> None:
+def test_claims_that_cover_the_use_of_pods_are_in_use(used: dict[str, int], in_use: set[str]) -> None:
     if used == {"cpu": 1}:
         claims: list[tuple[str, dict[str, int]]] = [("old", {"cpu": 1}), ("young", {"cpu": 1})]
     else:
@@ -193,7 +193,7 @@ def test_in_use_are_the_claims_that_cover_what_pods_use(used: dict[str, int], in
 
 
 def _plain(used: dict[str, int], claims: list[tuple[str, dict[str, int]]]) -> set[str]:
-    """The same, as it is described: each turn looks at all claims."""
+    """The documented algorithm, without a heap: each turn looks at all claims."""
     left, found = dict(used), set[str]()
     while True:
         covers = {
@@ -213,7 +213,7 @@ _SOME = st.dictionaries(st.sampled_from(["cpu", "memory"]), st.integers(0, 6))
 
 
 @given(_SOME, st.lists(_SOME, max_size=6))
-def test_the_claims_in_use_are_those_of_the_described_turns(
+def test_the_fast_cover_finds_the_claims_of_the_documented_algorithm(
     used: dict[str, int], amounts: list[dict[str, int]]
 ) -> None:
     claims = [(f"u{number}", each) for number, each in enumerate(amounts)]
@@ -261,7 +261,7 @@ def test_an_allocated_claim_that_is_not_used_is_resized_in_place(to: int, said: 
     assert here.held() == {CPU: (granted or 0) * WHOLE}
 
 
-def test_a_claim_that_grows_counts_its_own_old_amount_and_nobody_elses() -> None:
+def test_a_claim_that_grows_may_use_its_own_old_amount_and_no_other() -> None:
     here = world(cpu=10)
     here.claim("a", "c", cpu=5)
     here.claim("b", "d", cpu=3)
@@ -275,8 +275,8 @@ def test_a_claim_that_grows_counts_its_own_old_amount_and_nobody_elses() -> None
     assert here.last.available == {CPU: 7 * WHOLE}, "never below 0, as it was in the original"
 
 
-def test_what_a_resize_gives_up_is_handed_out_when_pods_have_left_it() -> None:
-    """Pods came between the edit and the pass: credit comes after the shrink in these semantics too."""
+def test_an_amount_freed_by_a_resize_is_allocated_once_pods_stop_using_it() -> None:
+    """Pods started between the edit and the reconcile: the credit comes after the shrink in these semantics too."""
     here = world()
     here.claim("a", "c", cpu=4)
     here.settle()

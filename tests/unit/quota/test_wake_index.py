@@ -1,4 +1,4 @@
-"""What wakes the controllers of the family, and what does not: changes as the caches tell them, without any server."""
+"""The changes that trigger a reconcile and those that do not: predicates and the wake index, without a server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def quota(hard: str = "1", used: str = "0") -> dict[str, Any]:
     return {"spec": {"hard": {"pods": hard}}, "status": {"hard": {"pods": hard}, "used": {"pods": used}}}
 
 
-def test_x29_the_use_of_a_quota_matters_only_where_something_is_given_back() -> None:
+def test_x29_a_change_of_use_triggers_a_reconcile_only_during_a_release() -> None:
     notes, use = WakeIndex(), change(cached("1", body=quota()), cached("2", body=quota(used="1")))
     assert not notes.quota_matters(use)
     notes.set_releasing("p", ["a"])
@@ -54,7 +54,7 @@ def test_a_quota_that_somebody_changed_matters_and_the_echo_of_our_own_write_doe
     assert notes.quota_matters(raised)
 
 
-def test_a_pool_is_news_to_claims_only_while_one_waits_for_it() -> None:
+def test_a_change_of_a_pool_reaches_the_claim_controller_only_while_a_claim_waits_for_it() -> None:
     notes, moved = WakeIndex(), change(cached("1", name="p"), cached("2", name="p"), "p")
     assert not notes.pool_affects_claims(moved)
     notes.waiting["a", "c"] = "other"
@@ -82,12 +82,16 @@ def test_a_pool_is_news_to_claims_only_while_one_waits_for_it() -> None:
         ({}, {"labels": {"a": "b"}}, False),
     ],
 )
-def test_of_a_claim_matters_what_others_write(old: dict[str, Any], new: dict[str, Any], matters: bool) -> None:
+def test_writes_of_others_to_a_claim_trigger_a_reconcile_and_our_own_do_not(
+    old: dict[str, Any], new: dict[str, Any], matters: bool
+) -> None:
     assert claim_changed(change(cached("1", **old), cached("2", **new))) is matters
 
 
 @pytest.mark.parametrize(("named", "matters"), [("p", False), (None, True)])
-def test_the_pool_in_a_status_matters_for_claims_that_name_none(named: str | None, matters: bool) -> None:
+def test_a_changed_pool_in_the_status_triggers_a_reconcile_of_a_claim_that_names_none(
+    named: str | None, matters: bool
+) -> None:
     spec = {"claim": {}} if named is None else {"claim": {}, "pool": named}
     given = cached("2", body={"spec": spec, "status": {"pool": {"name": "p"}}})
     assert claim_changed(change(cached("1", body={"spec": spec}), given)) is matters
@@ -96,14 +100,14 @@ def test_the_pool_in_a_status_matters_for_claims_that_name_none(named: str | Non
     )
 
 
-def test_of_a_namespace_matter_its_labels_and_its_end() -> None:
+def test_labels_and_termination_of_a_namespace_trigger_a_reconcile() -> None:
     assert not namespace_changed(change(cached("1"), cached("2", annotations={"a": "b"})))
     assert namespace_changed(change(cached("1"), cached("2", labels={"a": "b"})))
     assert namespace_changed(change(cached("1"), cached("2", deletion_timestamp="2030-01-01T00:00:00Z")))
     assert namespace_changed(change(None, cached("1")))
 
 
-def test_a_refusal_is_told_from_a_namespace_that_ends_and_from_a_missing_right() -> None:
+def test_a_rejection_differs_from_a_terminating_namespace_and_from_a_missing_rule() -> None:
     denied = Forbidden(
         'resourcequotas is forbidden: User "u" cannot create resource "resourcequotas" in API group "" in the namespace "a"'
     )

@@ -1,4 +1,4 @@
-"""The family's vocabulary: what is printed, labelled and counted under a name."""
+"""The family's vocabulary: messages, labels, and metrics."""
 
 from __future__ import annotations
 
