@@ -2,7 +2,7 @@
 
 Promises
 - The Secret is written on difference alone and by compare-and-set: of replicas that renew at once one wins, and the others take what it
-  wrote. A Secret that holds something and does not carry our label is somebody else's and is never written.
+  wrote. A Secret that has data and not our label belongs to another writer and is never written.
 - A CA bundle is written into the webhooks that are ours by name and lead to us, and into no other; by a JSON patch that tests both, so
   that a change in between makes it fail. A bundle that holds other people's certificates, and configurations whose bundle cert-manager
   injects, are left alone; the words say so.
@@ -35,7 +35,7 @@ _FILES: Final = ("ca.crt", "ca.key", "tls.crt", "tls.key")
 
 
 def _held(secret: Object) -> Material | None:
-    """Return what a Secret holds; None where a part is missing or is no base64."""
+    """Return the material in a Secret; None if a part is missing or not base64."""
     data = secret.get("data", default={})
     try:
         trusted, authority_key, certificate, key = (base64.b64decode(data[name], validate=True) for name in _FILES)
@@ -90,7 +90,7 @@ class CertificateKeeper:
             return None
 
     async def _store(self, secret: Object | None, material: Material) -> bool:
-        """Write a Secret; False where somebody else was faster."""
+        """Write a Secret; False if another writer was faster."""
         path = "/".join(self._secret)
         try:
             if secret is None:

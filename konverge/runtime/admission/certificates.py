@@ -1,12 +1,12 @@
 """Self-made certificates: an authority, and what it signs for the webhook server. Pure but for the making of keys.
 
-Promises: `renewed` looks at what is held and at the time, and returns the very same value where nothing is due, so that whoever stores it
-writes on difference alone. A serving certificate is replaced when a third of its life is left, or when it is not for a name that is
-needed. An authority is followed by another when a third of its life is left; from then on both are trusted, and the younger signs only
-once it has been trusted for a while, so that no API server meets a certificate whose authority it has not heard of. What cannot be read,
-or has expired altogether, is made anew.
+Guarantees: `renewed` compares the material with the time, and returns the same value if nothing is due, so that it is stored only if it
+changed. A serving certificate is replaced when a third of its life is left, or when it is not for a name that is needed. An authority is
+followed by another when a third of its life is left; from then on both are trusted, and the younger signs only once it has been trusted for
+a while, so that no API server meets a certificate whose authority it has not heard of. Material that cannot be read, or has expired, is
+made anew.
 
-Elliptic curve P-256. Nothing here shows a key in its repr. Imported only where certificates are self-made.
+Elliptic curve P-256. Nothing here shows a key in its repr. Imported only if certificates are self-made.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LONGEST_NAME: Final = 64
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Material:
-    """What one Secret holds: whom to trust (the signing authority first), its key, and the serving certificate with its key; all PEM."""
+    """The content of one Secret, all PEM: the trusted authorities (the signing one first), its key, and the serving pair."""
 
     trusted: bytes
     authority_key: bytes
@@ -76,7 +76,7 @@ def authority_name(secret: tuple[str, str]) -> str:
 def renewed(
     held: Material | None, *, authority: str, hosts: Sequence[str], now: datetime, lives: Lives | None = None
 ) -> Material:
-    """Return what is to be held from now on: the same value where nothing is due."""
+    """Return the material to use from now on: the same value if nothing is due."""
     lives = lives or Lives()
     read = None if held is None else _read(held)
     if held is None or read is None or not _usable(read, now):
@@ -94,7 +94,7 @@ def renewed(
 
 
 def expiry_of(certificate: bytes) -> datetime:
-    """Return until when a certificate is valid; raises ValueError where it is none."""
+    """Return until when a certificate is valid; raises ValueError if the text is not a certificate."""
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
 
 
@@ -113,7 +113,7 @@ def _common_name(certificate: x509.Certificate) -> str:
 
 
 def _read(held: Material) -> _Held | None:
-    """Return material as objects; None where it is no such thing, or its parts do not belong together."""
+    """Return material as objects; None if it cannot be read, or if its parts do not belong together."""
     try:
         authorities = tuple(x509.load_pem_x509_certificates(held.trusted))
         authority_key = serialization.load_pem_private_key(held.authority_key, None)

@@ -1,10 +1,10 @@
-"""Webhook configurations as data: what the API server must be told, made from the webhooks. Pure.
+"""Webhook configurations as data, made from the webhooks. Pure.
 
-Promises: one MutatingWebhookConfiguration and one ValidatingWebhookConfiguration for all webhooks of a manager, each only where there is
-one to put into it; the same webhooks give the same bytes. Defaults that have a meaning of their own (policy, timeout) are written out. A
-manager that watches one namespace asks for objects of that namespace alone.
+Guarantees: one MutatingWebhookConfiguration and one ValidatingWebhookConfiguration for all webhooks of a manager, each only if it has a
+webhook; the same webhooks give the same bytes. Defaults that have a meaning of their own (policy, timeout) are written out. A manager that
+watches one namespace asks for objects of that namespace alone.
 
-`caBundle` is left out: whoever owns the certificates puts it in (the running manager, cert-manager's cainjector, or `bundle`).
+`caBundle` is left out: the owner of the certificates adds it (the running manager, cert-manager's cainjector, or `bundle`).
 
 Source: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/
 """
@@ -140,7 +140,7 @@ def _is_equality(requirement: Requirement) -> bool:
 
 
 def empty_secret(place: Place, manager: str) -> dict[str, Any]:
-    """Return the Secret of self-made certificates, still empty: where it is there, the manager needs no right to create Secrets."""
+    """Return the Secret of self-made certificates, still empty: if it exists, the manager needs no right to create Secrets."""
     namespace, name = place.secret
     metadata = {
         "name": name,

@@ -2,19 +2,19 @@
 
     read the review -> decode the objects -> ask the handler, within the time -> verdict -> patch -> answer
 
-Promises
-- Whatever a handler does, the API server gets an answer in time. A handler that raises, takes too long, or returns something that is no
-  verdict has failed. Where the webhook says Fail, the answer is HTTP 500: no answer in the sense of admission, so the API server
-  applies the failurePolicy that its configuration holds, and where that is Fail shows the writer our words (of a 504 it would not).
-  Where it says Ignore, the write is allowed as it is, and the writer is warned. controller-runtime answers a panic with a refusal
-  instead (RecoverPanic), which no failurePolicy can mend.
-- What it raised is logged with its trace and counted (`controller_runtime_webhook_panics_total`); the answer names its type alone, since
-  an exception's words may hold what is secret.
+Guarantees
+-  The API server gets a response in time, whatever a handler does. A handler that raises, takes too long, or returns anything but a verdict
+  has failed. If the webhook says Fail, the response is HTTP 500, which is not an admission response: the API server applies the
+  failurePolicy that its configuration holds, and if that is Fail shows the writer our message (of a 504 it would not). If the webhook says
+  Ignore, the write is allowed unchanged and the writer is warned. controller-runtime denies the request after a panic (RecoverPanic), which
+  no failurePolicy can override.
+- The exception of a handler is logged with its trace and counted (`controller_runtime_webhook_panics_total`); the response names its type
+  alone, since the message of an exception may hold a secret.
 - An object that does not fit its model is not shown to a mutating handler: it passes as it is, and the API server's own validation, which
-  comes next, says what is wrong in its own words. A validating webhook refuses it with 422 and the path, unless it is being deleted:
-  then nobody may stand between it and the removal of its finalizers.
-- The time is what the API server says (`timeout=10s`), and at most what the webhook declares; less a tenth for the way, and a quarter of a
-  second at least.
+  comes next, reports the fault. A validating webhook refuses it with 422 and the path, unless it is being deleted: the removal of its
+  finalizers must not be blocked.
+- The time is that of the API server's request (`timeout=10s`), and at most that of the
+  webhook; less a tenth for the way, and a quarter of a second at least.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ JSON: Final = "application/json"
 
 
 class WebhookGate:
-    """What requests wait for before the handler is asked: nothing, unless somebody says otherwise."""
+    """The condition that requests wait for before their handler is called; this one is always open."""
 
     async def open(self, webhook: Webhook[Any]) -> None:
-        """Return when the handler of a webhook may be asked."""
+        """Return when the handler of a webhook may be called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookServices:
-    """What a webhook's handler may reach."""
+    """The services that a webhook's handler may use."""
 
     client: Client | None = None
     caches: Caches | None = None
@@ -72,7 +72,7 @@ class WebhookServices:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionResponse:
-    """An HTTP answer. `error` is why a handler failed, for tests; None where it did not."""
+    """An HTTP answer. `error` is why a handler failed, for tests; None if it did not."""
 
     status: int
     body: bytes
@@ -95,7 +95,7 @@ def limit_of(seconds: float) -> float:
 
 
 class Answerer:
-    """Answers for one webhook. Constructing it makes its metrics appear, at 0."""
+    """Responds for one webhook. Constructing it makes its metrics appear, at 0."""
 
     def __init__(self, webhook: Webhook[Any], services: WebhookServices, metrics: Metrics) -> None:
         if webhook.handler is None:
@@ -175,7 +175,7 @@ class Answerer:
         return self.webhook.kind.decode(data)
 
     def _lenient(self, data: dict[str, Any]) -> Any:
-        """Decode what is stored already: where it does not fit its model, metadata can be read, and the rest raises why not."""
+        """Decode the stored object; of one that does not fit its model only metadata can be read, and the rest raises the reason."""
         undecoded = getattr(self.webhook.model, "undecoded", None)
         try:
             return self._decoded(dict(data))

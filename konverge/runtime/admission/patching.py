@@ -47,7 +47,7 @@ def _dict_carried_over(raw: dict[str, Any], before: dict[str, Any], after: dict[
 def with_metadata(
     found: dict[str, Any], labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
 ) -> dict[str, Any]:
-    """Return an object with these labels and annotations set, or removed where None; the given one stays as it is."""
+    """Return an object with these labels and annotations set, or removed if None; the given one stays as it is."""
     for name, entries in (("labels", labels), ("annotations", annotations)):
         if not entries:
             continue
@@ -61,7 +61,7 @@ def with_metadata(
 
 
 def json_patch(before: dict[str, Any], after: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the operations of RFC 6902 that lead from one object to another; [] where they are equal."""
+    """Return the operations of RFC 6902 that lead from one object to another; [] if they are equal."""
     import jsonpatch  # here, because few programs ever make a patch
 
     return jsonpatch.make_patch(before, after).patch

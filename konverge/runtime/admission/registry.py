@@ -26,7 +26,7 @@ __all__ = ["WebhookRegistry"]
 
 
 class WebhookRegistry:
-    """What one manager serves. Constructing it starts nothing."""
+    """The webhooks that one manager serves. Constructing it starts nothing."""
 
     def __init__(self, manager: str, settings: WebhookSettings, namespace: str | None) -> None:
         self._manager = manager
@@ -34,7 +34,7 @@ class WebhookRegistry:
         self._namespace = namespace
         self.webhooks: tuple[Webhook[Any], ...] = ()
         self.runner: WebhookRunner | None = None
-        """The webhooks at work; None before the start and where there are none."""
+        """The running webhooks; None before the start and if there are none."""
 
     def add(self, webhook: Webhook[Any], *, started: bool) -> None:
         """Take a webhook in. Raises UsageError for one without a handler, for a second one of its path, and after the start."""
@@ -47,7 +47,7 @@ class WebhookRegistry:
         self.webhooks = webhooks
 
     def remove(self, path: str) -> bool:
-        """Forget the webhook of a path; False where there is none. Raises UsageError while they are served."""
+        """Forget the webhook of a path; False if there is none. Raises UsageError while they are served."""
         kept = tuple(webhook for webhook in self.webhooks if webhook.path != path)
         if kept == self.webhooks:
             return False
@@ -62,7 +62,7 @@ class WebhookRegistry:
         return rules_of_webhooks(self.webhooks, place_of(self._manager, self._settings), self_made=self_made)
 
     def configurations(self, *, bundle: bytes = b"", inject_from: str = "") -> list[dict[str, Any]]:
-        """Return what the API server must be told."""
+        """Return the webhook configurations for the API server."""
         place = place_of(self._manager, self._settings)
         return configurations(self.webhooks, place, namespace=self._namespace, bundle=bundle, inject_from=inject_from)
 
@@ -94,7 +94,7 @@ class WebhookRegistry:
         self.runner = await stack.enter_async_context(runner)
 
     def report(self) -> ControllerReport | None:
-        """Return how they stand; None where there are none."""
+        """Return their report; None if there are no webhooks."""
         if not self.webhooks:
             return None
         return ControllerReport("webhooks", State.STARTING) if self.runner is None else self.runner.report()

@@ -1,4 +1,4 @@
-"""What a handler is asked: one write, before it happens.
+"""The argument of a handler: one write, before it happens.
 
 Promises: `object` and `old` are the handler's own copies, in the webhook's kind. Reading them decodes at most once. Effects are
 impossible where the webhook declares none, and during a dry run.
@@ -73,7 +73,7 @@ class AdmissionRequest(Generic[R_co]):
     effects: bool = False
     """Whether the webhook declared side effects."""
     new: Any = None
-    """`object` where there is one."""
+    """`object` if there is one."""
     old: R_co | None = None
     """The object as it is stored: for UPDATE and DELETE, else None."""
     caches: Caches | None = None

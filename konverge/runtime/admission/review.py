@@ -1,7 +1,7 @@
-"""AdmissionReview: what comes over the wire, and what goes back. Pure.
+"""AdmissionReview: decoding the request and encoding the response. Pure.
 
-Promises: `admission.k8s.io/v1` and nothing else; everything that a request has is decoded, unknown fields of a newer server are
-ignored. What is no such review raises `NoReview`, whose words are for the log of the API server. The uid goes back as it came.
+Guarantees: `admission.k8s.io/v1` and nothing else; everything that a request has is decoded, unknown fields of a newer server are
+ignored. Any other body raises `NoReview`, whose message is for the log of the API server. The uid goes back as it came.
 
 The shape is that of k8s.io/api `admission/v1/types.go`.
 https://github.com/kubernetes/api/blob/master/admission/v1/types.go
@@ -27,7 +27,7 @@ _NULL: Final = b"null"
 
 
 class NoReview(KonvergeError):
-    """A request that is no AdmissionReview of version v1; `status` is the HTTP status of the answer."""
+    """A request that is not an AdmissionReview of version v1; `status` is the HTTP status of the response."""
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -114,7 +114,7 @@ def decode_review(body: bytes) -> ReviewRequest:
 
 
 def object_of(raw: msgspec.Raw) -> dict[str, Any] | None:
-    """Decode an object of a request, None where there is none."""
+    """Decode an object of a request, None if there is none."""
     found: dict[str, Any] | None = msgspec.json.decode(raw, type=dict[str, Any] | None)
     return found
 
@@ -168,7 +168,7 @@ def _status(deny: Deny) -> dict[str, Any]:
 
 
 def seconds_of(timeout: str) -> float | None:
-    """Read the query parameter `timeout` (`10s`) that the API server sends; None where it is no duration."""
+    """Read the query parameter `timeout` (`10s`) that the API server sends; None if it is not a duration."""
     from konverge.crds.durations import parse_duration
 
     try:

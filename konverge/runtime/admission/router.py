@@ -1,7 +1,7 @@
-"""All webhooks of one manager behind one door: which request is whose, and what is no request at all.
+"""The router of one manager's webhooks: from a path to its webhook.
 
-Promises: the same for a request from the network, from the in-memory API server and from a test. What is refused before a webhook is
-asked is told in one line of plain text, with the status that HTTP has for it, and counted under the webhook where there is one.
+Guarantees: the same for a request from the network, from the in-memory API server and from a test. A request that is refused before it
+reaches a webhook gets one line of plain text with the HTTP status for it, and is counted under the webhook if its path names one.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """The webhooks of one manager at work: caches, certificates, server; kept going until the manager stops.
 
-Promises: runs on every replica, leading or not. Whatever is wrong (a port that is taken, a folder without certificates, a right that is
-missing, a configuration that was not applied) is told in `report`, degrades the webhooks alone, and is tried again; nothing of it ends the
-manager. Once all was well, what goes wrong later (an API server that cannot be asked) is told and logged, and makes the webhooks unready
-only where they cannot be served any more. Stopping lets requests in progress end, within `drain` seconds.
+Guarantees: runs on every replica, leading or not. A fault (a port that is taken, a folder without certificates, a right that is missing, a
+configuration that was not applied) appears in `report`, degrades the webhooks alone, and is retried; it never ends the manager. A later
+fault (an API server that does not respond) is reported and logged, and makes the webhooks unready only if they cannot be served any more.
+Stopping lets requests in progress end, within `drain` seconds.
 
-Order of a round: certificates, then the server, then the CA bundles: the API server is told to trust what is already served.
+Order of a round: certificates, then the server, then the CA bundles, so that the API server trusts only certificates that are already
+served.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class WebhookRunner:
 
     @property
     def address(self) -> str:
-        """The base URL where it listens; "" where it does not."""
+        """The base URL at which it listens; "" if it does not."""
         return "" if self._serving is None else str(self._serving.address)
 
     async def _run(self) -> None:
@@ -126,7 +127,7 @@ class WebhookRunner:
         return look if self._settings.certificates else look * 6
 
     async def _round(self) -> None:
-        """Bring everything up to date once; whatever is wrong is told and tried again."""
+        """Bring everything up to date once; a fault is reported and retried."""
         found: tuple[Obstacle, ...] = ()
         try:
             odd = await self._serving.bring_up_to_date()

@@ -63,7 +63,7 @@ class Serving:
 
     @property
     def address(self) -> str:
-        """The base URL where it listens; "" where it does not."""
+        """The base URL at which it listens; "" if it does not."""
         return self._server.address
 
     @property

@@ -1,4 +1,4 @@
-"""Where webhooks are served, how the API server is told of it, and with which certificates. Pure.
+"""The settings of webhooks: where they are served, how the API server reaches them, and with which certificates. Pure.
 
 Promises: importing this costs nothing. Names that are not given follow from the manager's: configurations carry its name, the Secret of
 self-made certificates is `<configuration>-webhooks` beside the Service. A malformed value is a UsageError that says how to write it.
@@ -28,7 +28,7 @@ class WebhookSettings:
     address: str = ":9443"
     """Where webhooks are served, over TLS: host:port, or :port for every interface; controller-runtime's port. 0: only in process."""
     service: str = ""
-    """The Service that leads there, namespace/name or namespace/name:port (443 where none is given)."""
+    """The Service that leads there, namespace/name or namespace/name:port (443 if none is given)."""
     url: str = ""
     """Instead of a Service: the base URL under which the API server reaches this process, for one that runs outside of the cluster."""
     certificates: str = ""
@@ -99,7 +99,7 @@ class Place:
 
     configuration: str
     secret: tuple[str, str]
-    """Namespace and name; the namespace is "" where nothing says it, then it is the client's."""
+    """Namespace and name; the namespace is "" if it is not given; then it is the client's."""
     service: tuple[str, str, int] | None
     url: str
 
@@ -114,7 +114,7 @@ class Place:
     def client_config(self, path: str) -> dict[str, object]:
         """Return the `clientConfig` of a webhook that is served under a path, without `caBundle`.
 
-        Raises UsageError where nothing leads there.
+        Raises UsageError if neither a Service nor a URL leads there.
         """
         if self.service is not None:
             namespace, name, port = self.service

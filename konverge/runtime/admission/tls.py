@@ -1,8 +1,8 @@
-"""The serving certificate: replaced while requests go on, from mounted files or from whoever makes it.
+"""The serving certificate: replaced while requests go on, from mounted files or from the certificates that the manager makes.
 
-Promises: a handshake that began before `load` ends with the certificate that it began with; every later one uses the new. Open
+Guarantees: a handshake that began before `load` ends with the certificate that it began with; every later one uses the new. Open
 connections stay. A pair that does not belong together is refused with ConfigError and changes nothing: the kubelet swaps mounted files
-one directory at a time, but whoever copies them by hand does not. A key touches the disk only while OpenSSL reads it.
+as one directory, but a copy by hand is not atomic. A key touches the disk only while OpenSSL reads it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["MountedPair", "ServingCertificate"]
 
 
 class ServingCertificate:
-    """The context that a server listens with. It serves nobody until the first `load`."""
+    """The context that a server listens with. It serves no handshake until the first `load`."""
 
     def __init__(self) -> None:
         self.context = _context()
@@ -29,7 +29,7 @@ class ServingCertificate:
         return b"" if self._loaded is None else self._loaded[0]
 
     def load(self, certificate: bytes, key: bytes) -> bool:
-        """Serve this certificate (PEM, with its chain) from now on; False where it is served already.
+        """Serve this certificate (PEM, with its chain) from now on; False if it is served already.
 
         Raises ConfigError where the two do not belong together.
         """

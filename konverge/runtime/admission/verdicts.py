@@ -1,4 +1,4 @@
-"""What a handler may answer: `Allow` or `Deny`. Pure data."""
+"""The verdicts of a handler: `Allow` or `Deny`. Pure data."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def _nothing() -> Mapping[str, Any]:
 class Allow:
     """The write may happen.
 
-    In a mutating webhook the object is written as `object` is, or where none is given as the handler left `request.object`. `labels` and
-    `annotations` are set on top of it; None removes one. `warnings` are shown to whoever writes, `audit` goes into the audit log.
+    In a mutating webhook the object is written as `object`, or if none is given as the handler left `request.object`. `labels` and
+    `annotations` are set on top of it; None removes one. `warnings` are shown to the writer, `audit` goes into the audit log.
 
     >>> Allow(warnings=("the field schedule is deprecated",)).warnings
     ('the field schedule is deprecated',)
@@ -43,7 +43,7 @@ class Allow:
     audit: Mapping[str, str] = field(default_factory=_nothing, kw_only=True)
 
     def __post_init__(self) -> None:
-        """Raise UsageError for one warning that is no tuple: it would be shown letter by letter."""
+        """Raise UsageError for a warning that is not in a tuple: it would be shown letter by letter."""
         _check_warnings(self.warnings)
 
     @property
@@ -56,8 +56,7 @@ class Allow:
 class Deny:
     """The write must not happen; `message` is what the writer reads, behind the name of the webhook.
 
-    `code` is the HTTP status (400 to 599), `reason` its machine-readable word; where none is given it is the one that Kubernetes has for
-    the code. `fields` says which field is wrong and why (`{"spec.schedule": "is in the past"}`), for clients that show it.
+    `code` is the HTTP status (400 to 599), `reason` its machine-readable word; if none is given it is the one that Kubernetes has for the code. `fields` says which field is wrong and why (`{"spec.schedule": "is in the past"}`), for clients that show it.
 
     >>> Deny("the pool is bound", code=409).reason
     'Conflict'

@@ -99,7 +99,7 @@ class Webhook(Generic[R]):
         return replace(self, operations=operations, subresource=subresource)
 
     def named(self, label: str) -> Webhook[R]:
-        """Give the webhook a name of its own, for a second one of its kind: it stands in its path and in what people are told."""
+        """Give the webhook a name of its own, for a second one of its kind: it appears in its path and in messages."""
         if not _NAME.match(label) or len(label) > _LONGEST:
             raise UsageError(f"webhook name {label!r}: use up to {_LONGEST} lower case letters, digits and dashes")
         return replace(self, label=label)
@@ -171,7 +171,7 @@ class Webhook(Generic[R]):
 
     @property
     def path(self) -> str:
-        """Where it is served, and its name in metrics: `/mutate-example-com-v1-backup`."""
+        """Its URL path, and its name in metrics: `/mutate-example-com-v1-backup`."""
         group = self.kind.group.replace(".", "-")
         path = f"/{self.label}-{group}-{self.kind.version}-{self.kind.kind.lower()}"
         return f"{path}-{self.subresource.replace('/', '-')}" if self.subresource else path

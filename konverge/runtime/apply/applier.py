@@ -1,9 +1,9 @@
-"""One server-side apply: whether to send it, how, and what was learned.
+"""One server-side apply: whether to send it, how, and what to remember of the response.
 
-Promises: an apply is skipped only where the fields that it would own equal the fields that we own and every value is equal, or where
-this very intent was last answered with what the cache still shows (defaults and normalised quantities must not loop). What was found
-to stand is not compared again while intent and version are the same: most children stand, in most passes. An apply that met a
-conflict and was declared HOLD is not sent again until the intent, or the object, changed.
+Guarantees: an apply is skipped only if the fields that it would own equal the fields that we own and every value is equal, or if the cache
+still shows the server's last response to the same intent (defaults and normalised quantities must not loop). A comparison that found no
+change is not repeated for the same intent and version: most children are unchanged in most reconciles. An apply that met a conflict and was
+declared HOLD is not sent again until the intent or the object changed.
 
 The decisions are pure functions on what the cache and the memory say; `Applier` is the shell that sends.
 
@@ -64,7 +64,7 @@ _STATUS = msgspec.json.Decoder(_Status)
 
 
 class StatusResult(NamedTuple):
-    """The answer to a status apply. Of the rest of the object only the bytes are kept: nobody asks for it, but to compare it."""
+    """The response to a status apply. The rest of the object is kept as bytes, since it is only compared."""
 
     metadata: FullMetadata
     status: Any
@@ -72,13 +72,13 @@ class StatusResult(NamedTuple):
 
     @classmethod
     def of(cls, body: bytes) -> StatusResult:
-        """Read an answer; raises ServerFailure for what is none."""
+        """Decode a response; raises ServerFailure for a malformed one."""
         found = decode_as(_STATUS, body, "object with metadata")
         return cls(found.metadata, found.status, body)
 
 
 class _Memory(Generic[K, V]):
-    """A mapping that forgets what was used longest ago."""
+    """A bounded mapping that drops the least recently used entry."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -104,13 +104,13 @@ class _Memory(Generic[K, V]):
 
 
 def _question(intent: Mapping[str, Any], cached: Cached, owner: Owner) -> bytes:
-    """What is asked before an apply that may not be needed: this intent, of this owner, on an object at this version."""
+    """Return the digest of an intent, its owner and the version of the object: the same digest needs no second comparison."""
     where = "\0".join((cached.uid, cached.version, *owner)).encode()
     return hashlib.blake2b(where + b"\0" + msgspec.json.encode(intent), digest_size=16).digest()
 
 
 class Applier:
-    """Sends the applies of one controller under one field manager, and remembers the answers. Constructing it does nothing."""
+    """Sends the applies of one controller and remembers their results. Constructing it does nothing."""
 
     def __init__(
         self, client: Client, *, controller: str, metrics: Metrics, now: Callable[[], float], memory: int = 50_000
@@ -121,9 +121,9 @@ class Applier:
         self._now = now
         self._results: _Memory[Key, dict[Owner, ApplyResult]] = _Memory(memory)
         self._refusals: _Memory[Key, Refusal] = _Memory(memory)
-        # The last question that was answered with "nothing would change", for children that stand as they are, pass after pass.
+        # The last comparison that found no change, for children that stay unchanged in reconcile after reconcile.
         self._stood: _Memory[Key, bytes] = _Memory(memory)
-        # As many as the metric itself has children of this controller.
+        # Bounded by the number of label values of the metric.
         self._counters: dict[tuple[str, str], Counter] = {}
 
     def _count(self, kind: Kind[Any], result: str) -> None:
@@ -134,9 +134,9 @@ class Applier:
         counter.inc()
 
     def standing(self, intent: Mapping[str, Any], key: Key, cached: Cached | None, owner: Owner) -> Object | None:
-        """Return the object where sending this intent would change nothing of it; always None where the cache has no such object.
+        """Return the object if the intent would change nothing of it, else None; always None if the cache has no such object.
 
-        Of an object under deletion only the status is worth the question: an ending that takes many looks writes it once.
+        Only the status of an object under deletion is compared: a finalization of many reconciles writes it once.
         """
         if cached is None or (cached.metadata.deleting and not owner.subresource):
             return None
@@ -161,9 +161,9 @@ class Applier:
         subresource: str = "",
         writer: Hashable | None = None,
     ) -> tuple[Object, bool]:
-        """Make the object hold this intent; returns it as stored, and whether anything was sent.
+        """Apply an intent; returns the stored object, and whether anything was sent.
 
-        Raises FieldsHeld where other managers own fields and the conflict is to be held, and what the client raises.
+        Errors: FieldsHeld if other managers own fields and `on_conflict` is HOLD, and those of the client.
         """
         owner = Owner(manager, "Apply", subresource)
         question = _question(intent, cached, owner) if cached is not None and cached.version else b""
@@ -197,7 +197,7 @@ class Applier:
             if on_conflict is OnConflict.TAKE or not conflict.conflicts:
                 raise
             self._remember_refusal(key, intent, cached, conflict)
-            # What nobody caches wakes nobody when it changes.
+            # No event comes for a change of an object that is not cached.
             look_again = HELD_RETRY if cached is None else math.inf
             raise FieldsHeld(Held(key, conflict.conflicts), look_again=look_again) from conflict
         stored = decode_object(answer)
@@ -221,7 +221,7 @@ class Applier:
     async def apply_status(
         self, key: Key, intent: Mapping[str, Any], *, cached: Cached, manager: str, writer: Hashable | None = None
     ) -> StatusResult | None:
-        """Make the status hold this intent, whoever else owns fields of it; None where nothing had to be sent.
+        """Apply a status by force; None if nothing would change and nothing was sent.
 
         `intent` names its kind and has no nulls. Raises what the client raises.
         """
@@ -280,12 +280,12 @@ class Applier:
         )
 
     def forget(self, key: Key) -> None:
-        """Drop what was remembered of an object that is gone."""
+        """Drop the results of an object that is gone."""
         self._refusals.drop(key)
         self._results.drop(key)
         self._stood.drop(key)
 
     @property
     def remembered(self) -> int:
-        """Of how many objects something is remembered, at most."""
+        """The number of remembered results."""
         return len(self._results) + len(self._refusals) + len(self._stood)

@@ -46,7 +46,7 @@ _PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _STATUS_AND_HEAD = ("apiVersion", "kind", "metadata", "status")
 
 HELD_RETRY = 30.0
-"""Seconds before a held apply is tried again: the object's version moved though no value of the intent did, or nobody caches it."""
+"""Seconds before a held apply is tried again: the object's version moved though no value of the intent did, or the object is not cached."""
 
 
 @dataclass(frozen=True, slots=True)

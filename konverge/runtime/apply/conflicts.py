@@ -1,4 +1,4 @@
-"""Children with what to do on a conflict of field managers, and what came of their applies."""
+"""Children with their policy for conflicts of field managers, and the results of their applies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ R = TypeVar("R", bound=Resource)
 
 
 class OnConflict(enum.Enum):
-    """What to do where another field manager owns a field that an apply names."""
+    """The policy for an apply that names fields of another field manager."""
 
     TAKE = "take"
     """Force: become the owner. The default for children under our controller reference."""
@@ -43,7 +43,7 @@ HOLD = OnConflict.HOLD
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """One owned child of a plan, with what to do on conflicts, and whether an existing object without an owner is adopted.
+    """One owned child of a plan, with its conflict policy, and whether an existing object without an owner is adopted.
 
     >>> from konverge.kinds import kind
     >>> Child(kind("v1", "ConfigMap").new("a"), adopt=True).on_conflict
@@ -70,7 +70,7 @@ class Held:
 class FieldsHeld(KonvergeError):
     """Raised by `ctx.own(..., on_conflict=HOLD)`: nothing more is sent for that object until it or the intent changes.
 
-    Where a reconciler lets it pass, the runtime records it and waits for a change instead of backing off. `look_again` is in seconds.
+    If a reconciler does not catch it, the runtime records it and waits for a change instead of backing off. `look_again` is in seconds.
 
     >>> from konverge.kinds import kind
     >>> key = Key("", kind("v1", "ConfigMap"), "web", "a")
@@ -85,7 +85,7 @@ class FieldsHeld(KonvergeError):
 
 
 class Applied:
-    """What carrying out children came to: each as it is stored now, those that are held, and whether anything was sent."""
+    """The applied children: each as it is stored, those that are held, and whether anything was sent."""
 
     __slots__ = ("_objects", "changed", "held")
 
@@ -99,7 +99,7 @@ class Applied:
         self._objects[key] = stored
 
     def find(self, what: Kind[R] | type[R], name: str = "", namespace: str = "") -> R | None:
-        """Return the child of that kind (and name, and namespace, where given) as it is stored now; None where there is none."""
+        """Return the stored child of that kind (and name, and namespace, if given); None if there is none."""
         kind = kind_of(what)
         for key, stored in self._objects.items():
             if key.kind == kind and name in ("", key.name) and namespace in ("", key.namespace):

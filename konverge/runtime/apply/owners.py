@@ -62,7 +62,7 @@ def check_scope(kind: Kind[Any], owner: Metadata, child: Key, *, child_namespace
 
 
 def refuse_foreign(owner: Metadata, owner_kind: Kind[Any], child: Key, existing: Metadata, *, adopt: bool) -> None:
-    """Raise NotOurs where an existing object is not controlled by this owner, and may not be adopted."""
+    """Raise NotOurs if an existing object is not controlled by this owner and may not be adopted."""
     reference = existing.controller
     if reference is not None and reference.uid == owner.uid:
         return
@@ -91,7 +91,7 @@ class Claims:
         self._owners: dict[tuple[str, Key], set[_Object]] = {}
 
     def other(self, child: Key, controller: str) -> str:
-        """Return the name of another controller that applies this child, "" where there is none."""
+        """Return the name of another controller that applies this child, "" if none does."""
         holder = self._children.get(_object_of(child))
         return "" if holder is None or holder[0] == controller else holder[0]
 
@@ -151,7 +151,7 @@ def back_reference(owner: Resource) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def owner_of(kind: Kind[Any], child: Metadata) -> Key | None:
-    """Return the key of the owner of this kind to which a child refers back; None where it refers to none.
+    """Return the key of the owner of this kind to which a child refers back; None if it refers to none.
 
     The version is not compared: children that were made when the owner had an older one keep their tie.
     """

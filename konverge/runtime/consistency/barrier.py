@@ -1,8 +1,9 @@
-"""The staleness barrier: no pass acts on a cache that does not yet show the controller's own writes.
+"""The staleness barrier: no reconcile runs on a cache that does not yet show the controller's own writes.
 
-The rule of KEP-5647 (controllers of Kubernetes 1.36), for every kind: after a write, note object and version; before the next pass of
-the key, compare with what the informer shows; behind means wait, with a limit, then go on and count it. Where versions cannot be
-compared, or nobody caches the object (another namespace, other labels), the barrier is open. `look` is pure.
+The rule of KEP-5647 (controllers of Kubernetes 1.36), for every kind: after a write, the object and its version are noted; before the next
+reconcile of the key the informer's store is compared with them. A store that is behind is waited for, up to a limit; after that the
+reconcile runs and is counted. The barrier is open if versions cannot be compared, or if no informer caches the object (another namespace,
+other labels). `look` is pure.
 
 Source: https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5647-stale-controller-handling. A stale read in the
 field: https://github.com/kubernetes-sigs/controller-runtime/issues/1464
@@ -27,16 +28,16 @@ LONGEST_WAIT = 0.25
 
 
 class View(enum.Enum):
-    """How a cache stands to one write."""
+    """The state of a cache with respect to one write."""
 
     SHOWN = "the cache shows it"
     BEHIND = "the cache is behind it"
-    UNCERTAIN = "nobody knows whether it was done: ask the server"
-    UNWATCHED = "nobody caches it, or it cannot be compared"
+    UNCERTAIN = "it is not known whether it was done: ask the server"
+    UNWATCHED = "it is not cached, or cannot be compared"
 
 
 def look(write: Write, informer: Informer | None) -> View:
-    """Tell how the cache of a kind stands to a write of ours."""
+    """Compare the cache of a kind with a write of ours."""
     if informer is None or not informer.synced:
         return View.UNWATCHED
     selection, store = informer.selection, informer.store
@@ -62,7 +63,7 @@ def pause(waited: float) -> float:
 
 
 def _is_later(own: str, version: str) -> bool:
-    """Order the version of an own write; where it cannot be compared it is the later one, since the ledger keeps unseen writes only."""
+    """Tell whether an own write is later than a version; one that cannot be compared is, since the ledger keeps unseen writes only."""
     order = compare_versions(own, version)
     return order is None or order > 0
 

@@ -1,13 +1,13 @@
-"""Kubernetes Events: what is sent, what is only counted, what is dropped. Pure: every method is told the time.
+"""Kubernetes Events: what is sent, what is only counted, what is dropped. Pure: every method takes the time as an argument.
 
 Promises (docs/reference/runtime.md#events): events of one identity (type, action, reason, controller, instance,
 regarding, related; never the note) are one Event object. The first is created; the second makes it a series and is sent as a patch;
 later ones are counted here and written after 30 minutes at the latest. After 6 minutes without another the series is written a last
 time and forgotten. Memory is bounded: so many identities, so many waiting writes, so many source objects.
 
-Ours beyond: a token bucket for each regarded object. A token is spent by an event that would be sent at once; what is only counted
-costs none, and where the bucket is empty a known event is counted, while a new one is dropped. The version of the regarded object
-is no part of the identity: in client-go it is, so that events about an object that changes never meet.
+Ours beyond: a token bucket for each regarded object. A token is spent by an event that would be sent at once; what is only counted costs
+none, and where the bucket is empty a known event is counted, while a new one is dropped. The identity leaves out the version of the
+regarded object. client-go includes it, so events about a changing object never aggregate.
 
 Does not promise: that an event arrives. Events are for people to read; nothing may depend on them.
 
@@ -51,7 +51,7 @@ class WriteResult(enum.Enum):
 
 
 class NextStep(enum.Enum):
-    """What happens next with an entry that was sent."""
+    """The next step for an entry that was sent."""
 
     DONE = "done"
     AGAIN = "again, at once"
@@ -83,9 +83,9 @@ class EventEntry:
         self.seen = now
         self.last = wall
         self.stored = 0
-        """The count that the API server is known to hold; 0 where it holds no such object."""
+        """The count that the API server is known to hold; 0 if it holds no such object."""
         self.lost = False
-        """A patch found no object: a name that exists nevertheless is somebody else's."""
+        """A patch found no object, so an object of that name is another writer's."""
         self.waiting = False
 
     @property
@@ -139,7 +139,7 @@ class _Buckets:
         self._levels: OrderedDict[Regarding, tuple[float, float]] = OrderedDict()
 
     def take(self, source: Regarding, now: float) -> bool:
-        """Spend a token; False where there is none."""
+        """Spend a token; False if none is left."""
         level, at = self._levels.pop(source, (float(self._settings.burst), now))
         level = min(float(self._settings.burst), level + (now - at) / self._settings.refill)
         allowed = level >= 1.0
@@ -168,7 +168,7 @@ class EventCore:
     # --- what happens -------------------------------------------------------------------------------------------------------
 
     def record(self, identity: Identity, note: str, now: float, wall: datetime) -> str:
-        """Take in one event. Returns "" where it will be sent or is counted, else the cause for which it was dropped."""
+        """Take in one event. Returns "" if it will be sent or counted, else the cause for which it was dropped."""
         self.due(now)
         entry = self._entries.get(identity)
         if entry is not None:
@@ -276,7 +276,7 @@ class EventCore:
         return True
 
     def _end(self, entry: EventEntry) -> None:
-        """Forget an identity; a count that is not stored yet is written a last time, where there is room."""
+        """Forget an identity; a count that is not stored yet is written a last time if there is room."""
         self._forget(entry)
         if entry.unsent:
             self._enqueue(entry)

@@ -1,12 +1,12 @@
 """Writes Kubernetes Events (events.k8s.io/v1) from a task of its own.
 
-Promises: `record` returns at once and never raises; a slow, refusing or absent API server costs events and nothing else. What
-goes wrong is counted by cause (`konverge_events_dropped_total`), and what an operator can mend is logged once. Leaving writes what
-waits, for a bounded time, and leaves no task behind.
+Promises: `record` returns at once and never raises; a slow, refusing or absent API server costs events and nothing else. Failures are
+counted by cause (`konverge_events_dropped_total`), and those that an operator can mend are logged once. Leaving writes what waits, for a
+bounded time, and leaves no task behind.
 
 Does not promise: delivery, nor an order between events of different objects; use from another thread than the loop's.
 
-What is sent, counted or dropped is decided in `konverge.runtime.events.core`.
+The decisions (send, count, drop) are made in `konverge.runtime.events.core`.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class EventRecorder:
         async with EventRecorder(client, controller="backup-operator", instance="pod-7", metrics=metrics) as recorder:
             recorder.record(Regarding.of(backup), "Scheduled", "copies are made by nightly")
 
-    `controller` and `instance` stand in every event as reportingController and reportingInstance; raises UsageError for a
-    controller that is no qualified name. Before the block and after it, events are dropped and counted.
+    `controller` and `instance` stand in every event as reportingController and reportingInstance; raises UsageError for a controller name
+    that is not a qualified name. Before the block and after it, events are dropped and counted.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class EventRecorder:
     # --- sending ------------------------------------------------------------------------------------------------------------
 
     async def _deliver(self, entry: EventEntry) -> None:
-        """Send an entry until it is stored, refused or given up. Others wait meanwhile: an outage is everybody's."""
+        """Send an entry until it is stored, refused or given up. Other entries wait meanwhile: an outage hits them all."""
         cause: str = DropReason.STOPPED
         error: BaseException | None = None
         try:
@@ -253,7 +253,7 @@ class EventRecorder:
         return WriteResult.STORED, None
 
     async def _closed_during(self, seconds: float) -> bool:
-        """Wait before the next try; True where the recorder is being left: then nobody waits any longer."""
+        """Wait before the next try; True at once if the recorder is being closed."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._closing.wait()

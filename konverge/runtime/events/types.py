@@ -1,4 +1,4 @@
-"""What an event is about, what makes two of them the same one, and the numbers of a recorder. Plain data; see `events_core`."""
+"""Events as plain data: reference, identity, and the settings of a recorder; see `konverge.runtime.events.core`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class EventSettings:
     """The numbers of an event recorder; all but the bucket are client-go's."""
 
     queue: int = 1000
-    """Writes that may wait; where it is full, new events are dropped and counted."""
+    """The size of the queue of writes; if it is full, new events are dropped and counted."""
     tries: int = 12
     """How often one write is tried before it is given up: two minutes of outage."""
     retry_delay: float = 10.0
@@ -61,7 +61,7 @@ class DropReason:
 
 @dataclass(frozen=True, slots=True)
 class Regarding:
-    """The object that an event is about. Its version is shown, and is no part of what makes two references equal.
+    """The object that an event is about. Its version is shown, but does not count when two references are compared.
 
     >>> from konverge.kinds import kind
     >>> Regarding(kind("v1", "Node"), "", "a").event_namespace
@@ -100,7 +100,7 @@ class Regarding:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What makes two events the same one."""
+    """The identity by which equal events are counted as one."""
 
     type: str
     action: str
@@ -111,7 +111,7 @@ class Identity:
     related: Regarding | None = None
 
     def problem(self) -> str:
-        """Return what the API server would refuse about it, "" where nothing."""
+        """Return why the API server would refuse it, "" if it would not."""
         if self.type not in (EventType.NORMAL, EventType.WARNING):
             return f"type {self.type!r} is neither Normal nor Warning"
         for word, value in (("reason", self.reason), ("action", self.action)):
@@ -123,7 +123,7 @@ class Identity:
 
 
 def cut(text: str, limit: int) -> str:
-    """Return the text in at most `limit` bytes of UTF-8; where it is cut, it ends in `...` and never inside a character.
+    """Return the text in at most `limit` bytes of UTF-8; a text that is cut ends in `...` and never inside a character.
 
     >>> cut("ääää", 7), len(cut("ä" * 1000, 1024).encode())
     ('ää...', 1023)

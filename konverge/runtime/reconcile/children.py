@@ -1,7 +1,7 @@
-"""The applies of one pass: of its children, and of what is not owned; each object once.
+"""The applies and deletes of one reconcile: of owned children, and of objects without owner reference; each object is applied once.
 
-Promises: nothing is sent to an object that is not this owner's, and a child that the cache does not show is made only where there is none.
-Deleting what is no longer wanted waits until nothing is held.
+Guarantees: nothing is sent to an object of another owner. A child that the cache does not show is created, and never merged into an
+existing object. Children outside the set are deleted only while no child is held.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Children:
         self._owner = owner
         self._trace = trace
         self._applied: set[tuple[Key, str]] = set()
-        # Asked once in a pass, and not for each child.
+        # Looked up once in a reconcile, and not for each child.
         self._namespaced: dict[Kind[Any], bool] = {}
         self._reference = controller_reference(services.kind, owner)
 
     def cached(self, key: Key) -> Cached | None:
-        """Return what the cache has of an object, None where it has nothing, or only metadata."""
+        """Return an object from the cache, None if it is absent or cached as metadata only."""
         informer = self._services.caches.informer(key.kind)
         if informer is None or informer.selection.metadata_only:
             return None
@@ -65,7 +65,7 @@ class Children:
         return Key("", kind, metadata.get("namespace", ""), metadata["name"]), intent, namespaced
 
     async def own(self, object_: Resource, on_conflict: OnConflict, *, adopt: bool) -> tuple[Key, Object, bool]:
-        """Make one owned child be as given; returns its key, it as it is stored, and whether anything was sent."""
+        """Apply one owned child; returns its key, the stored object, and whether anything was sent."""
         key, intent, namespaced = await self.identify(object_)
         services, owner = self._services, self._owner
         if key.kind not in services.owned:
@@ -96,10 +96,11 @@ class Children:
         return key, stored, len(self._trace.writes) > before
 
     async def _made(self, key: Key, intent: dict[str, Any]) -> Object | None:
-        """Make a child that the cache does not show; None, and nothing sent or changed, where it exists after all.
+        """Create a child that the cache does not show; None, with nothing changed, if it exists after all.
 
-        An apply would merge into a stranger's object. So it names a version that no object can be at: the server makes the object where
-        there is none, and refuses where there is one (kube-apiserver 1.36, tried; etcd counts from 1, so its first object is at 2).
+        A plain apply would merge into an existing object of another owner. So it names a version that no object can have: the server
+        creates the object if it does not exist, and refuses if it does (kube-apiserver 1.36, tried; etcd counts from 1, so its first object
+        is at 2).
         """
         metadata = {name: value for name, value in intent["metadata"].items() if name != "uid"}
         only_new = {**intent, "metadata": {**metadata, "resourceVersion": _NEVER_A_VERSION}}
@@ -111,7 +112,7 @@ class Children:
         return stored
 
     def _would_see(self, key: Key) -> bool:
-        """Tell whether an object that exists would be in the cache, but for the moment that its news takes."""
+        """Tell whether the cache holds every existing object of the kind and namespace, apart from the delay of a watch."""
         informer = self._services.caches.informer(key.kind)
         if informer is None or not informer.synced:
             return False
@@ -122,7 +123,7 @@ class Children:
         )
 
     async def _existing(self, key: Key) -> Metadata | None:
-        """Ask the server before the first apply of a child: the cache may lag, and an apply would merge into a stranger's object."""
+        """Read a child from the server before its first apply: the cache may lag, and an apply would merge into another owner's object."""
         try:
             return await self._services.client.get_metadata(key.kind, key.name, key.namespace)
         except NotFound:
@@ -145,10 +146,10 @@ class Children:
         *,
         subresource: str = "",
     ) -> Object:
-        """Apply an intent, once in a pass; returns the object as it is stored."""
+        """Apply an intent, once in a reconcile; returns the stored object."""
         if (key, subresource) in self._applied:
             raise UsageError(
-                f"{key} was applied twice in one pass; an apply carries the whole intent, the second would undo the first"
+                f"{key} was applied twice in one reconcile; an apply carries the whole intent, the second would undo the first"
             )
         self._trace.check_open()
         try:
@@ -194,7 +195,7 @@ class Children:
         )
 
     async def apply_all(self, wanted: tuple[Child, ...]) -> Applied:
-        """Make these the whole set of owned children."""
+        """Apply these children and delete owned children outside the set."""
         applied, held = Applied(), []
         keys: set[Key] = set()
         for child in wanted:
@@ -212,7 +213,7 @@ class Children:
         return applied
 
     async def _prune(self, keep: set[Key]) -> bool:
-        """Delete owned children outside the set; by what the cache shows, which the barrier keeps up with our own writes."""
+        """Delete owned children outside the set. The cache is enough to find them: the barrier keeps it up with our own writes."""
         owner, pruned = self._owner, False
         for kind in sorted(self._services.owned, key=lambda kind: (kind.api_version, kind.kind)):
             informer = self._services.caches.informer(kind)
@@ -228,7 +229,7 @@ class Children:
         return pruned
 
     def _is_anothers(self, child: Key, cached: Cached) -> bool:
-        """Tell apart the children of two controllers of one kind: by who applied this one now, or as which field manager before."""
+        """Tell whether another controller of this kind applied the child: now, by its claim, or before, by its field manager."""
         managers = {owner.manager for owner in cached.owned or () if not owner.subresource}
         applied_by_others = bool(managers) and self._services.manager not in managers
         return applied_by_others or bool(self._services.claims.other(child, self._services.controller))

@@ -1,8 +1,8 @@
 """The condition that reports a failed reconcile, so that no object is retried in silence.
 
-Promises: pure. An error that says nothing about the object (a server that is down, a write that was overtaken) is not reported: the retry
-mends it. Everything else is, without any text that may quote a value: of an exception that is not the library's only its type, of a
-refusal of the API server the request, the code and the fields. The words are the same in every retry, so they are written once.
+Guarantees: pure. An error that says nothing about the object (a server that is down, a conflicting write) is not reported: the retry mends
+it. Every other error is, without text that may quote a value: of an exception that is not the library's only its type; of a refusal of the
+API server the request, the code and the fields. The message is the same in every retry, so it is written once.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _RETRIED = "it is tried again, and the controller's log says where it failed"
 
 
 def told_of(error: BaseException) -> str | None:
-    """Return what a status says of the error, None where it says nothing.
+    """Return the message that a status shows for an error, None if it shows none.
 
     >>> told_of(ValueError("password=secret"))
     "reconciling failed with ValueError; it is tried again, and the controller's log says where it failed"
@@ -67,7 +67,7 @@ def told_of(error: BaseException) -> str | None:
         return TOO_DEEP
     if isinstance(error, ApiError):
         return _refusal(error)
-    # What a reconciler returned may hold anything.
+    # The message of NotAnOutcome quotes the returned value, which may hold anything.
     if isinstance(error, KonvergeError) and not isinstance(error, NotAnOutcome):
         return f"{error.field}: {error.problem}" if isinstance(error, InvalidObject) else str(error)
     return f"reconciling failed with {type(error).__name__}; {_RETRIED}"

@@ -1,7 +1,7 @@
-"""Effects: what a pass asks the outside for, and the proof that it waited for the answer.
+"""Effects: the writes of one reconcile as awaitables that the runtime keeps track of.
 
-A forgotten `await ctx.own(...)` would be a silent no-op; an `Effect` is an awaitable that its pass knows of, so the end of the pass can
-tell. It starts when it is awaited, not before.
+A forgotten `await ctx.own(...)` would be a silent no-op. An `Effect` is registered with its reconcile, which raises ForgottenAwait at its
+end if one was never awaited. It starts when it is awaited, not before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Effect(Generic[T_co]):
 
     @property
     def what(self) -> str:
-        """What it asks for, in words: nobody reads them but of one that was forgotten."""
+        """The call in words, used only in the message of ForgottenAwait."""
         return self._what if isinstance(self._what, str) else self._what()
 
     def __await__(self) -> Generator[Any, Any, T_co]:
@@ -41,13 +41,13 @@ class Effect(Generic[T_co]):
 
 
 class Effects:
-    """The effects of one pass."""
+    """The effects of one reconcile."""
 
     def __init__(self) -> None:
         self._made: list[Effect[Any]] = []
 
     def make(self, what: str | Callable[[], str], start: Callable[[], Coroutine[Any, Any, T]]) -> Effect[T]:
-        """Make an effect that the end of the pass will ask for; `what` may be a function, for words that cost something to make."""
+        """Make an effect and register it; `what` may be a function, since the words are rarely used."""
         effect = Effect(what, start)
         self._made.append(effect)
         return effect

@@ -1,7 +1,7 @@
 """Finalizers: added before anything else happens, removed when `finalize` is done.
 
-Rules (runtime-tested on a real server): added by a JSON patch that tests what it saw, never to an object under deletion; removed by a
-JSON patch that tests the list; an object or a uid that is gone counts as removed. The patches are pure data, made here.
+Rules (tested on a real server): a finalizer is added by a JSON patch that tests the state it saw, never to an object under deletion, and
+removed by a JSON patch that tests the list. An object or a uid that is gone counts as removed. The patches are pure data, made here.
 
 Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/. An object under deletion takes no new finalizer:
 https://github.com/kubernetes/kubernetes/issues/32339, https://github.com/kubernetes-sigs/cluster-api/issues/8946
@@ -18,7 +18,7 @@ __all__ = ["FinalizerStep", "adding", "next_step", "removing"]
 
 
 class FinalizerStep(enum.Enum):
-    """What to do with an object before `reconcile` may see it."""
+    """The step that an object needs before `reconcile` may see it."""
 
     RECONCILE = "reconcile"
     ADD = "add the finalizer, then wait for the event"

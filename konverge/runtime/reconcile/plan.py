@@ -1,8 +1,9 @@
-"""Plans: what a pass decided, as frozen data.
+"""Plans: the decision of a reconcile as frozen data.
 
 A pure `decide(seen, now) -> Plan` needs no loop, no server and no fixture to be tested; `Context.execute` is the one place that
-turns a plan into writes. Order of carrying out: children in the order of the plan, then owned children outside it (where the plan names
-its children at all and none is held), then `deletes`, then marks and draft; the status is written once, at the end of the pass.
+turns a plan into writes. It applies children in the order of
+the plan, deletes owned children outside the plan (if `children` is not None and none is held), deletes `deletes`, then sets conditions and
+draft. The status is written once, at the end of the reconcile.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(Generic[St]):
-    """What a pass decided.
+    """The decision of one reconcile.
 
     `children` None leaves children untouched (a plan that says Blocked or invalid); a tuple, even an empty one, is the whole set.
     `draft` is a status of which the fields that were set replace those of the present one. `remove_conditions` names conditions to remove.

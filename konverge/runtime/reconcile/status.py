@@ -1,10 +1,10 @@
-"""The status of the object in hand: marked during a pass, written once at its end.
+"""The status of the reconciled object: set during a reconcile, written once at its end.
 
-Promises (docs/reference/runtime.md#status): one apply holds everything that this controller owns; conditions that
-were not marked keep their value and their own observedGeneration; types that the resource no longer declares are left out, which
-removes them; a retraction is an explicit call. After a raise the marks so far are written, but `status.observedGeneration` stays.
-Where the status is not this controller's alone (two writers, or a kind that it did not declare), only what it owns or said is in the
-apply; of a kind that it did not declare, the observed generation is its own controller's affair. `intent` is pure.
+Guarantees (docs/reference/runtime.md#status): one apply holds everything that this controller owns. Conditions that were not set keep their
+value and their own observedGeneration. Types that the resource no longer declares are left out, which removes them; a declared condition is
+removed only by `remove_condition`. If the reconciler raises, the conditions set so far are written, but `status.observedGeneration` stays.
+If the status has other writers (two controllers, or a kind that this one did not declare), the apply holds only what this one owns or set;
+of a kind that it did not declare, the observed generation is its own controller's affair. `intent` is pure.
 
 Conditions: https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md
 """
@@ -41,14 +41,14 @@ St_co = TypeVar("St_co", covariant=True)
 
 _APART = ("conditions",)
 _RUNTIMES = frozenset({"conditions", "observedGeneration"})
-"""Fields of a status that this room writes by itself: where nothing else is stored, an untouched draft says nothing."""
+"""Fields of a status that the runtime writes: if nothing else is stored, an untouched draft adds nothing."""
 _BOOKKEPT = frozenset({"observedGeneration", "lastTransitionTime"})
-"""Fields of a condition that this room adds by itself: a kind that does not have them loses nothing."""
+"""Fields of a condition that the runtime adds: a kind that does not have them loses nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """What one of several writers of a status owns: top-level fields and condition types."""
+    """The part of a status that one of several writers owns: top-level fields and condition types."""
 
     fields: frozenset[str]
     conditions: frozenset[str]
@@ -83,7 +83,7 @@ class Transition:
 
 
 def transitions(before: Sequence[Condition], after: Iterable[Condition]) -> list[Transition]:
-    """Return the conditions whose status changed. A condition that appears counts where it is True, or is Ready."""
+    """Return the conditions whose status changed. A new condition counts if it is True, or is Ready."""
     found = []
     for condition in after:
         old = find_condition(before, condition.type)
@@ -101,9 +101,10 @@ def _unread() -> ConditionError:
 
 
 class StatusEditor(Generic[St_co]):
-    """What a pass says about its object.
+    """The status that one reconcile will write.
 
-    `draft` is a copy of the status model: set its fields. `set_condition` sets a condition. Nothing is sent before the end of the pass.
+    `draft` is a copy of the status model: set its fields. `set_condition` sets a condition. Nothing is sent before the end of the
+    reconcile.
     """
 
     def __init__(
@@ -137,11 +138,11 @@ class StatusEditor(Generic[St_co]):
         self._retracted: set[str] = set()
         self._cleared: tuple[str, ...] = ()
         self.skipped = False
-        """Whether this pass leaves the status to its other writer."""
+        """Whether this reconcile leaves the status to its other writer."""
 
     @property
     def _draft(self) -> Model | dict[str, Any]:
-        """Made when it is first asked for: most passes that only mark conditions never ask."""
+        """Made on first use: most reconciles only set conditions."""
         if self._made is None:
             self._made = self._make()
             self._read = self._made.__dict__.get("conditions") if isinstance(self._made, Model) else None
@@ -166,12 +167,12 @@ class StatusEditor(Generic[St_co]):
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """The conditions as they stand now, marks of this pass included."""
+        """The present conditions, including those that this reconcile set."""
         return self._conditions
 
     @property
     def before(self) -> tuple[Condition, ...]:
-        """The conditions as they were stored when the pass began."""
+        """The conditions as they were stored when the reconcile began."""
         return self._before
 
     @property
@@ -180,7 +181,7 @@ class StatusEditor(Generic[St_co]):
         return self._previous
 
     def find(self, type_: str) -> Condition | None:
-        """Return a condition as it stands now."""
+        """Return a condition in its present state."""
         return find_condition(self._conditions, type_)
 
     def set_condition(
@@ -239,17 +240,17 @@ class StatusEditor(Generic[St_co]):
         self._retracted.add(type_)
 
     def skip_write(self) -> None:
-        """Write nothing at the end of this pass: of two controllers that take turns at this status, the other has its turn."""
+        """Skip the status write of this reconcile: the other writer owns the status now."""
         self.skipped = True
 
     def start_over(self) -> None:
-        """Forget what this reconcile said: the status is what is stored."""
+        """Discard everything that this reconcile set, so that the status is the stored one."""
         self._made = None
         self._marked.clear()
         self._conditions = self._kept
 
     def was_set(self, type_: str) -> bool:
-        """Tell whether this pass marked the condition."""
+        """Tell whether this reconcile set the condition."""
         return type_ in self._marked
 
     @property
@@ -260,13 +261,13 @@ class StatusEditor(Generic[St_co]):
         return bool(self._marked or self._retracted or (self._ours is not None and "conditions" in self._ours.fields))
 
     def intent(self, *, failed: bool, shape: ConditionShape | None = None) -> dict[str, Any]:
-        """Return everything that this controller says about the status, as the apply will hold it.
+        """Return the part of the status that this controller owns or set, as the apply will hold it.
 
-        After a failed pass the observed generation stays what it was: what was seen is not yet handled. `shape` is that of the conditions
+        After a failed reconcile the observed generation stays: that generation is not yet handled. `shape` is that of the conditions
         of a kind that is not ours.
         """
         made = self._made
-        # Conditions that were put into the draft are read by nothing. Compared here, since this is asked once a pass.
+        # Conditions that were put into the draft are read by nothing. Compared here, since this runs once in a reconcile.
         if made is not None and (
             made.__dict__.get("conditions") is not self._read
             if isinstance(made, Model)
@@ -278,7 +279,7 @@ class StatusEditor(Generic[St_co]):
         if self._made is not None or not alone or not self._previous.keys() <= _RUNTIMES:
             wire = _wire(self._draft)
             status = {key: value for key, value in wire.items() if self._speaks_of(key, value)}
-            # What is stored and not said any more was taken out too: the draft begins as what is stored.
+            # Fields that are stored and no longer in the draft were removed: the draft begins as a copy of the stored status.
             left = {*self._previous, *wire} - _RUNTIMES - status.keys()
             self._cleared = tuple(sorted(left)) if left else ()
         judged = [self._stamped(condition) for condition in self._conditions if self._judges(condition.type)]
@@ -291,10 +292,10 @@ class StatusEditor(Generic[St_co]):
         return status
 
     def left_over(self, status: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the merge patch for what this pass took out and a stored status still has, empty if it has none of it; after `intent`.
+        """Return the merge patch for fields and conditions that the apply could not remove, empty if there are none; after `intent`.
 
-        An apply takes out only what no other manager owns. A status that is this controller's alone is also its own to clear, whoever
-        wrote into it; where several write one status, what others own stays.
+        An apply removes only what no other manager owns. A status of which this controller is the only writer is its own to clear, also of
+        fields of other managers; a status with several writers keeps the fields of the others.
         """
         if self._declared is None or self._ours is not None:
             return {}
@@ -336,7 +337,7 @@ class StatusEditor(Generic[St_co]):
         return entry
 
     def _speaks_of(self, name: str, value: Any) -> bool:
-        """Tell whether a field is part of what this controller says: where several write one status, only what it set or owns."""
+        """Tell whether a field belongs into the apply: of a status with several writers, only if this controller set or owns it."""
         if value is None or name == "conditions" or (name == "observedGeneration" and self._declared is not None):
             return False
         return self._ours is None or name in self._ours.fields or self._initial.get(name) != value
@@ -345,7 +346,7 @@ class StatusEditor(Generic[St_co]):
         return self._ours is None or type_ in self._ours.conditions or type_ in self._marked
 
     def _stamped(self, condition: Condition) -> Condition:
-        """Return a condition that the API accepts: one that somebody stored without a time gets one."""
+        """Return a condition that the API accepts: one that was stored without a time gets one."""
         if condition.last_transition_time is not None:
             return condition
         return condition.model_copy(update={"last_transition_time": rfc3339(self._now)})
