@@ -56,7 +56,8 @@ class Allow:
 class Deny:
     """The write must not happen; `message` is what the writer reads, behind the name of the webhook.
 
-    `code` is the HTTP status (400 to 599), `reason` its machine-readable word; if none is given it is the one that Kubernetes has for the code. `fields` says which field is wrong and why (`{"spec.schedule": "is in the past"}`), for clients that show it.
+    `code` is the HTTP status (400 to 599), `reason` its machine-readable word; if none is given it is the one that Kubernetes has for the
+    code. `fields` says which field is wrong and why (`{"spec.schedule": "is in the past"}`), for clients that show it.
 
     >>> Deny("the pool is bound", code=409).reason
     'Conflict'
