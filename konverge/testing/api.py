@@ -16,7 +16,7 @@ from typing import Any
 
 from konverge.testing.failures import ControlPlaneError, NoAnswer
 
-__all__ = ["Answer", "Api"]
+__all__ = ["Response", "Api"]
 
 _CALL_SECONDS = 15.0
 _EXISTS = 409
@@ -26,7 +26,7 @@ _MERGE = "application/merge-patch+json"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Answer:
+class Response:
     """An HTTP status and the body; the repr does not show it, because it may hold a token."""
 
     status: int
@@ -64,14 +64,14 @@ class Api:
         seconds: float = _CALL_SECONDS,
         accept: str = _JSON,
         content_type: str = _JSON,
-    ) -> Answer:
+    ) -> Response:
         """Send one request and return the answer, whatever its status; raises NoAnswer where none came."""
         connection = http.client.HTTPSConnection(self._host, self._port, timeout=seconds, context=self._context)
         data = None if body is None else json.dumps(body)
         try:
             connection.request(method, path, body=data, headers={"Accept": accept, "Content-Type": content_type})
             response = connection.getresponse()
-            return Answer(response.status, response.read().decode())
+            return Response(response.status, response.read().decode())
         except (OSError, http.client.HTTPException) as error:
             raise NoAnswer(f"{method} {path}: no answer from the API server: {error}") from error
         finally:
@@ -154,6 +154,6 @@ class Api:
         self._expect(answer, f"request a token of {namespace}/{name}")
         return str(answer.document()["status"]["token"])
 
-    def _expect(self, answer: Answer, what: str, also: tuple[int, ...] = ()) -> None:
+    def _expect(self, answer: Response, what: str, also: tuple[int, ...] = ()) -> None:
         if not answer.ok and answer.status not in also:
             raise ControlPlaneError(f"{what}: {answer.status} {answer.document().get('message', '')}".rstrip())

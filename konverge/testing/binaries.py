@@ -37,7 +37,7 @@ __all__ = [
     "REMEDY",
     "Binaries",
     "Cache",
-    "Place",
+    "ProgramFolder",
     "find_binaries",
     "is_program",
     "minor_version",
@@ -111,7 +111,7 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProgramFolder:
     """A folder that may hold the programs, and how to name it to a person."""
 
     words: str
@@ -137,22 +137,22 @@ class Binaries:
         return "; ".join((f"control plane: {self.source}", *self.notes))
 
 
-def places(environment: Mapping[str, str], *, home: Path | None = None) -> tuple[Place, ...]:
+def places(environment: Mapping[str, str], *, home: Path | None = None) -> tuple[ProgramFolder, ...]:
     """Return every place in the order in which it is asked."""
     return (*_given_places(environment), *_cache_places(Cache.of(environment, home=home)))
 
 
-def _given_places(environment: Mapping[str, str]) -> Iterator[Place]:
+def _given_places(environment: Mapping[str, str]) -> Iterator[ProgramFolder]:
     assets = environment.get(ASSETS_VARIABLE, "")
     if assets:
-        yield Place(f"{ASSETS_VARIABLE}={assets}", Path(assets).expanduser().absolute())
-    yield Place(str(SYSTEM_DIRECTORY), SYSTEM_DIRECTORY)
+        yield ProgramFolder(f"{ASSETS_VARIABLE}={assets}", Path(assets).expanduser().absolute())
+    yield ProgramFolder(str(SYSTEM_DIRECTORY), SYSTEM_DIRECTORY)
 
 
-def _cache_places(cache: Cache) -> Iterator[Place]:
+def _cache_places(cache: Cache) -> Iterator[ProgramFolder]:
     for version, made in ((KUBERNETES_VERSION, "built from source"), (ENVTEST_VERSION, "from the envtest archive")):
         directory = cache.version(version)
-        yield Place(f"the cache, Kubernetes {version} {made} ({directory})", directory)
+        yield ProgramFolder(f"the cache, Kubernetes {version} {made} ({directory})", directory)
 
 
 def find_binaries(
@@ -173,7 +173,9 @@ def find_binaries(
     raise BinariesMissing(_missing_words(environment, home))
 
 
-def _complete(place: Place, lenders: tuple[Place, ...], notes: list[str], exists: Callable[[Path], bool]) -> Binaries:
+def _complete(
+    place: ProgramFolder, lenders: tuple[ProgramFolder, ...], notes: list[str], exists: Callable[[Path], bool]
+) -> Binaries:
     found: dict[str, Path | None] = {}
     for name in (CONTROLLER_MANAGER, KUBECTL):
         holder = next((one for one in (place, *lenders) if exists(one.directory / name)), None)

@@ -31,7 +31,7 @@ from konverge.testing.binaries import (
     places,
 )
 from konverge.testing.failures import InstallFailed
-from konverge.testing.install_plan import Build, Clean, Fetch, InstallPlan, Seen, Source, Step, plan_install
+from konverge.testing.install_plan import Build, Clean, Fetch, FoundPrograms, InstallPlan, Source, Step, plan_install
 
 __all__ = ["Carrier", "Machine", "Progress", "look", "run_install"]
 
@@ -55,7 +55,7 @@ class Progress(Protocol):
 class Carrier(Protocol):
     """Who carries out a step; raises InstallFailed where it cannot be done."""
 
-    def look(self) -> Seen:
+    def look(self) -> FoundPrograms:
         """Return what is on the machine."""
 
     def execute(self, step: Step, progress: Progress) -> None:
@@ -95,10 +95,10 @@ def run_install(source: Source, carrier: Carrier, progress: Progress) -> Install
     return plan
 
 
-def look(environment: Mapping[str, str], cache: Cache, *, archive: bool, fetch_failed: str = "") -> Seen:
+def look(environment: Mapping[str, str], cache: Cache, *, archive: bool, fetch_failed: str = "") -> FoundPrograms:
     """Return what is on the machine."""
     given = (place.directory for place in places(environment) if cache.root not in place.directory.parents)
-    return Seen(
+    return FoundPrograms(
         given=next((found for found in map(_programs, given) if found >= {ETCD, APISERVER}), frozenset()),
         built=_programs(cache.version(KUBERNETES_VERSION)),
         fetched=_programs(cache.version(ENVTEST_VERSION)),
@@ -136,7 +136,7 @@ class Machine:
         finally:
             os.close(lock)
 
-    def look(self) -> Seen:
+    def look(self) -> FoundPrograms:
         """Return what is on the machine."""
         return look(self.environment, self.cache, archive=self.archive is not None)
 

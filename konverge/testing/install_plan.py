@@ -29,7 +29,17 @@ from konverge.testing.binaries import (
     PROGRAMS,
 )
 
-__all__ = ["ENVTEST_PROGRAMS", "Build", "Clean", "Fetch", "InstallPlan", "Seen", "Source", "Step", "plan_install"]
+__all__ = [
+    "ENVTEST_PROGRAMS",
+    "Build",
+    "Clean",
+    "Fetch",
+    "InstallPlan",
+    "FoundPrograms",
+    "Source",
+    "Step",
+    "plan_install",
+]
 
 ENVTEST_PROGRAMS = (ETCD, APISERVER, KUBECTL)
 """What the official archive holds."""
@@ -52,7 +62,7 @@ class Source(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class FoundPrograms:
     """What was found on the machine.
 
     `given` are the programs of `KUBEBUILDER_ASSETS` or the system's folder, `built` and `fetched` those in the cache. `go`
@@ -123,7 +133,7 @@ class InstallPlan:
         return not _CORE.intersection(self.lacking)
 
 
-def plan_install(seen: Seen, source: Source) -> InstallPlan:
+def plan_install(seen: FoundPrograms, source: Source) -> InstallPlan:
     """Return what is left to do."""
     if source is Source.GO:
         return _build(seen, _lacking(seen.built, PROGRAMS), no_archive="")
@@ -137,14 +147,14 @@ def plan_install(seen: Seen, source: Source) -> InstallPlan:
     return _build(seen, _ordered(need), no_archive=obstacle)
 
 
-def _needed(seen: Seen) -> frozenset[str]:
+def _needed(seen: FoundPrograms) -> frozenset[str]:
     """Return what is missing: etcd and kube-apiserver must come from one place, the others may come from any."""
     sources = (seen.given, seen.built, seen.fetched)
     core = frozenset[str]() if any(one >= _CORE for one in sources) else _CORE
     return core | (frozenset((CONTROLLER_MANAGER, KUBECTL)) - frozenset().union(*sources))
 
 
-def _build(seen: Seen, wanted: Iterable[str], *, no_archive: str) -> InstallPlan:
+def _build(seen: FoundPrograms, wanted: Iterable[str], *, no_archive: str) -> InstallPlan:
     missing = _lacking(seen.built, wanted)
     clean: tuple[Step, ...] = (Clean(),) if seen.build_cache or missing else ()
     if not missing:
@@ -155,7 +165,7 @@ def _build(seen: Seen, wanted: Iterable[str], *, no_archive: str) -> InstallPlan
     return InstallPlan((*map(Build, missing), *clean))
 
 
-def _fetch_only(seen: Seen) -> InstallPlan:
+def _fetch_only(seen: FoundPrograms) -> InstallPlan:
     missing = _lacking(seen.fetched, ENVTEST_PROGRAMS)
     obstacle = _no_archive(seen)
     if missing and obstacle:
@@ -163,7 +173,7 @@ def _fetch_only(seen: Seen) -> InstallPlan:
     return InstallPlan((Fetch(),) if missing else ())
 
 
-def _no_archive(seen: Seen) -> str:
+def _no_archive(seen: FoundPrograms) -> str:
     if seen.fetch_failed:
         return seen.fetch_failed
     return "" if seen.archive else "there is no envtest archive for this platform"

@@ -42,7 +42,7 @@ from konverge.testing.failures import BinariesMissing, ControlPlaneError
 from konverge.testing.files import write_files, write_kubeconfig
 from konverge.testing.mounted import write_mounted
 from konverge.testing.ports import ReservedPort
-from konverge.testing.processes import Exit, Keeper
+from konverge.testing.processes import Exit, KeeperClient
 from konverge.testing.scratch import claim, default_root
 
 __all__ = ["Plane"]
@@ -62,7 +62,7 @@ class _Running:
     ports: tuple[ReservedPort, ...]
     authority: Authority
     api: Api
-    keeper: Keeper
+    keeper: KeeperClient
 
 
 class Plane:
@@ -254,7 +254,7 @@ class Plane:
 
 def _prepare(config: ControlPlaneConfig, binaries: Binaries) -> _Running:
     """Claim a directory, hand it to a keeper, and write what the programs need; nothing stays where that fails."""
-    keeper = Keeper.launch(claimed := claim(config.root or default_root()))
+    keeper = KeeperClient.launch(claimed := claim(config.root or default_root()))
     ports: list[ReservedPort] = []
     try:
         ports += (ReservedPort(HOST), ReservedPort(HOST))

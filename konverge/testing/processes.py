@@ -25,7 +25,7 @@ from typing import IO, Any
 from konverge.testing.failures import ControlPlaneError
 from konverge.testing.scratch import Claim
 
-__all__ = ["Exit", "Keeper"]
+__all__ = ["Exit", "KeeperClient"]
 
 _ANSWER_SECONDS = 10.0
 _END_SECONDS = 20.0
@@ -45,8 +45,8 @@ class Exit:
         return f"killed by signal {-self.code}" if self.code < 0 else f"exit code {self.code}"
 
 
-class Keeper:
-    """One keeper process with its programs; `Keeper.launch` makes one."""
+class KeeperClient:
+    """One keeper process with its programs; `KeeperClient.launch` makes one."""
 
     def __init__(self, directory: Path, process: subprocess.Popen[bytes]) -> None:
         self._directory = directory
@@ -59,7 +59,7 @@ class Keeper:
         self._listener = threading.Thread(target=self._listen, args=(process.stdout,), name="keeper", daemon=True)
 
     @classmethod
-    def launch(cls, claim: Claim) -> Keeper:
+    def launch(cls, claim: Claim) -> KeeperClient:
         """Start a keeper for a claimed directory; the claim's lock lives on in the keeper alone."""
         try:
             process = _launch(claim)

@@ -31,7 +31,7 @@ from yarl import URL
 
 from konverge.testing.apiserver.faults.rules import about_request
 
-__all__ = ["Call", "FaultProxy", "Interruption", "Moment", "is_write"]
+__all__ = ["ProxiedRequest", "FaultProxy", "Interruption", "Moment", "is_write"]
 
 Moment: TypeAlias = Literal["before", "after"]
 
@@ -41,7 +41,7 @@ _HOP = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ProxiedRequest:
     """One request, as rules look at it: `path` is without the query."""
 
     method: str
@@ -66,7 +66,7 @@ class Call:
         return f"{self.method} {self.path}"
 
 
-def is_write(call: Call) -> bool:
+def is_write(call: ProxiedRequest) -> bool:
     """Tell whether a request changes what a reconciler decides about: no review, token or dry run, no Event, no Lease.
 
     >>> is_write(Call("PATCH", "/api/v1/namespaces/web/secrets/target")), is_write(Call("POST", "/api/v1/namespaces/web/events"))
@@ -99,8 +99,8 @@ class FaultProxy:
         self._upstream = upstream.rstrip("/")
         self._tls = ssl.create_default_context(cafile=str(ca_file))
         self._interruption: Interruption | None = None
-        self._refuses: Callable[[Call], bool] | None = None
-        self._open: list[tuple[web.Request, Call]] = []
+        self._refuses: Callable[[ProxiedRequest], bool] | None = None
+        self._open: list[tuple[web.Request, ProxiedRequest]] = []
         self._stack = contextlib.AsyncExitStack()
         self.writes: list[str] = []
         self.url = ""
@@ -138,18 +138,18 @@ class FaultProxy:
         self._interruption = None
         self._refuses = None
 
-    def refuse(self, rule: Callable[[Call], bool]) -> None:
+    def refuse(self, rule: Callable[[ProxiedRequest], bool]) -> None:
         """Drop the connection of every request for which the rule holds, until `disarm`."""
         self._refuses = rule
 
-    def cut(self, rule: Callable[[Call], bool]) -> int:
+    def cut(self, rule: Callable[[ProxiedRequest], bool]) -> int:
         """Drop the connections of requests that are under way and for which the rule holds; returns how many."""
         chosen = [request for request, call in self._open if rule(call)]
         for request in chosen:
             _abort(request)
         return len(chosen)
 
-    def under_way(self, rule: Callable[[Call], bool]) -> int:
+    def under_way(self, rule: Callable[[ProxiedRequest], bool]) -> int:
         """Return how many requests are under way for which the rule holds."""
         return sum(1 for _, call in self._open if rule(call))
 
@@ -172,7 +172,7 @@ class FaultProxy:
     # --- forwarding -------------------------------------------------------------------------------------------------------------
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        call = Call(request.method, request.path, dict(request.query))
+        call = ProxiedRequest(request.method, request.path, dict(request.query))
         body = await request.read()
         entry = (request, call)
         self._open.append(entry)
@@ -187,7 +187,7 @@ class FaultProxy:
         finally:
             self._open = [one for one in self._open if one is not entry]
 
-    def _due(self, call: Call) -> Interruption | None:
+    def _due(self, call: ProxiedRequest) -> Interruption | None:
         """Count a write; return the interruption where this is the one."""
         if not is_write(call):
             return None

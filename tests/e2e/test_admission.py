@@ -22,7 +22,7 @@ from konverge.runtime.admission.configurations import VALIDATING as CONFIGURATIO
 from konverge.testing import ControlPlane, Lab
 from konverge.testing.certificates import Authority
 from konverge.testing.clients import ClientFor
-from konverge.testing.lab.asked import until_asked
+from konverge.testing.lab.webhook_probe import wait_until_called
 from konverge.testing.ports import ReservedPort
 
 pytestmark = pytest.mark.control_plane
@@ -113,7 +113,7 @@ def served_at(lab: Lab, port: ReservedPort, name: str, **more: Any) -> kv.Manage
 async def asked(lab: Lab, settings: kv.ManagerSettings) -> None:
     """Wait until the API server asks, where `lab.start` could not."""
     webhooks = settings.webhooks
-    await until_asked(
+    await wait_until_called(
         lab.client, CONFIGURATION, webhooks.configuration, url=webhooks.url, namespace=lab.namespace, timeout=30
     )
 

@@ -40,7 +40,7 @@ from konverge.crds import (
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.kinds import kind
 from konverge.testing import ControlPlane
-from konverge.testing.api import Answer
+from konverge.testing.api import Response
 
 pytestmark = pytest.mark.control_plane
 
@@ -113,7 +113,7 @@ STUB = kind("stub.konverge.test/v2", "Thing")
 MANIFESTS = [*all_manifests(), *crd_manifests([Sample, OldTurn, Turn]), crd_stub(STUB)]
 
 
-async def request(plane: ControlPlane, method: str, path: str, body: dict[str, Any] | None = None) -> Answer:
+async def request(plane: ControlPlane, method: str, path: str, body: dict[str, Any] | None = None) -> Response:
     return await asyncio.to_thread(plane.blocking.api.request, method, path, body)
 
 

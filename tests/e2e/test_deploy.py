@@ -27,7 +27,7 @@ from konverge.kinds import kind
 from konverge.reconcilers.apps.kinds import CONFIG_MAP, HELM_RELEASE, SECRET
 from konverge.testing import ControlPlane, ControlPlaneConfig, Lab, install_crds
 from konverge.testing.flux import HelmController, flux_crds
-from konverge.testing.proxy import Call
+from konverge.testing.proxy import ProxiedRequest
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -348,7 +348,7 @@ async def test_the_audit_log_of_all_families_denies_nothing_and_shows_every_prin
             await asyncio.gather(install_and_remove(lab), change_source_and_values(lab), share_a_pool(lab))
             assert await daemon.stop() == 0
         assert await lab.find(SECRET, "the-end") is None
-        await until_audited(plane, Call("GET", "/api/v1/namespaces/rights/secrets/the-end"))
+        await until_audited(plane, ProxiedRequest("GET", "/api/v1/namespaces/rights/secrets/the-end"))
     [role] = [document for document in documents("rbac.yaml") if document["kind"] == "ClusterRole"]
     asked = [one for one in audited(plane)[before:] if one.user == user]
     used = {right for one in asked for right in one.rights}

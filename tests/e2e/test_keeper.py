@@ -14,7 +14,7 @@ import pytest
 
 from konverge import clock
 from konverge.testing.failures import ControlPlaneError
-from konverge.testing.processes import Keeper
+from konverge.testing.processes import KeeperClient
 from konverge.testing.scratch import claim
 
 SLEEPER = ["/bin/sleep", "600"]
@@ -62,8 +62,8 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def keeper(root: Path) -> Iterator[Keeper]:
-    keeper = Keeper.launch(claim(root))
+def keeper(root: Path) -> Iterator[KeeperClient]:
+    keeper = KeeperClient.launch(claim(root))
     yield keeper
     keeper.close()
 
@@ -84,7 +84,7 @@ def parent(root: Path) -> Iterator[tuple[subprocess.Popen[str], Path, int, int]]
     process.stdout.close()
 
 
-def test_a_program_runs_until_it_is_killed(keeper: Keeper, tmp_path: Path) -> None:
+def test_a_program_runs_until_it_is_killed(keeper: KeeperClient, tmp_path: Path) -> None:
     keeper.start("sleeper", SLEEPER, tmp_path / "log")
     pid = keeper.pids()["sleeper"]
     assert not gone(pid, seconds=0.1)
@@ -95,7 +95,7 @@ def test_a_program_runs_until_it_is_killed(keeper: Keeper, tmp_path: Path) -> No
     keeper.kill("sleeper")
 
 
-def test_the_end_of_a_program_is_noticed_with_code_and_log(keeper: Keeper, tmp_path: Path) -> None:
+def test_the_end_of_a_program_is_noticed_with_code_and_log(keeper: KeeperClient, tmp_path: Path) -> None:
     keeper.start("failing", ["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], tmp_path / "log")
     while keeper.exit_of("failing") is None:
         keeper.wait_for_news(1.0)
@@ -103,13 +103,13 @@ def test_the_end_of_a_program_is_noticed_with_code_and_log(keeper: Keeper, tmp_p
     assert (tmp_path / "log").read_text() == "out\nerr\n"
 
 
-def test_a_program_that_does_not_exist_ends_with_the_reason(keeper: Keeper, tmp_path: Path) -> None:
+def test_a_program_that_does_not_exist_ends_with_the_reason(keeper: KeeperClient, tmp_path: Path) -> None:
     keeper.start("ghost", [str(tmp_path / "ghost")], tmp_path / "log")
     assert "No such file" in str(keeper.exit_of("ghost"))
     assert keeper.pids() == {}
 
 
-def test_a_program_can_be_started_again_under_its_name(keeper: Keeper, tmp_path: Path) -> None:
+def test_a_program_can_be_started_again_under_its_name(keeper: KeeperClient, tmp_path: Path) -> None:
     keeper.start("sleeper", SLEEPER, tmp_path / "log")
     first = keeper.pids()["sleeper"]
     keeper.kill("sleeper")
@@ -120,7 +120,7 @@ def test_a_program_can_be_started_again_under_its_name(keeper: Keeper, tmp_path:
 
 def test_closing_ends_programs_and_removes_the_directory(root: Path, tmp_path: Path) -> None:
     claimed = claim(root)
-    keeper = Keeper.launch(claimed)
+    keeper = KeeperClient.launch(claimed)
     keeper.start("sleeper", SLEEPER, tmp_path / "log")
     pids = (keeper.pid, keeper.pids()["sleeper"])
     keeper.close()
@@ -161,7 +161,7 @@ def test_programs_die_with_a_killed_keeper_and_the_next_claim_sweeps_its_directo
     assert not directory.exists()
 
 
-def test_the_end_of_the_keeper_is_noticed(keeper: Keeper, tmp_path: Path) -> None:
+def test_the_end_of_the_keeper_is_noticed(keeper: KeeperClient, tmp_path: Path) -> None:
     keeper.start("sleeper", SLEEPER, tmp_path / "log")
     os.kill(keeper.pid, signal.SIGKILL)
     while keeper.exit_of("sleeper") is None:

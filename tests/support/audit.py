@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from konverge.testing import ControlPlane
-from konverge.testing.proxy import Call, is_write
+from konverge.testing.proxy import ProxiedRequest, is_write
 
 __all__ = ["Audited", "Right", "audited", "rights_of", "until_audited"]
 
@@ -23,7 +23,7 @@ _POLL = 0.05
 class Audited:
     """One answered request."""
 
-    call: Call
+    call: ProxiedRequest
     user: str
     agent: str
     code: int
@@ -77,7 +77,7 @@ def _read(entry: dict[str, Any]) -> Audited:
     about = entry.get("objectRef") or {}
     pairs = (pair.partition("=") for pair in query.split("&") if pair)
     return Audited(
-        call=Call(method.get(entry["verb"], "GET"), path, {name: value for name, _, value in pairs}),
+        call=ProxiedRequest(method.get(entry["verb"], "GET"), path, {name: value for name, _, value in pairs}),
         user=entry.get("user", {}).get("username", ""),
         agent=entry.get("userAgent", ""),
         code=(entry.get("responseStatus") or {}).get("code", 0),
@@ -104,7 +104,7 @@ def rights_of(rules: Iterable[Mapping[str, Any]]) -> frozenset[Right]:
     )
 
 
-async def until_audited(plane: ControlPlane, mark: Call) -> None:
+async def until_audited(plane: ControlPlane, mark: ProxiedRequest) -> None:
     """Wait until a request that was answered is in the log; what was answered before it is there then too."""
     async with asyncio.timeout(10):
         while not any(one.call == mark for one in _entries(plane)):

@@ -12,7 +12,7 @@ import msgspec
 from konverge.testing.apiserver import statuses
 from konverge.testing.apiserver.faults import Faults
 from konverge.testing.apiserver.faults.rules import about_call
-from konverge.testing.apiserver.requests import Answer, Call
+from konverge.testing.apiserver.requests import Call, Response
 
 __all__ = ["Toy", "config_map", "names"]
 
@@ -33,7 +33,7 @@ class Toy:
         self.closed = 0
         self.faults = Faults(lambda: self.version)
 
-    async def handle(self, call: Call) -> Answer:
+    async def handle(self, call: Call) -> Response:
         self.calls.append(call)
         about = about_call(call)
         if not about.resource:
@@ -41,17 +41,17 @@ class Toy:
         orders = await self.faults.before(call, about)
         self.version += orders.jump
         if about.verb == "watch":
-            return Answer(stream=self.faults.stream(call, about, self.watch(), orders.view))
+            return Response(stream=self.faults.stream(call, about, self.watch(), orders.view))
         answer = self.decide(about.verb, call)
         await self.faults.after(call, about, answer)
         return answer
 
-    def discovery(self, call: Call) -> Answer:
+    def discovery(self, call: Call) -> Response:
         if call.path == "/api/v1":
-            return Answer(body=msgspec.json.encode(DISCOVERY))
-        return Answer(404, b"404 page not found\n", "text/plain")
+            return Response(body=msgspec.json.encode(DISCOVERY))
+        return Response(404, b"404 page not found\n", "text/plain")
 
-    def decide(self, verb: str, call: Call) -> Answer:
+    def decide(self, verb: str, call: Call) -> Response:
         if verb == "list":
             return self.said({"kind": "List", "metadata": {"resourceVersion": str(self.version)}, "items": []})
         if verb in ("create", "patch"):
@@ -64,8 +64,8 @@ class Toy:
             return self.said({"kind": "Status", "status": "Success"})
         return self.said(self.objects[name])
 
-    def said(self, data: dict[str, Any], status: int = 200) -> Answer:
-        return Answer(status, msgspec.json.encode(data))
+    def said(self, data: dict[str, Any], status: int = 200) -> Response:
+        return Response(status, msgspec.json.encode(data))
 
     def store(self, data: dict[str, Any]) -> dict[str, Any]:
         self.version += 1

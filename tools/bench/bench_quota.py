@@ -38,8 +38,8 @@ from konverge.reconcilers.quota.render import pool_status
 from konverge.runtime import ManagerSettings
 from konverge.testing import Lab
 from konverge.testing.apiserver.faults.rules import About
-from konverge.testing.apiserver.requests import Answer as ServerAnswer
 from konverge.testing.apiserver.requests import Call
+from konverge.testing.apiserver.requests import Response as ServerAnswer
 from konverge.testing.lab import install_crds
 from konverge.testing.lab.environments import memory_lab
 from konverge.testing.loop import VirtualTimeLoop

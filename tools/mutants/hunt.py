@@ -29,7 +29,7 @@ class Hunt:
     def story(self, name: str, scenario: Any) -> dict[str, str] | None:
         """Return what breaks this story first."""
         from konverge.clock import monotonic
-        from konverge.testing.lab.judging import differences, verdict
+        from konverge.testing.lab.comparison import differences, problems_of
         from konverge.testing.lab.planning import plans_of
         from konverge.testing.lab.plans import Plan
         from konverge.testing.lab.runs import run
@@ -47,7 +47,7 @@ class Hunt:
                 self.left.append(name)
                 return None
             self.plans += 1
-            problems = verdict(reference, run(scenario, plan))
+            problems = problems_of(reference, run(scenario, plan))
             if problems:
                 return _found(name, plan.name, problems)
         return None

@@ -84,7 +84,7 @@ async def mover(lab: Lab) -> None:
 
 
 def _flux(lab: Lab, world: World) -> HelmController:
-    return HelmController(lab.config, world=world, namespace=lab.namespace, random=lab.chance())
+    return HelmController(lab.config, world=world, namespace=lab.namespace, random=lab.rng())
 
 
 async def _change(lab: Lab, **chart: str) -> None:

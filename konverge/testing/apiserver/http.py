@@ -30,7 +30,7 @@ from konverge.errors import stack_of
 from konverge.logs import get_logger
 from konverge.testing.apiserver import protobuf, statuses
 from konverge.testing.apiserver.faults.streams import Dropped
-from konverge.testing.apiserver.requests import Answer, Call, Query, User
+from konverge.testing.apiserver.requests import Call, Query, Response, User
 from konverge.testing.apiserver.shells import MAX_BODY, Handler, Pump, answered, refusal, too_large, warning_headers
 from konverge.testing.apiserver.statuses import StatusError
 from konverge.testing.apiserver.tls import server_context, user_of
@@ -125,7 +125,7 @@ class HttpShell:
             # The way in which aiohttp lets a handler leave without a word: there is nobody to answer.
             raise asyncio.CancelledError from None
 
-    async def _answer(self, request: web.BaseRequest) -> Answer:
+    async def _answer(self, request: web.BaseRequest) -> Response:
         body = b""
         if request.can_read_body:
             found = await _read(request)
@@ -162,7 +162,7 @@ class HttpShell:
 
     # --- its answer -------------------------------------------------------------------------------------------------------------
 
-    async def _send(self, request: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+    async def _send(self, request: web.BaseRequest, answer: Response) -> web.StreamResponse:
         headers = CIMultiDict[str]({"Cache-Control": "no-cache, private", **answer.headers})
         headers.setdefault("Content-Type", answer.content_type)
         for warning in warning_headers(answer.warnings) if answer.warnings else ():
@@ -176,7 +176,9 @@ class HttpShell:
             body = gzip.compress(body, 1, mtime=0)
         return web.Response(status=answer.status, body=body, headers=headers)
 
-    async def _stream(self, request: web.BaseRequest, answer: Answer, headers: CIMultiDict[str]) -> web.StreamResponse:
+    async def _stream(
+        self, request: web.BaseRequest, answer: Response, headers: CIMultiDict[str]
+    ) -> web.StreamResponse:
         assert answer.stream is not None
         response = web.StreamResponse(status=answer.status, headers=headers)
         response.enable_chunked_encoding()

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlsplit
 
-__all__ = ["ADMIN", "ANONYMOUS", "Answer", "Call", "Query", "User"]
+__all__ = ["ADMIN", "ANONYMOUS", "Response", "Call", "Query", "User"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class Answer:
+class Response:
     """What is answered: a body, or a stream of chunks (each chunk is a whole watch line)."""
 
     status: int = 200

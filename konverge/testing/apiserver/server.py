@@ -43,16 +43,16 @@ from konverge.testing.apiserver.faults import Faults, Orders
 from konverge.testing.apiserver.faults.rules import About, about_call
 from konverge.testing.apiserver.faults.streams import close_lines
 from konverge.testing.apiserver.registry import Registry
-from konverge.testing.apiserver.registry.answering import form_of, shown
-from konverge.testing.apiserver.registry.ask import APPLY_TYPES, Ask, options_of, route
 from konverge.testing.apiserver.registry.creating import create
 from konverge.testing.apiserver.registry.deleting import delete, delete_options
+from konverge.testing.apiserver.registry.forms import form_of, shown
 from konverge.testing.apiserver.registry.patching import patch, update
 from konverge.testing.apiserver.registry.pipeline import decode_body, settled
 from konverge.testing.apiserver.registry.reading import Reader
+from konverge.testing.apiserver.registry.request import APPLY_TYPES, ResourceRequest, options_of, route
 from konverge.testing.apiserver.registry.scaling import scale_of, update_scale
-from konverge.testing.apiserver.registry.special import Specials
-from konverge.testing.apiserver.requests import ADMIN, Answer, Call, User
+from konverge.testing.apiserver.registry.special_requests import SpecialRequests
+from konverge.testing.apiserver.requests import ADMIN, Call, Response, User
 from konverge.testing.apiserver.resources import Alias, Resource
 from konverge.testing.apiserver.shells import refusal
 from konverge.testing.apiserver.statuses import StatusError, method_not_allowed, page_not_found
@@ -76,7 +76,7 @@ _ABSENT: Final = frozenset(
 """Kinds that would be stored and never enforced: they are not served."""
 _OPTIONS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch": "PatchOptions"}
 
-OnCall = Callable[[Call, About, Answer], None]
+OnCall = Callable[[Call, About, Response], None]
 
 
 class ApiServer:
@@ -125,7 +125,7 @@ class ApiServer:
         """Called after every answer, faults included: how a lab records."""
         self._reader = Reader(self.registry)
         self._discovery = Discovery(lambda: self.registry.resources)
-        self._specials = Specials(self.registry, self.rbac, self.authenticator)
+        self._specials = SpecialRequests(self.registry, self.rbac, self.authenticator)
         self._rbac_on = rbac
         self._namespaces = tuple(namespaces)
         self._controllers: tuple[Any, ...] = ()
@@ -206,7 +206,7 @@ class ApiServer:
 
         return HttpShell(self.handle, tls=tls, **more)
 
-    async def handle(self, call: Call) -> Answer:
+    async def handle(self, call: Call) -> Response:
         """Answer one call. Raises only what a fault wants the connection to do (`Dropped`)."""
         about = about_call(call)
         try:
@@ -230,7 +230,7 @@ class ApiServer:
             listener(call, about, answer)
         return answer
 
-    async def _answer(self, call: Call, orders: Orders) -> Answer:
+    async def _answer(self, call: Call, orders: Orders) -> Response:
         attributes = attributes_of(call)
         user = self.authenticator.authenticate(call, attributes)
         if self._rbac_on:
@@ -250,7 +250,7 @@ class ApiServer:
             if found is None:
                 raise
             return found
-        ask = Ask(call, place, resource, version, user)
+        ask = ResourceRequest(call, place, resource, version, user)
         form_of(call.headers.get("accept", ""), custom=resource.custom)
         try:
             return await self._done(ask, orders)
@@ -258,7 +258,7 @@ class ApiServer:
             error.warnings = ask.warnings
             raise
 
-    async def _done(self, ask: Ask, orders: Orders) -> Answer:
+    async def _done(self, ask: ResourceRequest, orders: Orders) -> Response:
         """Do what is asked of a resource that is served."""
         call, place, resource, version = ask.call, ask.place, ask.resource, ask.version
         if version.deprecated:
@@ -280,45 +280,45 @@ class ApiServer:
         ):
             raise method_not_allowed(*((resource.group, resource.plural, place.verb) if resource.custom else ()))
         view = orders.view
-        answer: Answer = await verb(self, ask, None if view is None or view.ended.is_set() else view.version)
+        answer: Response = await verb(self, ask, None if view is None or view.ended.is_set() else view.version)
         return answer
 
     # --- verbs ---------------------------------------------------------------------------------------------------------------
 
-    async def _get(self, ask: Ask, view: int | None) -> Answer:
+    async def _get(self, ask: ResourceRequest, view: int | None) -> Response:
         data = self._reader.get(ask, view)
         return shown(ask, scale_of(ask, data) if ask.place.subresource == "scale" else data, self.registry.moment())
 
-    async def _list(self, ask: Ask, view: int | None) -> Answer:
+    async def _list(self, ask: ResourceRequest, view: int | None) -> Response:
         return self._reader.list(ask, view)
 
-    async def _watch(self, ask: Ask, view: int | None) -> Answer:
+    async def _watch(self, ask: ResourceRequest, view: int | None) -> Response:
         return self._reader.watch(ask, view)
 
-    async def _create(self, ask: Ask, _: int | None) -> Answer:
+    async def _create(self, ask: ResourceRequest, _: int | None) -> Response:
         if ask.place.name and not ask.resource.custom:
             raise method_not_allowed()
         data = decode_body(ask)
         return shown(ask, await create(self.registry, ask, data), self.registry.moment(), 201)
 
-    async def _update(self, ask: Ask, _: int | None) -> Answer:
+    async def _update(self, ask: ResourceRequest, _: int | None) -> Response:
         if ask.place.subresource == "scale":
             return shown(ask, await update_scale(self.registry, ask), self.registry.moment())
         data, created = await update(self.registry, ask)
         return shown(ask, data, self.registry.moment(), 201 if created else 200)
 
-    async def _patch(self, ask: Ask, _: int | None) -> Answer:
+    async def _patch(self, ask: ResourceRequest, _: int | None) -> Response:
         if ask.place.subresource == "scale":
             return shown(ask, await update_scale(self.registry, ask), self.registry.moment())
         data, created = await patch(self.registry, ask)
         return shown(ask, data, self.registry.moment(), 201 if created else 200)
 
-    async def _delete(self, ask: Ask, _: int | None) -> Answer:
+    async def _delete(self, ask: ResourceRequest, _: int | None) -> Response:
         deletion = delete_options(ask)
         data = await delete(self.registry, ask, self.registry.entry(ask), deletion)
         return shown(ask, data, self.registry.moment())
 
-    async def _delete_collection(self, ask: Ask, _: int | None) -> Answer:
+    async def _delete_collection(self, ask: ResourceRequest, _: int | None) -> Response:
         deletion = delete_options(ask)
         answer = self._reader.list(ask)
         for entry in self._reader.selected(ask):
@@ -330,7 +330,7 @@ class ApiServer:
                     raise
         return answer
 
-    def _escalation(self, ask: Ask, new: dict[str, Any] | None, old: dict[str, Any] | None) -> None:
+    def _escalation(self, ask: ResourceRequest, new: dict[str, Any] | None, old: dict[str, Any] | None) -> None:
         if new is not None and self._rbac_on and ask.group == "rbac.authorization.k8s.io" and ask.plural in GUARDED:
             require_no_escalation(self.rbac, ask.user, ask.plural, ask.namespace, new, old, ask.place.name)
 

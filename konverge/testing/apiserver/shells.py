@@ -17,12 +17,12 @@ from typing import Final, TypeAlias
 import msgspec
 
 from konverge.testing.apiserver.faults.streams import close_lines
-from konverge.testing.apiserver.requests import Answer, Call
+from konverge.testing.apiserver.requests import Call, Response
 from konverge.testing.apiserver.statuses import PageNotFound, StatusError
 
 __all__ = ["MAX_BODY", "Handler", "Pump", "answered", "refusal", "too_large", "warning_headers"]
 
-Handler: TypeAlias = Callable[[Call], Awaitable[Answer]]
+Handler: TypeAlias = Callable[[Call], Awaitable[Response]]
 """The server: one call in, one answer out. It may raise StatusError, and `Dropped` where a fault wants the connection gone."""
 
 MAX_BODY: Final = 3 << 20
@@ -36,18 +36,18 @@ def too_large() -> StatusError:
     return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}")
 
 
-def refusal(error: StatusError) -> Answer:
+def refusal(error: StatusError) -> Response:
     """Turn a refusal into what the client reads."""
     if isinstance(error, PageNotFound):
-        return Answer(
+        return Response(
             404, f"{error.message}\n".encode(), "text/plain; charset=utf-8", {"X-Content-Type-Options": "nosniff"}
         )
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     body = msgspec.json.encode(error.body()) + b"\n"
-    return Answer(error.code, body, headers=headers, warnings=list(error.warnings))
+    return Response(error.code, body, headers=headers, warnings=list(error.warnings))
 
 
-async def answered(handle: Handler, call: Call) -> Answer:
+async def answered(handle: Handler, call: Call) -> Response:
     """Let the handler answer a call; refusals are answers too."""
     try:
         if len(call.body) > MAX_BODY:

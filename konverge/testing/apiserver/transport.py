@@ -65,7 +65,7 @@ class InProcessTransport:
             path = unquote(path)
         return Call(request.method, path, Query(params), headers, request.body or b"", self._user)
 
-    async def _answer(self, request: Request) -> requests.Answer:
+    async def _answer(self, request: Request) -> requests.Response:
         if self._closed:
             raise UsageError("the client is closed; make requests inside its `async with` block")
         await asyncio.sleep(0)
@@ -106,7 +106,7 @@ class InProcessTransport:
 class _InProcessStream:
     """The body of one answer, as it comes."""
 
-    def __init__(self, request: Request, answer: requests.Answer) -> None:
+    def __init__(self, request: Request, answer: requests.Response) -> None:
         self._request = request
         self._body = answer.body
         self._pump = None if answer.stream is None else Pump(answer.stream)
@@ -146,10 +146,10 @@ def _unreachable(request: Request, error: Dropped) -> Unreachable:
     return Unreachable(f"{request.what}: the connection was dropped by a fault", maybe_done=error.maybe_done)
 
 
-def _media_type(answer: requests.Answer) -> str:
+def _media_type(answer: requests.Response) -> str:
     return answer.content_type.partition(";")[0]
 
 
-def _retry_after(answer: requests.Answer) -> float | None:
+def _retry_after(answer: requests.Response) -> float | None:
     header = answer.headers.get("Retry-After")
     return None if header is None else retry_after_seconds(header, wall_clock())

@@ -8,7 +8,7 @@ it `lastHandledReconcileAt` and the shortened history.
 from __future__ import annotations
 
 from konverge.testing.flux.actions import correct_drift, install_or_upgrade, uninstall, uninstall_renamed
-from konverge.testing.flux.state import FINALIZER, Effects, Finalizer, Object_, Put, Retry, View, World, digest
+from konverge.testing.flux.state import FINALIZER, ClusterView, Effects, Finalizer, Object_, Put, Retry, World, digest
 from konverge.testing.flux.values import ValuesError, compose
 from konverge.testing.flux.work import Work
 
@@ -18,7 +18,7 @@ REQUEUE = 1.0
 """Seconds until a release that waits for something looks again by itself; helm-controller's default is 30 s."""
 
 
-def reconcile_release(release: Object_, world: World, view: View) -> Effects:
+def reconcile_release(release: Object_, world: World, view: ClusterView) -> Effects:
     """Reconcile one HelmRelease."""
     work, metadata = Work.on(release, world, view), release["metadata"]
     if metadata.get("deletionTimestamp"):

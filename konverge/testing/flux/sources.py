@@ -13,13 +13,13 @@ from typing import Any
 
 from konverge.testing.flux.state import (
     FINALIZER,
+    ClusterView,
     Conditions,
     Effects,
     Finalizer,
     Object_,
     Retry,
     Status,
-    View,
     World,
     digest,
 )
@@ -95,7 +95,7 @@ _FETCHERS = {
 }
 
 
-def reconcile_source(source: Object_, world: World, view: View) -> Effects:
+def reconcile_source(source: Object_, world: World, view: ClusterView) -> Effects:
     """Reconcile one source."""
     metadata = source["metadata"]
     if metadata.get("deletionTimestamp"):
@@ -106,7 +106,7 @@ def reconcile_source(source: Object_, world: World, view: View) -> Effects:
     yield from _fetch(source, world, view)
 
 
-def _remove(source: Object_, view: View) -> Effects:
+def _remove(source: Object_, view: ClusterView) -> Effects:
     status = copy.deepcopy(source.get("status") or {})
     conditions = Conditions(status, source["metadata"]["generation"], view.now())
     if conditions.find("Ready") is not None:
@@ -115,7 +115,7 @@ def _remove(source: Object_, view: View) -> Effects:
     yield Finalizer(False)
 
 
-def _fetch(source: Object_, world: World, view: View) -> Effects:
+def _fetch(source: Object_, world: World, view: ClusterView) -> Effects:
     metadata = source["metadata"]
     fetch, outdated = _FETCHERS[source["kind"]]
     status: Object_ = copy.deepcopy(source.get("status") or {})

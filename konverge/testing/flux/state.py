@@ -26,7 +26,7 @@ __all__ = [
     "Put",
     "Retry",
     "Status",
-    "View",
+    "ClusterView",
     "World",
     "digest",
 ]
@@ -88,7 +88,7 @@ class World:
         return not any(url == dead or url.startswith(f"{dead.rstrip('/')}/") for dead in self.unreachable)
 
 
-class View(Protocol):
+class ClusterView(Protocol):
     """What a controller sees: the newest stored objects."""
 
     def find(self, kind: str, namespace: str, name: str) -> Object_ | None:

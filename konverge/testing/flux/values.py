@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from konverge.testing.flux.state import Object_, View
+from konverge.testing.flux.state import ClusterView, Object_
 
 __all__ = ["ValuesError", "compose"]
 
@@ -21,7 +21,7 @@ class ValuesError(Exception):
     """Why there are no values."""
 
 
-def compose(spec: Object_, namespace: str, view: View) -> Object_:
+def compose(spec: Object_, namespace: str, view: ClusterView) -> Object_:
     """Return the merged values of a release; raises ValuesError."""
     values: Object_ = {}
     for reference in spec.get("valuesFrom") or ():
@@ -37,7 +37,7 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Object_:
     return result
 
 
-def _referred(reference: Object_, namespace: str, view: View) -> Object_:
+def _referred(reference: Object_, namespace: str, view: ClusterView) -> Object_:
     kind, name, key = reference["kind"], reference["name"], reference.get("valuesKey") or "values.yaml"
     where = f"could not resolve {kind} chart values reference '{namespace}/{name}' with key '{key}'"
     found = view.find(kind, namespace, name)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from konverge.testing.flux.state import Conditions, Object_, Status, View, World
+from konverge.testing.flux.state import ClusterView, Conditions, Object_, Status, World
 
 __all__ = ["REQUESTED_AT", "Work"]
 
@@ -23,14 +23,14 @@ class Work:
     status: Object_
     conditions: Conditions
     world: World
-    view: View
+    view: ClusterView
     revision: str = ""
     digest: str = ""
     """Of a chart from an OCIRepository: the digest of its artifact."""
     config: str = ""
 
     @classmethod
-    def on(cls, release: Object_, world: World, view: View) -> Work:
+    def on(cls, release: Object_, world: World, view: ClusterView) -> Work:
         """Begin on a copy of the release's status."""
         status: Object_ = copy.deepcopy(release.get("status") or {})
         return cls(release, status, Conditions(status, release["metadata"]["generation"], view.now()), world, view)

@@ -1,10 +1,10 @@
 """The common beginning of plans: which of them share a run, and where each goes its own way. Pure, but for the one call that forks.
 
-A run is the same to the byte until its first fault strikes. So plans of one seed share a *trunk*, a run without faults, and each branches
-off where its own first part shows: a crash and somebody else's write at their number, a rule at its first hit. Until then the rule is a
-probe: it counts, as it would in a run of its own, and does nothing. What acts when it is put in force, without a hit, branches off there.
+A run is the same to the byte until its first fault strikes. So plans of one seed run a *shared prefix* without faults, and each plan
+branches off at its first effect: a crash or a foreign write at its number, a rule at its first hit. Until then the rule is a probe: it
+counts, as it would in a run of its own, and does nothing. A rule that acts when it is put in force branches off at that point.
 
-Promises: a branched run is that plan's run from nothing, to the byte of its timeline. A plan whose faults never strike ends as the trunk.
+Promises: a branched run is that plan's run from nothing, to the byte of its timeline. A plan whose faults never strike ends as the prefix.
 
 Does not promise: to share what a plan with lease faults or without any fault does; these run alone.
 """
@@ -19,14 +19,14 @@ from typing import Final
 
 from konverge.testing.apiserver.faults.rules import About, Cut, Drop, Expire, Moment, Rule, Stale
 from konverge.testing.lab.plans import Plan, Timed
-from konverge.testing.lab.timeline import Entry, Timeline
+from konverge.testing.lab.timeline import Timeline, TimelineEntry
 
-__all__ = ["LEAST", "MOST", "Batch", "Trunk", "acts_when_armed", "batches", "branches_at"]
+__all__ = ["LEAST", "MOST", "Batch", "SharedPrefix", "acts_when_armed", "batches", "branches_at"]
 
 MOST: Final = 40
-"""Plans of one trunk: its own run is then a few hundredths of theirs."""
+"""Plans of one prefix: its own run is then a few hundredths of theirs."""
 LEAST: Final = 16
-"""Plans for which a trunk of their own is worth its run."""
+"""Plans for which a shared prefix of their own is worth its run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def _size(left: int, workers: int) -> int:
 
 
 def _shares(plans: Sequence[Plan]) -> Iterator[tuple[int, int | None]]:
-    """Yield each place with the seed of a trunk that its neighbours have too, None where a plan is alone."""
+    """Yield each place with the seed of a shared prefix that its neighbours have too, None where a plan is alone."""
     seeds = [plan.seed if plan.faults and not plan.leases else None for plan in plans]
     for place, seed in enumerate(seeds):
         neighbours = seeds[max(place - 1, 0) : place] + seeds[place + 1 : place + 2]
@@ -98,7 +98,7 @@ def acts_when_armed(timed: Timed, watches: Iterable[About]) -> bool:
 
 
 @dataclass(slots=True)
-class Trunk:
+class SharedPrefix:
     """What several plans wait for in one run, and what of them has happened already."""
 
     waiting: dict[int, Plan]
@@ -108,7 +108,7 @@ class Trunk:
     taken: int | None = None
     """In a copy, the place of the plan that it runs."""
     probes: dict[int, list[Rule]] = field(default_factory=lambda: defaultdict(list))
-    _notes: dict[int, list[tuple[int, Entry]]] = field(default_factory=lambda: defaultdict(list))
+    _notes: dict[int, list[tuple[int, TimelineEntry]]] = field(default_factory=lambda: defaultdict(list))
 
     def due(self, number: int, moment: Moment, watches: Iterable[About]) -> list[int]:
         """Return the places of the plans that branch off before or after this write."""
@@ -119,7 +119,7 @@ class Trunk:
         """Return the rules that begin after this write, in the order of each plan."""
         return [(place, timed) for place, plan in self.waiting.items() for timed in plan.rules if timed.after == number]
 
-    def probe(self, place: int, rule: Rule, timeline: Timeline, note: Entry) -> None:
+    def probe(self, place: int, rule: Rule, timeline: Timeline, note: TimelineEntry) -> None:
         """Remember a probe, and the note about it at the place in the timeline that it would have in a run of this plan alone."""
         self.probes[place].append(rule)
         self._notes[place].append((len(timeline.entries), note))

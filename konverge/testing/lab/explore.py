@@ -25,8 +25,8 @@ import msgspec
 
 from konverge.clock import cpu_time, monotonic
 from konverge.testing.lab.branching import Batch, batches
-from konverge.testing.lab.branching_forks import grow
-from konverge.testing.lab.judging import differences, verdict
+from konverge.testing.lab.comparison import differences, problems_of
+from konverge.testing.lab.forking import run_shared
 from konverge.testing.lab.planning import Planned, Pruned, plans_of, random_plan, random_seed, spread_over_faults
 from konverge.testing.lab.plans import Plan
 from konverge.testing.lab.runs import Run, Scenario, run
@@ -119,7 +119,7 @@ def replay(scenario: Scenario, plan: Plan) -> tuple[Run, list[str]]:
     """Run one plan against a fresh reference; returns the run and what is wrong with it."""
     reference = run(scenario, Plan(name="reference"))
     disturbed = run(scenario, plan)
-    return disturbed, verdict(reference, disturbed)
+    return disturbed, problems_of(reference, disturbed)
 
 
 def explore(
@@ -147,7 +147,7 @@ def explore(
     if reference.problems:
         report.failures.append(Failure(reference.plan, reference.problems, reference, None))
         return report
-    share = _seeds(scenario, report) >= WORTH
+    share = _run_other_seeds(scenario, report) >= WORTH
     planned = plans_of(reference, process=process, foreign=foreign) if only is None else Planned(tuple(only), ())
     plans = list(planned.plans) + ([] if prune else [one.plan for one in planned.pruned if one.plan.faults])
     report.pruned = planned.pruned
@@ -160,9 +160,9 @@ def explore(
             del plans[QUICK:]
     report.seconds = monotonic() - began
     allowed = budget if budget is not None else BUDGET if mode == "full" else float("inf")
-    with _frozen():
+    with _collector_frozen():
         outcomes = _outcomes(scenario, reference, plans, workers, lambda: monotonic() - began <= allowed, share=share)
-        _take(outcomes, report, progress)
+        _collect(outcomes, report, progress)
     report.left = len(plans) - report.ran
     report.seconds = monotonic() - began
     return report
@@ -180,7 +180,7 @@ def _random_plans(planned: Planned, random: Random, count: int) -> list[Plan]:
 
 
 @contextlib.contextmanager
-def _frozen() -> Iterator[None]:
+def _collector_frozen() -> Iterator[None]:
     """Keep the collector from walking again and again over what was there before: that takes longer than what a run leaves behind."""
     if gc.get_freeze_count():  # somebody else's, who would not want it undone
         yield
@@ -193,7 +193,7 @@ def _frozen() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _take(
+def _collect(
     outcomes: Iterable[tuple[int, Failure | None]], report: Report, progress: Callable[[str], None] | None
 ) -> None:
     """Note in the report what comes of the plans, in the order of these."""
@@ -219,33 +219,33 @@ def _outcomes(
     def work(batch: Batch, link: Link) -> None:
         if batch.shared:
             chosen = {place: plans[place] for place in batch.places}
-            grow(scenario, chosen, link, more, lambda done: _judged(scenario, reference, done))
+            run_shared(scenario, chosen, link, more, lambda done: _failure_of(scenario, reference, done))
             return
         for place in batch.places:
             if not more():
                 return
             link.began(place)
-            link.done(place, _one(scenario, reference, plans[place]))
+            link.done(place, _run_plan(scenario, reference, plans[place]))
 
     # Whoever traces this process, a debugger or a measurement of coverage, would see nothing of the copies.
     cut = batches(plans, workers, share=share and possible() and sys.gettrace() is None)
     try:
         if workers > 1 and possible():
-            yield from _own_plans(plans, spread(work, cut, workers, more))
+            yield from _with_own_plans(plans, spread(work, cut, workers, more))
             return
         for batch in cut:
             if batch.shared:
-                yield from _own_plans(plans, spread(work, [batch], 1, more))
+                yield from _with_own_plans(plans, spread(work, [batch], 1, more))
                 continue
             for place in batch.places:
                 if not more():
                     return
-                yield place, _one(scenario, reference, plans[place])
+                yield place, _run_plan(scenario, reference, plans[place])
     except WorkFailed as error:
         raise RuntimeError(f"{plans[error.place].name}: {error}") from error
 
 
-def _own_plans(
+def _with_own_plans(
     plans: list[Plan], outcomes: Iterable[tuple[int, Failure | None]]
 ) -> Iterator[tuple[int, Failure | None]]:
     """Put our own plans in place of copies that came from elsewhere: a field of a copy that has its default is written out in its file."""
@@ -262,7 +262,7 @@ def _own_plans(
         yield place, failure
 
 
-def _seeds(scenario: Scenario, report: Report) -> float:
+def _run_other_seeds(scenario: Scenario, report: Report) -> float:
     """Run the reference with other orders of what is ready; where its end depends on the order, that is a finding.
 
     Returns the seconds of CPU that a run takes.
@@ -280,20 +280,20 @@ def _seeds(scenario: Scenario, report: Report) -> float:
     return each
 
 
-def _one(scenario: Scenario, reference: Run, plan: Plan) -> Failure | None:
-    return _judged(scenario, reference, run(scenario, plan))
+def _run_plan(scenario: Scenario, reference: Run, plan: Plan) -> Failure | None:
+    return _failure_of(scenario, reference, run(scenario, plan))
 
 
-def _judged(scenario: Scenario, reference: Run, disturbed: Run) -> Failure | None:
+def _failure_of(scenario: Scenario, reference: Run, disturbed: Run) -> Failure | None:
     """Say what is wrong with a run of a plan, None where nothing is; the plan is shrunk to what its failure needs."""
-    problems = verdict(reference, disturbed)
+    problems = problems_of(reference, disturbed)
     if not problems:
         return None
-    plan, disturbed, problems = _shrunk(scenario, reference, disturbed.plan, disturbed, problems)
+    plan, disturbed, problems = _shrink(scenario, reference, disturbed.plan, disturbed, problems)
     return Failure(plan, problems, disturbed, first_difference(reference.timeline, disturbed.timeline))
 
 
-def _shrunk(
+def _shrink(
     scenario: Scenario, reference: Run, plan: Plan, disturbed: Run, problems: list[str]
 ) -> tuple[Plan, Run, list[str]]:
     """Drop the parts of a plan that its failure does not need."""
@@ -301,7 +301,7 @@ def _shrunk(
     while plan.faults > 1 and place < plan.faults:
         smaller = plan.without(place)
         again = run(scenario, smaller)
-        found = verdict(reference, again)
+        found = problems_of(reference, again)
         if found:
             plan, disturbed, problems = smaller, again, found
         else:

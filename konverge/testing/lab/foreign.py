@@ -13,14 +13,14 @@ from konverge.testing.apiserver.registry import Registry
 from konverge.testing.apiserver.resources import Resource
 from konverge.testing.lab.plans import Foreign
 
-__all__ = ["Stranger"]
+__all__ = ["ForeignWriter"]
 
 _CRD = kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False, plural="customresourcedefinitions")
 _NAMESPACE = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 _KEPT = ("name", "namespace", "labels", "annotations", "ownerReferences")
 
 
-class Stranger:
+class ForeignWriter:
     """Writes under a name of its own. Where what it wants to touch is gone, it does nothing."""
 
     def __init__(self, client: Client, registry: Registry) -> None:
@@ -30,7 +30,7 @@ class Stranger:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def act(self, foreign: Foreign) -> set[str]:
-        """Do one thing; returns the objects that it is about, as the director names them."""
+        """Do one thing; returns the objects that it is about, as the injector names them."""
         resource = self._find(foreign.resource)
         if resource is None:
             return set()

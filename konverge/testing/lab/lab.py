@@ -34,8 +34,8 @@ from konverge.objects import Object
 from konverge.runtime import Manager, ManagerSettings, State, WebhookSettings
 from konverge.runtime.admission.settings import IN_PROCESS
 from konverge.testing.admission import handler_of
-from konverge.testing.lab.asked import until_asked
-from konverge.testing.lab.process import Gate, Wire, mortal
+from konverge.testing.lab.process import Gate, Wire, killable
+from konverge.testing.lab.webhook_probe import wait_until_called
 from konverge.testing.ports import ReservedPort
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class Lab:
             await self._register(life)
         if wait:
             await life.manager.wait_ready(timeout=30 * self._patience)
-            await self._until_asked(life)
+            await self._wait_until_called(life)
         return life.manager
 
     def _reachable(self, name: str) -> WebhookSettings:
@@ -228,20 +228,20 @@ class Lab:
         if self._server is not None:
             for webhook in life.manager.webhooks:
                 url = f"{life.settings.webhooks.url}{webhook.path}"
-                self._server.webhooks[url] = handler_of(lambda: self._door(life.name), webhook.path)
+                self._server.webhooks[url] = handler_of(lambda: self._router(life.name), webhook.path)
         for configuration in life.manager.webhook_configurations():
             what = kind_of(Object(configuration))
             await self.client.apply(what, configuration, force=True)
             if self._server is None:
                 self._others.push_async_callback(self.client.delete, what, life.settings.webhooks.configuration)
 
-    async def _until_asked(self, life: _Life) -> None:
+    async def _wait_until_called(self, life: _Life) -> None:
         """Wait until a real API server asks; the one in memory does so at once. Certificates of the test's own are its own business."""
         webhooks = life.settings.webhooks
         if self._server is not None or webhooks.certificates or not webhooks.url:
             return
         for configuration in life.manager.webhook_configurations():
-            await until_asked(
+            await wait_until_called(
                 self.client,
                 kind_of(Object(configuration)),
                 configuration["metadata"]["name"],
@@ -250,7 +250,7 @@ class Lab:
                 timeout=30 * self._patience,
             )
 
-    def _door(self, name: str) -> WebhookRouter | None:
+    def _router(self, name: str) -> WebhookRouter | None:
         """Return what answers for the webhooks of the managers of a name: the first that is up."""
         for life in self._lives:
             if life.name != name or not life.up or not life.manager.webhooks:
@@ -268,7 +268,7 @@ class Lab:
         metrics: Metrics,
     ) -> _Life:
         wire = None if self._server is None else Wire(lambda: next(self._numbers), self.gate)
-        behind = config if wire is None else mortal(config, wire)
+        behind = config if wire is None else killable(config, wire)
         random = None if self._random is None else Random(self._random.getrandbits(64))  # noqa: S311  # jitter, no secret
         manager = Manager(name, behind, metrics=metrics, settings=settings, random=random)
         build(manager)
@@ -278,7 +278,7 @@ class Lab:
         """Enter something that lives as long as the lab does: another controller's stand-in, a webhook."""
         return await self._others.enter_async_context(other)
 
-    def chance(self) -> Random:
+    def rng(self) -> Random:
         """Return randomness for such a thing: seeded where the lab is, so that its runs repeat."""
         return Random() if self._random is None else Random(self._random.getrandbits(64))  # noqa: S311  # jitter, no secret
 
@@ -315,7 +315,7 @@ class Lab:
             if life.wire is not None:
                 life.wire.cut()
 
-    def _placed(self, object_: R) -> R:
+    def _in_namespace(self, object_: R) -> R:
         if object_.namespace:
             return object_
         what: Kind[R] = kind_of(object_)
@@ -326,7 +326,7 @@ class Lab:
     async def create(self, object_: R) -> R:
         """Create an object, in the lab's namespace unless it names one; returns it as stored."""
         info = await self.client.resource(kind_of(object_))
-        return await self.client.create(self._placed(object_) if info.namespaced else object_)
+        return await self.client.create(self._in_namespace(object_) if info.namespaced else object_)
 
     async def get(self, what: Kind[R] | type[R], name: str, namespace: str | None = None) -> R:
         """Read an object live; raises NotFound."""
@@ -365,7 +365,7 @@ class Lab:
                     last = await self.find(what, name)
                     if last is not None and test(last):
                         return last
-                    await self._beat(began)
+                    await self._pause(began)
         except TimeoutError:
             raise Unmet(self._story(kind_of(what), name, test, last, timeout)) from None
 
@@ -376,11 +376,11 @@ class Lab:
         try:
             async with asyncio.timeout(timeout):
                 while (last := await self.find(what, name)) is not None:
-                    await self._beat(began)
+                    await self._pause(began)
         except TimeoutError:
             raise Unmet(self._story(kind_of(what), name, "to be gone", last, timeout)) from None
 
-    async def _beat(self, began: float) -> None:
+    async def _pause(self, began: float) -> None:
         """Wait for the next look: soon at first, and the longer it takes the less often."""
         await asyncio.sleep(max(_POLL, (asyncio.get_running_loop().time() - began) / 50))
 
@@ -390,12 +390,12 @@ class Lab:
         since, seen = loop.time(), -1
         async with asyncio.timeout(timeout * self._patience):
             while loop.time() - since < quiet:
-                busy, adds = self._busy()
+                busy, adds = self._activity()
                 if busy or adds != seen:
                     since, seen = loop.time(), adds
                 await asyncio.sleep(_POLL)
 
-    def _busy(self) -> tuple[bool, int]:
+    def _activity(self) -> tuple[bool, int]:
         """Whether anybody works, and how much there was to do so far."""
         up = [life.manager for life in self._lives if life.up]
         queues = [manager.runner(spec.name).queue.statistics() for manager in up for spec in manager.controllers]

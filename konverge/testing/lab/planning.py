@@ -19,7 +19,7 @@ import msgspec
 
 from konverge.testing.lab.plans import Crash, Foreign, Plan, Timed, Touch
 from konverge.testing.lab.runs import Run
-from konverge.testing.lab.timeline import Entry
+from konverge.testing.lab.timeline import TimelineEntry
 
 __all__ = ["Planned", "Pruned", "kind_of_fault", "plans_of", "random_plan", "random_seed", "spread_over_faults"]
 
@@ -70,7 +70,7 @@ def plans_of(reference: Run, *, process: str, foreign: bool = True) -> Planned:
                 f"{lines} events; the first {_MOST_EVENTS} have plans",
             )
         ] * (lines > _MOST_EVENTS)
-    by_others = list(_strangers(reference))
+    by_others = list(_foreign_writes(reference))
     if foreign:
         plans += by_others
     else:
@@ -100,7 +100,7 @@ def kind_of_fault(plan: Plan) -> str:
 # --- at a write ------------------------------------------------------------------------------------------------------------------
 
 
-def _at_write(write: Entry, agent: str) -> Iterator[Plan]:
+def _at_write(write: TimelineEntry, agent: str) -> Iterator[Plan]:
     number, what = write.number, write.text
     for moment in ("before", "after"):
         yield Plan(name=f"crash {moment} write {number} ({what})", crashes=(Crash(write=number, moment=moment),))
@@ -132,7 +132,7 @@ def _refuse(status: int, retry_after: int | None) -> dict[str, Any]:
     return fault if retry_after is None else {**fault, "retry_after": retry_after}
 
 
-def _pointless(plan: Plan, write: Entry, earlier: Entry | None, reference: Run) -> str:
+def _pointless(plan: Plan, write: TimelineEntry, earlier: TimelineEntry | None, reference: Run) -> str:
     """Tell why a plan cannot come to anything new, "" where it can."""
     if not write.effect and not _is_refusal(plan):
         return "the write changed nothing in the reference run"
@@ -211,7 +211,7 @@ def _lost(match: dict[str, Any], before: int, resource: str, agent: str) -> tupl
 # --- other people ----------------------------------------------------------------------------------------------------------------
 
 
-def _strangers(reference: Run) -> Iterator[Plan]:
+def _foreign_writes(reference: Run) -> Iterator[Plan]:
     """What others do to objects while they are there, right after writes that concern them, and after the last one."""
     gone: tuple[Touch, ...] = ("delete", "recreate")
     changed: tuple[Touch, ...] = ("edit", "take")

@@ -21,7 +21,7 @@ from konverge.client.settings import ClientSettings
 from konverge.client.transport import OpenStream, Response, Transport
 from konverge.testing.apiserver.faults.rules import About, about_request
 
-__all__ = ["WRITE", "Gate", "Wire", "about_of", "mortal"]
+__all__ = ["WRITE", "Gate", "Wire", "about_of", "killable"]
 
 WRITE: ContextVar[int] = ContextVar("konverge_lab_write", default=0)
 """The number of the process's write that is being carried; 0 for everybody else's. The server runs in the caller's context."""
@@ -49,21 +49,21 @@ class Wire:
         """Let nothing through any more."""
         self.alive = False
 
-    async def limbo(self) -> None:
+    async def hang(self) -> None:
         """Never return: what a request of a dead process does."""
         await asyncio.get_running_loop().create_future()
 
     async def send(self, transport: Transport, request: Request) -> Response:
         """Carry one request."""
         if not self.alive:
-            await self.limbo()
+            await self.hang()
         if self.gate is None or not about_of(request).writes:
             answer = await transport.send(request)
         else:
             number = self._numbers()
             await self.gate.before(number, request)
             if not self.alive:
-                await self.limbo()
+                await self.hang()
             token = WRITE.set(number)
             try:
                 answer = await transport.send(request)
@@ -72,14 +72,14 @@ class Wire:
             if self.alive:
                 await self.gate.after(number, request, answer)
         if not self.alive:
-            await self.limbo()
+            await self.hang()
         return answer
 
-    async def first(self, reading: Awaitable[bytes]) -> bytes:
+    async def receive(self, reading: Awaitable[bytes]) -> bytes:
         """Return what is read, or nothing for ever once the process is dead."""
         found = await reading
         if not self.alive:
-            await self.limbo()
+            await self.hang()
         return found
 
 
@@ -90,7 +90,7 @@ def about_of(request: Request) -> About:
     return about_request(request.method, path, dry_run=dry)
 
 
-class _Mortal:
+class KillableTransport:
     """A transport behind a wire."""
 
     def __init__(self, inner: Transport, wire: Wire) -> None:
@@ -106,7 +106,7 @@ class _Mortal:
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[OpenStream]:
         if not self._wire.alive:
-            await self._wire.limbo()
+            await self._wire.hang()
         async with self._inner.stream(request) as stream:
             yield _Reading(stream, self._wire)
 
@@ -123,13 +123,13 @@ class _Reading:
         self.retry_after = inner.retry_after
 
     async def read(self) -> bytes:
-        return await self._wire.first(self._inner.read())
+        return await self._wire.receive(self._inner.read())
 
 
-def mortal(config: ClientConfig, wire: Wire) -> ClientConfig:
+def killable(config: ClientConfig, wire: Wire) -> ClientConfig:
     """Return a configuration whose transports end in the given one, behind a wire."""
 
     def make(_: ClientConfig, settings: ClientSettings, user_agent: str) -> Transport:
-        return _Mortal(config.open(settings, user_agent), wire)
+        return KillableTransport(config.open(settings, user_agent), wire)
 
     return ClientConfig.over(make, server=config.server, namespace=config.namespace)

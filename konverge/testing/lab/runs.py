@@ -21,13 +21,13 @@ from konverge import errors
 from konverge.client import Client
 from konverge.runtime import Manager
 from konverge.testing.apiserver import ApiServer
-from konverge.testing.lab.branching import Trunk
-from konverge.testing.lab.director import Director
-from konverge.testing.lab.foreign import Stranger
+from konverge.testing.lab.branching import SharedPrefix
+from konverge.testing.lab.fault_injector import FaultInjector
+from konverge.testing.lab.foreign import ForeignWriter
 from konverge.testing.lab.lab import Lab
 from konverge.testing.lab.masks import State, state_of
 from konverge.testing.lab.plans import Plan
-from konverge.testing.lab.timeline import Entry, Timeline
+from konverge.testing.lab.timeline import Timeline, TimelineEntry
 from konverge.testing.loop import Deadlock, Livelock, VirtualTimeLoop
 
 __all__ = ["EXPECTATION", "HORIZON", "PATIENCE", "Run", "Scenario", "run"]
@@ -35,7 +35,7 @@ __all__ = ["EXPECTATION", "HORIZON", "PATIENCE", "Run", "Scenario", "run"]
 Scenario: TypeAlias = Callable[[Lab], Awaitable[None]]
 
 USER: Final = "lab-user"
-STRANGER: Final = "stranger"
+FOREIGN_WRITER: Final = "foreign-writer"
 EXPECTATION: Final = "the scenario's own expectation failed"
 HORIZON: Final = 7200.0
 """Virtual seconds after the last fault in which everything has to have converged; the longest backoff is 1000."""
@@ -71,8 +71,8 @@ class Run:
     """Virtual seconds until it had converged."""
 
 
-class _Stage:
-    """What the director may do to the lab."""
+class _LabProcess:
+    """What the injector may do to the lab."""
 
     def __init__(self) -> None:
         self.lab: Lab | None = None
@@ -91,10 +91,10 @@ class _Stage:
         self.lab.halt()
 
 
-def run(scenario: Scenario, plan: Plan, *, long: bool = False, trunk: Trunk | None = None) -> Run:
+def run(scenario: Scenario, plan: Plan, *, long: bool = False, prefix: SharedPrefix | None = None) -> Run:
     """Run a scenario under a plan. `long` goes on for hours after convergence, to see that nothing is written at rest.
 
-    With a `trunk` the run is the common beginning of other plans' runs. It may return in copies of the process, as the run of one of
+    With a `prefix` the run is the common beginning of other plans' runs. It may return in copies of the process, as the run of one of
     them, and its loop, whose descriptors the copies share, is not closed.
 
     Raises UsageError for a plan with lease faults: there is no leader election yet that could lose one.
@@ -111,16 +111,16 @@ def run(scenario: Scenario, plan: Plan, *, long: bool = False, trunk: Trunk | No
     with _logged(loop, result), warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         try:
-            loop.run_until_complete(_go(scenario, plan, result, long, trunk))
+            loop.run_until_complete(_run_scenario(scenario, plan, result, long, prefix))
         except (Deadlock, Livelock) as error:
             result.problems.append(f"the run hangs: {error}")
-            _abandon(loop)
+            _cancel_everything(loop)
         except Exception as error:  # noqa: BLE001  # what ends a manager is what a lab is there to find
             result.problems.append(f"the run broke off: {_innermost(error)}")
-            _abandon(loop)
+            _cancel_everything(loop)
         finally:
             loop.run_until_complete(loop.shutdown_asyncgens())
-            if trunk is None:
+            if prefix is None:
                 loop.close()
     return result
 
@@ -131,7 +131,7 @@ def _innermost(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _abandon(loop: VirtualTimeLoop) -> None:
+def _cancel_everything(loop: VirtualTimeLoop) -> None:
     """End what is left of a run that hangs."""
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
@@ -150,43 +150,45 @@ def _unhandled(context: dict[str, Any]) -> str:
     )
 
 
-async def _go(scenario: Scenario, plan: Plan, result: Run, long: bool, trunk: Trunk | None) -> None:
+async def _run_scenario(scenario: Scenario, plan: Plan, result: Run, long: bool, prefix: SharedPrefix | None) -> None:
     random = Random(f"konverge {plan.seed}")  # noqa: S311  # the seed is the plan's
     async with ApiServer(random=random, rbac=False) as server:
         config = server.config(namespace="lab")
         async with (
             Client(config, name=USER, random=random) as client,
-            Client(config, name=STRANGER, random=random) as strange,
+            Client(config, name=FOREIGN_WRITER, random=random) as other_client,
         ):
-            stage = _Stage()
-            director = Director(plan, server.faults, stage, Stranger(strange, server.registry), result.timeline, trunk)
-            server.store.observers.append(director.observe)
+            target = _LabProcess()
+            injector = FaultInjector(
+                plan, server.faults, target, ForeignWriter(other_client, server.registry), result.timeline, prefix
+            )
+            server.store.observers.append(injector.observe)
             server.on_call.append(lambda _, about, answer: _count(result, about, answer))
             await client.create(_namespace("lab"))
-            lab = stage.lab = Lab(
+            lab = target.lab = Lab(
                 client,
                 config,
                 "lab",
                 server=server,
-                gate=director,
-                patience=PATIENCE if plan.faults or trunk is not None else 1.0,
+                gate=injector,
+                patience=PATIENCE if plan.faults or prefix is not None else 1.0,
                 random=random,
             )
-            director.always = lab.always
+            injector.always = lab.always
             async with lab:
-                director.begin()
-                await _played(scenario, lab, result)
-                await director.end()
-                await _converged(lab, director, result, long)
+                injector.begin()
+                await _play(scenario, lab, result)
+                await injector.end()
+                await _await_convergence(lab, injector, result, long)
                 result.state = _state(server, lab)
-                result.problems += director.problems + _leaks(lab, server)
-                result.created, result.deleted = director.created, director.deleted
-                result.touched = director.touched
+                result.problems += injector.problems + _leaks(lab, server)
+                result.created, result.deleted = injector.created, injector.deleted
+                result.touched = injector.touched
                 result.definitions = tuple(one.qualified for one in server.registry.resources if one.custom)
-            server.store.observers.remove(director.observe)
+            server.store.observers.remove(injector.observe)
 
 
-async def _played(scenario: Scenario, lab: Lab, result: Run) -> None:
+async def _play(scenario: Scenario, lab: Lab, result: Run) -> None:
     try:
         await scenario(lab)
     except AssertionError as error:
@@ -195,24 +197,24 @@ async def _played(scenario: Scenario, lab: Lab, result: Run) -> None:
         result.problems.append(f"the scenario failed: {type(error).__name__}: {error}")
 
 
-async def _converged(lab: Lab, director: Director, result: Run, long: bool) -> None:
+async def _await_convergence(lab: Lab, injector: FaultInjector, result: Run, long: bool) -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
     while True:
-        await asyncio.sleep(max(director.last_commit + STEADY - loop.time(), 1.0))
-        if loop.time() - director.last_commit >= STEADY:
+        await asyncio.sleep(max(injector.last_commit + STEADY - loop.time(), 1.0))
+        if loop.time() - injector.last_commit >= STEADY:
             break
         if loop.time() - began > HORIZON:
             result.problems.append(f"not converged {HORIZON:g} s after the last fault: somebody still writes")
             return
-    result.seconds = director.last_commit
+    result.seconds = injector.last_commit
     for manager in lab.managers:
         if not manager.report().ready:
             result.problems.append(f"not ready at the end: {manager.report()}")
-    commits = director.commits
+    commits = injector.commits
     await asyncio.sleep(_LONG if long else 60.0)
-    if director.commits != commits:
-        result.problems.append(f"{director.commits - commits} writes after convergence, with nothing left to do")
+    if injector.commits != commits:
+        result.problems.append(f"{injector.commits - commits} writes after convergence, with nothing left to do")
 
 
 def _namespace(name: str) -> Any:
@@ -222,7 +224,7 @@ def _namespace(name: str) -> Any:
 
 
 def _count(result: Run, about: Any, answer: Any) -> None:
-    if answer.stream is None or about.verb != "watch" or about.user_agent.startswith((USER, STRANGER)):
+    if answer.stream is None or about.verb != "watch" or about.user_agent.startswith((USER, FOREIGN_WRITER)):
         return
     answer.stream = _counted(result, about.qualified, answer.stream)
 
@@ -294,7 +296,7 @@ def _logged(loop: VirtualTimeLoop, result: Run) -> Iterator[None]:
             text = (
                 f"{controller} {event.get('key')}: {event.get('outcome', event['event'])}{error} because of {reasons}"
             )
-            result.timeline.add(Entry(loop.time(), "pass", "process", text))
+            result.timeline.add(TimelineEntry(loop.time(), "pass", "process", text))
             passes[controller, event.get("key"), loop.time()] += 1
             if passes[controller, event.get("key"), loop.time()] == _AT_ONCE:
                 result.problems.append(

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-__all__ = ["Entry", "Kind", "Timeline", "first_difference"]
+__all__ = ["TimelineEntry", "Kind", "Timeline", "first_difference"]
 
 Kind: TypeAlias = Literal["write", "commit", "pass", "fault", "life", "watch"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TimelineEntry:
     """One thing that happened."""
 
     at: float
@@ -37,13 +37,13 @@ class Entry:
 class Timeline:
     """The entries of one run."""
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[TimelineEntry] = field(default_factory=list)
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: TimelineEntry) -> None:
         """Note one thing."""
         self.entries.append(entry)
 
-    def writes(self) -> list[Entry]:
+    def writes(self) -> list[TimelineEntry]:
         """Return the numbered writes of the process under test."""
         return [entry for entry in self.entries if entry.kind == "write"]
 

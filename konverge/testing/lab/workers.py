@@ -85,7 +85,7 @@ Work: TypeAlias = Callable[[Batch, Link], None]
 
 
 @dataclass(slots=True)
-class _Hand:
+class _Worker:
     process: BaseProcess
     place: int
 
@@ -96,30 +96,30 @@ def spread(work: Work, batches: Iterable[Batch], workers: int, more: Callable[[]
     `more` is asked before each batch is handed out; False hands out no more.
     """
     waiting = deque(batches)
-    crew: dict[Connection, _Hand] = {}
+    crew: dict[Connection, _Worker] = {}
     try:
         while True:
             while waiting and len(crew) < workers and more():
-                ours, process = _hire(work, waiting[0], tuple(crew))
-                crew[ours] = _Hand(process, waiting.popleft().places[0])
+                ours, process = _start_worker(work, waiting[0], tuple(crew))
+                crew[ours] = _Worker(process, waiting.popleft().places[0])
             if not crew:
                 return
             for ready in wait(list(crew)):
                 assert isinstance(ready, Connection)
-                kind, what = _heard(ready, crew[ready])
+                kind, what = _receive(ready, crew[ready])
                 if kind == _BEGAN:
                     crew[ready].place = what
                 elif kind == _DONE:
                     yield what
                 else:
                     waiting.extend([Batch(what)] * bool(what))
-                    _dismiss(ready, crew.pop(ready).process)
+                    _stop_worker(ready, crew.pop(ready).process)
     finally:
-        for ours, hand in crew.items():
-            _dismiss(ours, hand.process, kill=True)
+        for ours, worker in crew.items():
+            _stop_worker(ours, worker.process, kill=True)
 
 
-def _hire(work: Work, batch: Batch, others: tuple[Connection, ...]) -> tuple[Connection, BaseProcess]:
+def _start_worker(work: Work, batch: Batch, others: tuple[Connection, ...]) -> tuple[Connection, BaseProcess]:
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
     process = context.Process(
@@ -130,17 +130,17 @@ def _hire(work: Work, batch: Batch, others: tuple[Connection, ...]) -> tuple[Con
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     theirs.close()
-    _lead(process.pid or 0)
+    _own_process_group(process.pid or 0)
     return ours, process
 
 
-def _lead(process: int) -> None:
+def _own_process_group(process: int) -> None:
     """Make a worker the head of a group of its own, with all that it forks. Both sides do so, and whoever is late has nothing to do."""
     with contextlib.suppress(OSError):
         os.setpgid(process, process)
 
 
-def _dismiss(ours: Connection, process: BaseProcess, *, kill: bool = False) -> None:
+def _stop_worker(ours: Connection, process: BaseProcess, *, kill: bool = False) -> None:
     ours.close()
     if kill and process.pid is not None:
         with contextlib.suppress(OSError):
@@ -149,13 +149,13 @@ def _dismiss(ours: Connection, process: BaseProcess, *, kill: bool = False) -> N
     process.close()
 
 
-def _heard(ours: Connection, hand: _Hand) -> tuple[str, Any]:
+def _receive(ours: Connection, worker: _Worker) -> tuple[str, Any]:
     try:
         kind, what = ours.recv()
     except (EOFError, OSError):
-        raise WorkFailed(hand.place, "the worker process died") from None
+        raise WorkFailed(worker.place, "the worker process died") from None
     if kind == _FAILED:
-        raise WorkFailed(hand.place, what)
+        raise WorkFailed(worker.place, what)
     return kind, what
 
 
@@ -163,7 +163,7 @@ def _serve(work: Work, batch: Batch, theirs: Connection, not_mine: tuple[Connect
     """Do a batch, and leave."""
     for one in not_mine:
         one.close()
-    _lead(os.getpid())
+    _own_process_group(os.getpid())
     link = Link(theirs)
     try:
         work(batch, link)

@@ -15,7 +15,7 @@ from konverge.errors import ApiError, Expired
 from konverge.keys import Key
 from konverge.runtime import ManagerSettings
 from konverge.testing import ControlPlane, FaultProxy, Lab
-from konverge.testing.proxy import Call
+from konverge.testing.proxy import ProxiedRequest
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(180)]
 
@@ -34,11 +34,11 @@ def build(manager: kv.Manager) -> None:
     manager.add(kv.Controller.of(Widget).owns(CONFIG_MAP).with_(concurrency=8).reconciled_by(By(make_parts)))
 
 
-def anything(_: Call) -> bool:
+def anything(_: ProxiedRequest) -> bool:
     return True
 
 
-def watching(call: Call) -> bool:
+def watching(call: ProxiedRequest) -> bool:
     return call.watches
 
 

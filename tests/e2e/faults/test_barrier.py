@@ -13,12 +13,12 @@ from konverge.client import ClientConfig
 from konverge.keys import Key
 from konverge.runtime import ManagerSettings
 from konverge.testing import FaultProxy, Lab
-from konverge.testing.proxy import Call
+from konverge.testing.proxy import ProxiedRequest
 
 pytestmark = pytest.mark.control_plane
 
 
-def watching(call: Call) -> bool:
+def watching(call: ProxiedRequest) -> bool:
     return call.watches
 
 

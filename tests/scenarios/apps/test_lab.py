@@ -60,7 +60,7 @@ def forget_history(data: dict[str, Any]) -> None:
 async def start(lab: Lab, **spec: Any) -> None:
     lab.masks.append(forget_history)
     await install_crds(lab.client, flux_crds())
-    await lab.enter(HelmController(lab.config, namespace=lab.namespace, random=lab.chance()))
+    await lab.enter(HelmController(lab.config, namespace=lab.namespace, random=lab.rng()))
     await lab.start(lambda manager: apps.install(manager, QUICK))
     data = {
         "metadata": {"name": "shop"},
@@ -117,7 +117,7 @@ async def test_the_younger_of_two_instances_with_one_release_name_waits_for_the_
     await lab.create(named(lab, "z-elder"))
     await asyncio.sleep(2)  # of virtual time: creationTimestamp counts whole seconds
     await lab.create(named(lab, "a-younger"))
-    await lab.enter(HelmController(lab.config, namespace=lab.namespace, random=lab.chance()))
+    await lab.enter(HelmController(lab.config, namespace=lab.namespace, random=lab.rng()))
     await lab.start(lambda manager: apps.install(manager, QUICK), wait=False)  # plans crash it while it starts
     await lab.until(ApplicationInstance, "z-elder", says("Ready", "True"))
     await lab.until(ApplicationInstance, "a-younger", taken_by("z-elder"))

@@ -78,7 +78,7 @@ class Shop:
         """Flux runs, until it is frozen or the lab ends."""
         self._flux = AsyncExitStack()
         await self._flux.enter_async_context(
-            HelmController(self.lab.config, world=self.world, namespace=self.lab.namespace, random=self.lab.chance())
+            HelmController(self.lab.config, world=self.world, namespace=self.lab.namespace, random=self.lab.rng())
         )
         await self.lab.enter(self._flux)
 

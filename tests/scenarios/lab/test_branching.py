@@ -11,7 +11,7 @@ from backup_operator import SECRET, Backup, BackupSpec, build
 import konverge as kv
 from konverge.testing.lab import Lab, Plan
 from konverge.testing.lab.branching import Batch, batches
-from konverge.testing.lab.branching_forks import grow
+from konverge.testing.lab.forking import run_shared
 from konverge.testing.lab.planning import plans_of, random_plan
 from konverge.testing.lab.runs import run
 from konverge.testing.lab.workers import Link, possible, spread
@@ -41,7 +41,7 @@ def test_every_branched_plan_ends_as_its_run_from_nothing() -> None:
 
     def work(batch: Batch, link: Link) -> None:
         assert batch.shared
-        grow(
+        run_shared(
             waits_for_its_secret, {place: plans[place] for place in batch.places}, link, lambda: True, lambda done: done
         )
 

@@ -8,9 +8,9 @@ import pytest
 
 from konverge.testing.apiserver.faults.rules import About, Rule
 from konverge.testing.lab import Crash, Foreign, Plan, Timed
-from konverge.testing.lab.branching import LEAST, MOST, Batch, Trunk, acts_when_armed, batches, branches_at
+from konverge.testing.lab.branching import LEAST, MOST, Batch, SharedPrefix, acts_when_armed, batches, branches_at
 from konverge.testing.lab.plans import Lease
-from konverge.testing.lab.timeline import Entry, Timeline
+from konverge.testing.lab.timeline import Timeline, TimelineEntry
 
 CRASH = (Crash(write=3),)
 OPEN = (About("watch", resource="secrets"),)
@@ -98,29 +98,29 @@ def test_what_needs_no_hit_acts_when_it_is_armed(fault: dict[str, Any], with_wat
     assert acts_when_armed(timed(fault, seconds=1.0), ()) is True
 
 
-def entry(text: str) -> Entry:
-    return Entry(0.0, "fault", "plan", text)
+def entry(text: str) -> TimelineEntry:
+    return TimelineEntry(0.0, "fault", "plan", text)
 
 
 def test_notes_of_arming_stand_where_they_would_in_a_run_of_their_own() -> None:
-    trunk = Trunk(dict(enumerate(plans(2))), lambda _: False)
+    prefix = SharedPrefix(dict(enumerate(plans(2))), lambda _: False)
     timeline, rule = Timeline(), Rule.from_json(timed({"type": "drop"}).rule)
-    trunk.probe(0, rule, timeline, entry("a"))
-    trunk.probe(0, rule, timeline, entry("b"))
+    prefix.probe(0, rule, timeline, entry("a"))
+    prefix.probe(0, rule, timeline, entry("b"))
     timeline.add(entry("1"))
-    trunk.probe(1, rule, timeline, entry("of another"))
-    trunk.probe(0, rule, timeline, entry("c"))
+    prefix.probe(1, rule, timeline, entry("of another"))
+    prefix.probe(0, rule, timeline, entry("c"))
     timeline.add(entry("2"))
-    assert [one.text for one in trunk.timeline(0, timeline).entries] == ["a", "b", "1", "c", "2"]
+    assert [one.text for one in prefix.timeline(0, timeline).entries] == ["a", "b", "1", "c", "2"]
     assert [one.text for one in timeline.entries] == ["1", "2"]
 
 
 @pytest.mark.parametrize("copy", [True, False])
 def test_a_copy_drops_the_probes_of_others_and_the_original_those_of_the_plan(copy: bool) -> None:
-    trunk = Trunk(dict(enumerate(plans(2))), lambda _: copy)
+    prefix = SharedPrefix(dict(enumerate(plans(2))), lambda _: copy)
     ours, others = (Rule.from_json(timed({"type": "drop"}).rule) for _ in range(2))
-    trunk.probe(0, ours, Timeline(), entry(""))
-    trunk.probe(1, others, Timeline(), entry(""))
-    taken, over = trunk.branch(0)
+    prefix.probe(0, ours, Timeline(), entry(""))
+    prefix.probe(1, others, Timeline(), entry(""))
+    taken, over = prefix.branch(0)
     assert (taken, over) == (copy, [others] if copy else [ours])
-    assert list(trunk.waiting) == ([0, 1] if copy else [1])
+    assert list(prefix.waiting) == ([0, 1] if copy else [1])

@@ -13,21 +13,21 @@ import pytest
 from konverge.testing.lab.planning import Planned, plans_of, random_plan
 from konverge.testing.lab.plans import Plan
 from konverge.testing.lab.runs import Run
-from konverge.testing.lab.timeline import Entry
+from konverge.testing.lab.timeline import TimelineEntry
 
 CHILD = "configmaps lab/part"
 
 
-def write(number: int, text: str = "apply configmaps lab/part", *, effect: bool = True) -> Entry:
-    return Entry(float(number), "write", "process", text, number, effect)
+def write(number: int, text: str = "apply configmaps lab/part", *, effect: bool = True) -> TimelineEntry:
+    return TimelineEntry(float(number), "write", "process", text, number, effect)
 
 
-def commit(text: str = f"added {CHILD}", who: str = "process") -> Entry:
-    return Entry(0.0, "commit", who, text)
+def commit(text: str = f"added {CHILD}", who: str = "process") -> TimelineEntry:
+    return TimelineEntry(0.0, "commit", who, text)
 
 
 def reference(
-    *entries: Entry, watched: dict[str, int] | None = None, state: Any = None, own: Sequence[str] = ()
+    *entries: TimelineEntry, watched: dict[str, int] | None = None, state: Any = None, own: Sequence[str] = ()
 ) -> Run:
     run = Run(Plan(name="reference"), state=state or {}, watched=watched or {}, definitions=tuple(own))
     for entry in entries:

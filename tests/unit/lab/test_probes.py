@@ -11,7 +11,7 @@ import pytest
 
 from konverge.testing.apiserver.faults import Dropped, Faults
 from konverge.testing.apiserver.faults.rules import About, Fault, Match, Rule, about_call
-from konverge.testing.apiserver.requests import Answer, Call
+from konverge.testing.apiserver.requests import Call, Response
 from konverge.testing.apiserver.statuses import StatusError
 from konverge.testing.loop import VirtualTimeLoop
 
@@ -119,7 +119,7 @@ def test_a_request_is_refused_only_where_the_answer_is_yes(may: bool) -> None:
         for number in (1, 2, 3):
             try:
                 await faults.before(call, about_call(call))
-                await faults.after(call, about_call(call), Answer(200))
+                await faults.after(call, about_call(call), Response(200))
             except StatusError:
                 refused.append(number)
         return refused

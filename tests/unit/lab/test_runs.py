@@ -179,7 +179,7 @@ def test_somebody_who_never_rests_is_found() -> None:
 
 
 def test_somebody_who_writes_ever_more_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("konverge.testing.lab.director.MOST_WRITES", 50)
+    monkeypatch.setattr("konverge.testing.lab.fault_injector.MOST_WRITES", 50)
 
     async def breeding(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         await asyncio.sleep(0.01)

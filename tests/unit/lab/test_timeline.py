@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from konverge.testing.lab.timeline import Entry, Timeline, first_difference
+from konverge.testing.lab.timeline import Timeline, TimelineEntry, first_difference
 
 
 def timeline(*texts: str) -> Timeline:
@@ -12,12 +12,12 @@ def timeline(*texts: str) -> Timeline:
     made = Timeline()
     for number, text in enumerate(texts):
         kind = "commit" if text.startswith(".") else "write"
-        made.add(Entry(float(number), kind, "process", text, number))  # type: ignore[arg-type]  # one of two literals
+        made.add(TimelineEntry(float(number), kind, "process", text, number))  # type: ignore[arg-type]  # one of two literals
     return made
 
 
 def test_a_line_says_when_who_what_and_which_write() -> None:
-    entry = Entry(1.5, "write", "process", "apply jobs.batch lab/a", 3)
+    entry = TimelineEntry(1.5, "write", "process", "apply jobs.batch lab/a", 3)
     assert str(entry) == "     1.500  write  process      apply jobs.batch lab/a #3"
     assert timeline("a", ".b").text() == "     0.000  write  process      a\n     1.000  commit process      .b #1\n"
 

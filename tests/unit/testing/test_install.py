@@ -17,7 +17,7 @@ from konverge.testing.binaries import (
 )
 from konverge.testing.failures import InstallFailed
 from konverge.testing.install import Machine, Progress, elapsed_words, look, run_install
-from konverge.testing.install_plan import ENVTEST_PROGRAMS, Build, Clean, Fetch, Seen, Source, Step
+from konverge.testing.install_plan import ENVTEST_PROGRAMS, Build, Clean, Fetch, FoundPrograms, Source, Step
 from konverge.testing.placing import placed
 
 
@@ -42,12 +42,12 @@ class Notebook:
 class Pretended:
     """A machine in memory; a step fails with what `failing` says, and is otherwise done."""
 
-    seen: Seen
+    seen: FoundPrograms
     failing: dict[Step, BaseException] = field(default_factory=dict)
     idle: bool = False
     done: list[Step] = field(default_factory=list)
 
-    def look(self) -> Seen:
+    def look(self) -> FoundPrograms:
         return self.seen
 
     def execute(self, step: Step, progress: Progress) -> None:
@@ -66,7 +66,7 @@ class Pretended:
 
 
 def test_a_failed_fetch_is_followed_by_builds_and_the_count_starts_anew() -> None:
-    machine = Pretended(Seen(go=True, archive=True), {Fetch(): InstallFailed("no network here")})
+    machine = Pretended(FoundPrograms(go=True, archive=True), {Fetch(): InstallFailed("no network here")})
     notebook = Notebook()
     assert run_install(Source.AUTO, machine, notebook).lacking == ()
     assert machine.done == [*map(Build, PROGRAMS), Clean()]
@@ -75,19 +75,19 @@ def test_a_failed_fetch_is_followed_by_builds_and_the_count_starts_anew() -> Non
 
 
 def test_a_failed_fetch_without_go_fails_with_both_reasons() -> None:
-    machine = Pretended(Seen(archive=True), {Fetch(): InstallFailed("no network here")})
+    machine = Pretended(FoundPrograms(archive=True), {Fetch(): InstallFailed("no network here")})
     with pytest.raises(InstallFailed, match=r"no network here; .*no `go` in PATH"):
         run_install(Source.AUTO, machine, Notebook())
 
 
 def test_a_fetch_without_go_succeeds_and_says_what_is_lacking() -> None:
-    plan = run_install(Source.AUTO, Pretended(Seen(archive=True)), Notebook())
+    plan = run_install(Source.AUTO, Pretended(FoundPrograms(archive=True)), Notebook())
     assert plan.lacking == (CONTROLLER_MANAGER,)
     assert plan.usable
 
 
 def test_a_failed_build_ends_the_install_and_the_next_one_goes_on_there() -> None:
-    machine = Pretended(Seen(go=True), {Build(CONTROLLER_MANAGER): InstallFailed("compiler says no")})
+    machine = Pretended(FoundPrograms(go=True), {Build(CONTROLLER_MANAGER): InstallFailed("compiler says no")})
     notebook = Notebook()
     with pytest.raises(InstallFailed, match="compiler says no"):
         run_install(Source.GO, machine, notebook)
@@ -101,7 +101,7 @@ def test_a_failed_build_ends_the_install_and_the_next_one_goes_on_there() -> Non
 
 
 def test_an_interrupted_install_goes_on_where_it_stopped() -> None:
-    machine = Pretended(Seen(go=True), {Build(APISERVER): KeyboardInterrupt()})
+    machine = Pretended(FoundPrograms(go=True), {Build(APISERVER): KeyboardInterrupt()})
     with pytest.raises(KeyboardInterrupt):
         run_install(Source.GO, machine, Notebook())
     machine.failing.clear()
@@ -110,7 +110,7 @@ def test_an_interrupted_install_goes_on_where_it_stopped() -> None:
 
 
 def test_a_complete_machine_is_left_alone() -> None:
-    machine = Pretended(Seen(go=True, archive=True, built=frozenset(PROGRAMS)))
+    machine = Pretended(FoundPrograms(go=True, archive=True, built=frozenset(PROGRAMS)))
     notebook = Notebook()
     run_install(Source.AUTO, machine, notebook)
     assert (machine.done, notebook.lines) == ([], [])
@@ -118,7 +118,7 @@ def test_a_complete_machine_is_left_alone() -> None:
 
 def test_a_step_that_only_seems_to_succeed_ends_the_install() -> None:
     with pytest.raises(InstallFailed, match="its result is not there"):
-        run_install(Source.GO, Pretended(Seen(go=True), idle=True), Notebook())
+        run_install(Source.GO, Pretended(FoundPrograms(go=True), idle=True), Notebook())
 
 
 @pytest.fixture(autouse=True)
@@ -136,14 +136,14 @@ def put(directory: Path, *names: str) -> None:
 def test_looking_finds_what_lies_in_the_places(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache")
     environment = {"KONVERGE_CACHE": str(cache.root), "KUBEBUILDER_ASSETS": str(tmp_path / "assets"), "PATH": ""}
-    assert look(environment, cache, archive=False) == Seen()
+    assert look(environment, cache, archive=False) == FoundPrograms()
 
     put(tmp_path / "assets", ETCD, APISERVER)
     put(cache.version(KUBERNETES_VERSION), ETCD)
     put(cache.version(ENVTEST_VERSION), *ENVTEST_PROGRAMS)
     put(tmp_path / "bin", "go")
     cache.go_build.mkdir()
-    assert look({**environment, "PATH": str(tmp_path / "bin")}, cache, archive=True) == Seen(
+    assert look({**environment, "PATH": str(tmp_path / "bin")}, cache, archive=True) == FoundPrograms(
         given=frozenset({ETCD, APISERVER}),
         built=frozenset({ETCD}),
         fetched=frozenset(ENVTEST_PROGRAMS),

@@ -11,8 +11,8 @@ from konverge.testing.install_plan import (
     Build,
     Clean,
     Fetch,
+    FoundPrograms,
     InstallPlan,
-    Seen,
     Source,
     Step,
     plan_install,
@@ -27,68 +27,88 @@ BUILDS = tuple(map(Build, PROGRAMS))
 @pytest.mark.parametrize(
     ("source", "seen", "steps", "reason"),
     [
-        (Source.GO, Seen(go=True), (*BUILDS, Clean()), "from nothing, everything is built"),
+        (Source.GO, FoundPrograms(go=True), (*BUILDS, Clean()), "from nothing, everything is built"),
         (
             Source.GO,
-            Seen(go=True, built=frozenset({ETCD}), build_cache=True),
+            FoundPrograms(go=True, built=frozenset({ETCD}), build_cache=True),
             (*BUILDS[1:], Clean()),
             "an interrupted build goes on",
         ),
-        (Source.GO, Seen(go=True, built=ALL, build_cache=True), (Clean(),), "only the clearing up is left"),
-        (Source.GO, Seen(go=True, built=ALL), (), "nothing is left"),
-        (Source.GO, Seen(go=True, given=ALL, fetched=ARCHIVE), (*BUILDS, Clean()), "asked for a build, so build"),
-        (Source.ENVTEST, Seen(archive=True), (Fetch(),), "the archive is one step"),
-        (Source.ENVTEST, Seen(archive=True, fetched=frozenset({ETCD})), (Fetch(),), "half unpacked is not done"),
-        (Source.ENVTEST, Seen(archive=True, fetched=ARCHIVE), (), "nothing is left"),
-        (Source.AUTO, Seen(go=True, archive=True), (Fetch(), Build(CONTROLLER_MANAGER), Clean()), "least work first"),
-        (Source.AUTO, Seen(archive=True), (Fetch(),), "without Go the archive must do"),
-        (Source.AUTO, Seen(go=True), (*BUILDS, Clean()), "no archive for this platform"),
-        (Source.AUTO, Seen(go=True, archive=True, fetch_failed="no network"), (*BUILDS, Clean()), "then build"),
-        (Source.AUTO, Seen(go=True, archive=True, given=ALL), (), "what the variable offers is not installed"),
+        (Source.GO, FoundPrograms(go=True, built=ALL, build_cache=True), (Clean(),), "only the clearing up is left"),
+        (Source.GO, FoundPrograms(go=True, built=ALL), (), "nothing is left"),
+        (
+            Source.GO,
+            FoundPrograms(go=True, given=ALL, fetched=ARCHIVE),
+            (*BUILDS, Clean()),
+            "asked for a build, so build",
+        ),
+        (Source.ENVTEST, FoundPrograms(archive=True), (Fetch(),), "the archive is one step"),
+        (
+            Source.ENVTEST,
+            FoundPrograms(archive=True, fetched=frozenset({ETCD})),
+            (Fetch(),),
+            "half unpacked is not done",
+        ),
+        (Source.ENVTEST, FoundPrograms(archive=True, fetched=ARCHIVE), (), "nothing is left"),
         (
             Source.AUTO,
-            Seen(go=True, archive=True, given=ARCHIVE),
+            FoundPrograms(go=True, archive=True),
+            (Fetch(), Build(CONTROLLER_MANAGER), Clean()),
+            "least work first",
+        ),
+        (Source.AUTO, FoundPrograms(archive=True), (Fetch(),), "without Go the archive must do"),
+        (Source.AUTO, FoundPrograms(go=True), (*BUILDS, Clean()), "no archive for this platform"),
+        (
+            Source.AUTO,
+            FoundPrograms(go=True, archive=True, fetch_failed="no network"),
+            (*BUILDS, Clean()),
+            "then build",
+        ),
+        (Source.AUTO, FoundPrograms(go=True, archive=True, given=ALL), (), "what the variable offers is not installed"),
+        (
+            Source.AUTO,
+            FoundPrograms(go=True, archive=True, given=ARCHIVE),
             (Build(CONTROLLER_MANAGER), Clean()),
             "only what is missing",
         ),
         (
             Source.AUTO,
-            Seen(go=True, archive=True, built=frozenset({ETCD}), fetched=frozenset({APISERVER})),
+            FoundPrograms(go=True, archive=True, built=frozenset({ETCD}), fetched=frozenset({APISERVER})),
             (Fetch(), Build(CONTROLLER_MANAGER), Clean()),
             "etcd and kube-apiserver come from one place",
         ),
         (
             Source.AUTO,
-            Seen(go=True, archive=True, fetch_failed="x", built=frozenset({ETCD, APISERVER})),
+            FoundPrograms(go=True, archive=True, fetch_failed="x", built=frozenset({ETCD, APISERVER})),
             (Build(CONTROLLER_MANAGER), Build(KUBECTL), Clean()),
             "the rest of a build",
         ),
     ],
 )
-def test_the_steps_are_what_is_left(source: Source, seen: Seen, steps: tuple[Step, ...], reason: str) -> None:
+def test_the_steps_are_what_is_left(source: Source, seen: FoundPrograms, steps: tuple[Step, ...], reason: str) -> None:
     assert plan_install(seen, source).steps == steps, reason
 
 
 @pytest.mark.parametrize(
     ("source", "seen", "lacking", "usable", "words"),
     [
-        (Source.GO, Seen(), PROGRAMS, False, "no `go` in PATH"),
-        (Source.ENVTEST, Seen(), ENVTEST_PROGRAMS, False, "no envtest archive for this platform"),
-        (Source.ENVTEST, Seen(archive=True, fetch_failed="refused"), ENVTEST_PROGRAMS, False, "refused"),
-        (Source.AUTO, Seen(archive=True, fetch_failed="refused"), PROGRAMS, False, "refused; "),
-        (Source.AUTO, Seen(archive=True), (CONTROLLER_MANAGER,), True, "no `go` in PATH"),
-        (Source.AUTO, Seen(given=ARCHIVE), (CONTROLLER_MANAGER,), True, "no `go` in PATH"),
+        (Source.GO, FoundPrograms(), PROGRAMS, False, "no `go` in PATH"),
+        (Source.ENVTEST, FoundPrograms(), ENVTEST_PROGRAMS, False, "no envtest archive for this platform"),
+        (Source.ENVTEST, FoundPrograms(archive=True, fetch_failed="refused"), ENVTEST_PROGRAMS, False, "refused"),
+        (Source.AUTO, FoundPrograms(archive=True, fetch_failed="refused"), PROGRAMS, False, "refused; "),
+        (Source.AUTO, FoundPrograms(archive=True), (CONTROLLER_MANAGER,), True, "no `go` in PATH"),
+        (Source.AUTO, FoundPrograms(given=ARCHIVE), (CONTROLLER_MANAGER,), True, "no `go` in PATH"),
     ],
 )
 def test_what_cannot_be_had_is_said_with_the_reason(
-    source: Source, seen: Seen, lacking: tuple[str, ...], usable: bool, words: str
+    source: Source, seen: FoundPrograms, lacking: tuple[str, ...], usable: bool, words: str
 ) -> None:
     plan = plan_install(seen, source)
     assert (plan.lacking, plan.usable) == (lacking, usable)
     assert words in plan.why
 
 
-def carried_out(seen: Seen, step: Step) -> Seen:
+def carried_out(seen: FoundPrograms, step: Step) -> FoundPrograms:
     match step:
         case Fetch():
             return replace(seen, fetched=seen.fetched | ARCHIVE)
@@ -98,12 +118,12 @@ def carried_out(seen: Seen, step: Step) -> Seen:
             return replace(seen, build_cache=False)
 
 
-def every_machine() -> list[Seen]:
+def every_machine() -> list[FoundPrograms]:
     subsets = [frozenset(some) for some in chain.from_iterable(combinations(PROGRAMS, n) for n in range(5))]
     given = (NONE, ARCHIVE, ALL)
     fetched = [one for one in subsets if one <= ARCHIVE]
     return [
-        Seen(
+        FoundPrograms(
             given=theirs,
             built=built,
             fetched=parts,
@@ -115,7 +135,7 @@ def every_machine() -> list[Seen]:
     ]
 
 
-def run_to_the_end(seen: Seen, source: Source) -> tuple[Seen, InstallPlan, list[Step]]:
+def run_to_the_end(seen: FoundPrograms, source: Source) -> tuple[FoundPrograms, InstallPlan, list[Step]]:
     done: list[Step] = []
     while (plan := plan_install(seen, source)).steps:
         assert len(done) < 10, f"no end in sight: {done}"

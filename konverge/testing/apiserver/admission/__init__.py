@@ -10,7 +10,7 @@ from konverge.testing.apiserver.admission.call import AdmissionCall, Operation, 
 from konverge.testing.apiserver.admission.calling import Handler
 from konverge.testing.apiserver.admission.chain import Admission
 from konverge.testing.apiserver.admission.defaults import ServiceAccounts
-from konverge.testing.apiserver.admission.eviction import Verdict, disruption_target, evict
+from konverge.testing.apiserver.admission.eviction import EvictionDecision, disruption_target, evict
 from konverge.testing.apiserver.admission.namespaces import check_namespace
 from konverge.testing.apiserver.admission.quota import QUOTAS, QuotaUpdate, charge, recalculate
 
@@ -23,7 +23,7 @@ __all__ = [
     "Quantity",
     "QuotaUpdate",
     "ServiceAccounts",
-    "Verdict",
+    "EvictionDecision",
     "charge",
     "check_namespace",
     "denied",

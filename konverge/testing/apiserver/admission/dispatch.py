@@ -25,7 +25,7 @@ from konverge.testing.apiserver.admission.hooks import Hook, Invocation, invocat
 from konverge.testing.apiserver.admission.patching import patched
 from konverge.testing.apiserver.admission.review import (
     CallFailedError,
-    Response,
+    WebhookResponse,
     accepts_v1,
     as_version,
     rejection,
@@ -138,7 +138,7 @@ class Dispatcher:
         review = request_for(call, invocation.version, uid)
         return review if conditions_hold(invocation.hook, call, review) else None
 
-    async def _asked(self, call: AdmissionCall, hook: Hook, review: Data) -> Response | None:
+    async def _asked(self, call: AdmissionCall, hook: Hook, review: Data) -> WebhookResponse | None:
         """Return what a hook answered; None where its failure does not matter."""
         if call.dry_run and hook.data.get("sideEffects") not in _HARMLESS:
             raise bad_request(f"admission webhook {quoted(hook.name)} does not support dry run")

@@ -16,7 +16,7 @@ from konverge.clock import rfc3339
 from konverge.testing.apiserver.auth.rules import selects
 from konverge.testing.apiserver.statuses import StatusError, forbidden, too_many_requests
 
-__all__ = ["Verdict", "disruption_target", "evict"]
+__all__ = ["EvictionDecision", "disruption_target", "evict"]
 
 Data: TypeAlias = dict[str, Any]
 
@@ -26,7 +26,7 @@ _REFUSED: Final = "Cannot evict pod as it would violate the pod's disruption bud
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class EvictionDecision:
     """What becomes of an eviction."""
 
     refused: StatusError | None = None
@@ -38,18 +38,18 @@ class Verdict:
     """Whether the pod may be deleted only if it is still at the version that was looked at (409 otherwise)."""
 
 
-def evict(pod: Data, budgets: Sequence[Data], now: datetime) -> Verdict:
+def evict(pod: Data, budgets: Sequence[Data], now: datetime) -> EvictionDecision:
     """Decide on the eviction of a pod by the budgets of its namespace."""
     status, metadata = pod.get("status") or {}, pod["metadata"]
     if status.get("phase") in ("Failed", "Pending", "Succeeded") or metadata.get("deletionTimestamp"):
         ended = status.get("phase") in ("Failed", "Succeeded") or bool(metadata.get("deletionTimestamp"))
-        return Verdict(unchanged_only=not ended)
+        return EvictionDecision(unchanged_only=not ended)
     concerned = [budget for budget in budgets if _selects(budget, metadata.get("labels") or {})]
     if not concerned:
-        return Verdict()
+        return EvictionDecision()
     if len(concerned) > 1:
         words = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-        return Verdict(refused=StatusError(500, "", words))
+        return EvictionDecision(refused=StatusError(500, "", words))
     return _under(pod, concerned[0], now)
 
 
@@ -70,30 +70,32 @@ def _selects(budget: Data, labels: Data) -> bool:
     return selector is not None and selects(selector, labels)
 
 
-def _under(pod: Data, budget: Data, now: datetime) -> Verdict:
+def _under(pod: Data, budget: Data, now: datetime) -> EvictionDecision:
     status = budget.get("status") or {}
     healthy, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
     if not _is_ready(pod):
         policy = (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy")
         if policy == "AlwaysAllow" or healthy >= desired > 0:
-            return Verdict(unchanged_only=True)
+            return EvictionDecision(unchanged_only=True)
     name = budget["metadata"]["name"]
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         words = f"The disruption budget {name} is still being processed by the server."
-        return Verdict(refused=_too_many(words, retry_after=10))
+        return EvictionDecision(refused=_too_many(words, retry_after=10))
     allowed = status.get("disruptionsAllowed", 0)
     if allowed < 0:
-        return Verdict(refused=forbidden("policy", "poddisruptionbudget", name, "pdb disruptions allowed is negative"))
+        return EvictionDecision(
+            refused=forbidden("policy", "poddisruptionbudget", name, "pdb disruptions allowed is negative")
+        )
     if len(status.get("disruptedPods") or {}) > _MOST_DISRUPTED:
         words = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
-        return Verdict(refused=forbidden("policy", "poddisruptionbudget", name, words))
+        return EvictionDecision(refused=forbidden("policy", "poddisruptionbudget", name, words))
     if allowed == 0:
-        return Verdict(refused=_too_many(_why_none(name, status, healthy, desired), retry_after=0))
+        return EvictionDecision(refused=_too_many(_why_none(name, status, healthy, desired), retry_after=0))
     disrupted = {**(status.get("disruptedPods") or {}), pod["metadata"]["name"]: rfc3339(now)}
     after = {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted}
     if allowed == 1:
         after["conditions"] = _none_left(budget, now)
-    return Verdict(budget=name, status=after)
+    return EvictionDecision(budget=name, status=after)
 
 
 def _is_ready(pod: Data) -> bool:

@@ -30,7 +30,7 @@ Kind: TypeAlias = Literal["mutating", "validating"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class WebhookRule:
     """One rule of a webhook."""
 
     operations: frozenset[str]
@@ -40,7 +40,7 @@ class Rule:
     scope: str
 
     @classmethod
-    def of(cls, data: Data) -> Rule:
+    def of(cls, data: Data) -> WebhookRule:
         """Read a rule."""
         parts = (resource.partition("/") for resource in data.get("resources") or ())
         return cls(
@@ -82,7 +82,7 @@ class Hook:
     kind: Kind
     configuration: str
     index: int
-    rules: tuple[Rule, ...]
+    rules: tuple[WebhookRule, ...]
     data: Data
     """The webhook as it stands in the configuration."""
 
@@ -150,7 +150,7 @@ class Hooks:
             seen: dict[str, int] = {}
             for data in configuration.get("webhooks") or ():
                 index = seen[data["name"]] = seen.get(data["name"], -1) + 1
-                rules = tuple(Rule.of(rule) for rule in data.get("rules") or ())
+                rules = tuple(WebhookRule.of(rule) for rule in data.get("rules") or ())
                 yield Hook(self._kind, _name(configuration), index, rules, data)
 
 

@@ -19,7 +19,7 @@ from konverge.testing.apiserver.auth.authenticator import user_info
 from konverge.testing.apiserver.golang import quoted
 from konverge.testing.apiserver.statuses import StatusError, not_implemented
 
-__all__ = ["CallFailedError", "Response", "accepts_v1", "as_version", "rejection", "request_for", "response_of"]
+__all__ = ["CallFailedError", "WebhookResponse", "accepts_v1", "as_version", "rejection", "request_for", "response_of"]
 
 API: Final = "admission.k8s.io/v1"
 
@@ -32,7 +32,7 @@ class CallFailedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class WebhookResponse:
     """A webhook's answer, checked."""
 
     allowed: bool
@@ -91,7 +91,7 @@ def as_version(call: AdmissionCall, found: Data | None, version: str) -> Data | 
     return {**found, "apiVersion": call.resource.api_version(version)}
 
 
-def response_of(review: Any, uid: str, hook: str, *, mutating: bool) -> Response:
+def response_of(review: Any, uid: str, hook: str, *, mutating: bool) -> WebhookResponse:
     """Check a webhook's answer; raises CallFailedError where it is none."""
 
     def wrong(why: str) -> CallFailedError:
@@ -114,7 +114,7 @@ def response_of(review: Any, uid: str, hook: str, *, mutating: bool) -> Response
         raise wrong(problem)
     allowed = bool(response.get("allowed"))
     operations = _operations(patch, patch_type, hook) if patch and allowed else None
-    return Response(allowed, operations, response.get("status"), tuple(response.get("warnings") or ()))
+    return WebhookResponse(allowed, operations, response.get("status"), tuple(response.get("warnings") or ()))
 
 
 def _patch_problem(patch: str, patch_type: str | None, *, mutating: bool) -> str:

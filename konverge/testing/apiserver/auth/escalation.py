@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from konverge.testing.apiserver.auth.attributes import Attributes
 from konverge.testing.apiserver.auth.rbac import GROUP, MASTERS, Rbac, listed
-from konverge.testing.apiserver.auth.rules import EVERYTHING, Rule, compacted, uncovered
+from konverge.testing.apiserver.auth.rules import EVERYTHING, PolicyRule, compacted, uncovered
 from konverge.testing.apiserver.golang import quoted
 from konverge.testing.apiserver.requests import User
 from konverge.testing.apiserver.statuses import forbidden, not_found
@@ -45,7 +45,7 @@ def _check_role(rbac: Rbac, user: User, plural: str, namespace: str, new: Data, 
     if rbac.allows(user, Attributes("escalate", GROUP, "*", plural, namespace=namespace, name=name)).allowed:
         return
     own = str(new["metadata"].get("name", ""))
-    if missing := _missing(rbac, user, namespace, [Rule.of(rule) for rule in new.get("rules") or ()]):
+    if missing := _missing(rbac, user, namespace, [PolicyRule.of(rule) for rule in new.get("rules") or ()]):
         raise forbidden(GROUP, plural, own, missing)
     if (_aggregates(new) or _aggregates(old)) and _missing(rbac, user, namespace, EVERYTHING):
         raise forbidden(GROUP, plural, own, "must have cluster-admin privileges to use the aggregationRule")
@@ -66,7 +66,7 @@ def _check_binding(rbac: Rbac, user: User, plural: str, namespace: str, new: Dat
         raise forbidden(GROUP, plural, str(new["metadata"].get("name", "")), missing)
 
 
-def _missing(rbac: Rbac, user: User, namespace: str, wanted: Sequence[Rule]) -> str:
+def _missing(rbac: Rbac, user: User, namespace: str, wanted: Sequence[PolicyRule]) -> str:
     """Return the server's words for the rights that are wanted and not held, "" where there are none."""
     owned, problems = rbac.rules_for(user, namespace)
     lacking = uncovered(owned, wanted)

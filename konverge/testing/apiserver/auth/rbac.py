@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from konverge.testing.apiserver.auth.attributes import Attributes, refusal
-from konverge.testing.apiserver.auth.rules import Rule, aggregated
+from konverge.testing.apiserver.auth.rules import PolicyRule, aggregated
 from konverge.testing.apiserver.golang import quoted
 from konverge.testing.apiserver.objects import Objects
 from konverge.testing.apiserver.requests import User
@@ -50,7 +50,7 @@ class _Grant:
     place: tuple[str, str]
     position: int
     source: str
-    rules: tuple[Rule, ...]
+    rules: tuple[PolicyRule, ...]
     problem: str = ""
 
 
@@ -88,13 +88,13 @@ class Rbac:
         if not decision.allowed:
             raise refusal(user, attributes, decision.reason)
 
-    def rules_for(self, user: User, namespace: str) -> tuple[list[Rule], list[str]]:
+    def rules_for(self, user: User, namespace: str) -> tuple[list[PolicyRule], list[str]]:
         """Return the rules that hold for a user in a namespace ("": cluster-wide ones only), and what could not be resolved."""
         self._refresh()
         grants = list(self._of(user, namespace))
         return [rule for grant in grants for rule in grant.rules], [grant.problem for grant in grants if grant.problem]
 
-    def rules_of(self, reference: Data, namespace: str) -> tuple[list[Rule], str]:
+    def rules_of(self, reference: Data, namespace: str) -> tuple[list[PolicyRule], str]:
         """Return the rules of a role that a binding refers to, and (instead) what is wrong with the reference."""
         kind, name = reference.get("kind", ""), str(reference.get("name", ""))
         if kind == "Role":
@@ -107,10 +107,10 @@ class Rbac:
         return self._role(role, "clusterroles", name)
 
     @staticmethod
-    def _role(role: Data | None, plural: str, name: str) -> tuple[list[Rule], str]:
+    def _role(role: Data | None, plural: str, name: str) -> tuple[list[PolicyRule], str]:
         if role is None:
             return [], f"{plural.removesuffix('s')}.{GROUP} {quoted(name)} not found"
-        return [Rule.of(rule) for rule in role.get("rules") or ()], ""
+        return [PolicyRule.of(rule) for rule in role.get("rules") or ()], ""
 
     # -- deciding ----------------------------------------------------------------------------------------------------
 

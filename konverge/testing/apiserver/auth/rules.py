@@ -14,13 +14,13 @@ from typing import Any, TypeAlias
 from konverge.testing.apiserver.auth.attributes import Attributes
 from konverge.testing.apiserver.golang import quoted
 
-__all__ = ["EVERYTHING", "Rule", "aggregated", "compacted", "selects", "uncovered"]
+__all__ = ["EVERYTHING", "PolicyRule", "aggregated", "compacted", "selects", "uncovered"]
 
 Data: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """One PolicyRule, its lists as tuples in the order in which they were written."""
 
     verbs: tuple[str, ...] = ()
@@ -30,7 +30,7 @@ class Rule:
     urls: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Rule:
+    def of(cls, data: Mapping[str, Any]) -> PolicyRule:
         """Read a rule from a Role."""
         keys = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
         return cls(*(tuple(data.get(key) or ()) for key in keys))
@@ -50,15 +50,15 @@ class Rule:
             return _has(self.resources, resource)
         return _has(self.resources, f"{resource}/{subresource}") or f"*/{subresource}" in self.resources
 
-    def parts(self) -> Iterable[Rule]:
+    def parts(self) -> Iterable[PolicyRule]:
         """Break it down into rules of one verb, one group, one resource and at most one name, or of one URL."""
         for group, resource, verb in product(self.groups, self.resources, self.verbs):
             for name in self.names or ("",):
-                yield Rule((verb,), (group,), (resource,), (name,) if name else ())
+                yield PolicyRule((verb,), (group,), (resource,), (name,) if name else ())
         for url, verb in product(self.urls, self.verbs):
-            yield Rule((verb,), urls=(url,))
+            yield PolicyRule((verb,), urls=(url,))
 
-    def covers(self, part: Rule) -> bool:
+    def covers(self, part: PolicyRule) -> bool:
         """Tell whether it allows all that a part (see `parts`) does."""
         return (
             ("*" in self.verbs or set(part.verbs) <= set(self.verbs))
@@ -85,7 +85,7 @@ class Rule:
         return "{" + ", ".join(f"{name}:{quoted(values)}" for name, values in named.items() if values) + "}"
 
 
-EVERYTHING = (Rule(("*",), ("*",), ("*",)), Rule(("*",), urls=("*",)))
+EVERYTHING = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), urls=("*",)))
 
 
 def _has(values: Sequence[str], wanted: str) -> bool:
@@ -96,21 +96,21 @@ def _url_covers(own: str, url: str) -> bool:
     return own == url or own == "*" or (own.endswith("*") and url.startswith(own.rstrip("*")))
 
 
-def uncovered(owned: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
+def uncovered(owned: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
     """Return the parts of the wanted rules that none of the owned ones covers."""
     parts = (part for rule in wanted for part in rule.parts())
     return [part for part in parts if not any(rule.covers(part) for rule in owned)]
 
 
-def compacted(parts: Iterable[Rule]) -> list[Rule]:
+def compacted(parts: Iterable[PolicyRule]) -> list[PolicyRule]:
     """Join parts that differ in their verbs only."""
-    joined: dict[tuple[object, ...], Rule] = {}
+    joined: dict[tuple[object, ...], PolicyRule] = {}
     for part in parts:
         # Rules for URLs stay apart, whatever they have in common.
         key = (part.verbs, part.urls) if part.urls else (part.groups, part.resources, part.names)
         found = joined.get(key)
         verbs = part.verbs if found is None else found.verbs + part.verbs
-        joined[key] = Rule(verbs, part.groups, part.resources, part.names, part.urls)
+        joined[key] = PolicyRule(verbs, part.groups, part.resources, part.names, part.urls)
     return list(joined.values())
 
 

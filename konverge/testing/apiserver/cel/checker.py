@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from konverge.testing.apiserver.cel import kinds
-from konverge.testing.apiserver.cel.kinds import Kind, Unifier
+from konverge.testing.apiserver.cel.kinds import CelType, Unifier
 from konverge.testing.apiserver.cel.signatures import TYPE_NAMES, Overload, functions
-from konverge.testing.apiserver.cel.syntax import Call, Comprehension, Const, Expr, Ident, ListOf, MapOf, Select
+from konverge.testing.apiserver.cel.syntax import CallExpr, Comprehension, Const, Expr, Ident, ListOf, MapOf, SelectExpr
 
-__all__ = ["Checked", "Problem", "Resolved", "check", "qualified"]
+__all__ = ["Checked", "TypeProblem", "Resolved", "check", "qualified"]
 
-_LITERALS: Final[Mapping[str, Kind]] = {
+_LITERALS: Final[Mapping[str, CelType]] = {
     "null": kinds.NULL,
     "bool": kinds.BOOL,
     "int": kinds.INT,
@@ -30,7 +30,7 @@ _LITERALS: Final[Mapping[str, Kind]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class TypeProblem:
     """Something wrong with the expression of this id."""
 
     id: int
@@ -50,8 +50,8 @@ class Resolved:
 class Checked:
     """The types of all parts by id, what was found wrong, and what calls resolved to."""
 
-    kinds: dict[int, Kind] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    kinds: dict[int, CelType] = field(default_factory=dict)
+    problems: list[TypeProblem] = field(default_factory=list)
     calls: dict[int, Resolved] = field(default_factory=dict)
     type_names: dict[int, str] = field(default_factory=dict)
     """Selections that are names of types, such as google.protobuf.Timestamp."""
@@ -59,7 +59,7 @@ class Checked:
     """The variables that are used."""
 
 
-def check(expr: Expr, variables: Mapping[str, Kind]) -> Checked:
+def check(expr: Expr, variables: Mapping[str, CelType]) -> Checked:
     """Check an expression over variables of these types."""
     checker = _Checker(variables)
     checker.visit(expr)
@@ -72,32 +72,32 @@ def qualified(expr: Expr) -> str | None:
     """Return `a.b.c` where an expression is nothing but names and dots."""
     if isinstance(expr, Ident):
         return expr.name
-    if isinstance(expr, Select) and not expr.test and (head := qualified(expr.operand)) is not None:
+    if isinstance(expr, SelectExpr) and not expr.test and (head := qualified(expr.operand)) is not None:
         return f"{head}.{expr.field}"
     return None
 
 
-def _absent(target: Kind, name: str) -> str:
+def _absent(target: CelType, name: str) -> str:
     opaque = target.name.startswith("kubernetes.")
     return f"unexpected failed resolution of '{target.name}'" if opaque else f"undefined field '{name}'"
 
 
 class _Checker:
-    def __init__(self, variables: Mapping[str, Kind]) -> None:
+    def __init__(self, variables: Mapping[str, CelType]) -> None:
         self.variables = variables
-        self.scopes: list[dict[str, Kind]] = []
+        self.scopes: list[dict[str, CelType]] = []
         self.unifier = Unifier()
         self.done = Checked()
 
-    def visit(self, expr: Expr) -> Kind:
+    def visit(self, expr: Expr) -> CelType:
         match expr:
             case Const(_, tag, _):
                 kind = _LITERALS[tag]
             case Ident():
                 kind = self._ident(expr)
-            case Select():
+            case SelectExpr():
                 kind = self._select(expr)
-            case Call():
+            case CallExpr():
                 kind = self._call(expr)
             case ListOf():
                 kind = self._list(expr)
@@ -108,14 +108,14 @@ class _Checker:
         self.done.kinds[expr.id] = kind
         return kind
 
-    def complain(self, id_: int, text: str) -> Kind:
-        self.done.problems.append(Problem(id_, text))
+    def complain(self, id_: int, text: str) -> CelType:
+        self.done.problems.append(TypeProblem(id_, text))
         return kinds.ERROR
 
-    def _undeclared(self, id_: int, name: str) -> Kind:
+    def _undeclared(self, id_: int, name: str) -> CelType:
         return self.complain(id_, f"undeclared reference to '{name}' (in container '')")
 
-    def _lookup(self, name: str) -> Kind | None:
+    def _lookup(self, name: str) -> CelType | None:
         name = name.removeprefix(".")
         for scope in reversed(self.scopes):
             if name in scope:
@@ -125,11 +125,11 @@ class _Checker:
             return found
         return TYPE_NAMES.get(name)
 
-    def _ident(self, expr: Ident) -> Kind:
+    def _ident(self, expr: Ident) -> CelType:
         found = self._lookup(expr.name)
         return self._undeclared(expr.id, expr.name) if found is None else found
 
-    def _select(self, expr: Select) -> Kind:
+    def _select(self, expr: SelectExpr) -> CelType:
         name = qualified(expr)
         if name is not None and (found := TYPE_NAMES.get(name)) is not None:
             self.done.type_names[expr.id] = name
@@ -137,7 +137,7 @@ class _Checker:
         kind = self._field(expr.id, expr.operand, expr.field, optional=False)
         return kinds.BOOL if expr.test else self.unifier.resolve(kind)
 
-    def _field(self, id_: int, operand: Expr, name: str, *, optional: bool) -> Kind:
+    def _field(self, id_: int, operand: Expr, name: str, *, optional: bool) -> CelType:
         target, unwrapped = kinds.unwrapped(self.unifier.resolve(self.visit(operand)))
         result = kinds.DYN
         match target.kind:
@@ -151,7 +151,7 @@ class _Checker:
                 self.complain(id_, f"type '{target}' does not support field selection")
         return kinds.optional_of(result) if unwrapped or optional else result
 
-    def _call(self, expr: Call) -> Kind:
+    def _call(self, expr: CallExpr) -> CelType:
         if expr.function == "_?._":
             return self._optional_select(expr)
         given = [self.visit(arg) for arg in expr.args]
@@ -169,7 +169,7 @@ class _Checker:
             return self._undeclared(expr.id, name)
         return self._resolve(expr, name, [target, *given], member=True)
 
-    def _optional_select(self, expr: Call) -> Kind:
+    def _optional_select(self, expr: CallExpr) -> CelType:
         operand, field_ = expr.args
         if not isinstance(field_, Const) or field_.tag != "string":
             return self.complain(field_.id, "unsupported optional field selection")
@@ -177,10 +177,12 @@ class _Checker:
         self.done.calls[expr.id] = Resolved("_?._", namespaced=False, own=False)
         return self.unifier.resolve(self._field(expr.id, operand, field_.value, optional=True))
 
-    def _resolve(self, expr: Call, name: str, given: list[Kind], *, member: bool, namespaced: bool = False) -> Kind:
+    def _resolve(
+        self, expr: CallExpr, name: str, given: list[CelType], *, member: bool, namespaced: bool = False
+    ) -> CelType:
         if name in ("_&&_", "_||_"):
             return self._logical(expr, name, given)
-        result: Kind | None = None
+        result: CelType | None = None
         matched: list[Overload] = []
         for overload in functions()[name]:
             if overload.member != member:
@@ -200,13 +202,13 @@ class _Checker:
         self.done.calls[expr.id] = Resolved(name, namespaced=namespaced, own=own)
         return self._merged(name, given, result)
 
-    def _merged(self, name: str, given: list[Kind], result: Kind) -> Kind:
+    def _merged(self, name: str, given: list[CelType], result: CelType) -> CelType:
         """Let a sum of lists merge as its left side does."""
         if name == "_+_" and result.kind == "list" and given[0].keys is not None:
             return kinds.list_of(result.params[0], given[0].keys)
         return result
 
-    def _logical(self, expr: Call, name: str, given: list[Kind]) -> Kind:
+    def _logical(self, expr: CallExpr, name: str, given: list[CelType]) -> CelType:
         self.done.calls[expr.id] = Resolved(name, namespaced=False, own=False)
         wrong = False
         for arg, kind in zip(expr.args, given, strict=True):
@@ -215,15 +217,15 @@ class _Checker:
                 wrong = True
         return kinds.ERROR if wrong else kinds.BOOL
 
-    def _no_overload(self, id_: int, name: str, given: list[Kind], *, member: bool) -> Kind:
+    def _no_overload(self, id_: int, name: str, given: list[CelType], *, member: bool) -> CelType:
         shown = [str(self.unifier.resolve(kind, final=True)) for kind in given]
         signature = f"{shown[0]}.({', '.join(shown[1:])})" if member else f"({', '.join(shown)})"
         return self.complain(id_, f"found no matching overload for '{name}' applied to '{signature}'")
 
-    def _mismatch(self, id_: int, wanted: Kind, found: Kind) -> Kind:
+    def _mismatch(self, id_: int, wanted: CelType, found: CelType) -> CelType:
         return self.complain(id_, f"expected type '{wanted}' but found '{found}'")
 
-    def _join(self, before: Kind | None, kind: Kind) -> Kind:
+    def _join(self, before: CelType | None, kind: CelType) -> CelType:
         """Return the type of both; what does not fit is found later, for a format's arguments may be of any type."""
         if before is None:
             return kind
@@ -231,14 +233,14 @@ class _Checker:
             return kinds.DYN
         return kind if kind.kind in ("dyn", "param") and before.kind not in ("dyn", "param") else before
 
-    def _unwrap(self, expr: Expr, kind: Kind) -> Kind:
+    def _unwrap(self, expr: Expr, kind: CelType) -> CelType:
         inner, optional = kinds.unwrapped(kind)
         if not optional and inner.kind != "dyn":
             self._mismatch(expr.id, kinds.optional_of(inner), inner)
         return inner
 
-    def _list(self, expr: ListOf) -> Kind:
-        item: Kind | None = None
+    def _list(self, expr: ListOf) -> CelType:
+        item: CelType | None = None
         for index, element in enumerate(expr.elements):
             kind = self.visit(element)
             if index in expr.optional:
@@ -246,11 +248,11 @@ class _Checker:
             item = self._join(item, kind)
         return kinds.list_of(self.unifier.fresh() if item is None else item)
 
-    def _map(self, expr: MapOf) -> Kind:
+    def _map(self, expr: MapOf) -> CelType:
         if expr.name:
             return self._undeclared(expr.id, expr.name)
-        key: Kind | None = None
-        value: Kind | None = None
+        key: CelType | None = None
+        value: CelType | None = None
         for entry in expr.entries:
             assert entry.key is not None
             key = self._join(key, self.visit(entry.key))
@@ -260,7 +262,7 @@ class _Checker:
             return kinds.map_of(self.unifier.fresh(), self.unifier.fresh())
         return kinds.map_of(key, value)
 
-    def _comprehension(self, expr: Comprehension) -> Kind:
+    def _comprehension(self, expr: Comprehension) -> CelType:
         over = self.unifier.resolve(self.visit(expr.range))
         start = self.visit(expr.start)
         self.scopes.append({expr.accumulator: start})
@@ -273,7 +275,7 @@ class _Checker:
         self.scopes.pop()
         return self.unifier.resolve(result)
 
-    def _loop(self, expr: Comprehension, over: Kind) -> tuple[Kind, Kind]:
+    def _loop(self, expr: Comprehension, over: CelType) -> tuple[CelType, CelType]:
         match over.kind:
             case "list":
                 item = over.params[0]
@@ -287,7 +289,7 @@ class _Checker:
                 text = f"expression of type '{over}' cannot be range of a comprehension (must be list, map, or dynamic)"
                 return self.complain(expr.range.id, text), kinds.ERROR
 
-    def _expect(self, expr: Expr, wanted: Kind) -> None:
+    def _expect(self, expr: Expr, wanted: CelType) -> None:
         kind = self.visit(expr)
         if not self.unifier.fits([wanted], [kind]):
             self._mismatch(expr.id, wanted, kind)

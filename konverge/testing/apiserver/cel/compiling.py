@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from konverge.testing.apiserver.cel import formats, templates
-from konverge.testing.apiserver.cel.checker import Checked, Problem, check
+from konverge.testing.apiserver.cel.checker import Checked, TypeProblem, check
 from konverge.testing.apiserver.cel.engine import Executable, SyntaxProblem, parse
 from konverge.testing.apiserver.cel.errors import CompileError
-from konverge.testing.apiserver.cel.kinds import Kind, unwrapped
+from konverge.testing.apiserver.cel.kinds import CelType, unwrapped
 from konverge.testing.apiserver.cel.rewrite import expand, inner, paths, rewrite, transform, wrap_old
-from konverge.testing.apiserver.cel.syntax import Call, Const, Expr, ListOf, MapOf
+from konverge.testing.apiserver.cel.syntax import CallExpr, Const, Expr, ListOf, MapOf
 from konverge.testing.apiserver.cel.values import duration
 
 __all__ = ["Compiled", "compile_text"]
@@ -29,7 +29,7 @@ class Compiled:
     """An expression that runs, with the type of its value and what it reads."""
 
     runs: Executable
-    kind: Kind
+    kind: CelType
     names: frozenset[str]
     reads: Mapping[str, frozenset[tuple[str, ...]]]
     """Per variable, the paths that are read; () is all of it."""
@@ -37,7 +37,7 @@ class Compiled:
     """What runs where `optional_old` has no value."""
 
 
-def compile_text(text: str, variables: Mapping[str, Kind], *, optional_old: str = "") -> Compiled:
+def compile_text(text: str, variables: Mapping[str, CelType], *, optional_old: str = "") -> Compiled:
     """Compile an expression; `optional_old` names the variable that is wrapped in an optional."""
     expr, checked = _checked(text, variables)
     reads = {name: frozenset(paths(expr, name)) for name in variables}
@@ -51,7 +51,7 @@ def compile_text(text: str, variables: Mapping[str, Kind], *, optional_old: str 
     return Compiled(Executable(expr, variables), kind, names, reads, without)
 
 
-def _checked(text: str, variables: Mapping[str, Kind]) -> tuple[Expr, Checked]:
+def _checked(text: str, variables: Mapping[str, CelType]) -> tuple[Expr, Checked]:
     try:
         parsed = parse(text, variables)
     except SyntaxProblem as problem:
@@ -64,24 +64,24 @@ def _checked(text: str, variables: Mapping[str, Kind]) -> tuple[Expr, Checked]:
     return expr, checked
 
 
-def _literals(expr: Expr) -> list[Problem]:
+def _literals(expr: Expr) -> list[TypeProblem]:
     """Look at literals that could never work: durations, timestamps and patterns."""
-    found: list[Problem] = []
+    found: list[TypeProblem] = []
 
     def visit(part: Expr) -> Expr:
-        if isinstance(part, Call) and part.function in _LITERALS and part.args:
+        if isinstance(part, CallExpr) and part.function in _LITERALS and part.args:
             first = part.args[0]
             if isinstance(first, Const) and first.tag == "string" and not _LITERALS[part.function](first.value):
-                found.append(Problem(first.id, f"invalid {part.function} argument"))
+                found.append(TypeProblem(first.id, f"invalid {part.function} argument"))
         return part
 
     transform(expr, visit)
     return found
 
 
-def _mixed(expr: Expr, types: Mapping[int, Kind]) -> list[Problem]:
+def _mixed(expr: Expr, types: Mapping[int, CelType]) -> list[TypeProblem]:
     """Look for list and map literals of several types; the arguments of a format may be."""
-    if isinstance(expr, Call) and expr.function == "format":
+    if isinstance(expr, CallExpr) and expr.function == "format":
         return _mixed(expr.target, types) if expr.target is not None else []
     found = [problem for part in inner(expr) for problem in _mixed(part, types)]
     groups: list[list[tuple[Expr, bool]]] = []
@@ -93,20 +93,22 @@ def _mixed(expr: Expr, types: Mapping[int, Kind]) -> list[Problem]:
     for group in groups:
         seen = [(part.id, unwrapped(types[part.id])[0] if optional else types[part.id]) for part, optional in group]
         wrong = [
-            Problem(id_, f"expected type '{seen[0][1]}' but found '{kind}'") for id_, kind in seen if kind != seen[0][1]
+            TypeProblem(id_, f"expected type '{seen[0][1]}' but found '{kind}'")
+            for id_, kind in seen
+            if kind != seen[0][1]
         ]
         found += wrong[:1] if isinstance(expr, ListOf) else wrong
     return found
 
 
-def _templates(expr: Expr, types: Mapping[int, Kind]) -> list[Problem]:
+def _templates(expr: Expr, types: Mapping[int, CelType]) -> list[TypeProblem]:
     """Look at literal templates with literal lists of arguments."""
     found = [problem for part in inner(expr) for problem in _templates(part, types)]
     match expr:
-        case Call(id_, Const(_, "string", template), "format", [ListOf(_, elements)]):
+        case CallExpr(id_, Const(_, "string", template), "format", [ListOf(_, elements)]):
             wrong = templates.problem(template, [types[element.id].kind for element in elements])
             if wrong is not None:
-                found.append(Problem(id_ if wrong[0] is None else elements[wrong[0]].id, wrong[1]))
+                found.append(TypeProblem(id_ if wrong[0] is None else elements[wrong[0]].id, wrong[1]))
         case _:
             pass
     return found
@@ -131,7 +133,7 @@ def _is_pattern(text: str) -> bool:
 _LITERALS: Final = {"duration": _is_duration, "timestamp": _is_timestamp, "matches": _is_pattern}
 
 
-def _report(text: str, problems: list[Problem], positions: Mapping[int, int]) -> str:
+def _report(text: str, problems: list[TypeProblem], positions: Mapping[int, int]) -> str:
     starts = [0, *(index + 1 for index, char in enumerate(text) if char == "\n")]
     placed = []
     for problem in problems:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from konverge.testing.apiserver.cel.errors import EvalError
 from konverge.testing.apiserver.cel.functions import FUNCTIONS
-from konverge.testing.apiserver.cel.kinds import Kind
+from konverge.testing.apiserver.cel.kinds import CelType
 from konverge.testing.apiserver.cel.rewrite import OWN
 from konverge.testing.apiserver.cel.signatures import functions
 from konverge.testing.apiserver.cel.syntax import Expr, Parsed, decode, encode
@@ -111,7 +111,7 @@ def _run(function: Any, *args: Any) -> Any:
     return spelled(value) if isinstance(value, (datetime, timedelta)) else value
 
 
-def _runtime(kind: Kind) -> tuple[str, ...]:
+def _runtime(kind: CelType) -> tuple[str, ...]:
     return _KINDS.get(kind.kind, _KINDS["dyn"])
 
 

@@ -26,7 +26,7 @@ __all__ = [
     "STRING",
     "TIMESTAMP",
     "UINT",
-    "Kind",
+    "CelType",
     "Unifier",
     "declared",
     "list_of",
@@ -41,7 +41,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class CelType:
     """A type: `kind` is its sort, `name` tells structs, opaques and type parameters apart.
 
     >>> str(map_of(STRING, list_of(INT)))
@@ -49,9 +49,9 @@ class Kind:
     """
 
     kind: str
-    params: tuple[Kind, ...] = ()
+    params: tuple[CelType, ...] = ()
     name: str = ""
-    fields: Mapping[str, Kind] = field(default_factory=dict, compare=False, repr=False)
+    fields: Mapping[str, CelType] = field(default_factory=dict, compare=False, repr=False)
     keys: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
     """Of a list that merges: () for a set, the keys of a map, None where order counts."""
 
@@ -67,55 +67,55 @@ class Kind:
         return self.kind in ("dyn", "error")
 
 
-BOOL: Final = Kind("bool")
-BYTES: Final = Kind("bytes")
-DOUBLE: Final = Kind("double")
-DURATION: Final = Kind("duration")
-DYN: Final = Kind("dyn")
-ERROR: Final = Kind("error")
-INT: Final = Kind("int")
-NULL: Final = Kind("null")
-STRING: Final = Kind("string")
-TIMESTAMP: Final = Kind("timestamp")
-UINT: Final = Kind("uint")
+BOOL: Final = CelType("bool")
+BYTES: Final = CelType("bytes")
+DOUBLE: Final = CelType("double")
+DURATION: Final = CelType("duration")
+DYN: Final = CelType("dyn")
+ERROR: Final = CelType("error")
+INT: Final = CelType("int")
+NULL: Final = CelType("null")
+STRING: Final = CelType("string")
+TIMESTAMP: Final = CelType("timestamp")
+UINT: Final = CelType("uint")
 
 
-def list_of(item: Kind, keys: tuple[str, ...] | None = None) -> Kind:
+def list_of(item: CelType, keys: tuple[str, ...] | None = None) -> CelType:
     """A list."""
-    return Kind("list", (item,), keys=keys)
+    return CelType("list", (item,), keys=keys)
 
 
-def map_of(key: Kind, value: Kind) -> Kind:
+def map_of(key: CelType, value: CelType) -> CelType:
     """A map."""
-    return Kind("map", (key, value))
+    return CelType("map", (key, value))
 
 
-def type_of(kind: Kind) -> Kind:
+def type_of(kind: CelType) -> CelType:
     """The type of a type."""
-    return Kind("type", (kind,))
+    return CelType("type", (kind,))
 
 
-def opaque(name: str, *params: Kind) -> Kind:
+def opaque(name: str, *params: CelType) -> CelType:
     """A type that only functions look into."""
-    return Kind("opaque", params, name)
+    return CelType("opaque", params, name)
 
 
-def optional_of(kind: Kind) -> Kind:
+def optional_of(kind: CelType) -> CelType:
     """A value that may be absent."""
     return opaque("optional_type", kind)
 
 
-def struct(name: str, fields: Mapping[str, Kind] | None = None) -> Kind:
+def struct(name: str, fields: Mapping[str, CelType] | None = None) -> CelType:
     """An object with named fields."""
-    return Kind("struct", (), name, fields or {})
+    return CelType("struct", (), name, fields or {})
 
 
-def param(name: str) -> Kind:
+def param(name: str) -> CelType:
     """A type parameter of an overload."""
-    return Kind("param", (), name)
+    return CelType("param", (), name)
 
 
-def unwrapped(kind: Kind) -> tuple[Kind, bool]:
+def unwrapped(kind: CelType) -> tuple[CelType, bool]:
     """Return what is in an optional, and whether it is one."""
     return (kind.params[0], True) if kind.kind == "opaque" and kind.name == "optional_type" else (kind, False)
 
@@ -135,7 +135,7 @@ def rooted(node: Node) -> Node:
     return Node({**schema, "properties": {**(schema.get("properties") or {}), **_TYPE_META}}, node.definitions)
 
 
-def declared(node: Node, name: str, root: bool = False) -> Kind | None:
+def declared(node: Node, name: str, root: bool = False) -> CelType | None:
     """Return what a place is to a rule, None where rules do not see it. `name` is given to structs."""
     if node.int_or_string:
         return DYN
@@ -159,7 +159,7 @@ def declared(node: Node, name: str, root: bool = False) -> Kind | None:
             return _SCALARS.get(other)
 
 
-def _list(node: Node, name: str) -> Kind | None:
+def _list(node: Node, name: str) -> CelType | None:
     if node.items is None:
         return None
     item = declared(node.items, f"{name}.@idx", node.items.embedded)
@@ -167,7 +167,7 @@ def _list(node: Node, name: str) -> Kind | None:
     return None if item is None else list_of(item, keys)
 
 
-def _map(node: Node, name: str) -> Kind | None:
+def _map(node: Node, name: str) -> CelType | None:
     child = node.additional
     assert child is not None
     value = declared(child, f"{name}.@elem", child.embedded)
@@ -178,15 +178,15 @@ class Unifier:
     """Type parameters and what they stand for so far."""
 
     def __init__(self) -> None:
-        self._known: dict[Kind, Kind] = {}
+        self._known: dict[CelType, CelType] = {}
         self._count = 0
 
-    def fresh(self) -> Kind:
+    def fresh(self) -> CelType:
         """Return a new type parameter."""
         self._count += 1
         return param(f"_var{self._count - 1}")
 
-    def fits(self, given: Sequence[Kind], wanted: Sequence[Kind]) -> bool:
+    def fits(self, given: Sequence[CelType], wanted: Sequence[CelType]) -> bool:
         """Tell whether the types are assignable one by one; what that teaches is kept only if they all are."""
         before = dict(self._known)
         if len(given) == len(wanted) and all(self._assignable(a, b) for a, b in zip(given, wanted, strict=True)):
@@ -194,7 +194,7 @@ class Unifier:
         self._known = before
         return False
 
-    def resolve(self, kind: Kind, *, final: bool = False) -> Kind:
+    def resolve(self, kind: CelType, *, final: bool = False) -> CelType:
         """Replace type parameters by what they stand for; unknown ones become dyn at the end (`final`)."""
         if (known := self._known.get(kind)) is not None:
             return self.resolve(known, final=final)
@@ -202,21 +202,21 @@ class Unifier:
             return DYN if final else kind
         if kind.params and kind.kind in ("opaque", "list", "map", "type"):
             params = tuple(self.resolve(one, final=final) for one in kind.params)
-            return kind if params == kind.params else Kind(kind.kind, params, kind.name, keys=kind.keys)
+            return kind if params == kind.params else CelType(kind.kind, params, kind.name, keys=kind.keys)
         return kind
 
-    def instance(self, kinds: Sequence[Kind]) -> list[Kind]:
+    def instance(self, kinds: Sequence[CelType]) -> list[CelType]:
         """Give the parameters of an overload fresh names."""
-        fresh: dict[str, Kind] = {}
+        fresh: dict[str, CelType] = {}
 
-        def renamed(kind: Kind) -> Kind:
+        def renamed(kind: CelType) -> CelType:
             if kind.kind == "param":
                 return fresh.setdefault(kind.name, self.fresh()) if kind.name not in fresh else fresh[kind.name]
-            return Kind(kind.kind, tuple(map(renamed, kind.params)), kind.name, kind.fields) if kind.params else kind
+            return CelType(kind.kind, tuple(map(renamed, kind.params)), kind.name, kind.fields) if kind.params else kind
 
         return [renamed(kind) for kind in kinds]
 
-    def _assignable(self, one: Kind, other: Kind) -> bool:
+    def _assignable(self, one: CelType, other: CelType) -> bool:
         if other.kind == "param":
             valid, known = self._substitutes(one, other)
             if valid or known:
@@ -236,7 +236,7 @@ class Unifier:
             return same and all(self._assignable(a, b) for a, b in zip(one.params, other.params, strict=True))
         return one == other
 
-    def _substitutes(self, one: Kind, other: Kind) -> tuple[bool, bool]:
+    def _substitutes(self, one: CelType, other: CelType) -> tuple[bool, bool]:
         """Tell whether `one` can stand for the parameter `other`, and whether that one stood for something before."""
         if one == other:
             return True, True
@@ -255,7 +255,7 @@ class Unifier:
             return True, True
         return False, True
 
-    def _absent(self, wanted: Kind, within: Kind) -> bool:
+    def _absent(self, wanted: CelType, within: CelType) -> bool:
         if wanted == within:
             return False
         if within.kind == "param":
@@ -264,11 +264,11 @@ class Unifier:
         return all(self._absent(wanted, one) for one in within.params)
 
 
-def _nullable(kind: Kind) -> bool:
+def _nullable(kind: CelType) -> bool:
     return kind.kind in ("opaque", "struct", "duration", "timestamp", "null")
 
 
-def _wider(one: Kind, other: Kind) -> bool:
+def _wider(one: CelType, other: CelType) -> bool:
     """Whether `one` is equal to or less specific than `other`."""
     if one.kind in ("dyn", "param"):
         return True

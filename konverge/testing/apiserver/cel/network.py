@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Final, TypeAlias
 
 __all__ = [
-    "Malformed",
+    "BadAddress",
     "address",
     "contains_ip",
     "contains_network",
@@ -29,7 +29,7 @@ Address: TypeAlias = IPv4Address | IPv6Address
 _PREFIX: Final = "network address parse error during conversion from string: "
 
 
-class Malformed(ValueError):
+class BadAddress(ValueError):
     """The text is no address or network; the message is the server's."""
 
 
@@ -37,10 +37,10 @@ def address(text: str) -> Address:
     """Read an address."""
     if "%" in text and ":" in text:
         _parse(text.partition("%")[0], text)
-        raise Malformed(f"IP address {json.dumps(text)} with zone value is not allowed")
+        raise BadAddress(f"IP address {json.dumps(text)} with zone value is not allowed")
     found = _parse(text, text)
     if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-        raise Malformed(f"IPv4-mapped IPv6 address {json.dumps(text)} is not allowed")
+        raise BadAddress(f"IPv4-mapped IPv6 address {json.dumps(text)} is not allowed")
     return found
 
 
@@ -49,7 +49,9 @@ def _parse(text: str, shown: str) -> Address:
         return ipaddress.ip_address(text)
     except ValueError:
         quoted = json.dumps(shown, ensure_ascii=False)
-        raise Malformed(f"IP Address {quoted} parse error during conversion from string: {_why(text, shown)}") from None
+        raise BadAddress(
+            f"IP Address {quoted} parse error during conversion from string: {_why(text, shown)}"
+        ) from None
 
 
 def _why(text: str, shown: str) -> str:
@@ -95,21 +97,21 @@ def split(text: str) -> tuple[Address, int]:
     at = text.rfind("/")
     quoted = json.dumps(text, ensure_ascii=False)
     if at < 0:
-        raise Malformed(f"{_PREFIX}{_PREFIX}netip.ParsePrefix({quoted}): no '/'")
+        raise BadAddress(f"{_PREFIX}{_PREFIX}netip.ParsePrefix({quoted}): no '/'")
     head, bits = text[:at], text[at + 1 :]
     try:
         found = ipaddress.ip_address(head)
     except ValueError:
         why = _why(head, head)
-        raise Malformed(f"{_PREFIX}{_PREFIX}netip.ParsePrefix({quoted}): {why}") from None
+        raise BadAddress(f"{_PREFIX}{_PREFIX}netip.ParsePrefix({quoted}): {why}") from None
     if isinstance(found, IPv6Address) and found.scope_id is not None:
-        raise Malformed(f"{_PREFIX}{_PREFIX}netip.ParsePrefix({quoted}): IPv6 zones cannot be present in a prefix")
+        raise BadAddress(f"{_PREFIX}{_PREFIX}netip.ParsePrefix({quoted}): IPv6 zones cannot be present in a prefix")
     if not re.fullmatch(r"0|[1-9][0-9]*", bits, re.ASCII):
-        raise Malformed(f"{_PREFIX}{_PREFIX}netip.ParsePrefix({quoted}): bad bits after slash: {json.dumps(bits)}")
+        raise BadAddress(f"{_PREFIX}{_PREFIX}netip.ParsePrefix({quoted}): bad bits after slash: {json.dumps(bits)}")
     if int(bits) > found.max_prefixlen:
-        raise Malformed(f"{_PREFIX}{_PREFIX}netip.ParsePrefix({quoted}): prefix length out of range")
+        raise BadAddress(f"{_PREFIX}{_PREFIX}netip.ParsePrefix({quoted}): prefix length out of range")
     if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-        raise Malformed(f"{_PREFIX}IPv4-mapped IPv6 address {quoted} is not allowed")
+        raise BadAddress(f"{_PREFIX}IPv4-mapped IPv6 address {quoted} is not allowed")
     return found, int(bits)
 
 

@@ -12,9 +12,19 @@ from collections.abc import Callable
 from typing import Final
 
 from konverge.testing.apiserver.cel.checker import Checked, qualified
-from konverge.testing.apiserver.cel.kinds import Kind
+from konverge.testing.apiserver.cel.kinds import CelType
 from konverge.testing.apiserver.cel.reads import EACH, THERE
-from konverge.testing.apiserver.cel.syntax import Call, Comprehension, Const, Entry, Expr, Ident, ListOf, MapOf, Select
+from konverge.testing.apiserver.cel.syntax import (
+    CallExpr,
+    Comprehension,
+    Const,
+    Expr,
+    Ident,
+    ListOf,
+    MapEntry,
+    MapOf,
+    SelectExpr,
+)
 
 __all__ = ["OWN", "expand", "inner", "paths", "rewrite", "wrap_old"]
 
@@ -28,9 +38,9 @@ _OPTIONAL_RESULTS: Final = frozenset({"validate", "format.named"})
 def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     """Apply a change to every part, the innermost first."""
     match expr:
-        case Select():
+        case SelectExpr():
             expr.operand = transform(expr.operand, change)
-        case Call():
+        case CallExpr():
             expr.target = transform(expr.target, change) if expr.target is not None else None
             expr.args = [transform(arg, change) for arg in expr.args]
         case ListOf():
@@ -48,9 +58,9 @@ def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     return change(expr)
 
 
-def _entry(entry: Entry, change: Callable[[Expr], Expr]) -> Entry:
+def _entry(entry: MapEntry, change: Callable[[Expr], Expr]) -> MapEntry:
     key = transform(entry.key, change) if entry.key is not None else None
-    return Entry(entry.id, entry.name, key, transform(entry.value, change), entry.optional)
+    return MapEntry(entry.id, entry.name, key, transform(entry.value, change), entry.optional)
 
 
 def expand(expr: Expr) -> Expr:
@@ -59,11 +69,13 @@ def expand(expr: Expr) -> Expr:
 
     def change(part: Expr) -> Expr:
         match part:
-            case Call(id_, target, "exists_one", [Ident(_, first), Ident(_, second), condition]) if target is not None:
+            case CallExpr(id_, target, "exists_one", [Ident(_, first), Ident(_, second), condition]) if (
+                target is not None
+            ):
                 count = "@result"
-                more = Call(next(ids), None, "_+_", [Ident(next(ids), count), Const(next(ids), "int", 1)])
-                step = Call(next(ids), None, "_?_:_", [condition, more, Ident(next(ids), count)])
-                result = Call(next(ids), None, "_==_", [Ident(next(ids), count), Const(next(ids), "int", 1)])
+                more = CallExpr(next(ids), None, "_+_", [Ident(next(ids), count), Const(next(ids), "int", 1)])
+                step = CallExpr(next(ids), None, "_?_:_", [condition, more, Ident(next(ids), count)])
+                result = CallExpr(next(ids), None, "_==_", [Ident(next(ids), count), Const(next(ids), "int", 1)])
                 start, always = Const(next(ids), "int", 0), Const(next(ids), "bool", True)
                 return Comprehension(id_, first, second, target, count, start, always, step, result)
             case _:
@@ -77,21 +89,23 @@ def rewrite(expr: Expr, checked: Checked) -> Expr:
     return transform(expr, lambda part: _timed(_rewritten(part, checked), checked.kinds.get(part.id)))
 
 
-def _timed(expr: Expr, kind: Kind | None) -> Expr:
+def _timed(expr: Expr, kind: CelType | None) -> Expr:
     """Read times and durations where they come out of data or of our functions: both are text there."""
     if (
         kind is None
         or isinstance(expr, (Const, ListOf, MapOf, Comprehension))
-        or (isinstance(expr, Select) and expr.test)
+        or (isinstance(expr, SelectExpr) and expr.test)
     ):
         return expr
-    if isinstance(expr, Call) and expr.function in _TIMES:
+    if isinstance(expr, CallExpr) and expr.function in _TIMES:
         return expr
     if kind.kind in _TIMES:
-        return Call(expr.id, None, kind.kind, [expr])
+        return CallExpr(expr.id, None, kind.kind, [expr])
     if kind.kind == "list" and kind.params[0].kind in _TIMES:
         item, result = Ident(expr.id, "@time"), Ident(expr.id, "@times")
-        step = Call(expr.id, None, "_+_", [result, ListOf(expr.id, [Call(expr.id, None, kind.params[0].kind, [item])])])
+        step = CallExpr(
+            expr.id, None, "_+_", [result, ListOf(expr.id, [CallExpr(expr.id, None, kind.params[0].kind, [item])])]
+        )
         return Comprehension(
             expr.id, "@time", "", expr, "@times", ListOf(expr.id, []), Const(expr.id, "bool", True), step, result
         )
@@ -99,33 +113,33 @@ def _timed(expr: Expr, kind: Kind | None) -> Expr:
 
 
 def _rewritten(expr: Expr, checked: Checked) -> Expr:
-    if isinstance(expr, Select) and (name := checked.type_names.get(expr.id)) is not None:
+    if isinstance(expr, SelectExpr) and (name := checked.type_names.get(expr.id)) is not None:
         return Ident(expr.id, name)
-    if not isinstance(expr, Call):
+    if not isinstance(expr, CallExpr):
         return expr
     resolved = checked.calls.get(expr.id)
     if resolved is None:
         return expr
     if resolved.own:
         args = expr.args if expr.target is None or resolved.namespaced else [expr.target, *expr.args]
-        made = Call(expr.id, None, OWN + resolved.function, args)
+        made = CallExpr(expr.id, None, OWN + resolved.function, args)
         if resolved.function in _OPTIONAL_RESULTS:
-            return Call(expr.id, None, "optional.ofNonZeroValue", [made])
+            return CallExpr(expr.id, None, "optional.ofNonZeroValue", [made])
         return made
     if resolved.namespaced:
-        return Call(expr.id, None, resolved.function, expr.args)
+        return CallExpr(expr.id, None, resolved.function, expr.args)
     if resolved.function == "cel.@mapInsert":
-        return Call(expr.id, None, f"{OWN}mapInsert", expr.args)
+        return CallExpr(expr.id, None, f"{OWN}mapInsert", expr.args)
     if (
         resolved.function == "string"
         and (kind := checked.kinds.get(expr.args[0].id)) is not None
         and kind.kind in _TIMES
     ):
-        return Call(expr.id, None, f"{OWN}spelled", expr.args)
+        return CallExpr(expr.id, None, f"{OWN}spelled", expr.args)
     return _merging(expr, checked)
 
 
-def _merging(expr: Call, checked: Checked) -> Call:
+def _merging(expr: CallExpr, checked: Checked) -> CallExpr:
     """Send comparisons and sums of sets and maps among lists to ours."""
     if expr.function not in ("_==_", "_!=_", "_+_"):
         return expr
@@ -134,12 +148,12 @@ def _merging(expr: Call, checked: Checked) -> Call:
         return expr
     how = Const(expr.id, "string", ",".join(keys))
     if expr.function == "_+_":
-        return Call(expr.id, None, f"{OWN}union", [*expr.args, how])
-    same = Call(expr.id, None, f"{OWN}same", [*expr.args, how])
-    return same if expr.function == "_==_" else Call(expr.id, None, "!_", [same])
+        return CallExpr(expr.id, None, f"{OWN}union", [*expr.args, how])
+    same = CallExpr(expr.id, None, f"{OWN}same", [*expr.args, how])
+    return same if expr.function == "_==_" else CallExpr(expr.id, None, "!_", [same])
 
 
-def _keys(kinds: list[Kind | None], *, either: bool) -> tuple[str, ...] | None:
+def _keys(kinds: list[CelType | None], *, either: bool) -> tuple[str, ...] | None:
     for kind in kinds if either else kinds[:1]:
         if kind is not None and kind.kind == "list" and kind.keys is not None:
             return kind.keys
@@ -151,7 +165,11 @@ def wrap_old(expr: Expr, name: str, *, there: bool) -> Expr:
 
     def change(part: Expr) -> Expr:
         if isinstance(part, Ident) and part.name == name:
-            return Call(part.id, None, "optional.of", [part]) if there else Call(part.id, None, "optional.none", [])
+            return (
+                CallExpr(part.id, None, "optional.of", [part])
+                if there
+                else CallExpr(part.id, None, "optional.none", [])
+            )
         return part
 
     return transform(expr, change)
@@ -164,7 +182,7 @@ def paths(expr: Expr, name: str) -> set[tuple[str, ...]]:
     def visit(part: Expr) -> None:
         here = _path(part, name)
         if here is not None:
-            found.add((*here, THERE) if isinstance(part, Select) and part.test else here)
+            found.add((*here, THERE) if isinstance(part, SelectExpr) and part.test else here)
             return
         below = inner(part)
         if isinstance(part, Comprehension):
@@ -183,7 +201,7 @@ def paths(expr: Expr, name: str) -> set[tuple[str, ...]]:
 
 
 def _path(part: Expr, name: str) -> tuple[str, ...] | None:
-    text = qualified(Select(0, part.operand, part.field)) if isinstance(part, Select) else qualified(part)
+    text = qualified(SelectExpr(0, part.operand, part.field)) if isinstance(part, SelectExpr) else qualified(part)
     if text is None:
         return None
     head, *rest = text.split(".")
@@ -201,9 +219,9 @@ def _of_items(loop: Comprehension) -> set[tuple[str, ...]]:
 def inner(expr: Expr) -> list[Expr]:
     """Return the parts that an expression is made of."""
     match expr:
-        case Select(_, operand):
+        case SelectExpr(_, operand):
             return [operand]
-        case Call(_, target, _, args):
+        case CallExpr(_, target, _, args):
             return [*args, *([target] if target is not None else [])]
         case ListOf(_, elements):
             return elements

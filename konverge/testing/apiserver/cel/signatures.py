@@ -14,7 +14,7 @@ from functools import cache
 from typing import Final
 
 from konverge.testing.apiserver.cel import kinds
-from konverge.testing.apiserver.cel.kinds import Kind
+from konverge.testing.apiserver.cel.kinds import CelType
 
 __all__ = ["TYPE_NAMES", "Overload", "functions"]
 
@@ -23,8 +23,8 @@ __all__ = ["TYPE_NAMES", "Overload", "functions"]
 class Overload:
     """One way to call a function: the receiver, where there is one, is the first of `args`."""
 
-    args: tuple[Kind, ...]
-    result: Kind
+    args: tuple[CelType, ...]
+    result: CelType
     member: bool
     own: bool
     """Whether it is ours to run: the CEL library does not have it, or has other words when it fails."""
@@ -185,7 +185,7 @@ FORMATS: Final = [
 _COMPARABLE: Final = ["int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"]
 _SUMMABLE: Final = ["int", "uint", "double", "duration"]
 
-_NAMED: Final[Mapping[str, Kind]] = {
+_NAMED: Final[Mapping[str, CelType]] = {
     **{
         kind.kind: kind
         for kind in (kinds.BOOL, kinds.BYTES, kinds.DOUBLE, kinds.DURATION, kinds.DYN, kinds.INT, kinds.STRING)
@@ -199,7 +199,7 @@ _NAMED: Final[Mapping[str, Kind]] = {
     "ip": kinds.opaque("net.IP"),
     "cidr": kinds.opaque("net.CIDR"),
 }
-TYPE_NAMES: Final[Mapping[str, Kind]] = {
+TYPE_NAMES: Final[Mapping[str, CelType]] = {
     **{
         name: kinds.type_of(kind)
         for name, kind in _NAMED.items()
@@ -208,7 +208,7 @@ TYPE_NAMES: Final[Mapping[str, Kind]] = {
     "list": kinds.type_of(kinds.list_of(kinds.DYN)),
     "map": kinds.type_of(kinds.map_of(kinds.DYN, kinds.DYN)),
     "null_type": kinds.type_of(kinds.NULL),
-    "type": kinds.type_of(kinds.Kind("type")),
+    "type": kinds.type_of(kinds.CelType("type")),
     "optional_type": kinds.type_of(kinds.optional_of(kinds.DYN)),
     "google.protobuf.Duration": kinds.type_of(kinds.DURATION),
     "google.protobuf.Timestamp": kinds.type_of(kinds.TIMESTAMP),
@@ -217,7 +217,7 @@ TYPE_NAMES: Final[Mapping[str, Kind]] = {
 }
 """The names of types as values, for `type(x) == int`."""
 
-_MADE: Final[Mapping[str, Callable[[Kind], Kind]]] = {
+_MADE: Final[Mapping[str, Callable[[CelType], CelType]]] = {
     "list": kinds.list_of,
     "opt": kinds.optional_of,
     "type": kinds.type_of,
@@ -266,7 +266,7 @@ class _Words:
     def __init__(self, text: str) -> None:
         self._left = _TOKEN.findall(text)
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[CelType]:
         """Read a list of types in parentheses."""
         self._left.pop(0)
         found = []
@@ -277,7 +277,7 @@ class _Words:
         self._left.pop(0)
         return found
 
-    def kind(self) -> Kind:
+    def kind(self) -> CelType:
         """Read one type."""
         name = self._left.pop(0)
         match name:

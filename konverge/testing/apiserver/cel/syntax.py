@@ -15,16 +15,16 @@ from typing import Any, Final, Literal, TypeAlias
 from konverge.testing.apiserver.varints import varint
 
 __all__ = [
-    "Call",
+    "CallExpr",
     "Comprehension",
     "Const",
-    "Entry",
+    "MapEntry",
     "Expr",
     "Ident",
     "ListOf",
     "MapOf",
     "Parsed",
-    "Select",
+    "SelectExpr",
     "decode",
     "encode",
 ]
@@ -54,7 +54,7 @@ class Ident:
 
 
 @dataclass(slots=True)
-class Select:
+class SelectExpr:
     """`operand.field`, or `has(operand.field)` where `test` is set."""
 
     id: int
@@ -64,7 +64,7 @@ class Select:
 
 
 @dataclass(slots=True)
-class Call:
+class CallExpr:
     """A function or operator; `target` is what stands before the dot."""
 
     id: int
@@ -83,7 +83,7 @@ class ListOf:
 
 
 @dataclass(slots=True)
-class Entry:
+class MapEntry:
     """An entry of a map or message literal: `name` in a message, `key` in a map."""
 
     id: int
@@ -99,7 +99,7 @@ class MapOf:
 
     id: int
     name: str
-    entries: list[Entry]
+    entries: list[MapEntry]
 
 
 @dataclass(slots=True)
@@ -117,7 +117,7 @@ class Comprehension:
     result: Expr
 
 
-Expr: TypeAlias = Const | Ident | Select | Call | ListOf | MapOf | Comprehension
+Expr: TypeAlias = Const | Ident | SelectExpr | CallExpr | ListOf | MapOf | Comprehension
 
 
 @dataclass(slots=True)
@@ -209,12 +209,12 @@ def _ident(id_: int, data: bytes) -> Ident:
     return Ident(id_, dict(_fields(data)).get(1, b"").decode())
 
 
-def _select(id_: int, data: bytes) -> Select:
+def _select(id_: int, data: bytes) -> SelectExpr:
     found = dict(_fields(data))
-    return Select(id_, _expr(found[1]), found[2].decode(), bool(found.get(3)))
+    return SelectExpr(id_, _expr(found[1]), found[2].decode(), bool(found.get(3)))
 
 
-def _call(id_: int, data: bytes) -> Call:
+def _call(id_: int, data: bytes) -> CallExpr:
     target: Expr | None = None
     function, args = "", []
     for number, value in _fields(data):
@@ -224,7 +224,7 @@ def _call(id_: int, data: bytes) -> Call:
             function = value.decode()
         else:
             args.append(_expr(value))
-    return Call(id_, target, function, args)
+    return CallExpr(id_, target, function, args)
 
 
 def _list(id_: int, data: bytes) -> ListOf:
@@ -252,10 +252,10 @@ def _map(id_: int, data: bytes) -> MapOf:
     return made
 
 
-def _entry(data: bytes) -> Entry:
+def _entry(data: bytes) -> MapEntry:
     found = dict(_fields(data))
     key = _expr(found[3]) if 3 in found else None
-    return Entry(found.get(1, 0), found.get(2, b"").decode(), key, _expr(found[4]), bool(found.get(5)))
+    return MapEntry(found.get(1, 0), found.get(2, b"").decode(), key, _expr(found[4]), bool(found.get(5)))
 
 
 def _comprehension(id_: int, data: bytes) -> Comprehension:
@@ -308,9 +308,9 @@ def _put(expr: Expr) -> bytes:
             body = (3, _message((_NUMBERS[tag], 0 if value is None else value)))
         case Ident(_, name):
             body = (4, _message((1, name)))
-        case Select(_, operand, name, test):
+        case SelectExpr(_, operand, name, test):
             body = (5, _message((1, _put(operand)), (2, name), (3, test or None)))
-        case Call(_, target, function, args):
+        case CallExpr(_, target, function, args):
             head = (1, _put(target)) if target is not None else (1, None)
             body = (6, _message(head, (2, function), *((3, _put(arg)) for arg in args)))
         case ListOf(_, elements, optional):
@@ -325,7 +325,7 @@ def _put(expr: Expr) -> bytes:
     return _message((2, expr.id), body)
 
 
-def _put_entry(entry: Entry) -> bytes:
+def _put_entry(entry: MapEntry) -> bytes:
     key = _put(entry.key) if entry.key is not None else None
     return _message(
         (1, entry.id), (2, entry.name or None), (3, key), (4, _put(entry.value)), (5, entry.optional or None)

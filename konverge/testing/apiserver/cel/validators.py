@@ -18,7 +18,7 @@ from konverge.testing.apiserver.cel import kinds
 from konverge.testing.apiserver.cel.compiling import Compiled, compile_text
 from konverge.testing.apiserver.cel.errors import CompileError, EvalError
 from konverge.testing.apiserver.cel.fieldpaths import field_path
-from konverge.testing.apiserver.cel.kinds import Kind, declared
+from konverge.testing.apiserver.cel.kinds import CelType, declared
 from konverge.testing.apiserver.cel.ratchet import Correlation, Ratchet, matching
 from konverge.testing.apiserver.cel.rules import Findings
 from konverge.testing.apiserver.cel.values import BadData, Reader, aligned, merging, reader
@@ -53,7 +53,7 @@ def uses_old_self(node: Node, rule: str, *, root: bool) -> bool:
     return False
 
 
-def wrong(node: Node, text: str, wanted: Kind, *, root: bool, optional_old: bool) -> str | None:
+def wrong(node: Node, text: str, wanted: CelType, *, root: bool, optional_old: bool) -> str | None:
     """Return what is wrong with an expression that is to have this type."""
     variables = _variables(node, root or node.embedded, optional_old=optional_old)
     if variables is None:
@@ -68,7 +68,7 @@ def wrong(node: Node, text: str, wanted: Kind, *, root: bool, optional_old: bool
     return "messageExpression must evaluate to a string" if message else "cel expression must evaluate to a bool"
 
 
-def _variables(node: Node, root: bool, *, optional_old: bool) -> dict[str, Kind] | None:
+def _variables(node: Node, root: bool, *, optional_old: bool) -> dict[str, CelType] | None:
     kind = declared(node, "selfType0", root)
     if kind is None:
         return None

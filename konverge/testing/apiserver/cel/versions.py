@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache, total_ordering
 from typing import Final
 
-__all__ = ["BadVersion", "Version", "parse"]
+__all__ = ["BadVersion", "SemanticVersion", "parse"]
 
 _WORD: Final = re.compile(r"[0-9A-Za-z-]+")
 
@@ -23,7 +23,7 @@ class BadVersion(ValueError):
 
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=True)
-class Version:
+class SemanticVersion:
     """A version; a pre-release comes before its release."""
 
     major: int
@@ -35,7 +35,7 @@ class Version:
         text = f"{self.major}.{self.minor}.{self.patch}"
         return f"{text}-{'.'.join(map(str, self.pre))}" if self.pre else text
 
-    def __lt__(self, other: Version) -> bool:
+    def __lt__(self, other: SemanticVersion) -> bool:
         return self._rank < other._rank
 
     @property
@@ -45,7 +45,7 @@ class Version:
 
 
 @lru_cache(maxsize=1024)
-def parse(text: str, normalize: bool = False) -> Version:
+def parse(text: str, normalize: bool = False) -> SemanticVersion:
     """Read a version; `normalize` forgives a leading v, leading zeros and missing parts."""
     if normalize:
         text = _normalized(text)
@@ -66,7 +66,7 @@ def parse(text: str, normalize: bool = False) -> Version:
                 raise BadVersion("Build meta data is empty")
             if not _WORD.fullmatch(word):
                 raise BadVersion(f"Invalid character(s) found in build meta data {json.dumps(word)}")
-    return Version(major, minor, last, words)
+    return SemanticVersion(major, minor, last, words)
 
 
 def _number(word: str, what: str) -> int:

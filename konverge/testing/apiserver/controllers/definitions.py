@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from konverge.testing.apiserver import schemas
-from konverge.testing.apiserver.controllers.hands import Hands
+from konverge.testing.apiserver.controllers.client import ControllerClient
 from konverge.testing.apiserver.controllers.worker import Worker
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.deleting import CRD_CLEANUP
@@ -29,7 +29,7 @@ class DefinitionController:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._hands = Hands(registry, self.name)
+        self._hands = ControllerClient(registry, self.name)
         self._served: dict[str, Any] = {}
         self._ending: dict[tuple[str, str], str] = {}
         self.worker: Worker[str] = Worker(self.name, self._work)

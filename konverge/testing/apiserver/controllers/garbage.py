@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from konverge.testing.apiserver.controllers.hands import Hands
+from konverge.testing.apiserver.controllers.client import ControllerClient
 from konverge.testing.apiserver.controllers.worker import Worker
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.deleting import FOREGROUND, ORPHAN
@@ -32,7 +32,7 @@ class GarbageCollector:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._hands = Hands(registry, self.name)
+        self._hands = ControllerClient(registry, self.name)
         self._children: dict[str, dict[Where, None]] = {}
         self._owners: dict[Where, tuple[str, ...]] = {}
         self._waiting: dict[str, Where] = {}

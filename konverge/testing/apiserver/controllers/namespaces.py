@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from konverge.testing.apiserver.controllers.hands import Hands
+from konverge.testing.apiserver.controllers.client import ControllerClient
 from konverge.testing.apiserver.controllers.worker import Worker
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.finalizing import finalize
@@ -29,7 +29,7 @@ class NamespaceController:
 
     def __init__(self, registry: Registry, *, accounts: bool = True) -> None:
         self._registry = registry
-        self._hands = Hands(registry, self.name)
+        self._hands = ControllerClient(registry, self.name)
         self._accounts = accounts
         self._ending: set[str] = set()
         self.worker: Worker[str] = Worker(self.name, self._work)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from konverge.testing.apiserver.controllers.hands import Hands
+from konverge.testing.apiserver.controllers.client import ControllerClient
 from konverge.testing.apiserver.controllers.worker import Worker
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.storage import Event
@@ -52,7 +52,7 @@ class ProtectionController:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._hands = Hands(registry, self.name)
+        self._hands = ControllerClient(registry, self.name)
         self._held: set[_Key] = set()
         self.worker: Worker[_Key] = Worker(self.name, self._work)
 

@@ -1,5 +1,5 @@
 """What a server says of itself: groups, versions and resources, OpenAPI documents, version and health. See `Discovery`."""
 
-from konverge.testing.apiserver.discovery.answers import Discovery
+from konverge.testing.apiserver.discovery.responses import Discovery
 
 __all__ = ["Discovery"]

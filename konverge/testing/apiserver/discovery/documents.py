@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from konverge.testing.apiserver.catalog import reachable
-from konverge.testing.apiserver.catalog.sentences import SENTENCES
+from konverge.testing.apiserver.catalog.descriptions import SENTENCES
 from konverge.testing.apiserver.discovery.custom import OBJECT_META, custom_schemas
 from konverge.testing.apiserver.discovery.groups import Group
 from konverge.testing.apiserver.discovery.paths import document_paths

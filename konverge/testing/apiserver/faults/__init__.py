@@ -16,7 +16,7 @@ stored or a read answered, `stream` around the lines of a watch. `Orders` are wh
 
 from __future__ import annotations
 
-from konverge.testing.apiserver.faults.injection import NOTHING, Ask, Faults, OnHit, Orders
-from konverge.testing.apiserver.faults.streams import Dropped, View
+from konverge.testing.apiserver.faults.injection import NOTHING, Faults, MayStrike, OnHit, Orders
+from konverge.testing.apiserver.faults.streams import Dropped, StaleView
 
-__all__ = ["NOTHING", "Ask", "Dropped", "Faults", "OnHit", "Orders", "View"]
+__all__ = ["NOTHING", "MayStrike", "Dropped", "Faults", "OnHit", "Orders", "StaleView"]

@@ -10,14 +10,14 @@ import msgspec
 
 from konverge.testing.apiserver.faults import rules as kinds
 from konverge.testing.apiserver.faults.rules import About, Hit, Match, Moment, Rule
-from konverge.testing.apiserver.faults.streams import Dropped, Holding, View, Watched, stage_of
-from konverge.testing.apiserver.requests import Answer, Call
+from konverge.testing.apiserver.faults.streams import Dropped, Holding, StaleView, Watched, stage_of
+from konverge.testing.apiserver.requests import Call, Response
 from konverge.testing.apiserver.statuses import StatusError
 
-__all__ = ["NOTHING", "Ask", "Faults", "OnHit", "Orders"]
+__all__ = ["NOTHING", "MayStrike", "Faults", "OnHit", "Orders"]
 
 OnHit: TypeAlias = Callable[[Hit], None]
-Ask: TypeAlias = Callable[[], bool]
+MayStrike: TypeAlias = Callable[[], bool]
 
 _STREAMS: Final = (kinds.Cut, kinds.Expire, kinds.Freeze, kinds.Lines, kinds.Bookmarks)
 _READS: Final = frozenset({"get", "list", "watch"})
@@ -40,7 +40,7 @@ _REASONS: Final = {
 class Orders(msgspec.Struct, frozen=True):
     """What the server is to do before it looks at a request: serve it from a view, raise its version by `jump`, forget its history."""
 
-    view: View | None = None
+    view: StaleView | None = None
     jump: int = 0
     forget: bool = False
 
@@ -51,14 +51,14 @@ NOTHING: Final = Orders()
 class _Armed:
     """A rule at work: how many requests it matched, and whether it still holds what it held."""
 
-    def __init__(self, rule: Rule, on_hit: OnHit | None, ask: Ask | None) -> None:
+    def __init__(self, rule: Rule, on_hit: OnHit | None, ask: MayStrike | None) -> None:
         self.rule = rule
         self.released = asyncio.Event()
         self._on_hit = on_hit
         self._ask = ask
         self._may = True
         self._matched = 0
-        self._view: View | None = None
+        self._view: StaleView | None = None
         self._steps: int | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -88,12 +88,12 @@ class _Armed:
             if fault.seconds is not None:
                 self._timer = asyncio.get_running_loop().call_later(fault.seconds, self.release)
 
-    def view(self, current: Callable[[], int]) -> View:
+    def view(self, current: Callable[[], int]) -> StaleView:
         """Return the view of a stale rule: what was current at the first hit decides."""
         fault = self.rule.fault
         assert isinstance(fault, kinds.Stale)
         if self._view is None:
-            self._view = View(max(0, current() - fault.behind) if fault.version is None else fault.version)
+            self._view = StaleView(max(0, current() - fault.behind) if fault.version is None else fault.version)
             self.hold()
         return self._view
 
@@ -129,7 +129,7 @@ class Faults:
         """What the open watches are about, in the order of their opening."""
         return tuple(watch.about for watch in self._open)
 
-    def add(self, rule: Rule, on_hit: OnHit | None = None, *, ask: Ask | None = None) -> Rule:
+    def add(self, rule: Rule, on_hit: OnHit | None = None, *, ask: MayStrike | None = None) -> Rule:
         """Put a rule in force. `on_hit` is called at each hit, before the fault shows: to end a process at a write, for instance.
 
         `ask` is called once, where the rule would strike for the first time: where it says no, the rule never strikes, and has done nothing
@@ -186,7 +186,7 @@ class Faults:
                 await self._strike(armed, about, "before")
         return orders
 
-    async def after(self, call: Call, about: About, answer: Answer) -> None:  # noqa: ARG002  # the hooks are of one shape
+    async def after(self, call: Call, about: About, answer: Response) -> None:  # noqa: ARG002  # the hooks are of one shape
         """Strike a request that succeeded and whose answer is not sent yet. Raises StatusError or Dropped."""
         if not self._armed or answer.status >= 400:
             return
@@ -202,7 +202,7 @@ class Faults:
         call: Call,  # noqa: ARG002  # the hooks are of one shape
         about: About,
         lines: AsyncIterator[bytes],
-        view: View | None = None,
+        view: StaleView | None = None,
     ) -> AsyncIterator[bytes]:
         """Return the lines of a watch as the rules leave them; `view` is what `before` ordered for this request."""
         watch = Watched(about, lines, self._forget)
@@ -230,7 +230,7 @@ class Faults:
         armed.hit(about, number)
         return True
 
-    def _view(self, armed: _Armed, fault: kinds.Stale, call: Call, about: About) -> View | None:
+    def _view(self, armed: _Armed, fault: kinds.Stale, call: Call, about: About) -> StaleView | None:
         if armed.released.is_set() or about.verb not in _READS or not armed.rule.match.means(about):
             return None
         if fault.honest and not call.query.get("resourceVersion"):

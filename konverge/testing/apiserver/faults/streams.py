@@ -19,7 +19,7 @@ from konverge.testing.apiserver import statuses
 from konverge.testing.apiserver.faults.rules import About, Bookmarks, Cut, Expire, Freeze, Lines, StreamFault
 from konverge.words import Annotation
 
-__all__ = ["Dropped", "Holding", "Stage", "View", "Watched", "close_lines", "stage_of"]
+__all__ = ["Dropped", "Holding", "StreamStage", "StaleView", "Watched", "close_lines", "stage_of"]
 
 _TOO_OLD: Final = "The resourceVersion for the provided watch is too old."
 _INITIAL_END: Final = Annotation.INITIAL_EVENTS_END.encode()
@@ -34,7 +34,7 @@ class Dropped(Exception):
         self.maybe_done = maybe_done
 
 
-class View:
+class StaleView:
     """An older state of one kind: reads see the objects as they were at `version`, until `ended` is set."""
 
     def __init__(self, version: int) -> None:
@@ -58,7 +58,7 @@ class _Line(msgspec.Struct):
 _LINE = msgspec.json.Decoder(_Line)
 
 
-class Stage(Protocol):
+class StreamStage(Protocol):
     """One fault at work on one watch."""
 
     def ending(self) -> tuple[list[bytes], bool] | None:
@@ -75,7 +75,7 @@ class Watched:
         self.about = about
         self._source = source
         self._closed = closed
-        self._stages: list[tuple[object, Stage]] = []
+        self._stages: list[tuple[object, StreamStage]] = []
         self._out: deque[bytes] = deque()
         self._end: type[StopAsyncIteration] | Exception | None = None
         self._waiting: asyncio.Task[Any] | None = None
@@ -102,7 +102,7 @@ class Watched:
 
     # --- what rules do ----------------------------------------------------------------------------------------------------------
 
-    def put(self, owner: object, stage: Stage) -> None:
+    def put(self, owner: object, stage: StreamStage) -> None:
         """Let a fault work on this watch from now on; `owner` is what `lift` names."""
         self._stages.append((owner, stage))
         self._settle()
@@ -214,7 +214,7 @@ async def close_lines(lines: AsyncIterator[bytes]) -> None:
 # --- the faults, one class each ---------------------------------------------------------------------------------------------------
 
 
-def stage_of(fault: StreamFault, struck: Callable[[], bool], released: asyncio.Event) -> Stage:
+def stage_of(fault: StreamFault, struck: Callable[[], bool], released: asyncio.Event) -> StreamStage:
     """Make a fault work on one watch; `struck` is called once, when it first does something, and tells whether it may; `released` lets held
     lines go.
     """
@@ -337,7 +337,7 @@ class _Marking(_Stage):
 class Holding:
     """Holds back what is newer than a view, until the view ends."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: StaleView) -> None:
         self._view = view
 
     def ending(self) -> tuple[list[bytes], bool] | None:

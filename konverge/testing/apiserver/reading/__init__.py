@@ -12,7 +12,7 @@ from konverge.testing.apiserver.reading.lists import (
     read_one,
     typeless,
 )
-from konverge.testing.apiserver.reading.options import Options, read_options, wants_watch
+from konverge.testing.apiserver.reading.options import ReadOptions, read_options, wants_watch
 from konverge.testing.apiserver.reading.selection import Selection
 from konverge.testing.apiserver.reading.watch import BUFFER, StreamCut, Tell, Watch
 
@@ -20,7 +20,7 @@ __all__ = [
     "BUFFER",
     "Bookmark",
     "ExpiredToken",
-    "Options",
+    "ReadOptions",
     "Page",
     "Selection",
     "StreamCut",

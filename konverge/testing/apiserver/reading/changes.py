@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from konverge.testing.apiserver.reading.options import Options, parse_version
+from konverge.testing.apiserver.reading.options import ReadOptions, parse_version
 from konverge.testing.apiserver.reading.selection import Selection
 from konverge.testing.apiserver.statuses import StatusError, expired, too_large
 from konverge.testing.apiserver.storage import Compacted, Encode, Entry, Event, EventType, Store
@@ -55,7 +55,7 @@ class Beginning:
     """Told in an ERROR line, which ends the watch."""
 
 
-def begin(store: Store, options: Options) -> Beginning:
+def begin(store: Store, options: ReadOptions) -> Beginning:
     """Decide what a watch begins with. Raises StatusError (500) where resourceVersion is none."""
     try:
         version = parse_version(options.version)

@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 from konverge.testing.apiserver.statuses import FieldError
 
-__all__ = ["ALL_LABELS", "Clause", "Labels", "SelectorError", "parse_labels"]
+__all__ = ["ALL_LABELS", "Requirement", "Labels", "SelectorError", "parse_labels"]
 
 Operator: TypeAlias = Literal["exists", "!", "in", "notin", "=", "==", "!=", ">", "<"]
 
@@ -48,7 +48,7 @@ class SelectorError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Clause:
+class Requirement:
     """One requirement; all of a selector's must hold."""
 
     key: str
@@ -83,7 +83,7 @@ class Labels:
     True
     """
 
-    clauses: tuple[Clause, ...] = ()
+    clauses: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Tell whether all clauses hold."""
@@ -98,7 +98,7 @@ ALL_LABELS: Final = Labels()
 def parse_labels(text: str) -> Labels:
     """Parse a selector. Raises SelectorError."""
     tokens = _Tokens(text)
-    clauses: list[Clause] = []
+    clauses: list[Requirement] = []
     while True:
         here = tokens.peek
         if here == "" and not clauses:
@@ -136,7 +136,7 @@ class _Tokens:
         return taken
 
 
-def _clause(tokens: _Tokens) -> Clause:
+def _clause(tokens: _Tokens) -> Requirement:
     absent = tokens.peek == "!"
     if absent:
         tokens.take()
@@ -144,9 +144,9 @@ def _clause(tokens: _Tokens) -> Clause:
     if problems := _key_problems(key):
         raise SelectorError(str(FieldError("Invalid", "<nil>", key, "; ".join(problems))))
     if absent:
-        return Clause(key, "!")
+        return Requirement(key, "!")
     if tokens.peek in ("", ","):
-        return Clause(key, "exists")
+        return Requirement(key, "exists")
     operator = tokens.take()
     if operator not in _OPERATORS:
         raise SelectorError(f"found '{operator}', expected: {_OPERATOR_NAMES}")
@@ -154,7 +154,7 @@ def _clause(tokens: _Tokens) -> Clause:
     return _checked(key, operator, sorted(values))
 
 
-def _checked(key: str, operator: str, values: list[str]) -> Clause:
+def _checked(key: str, operator: str, values: list[str]) -> Requirement:
     errors: list[FieldError] = []
     bound = 0
     if operator in (">", "<"):
@@ -169,7 +169,7 @@ def _checked(key: str, operator: str, values: list[str]) -> Clause:
     if errors:
         texts = list(dict.fromkeys(str(error) for error in errors))
         raise SelectorError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
-    return Clause(key, operator, frozenset(values), bound)  # type: ignore[arg-type]  # one of _OPERATORS
+    return Requirement(key, operator, frozenset(values), bound)  # type: ignore[arg-type]  # one of _OPERATORS
 
 
 def _value(tokens: _Tokens) -> str:

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import msgspec
 
-from konverge.testing.apiserver.reading.options import EXACT, NOT_OLDER_THAN, Options, parse_version
+from konverge.testing.apiserver.reading.options import EXACT, NOT_OLDER_THAN, ReadOptions, parse_version
 from konverge.testing.apiserver.reading.selection import Selection
-from konverge.testing.apiserver.reading.tokens import Place, continued, encode_token, parse_token
+from konverge.testing.apiserver.reading.tokens import ContinuePosition, continued, encode_token, parse_token
 from konverge.testing.apiserver.requests import Query
 from konverge.testing.apiserver.resources import Resource
 from konverge.testing.apiserver.statuses import StatusError, bad_request, expired, not_found, too_large
@@ -80,7 +80,7 @@ def read_one(store: Store, resource: Resource, namespace: str, name: str, query:
     return entry
 
 
-def list_page(store: Store, options: Options) -> Page:
+def list_page(store: Store, options: ReadOptions) -> Page:
     """Answer a LIST. Raises StatusError (400, 410, 504)."""
     selection = options.selection
     if options.token:
@@ -149,7 +149,7 @@ def typeless(raw: bytes) -> bytes:
     return msgspec.json.encode({key: value for key, value in data.items() if key not in ("apiVersion", "kind")})
 
 
-def _exactly(store: Store, selection: Selection, version: int, place: Place | None) -> Sequence[Entry]:
+def _exactly(store: Store, selection: Selection, version: int, place: ContinuePosition | None) -> Sequence[Entry]:
     if version > store.version:
         raise too_large(version, store.version)
     try:
@@ -158,7 +158,7 @@ def _exactly(store: Store, selection: Selection, version: int, place: Place | No
         raise (expired(_TOO_OLD) if place is None else ExpiredToken(continued(place))) from None
 
 
-def _page(entries: Sequence[Entry], version: int, options: Options, limit: int, start: str = "") -> Page:
+def _page(entries: Sequence[Entry], version: int, options: ReadOptions, limit: int, start: str = "") -> Page:
     selection = options.selection
     if (single := selection.single) is not None:
         return Page([entry for entry in _one(entries, single) if selection.selects(entry)], version)
@@ -175,7 +175,7 @@ def _page(entries: Sequence[Entry], version: int, options: Options, limit: int, 
         return Page(found, version)
     last = found[-1]
     below = last.name if selection.namespace else last.key
-    token = encode_token(Place(f"/{below}\0", version))
+    token = encode_token(ContinuePosition(f"/{below}\0", version))
     return Page(found, version, token, len(entries) - limit if selection.plain else None)
 
 

@@ -17,7 +17,7 @@ from konverge.testing.apiserver.requests import Query
 from konverge.testing.apiserver.resources import Resource
 from konverge.testing.apiserver.statuses import FieldError, bad_request, invalid
 
-__all__ = ["EXACT", "NOT_OLDER_THAN", "Options", "given", "parse_version", "read_options", "wants_watch"]
+__all__ = ["EXACT", "NOT_OLDER_THAN", "ReadOptions", "given", "parse_version", "read_options", "wants_watch"]
 
 EXACT: Final = "Exact"
 NOT_OLDER_THAN: Final = "NotOlderThan"
@@ -27,7 +27,7 @@ _DIGITS: Final = re.compile(r"[0-9]+", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ReadOptions:
     """What a LIST or WATCH asks for."""
 
     selection: Selection
@@ -55,7 +55,7 @@ def given(query: Query, name: str) -> bool:
     return name in query and query.get(name).lower() not in ("0", "false")
 
 
-def read_options(query: Query, resource: Resource, version: str, namespace: str = "") -> Options:
+def read_options(query: Query, resource: Resource, version: str, namespace: str = "") -> ReadOptions:
     """Return what a request for a collection asks for; `version` is the served version of its path. Raises StatusError (400, 422)."""
     timeout = _int64(query.get("timeoutSeconds")) if "timeoutSeconds" in query else None
     limit = _int64(query.get("limit")) if "limit" in query else 0
@@ -64,7 +64,7 @@ def read_options(query: Query, resource: Resource, version: str, namespace: str 
         fields = parse_fields(query.get("fieldSelector"))
     except SelectorError as error:
         raise bad_request(str(error)) from None
-    options = Options(
+    options = ReadOptions(
         Selection(resource, version, namespace, labels, fields),
         wants_watch(query),
         query.get("resourceVersion"),
@@ -109,11 +109,11 @@ def _int64(text: str) -> int:
     return number
 
 
-def _defaulted(options: Options) -> Options:
+def _defaulted(options: ReadOptions) -> ReadOptions:
     """A watch from no version or "0" is one that begins with what is there."""
     if not options.watch or options.initial is not None or options.match or options.version not in ("", "0"):
         return options
-    return Options(
+    return ReadOptions(
         options.selection,
         True,
         options.version,
@@ -126,7 +126,7 @@ def _defaulted(options: Options) -> Options:
     )
 
 
-def _list_errors(options: Options) -> list[FieldError]:
+def _list_errors(options: ReadOptions) -> list[FieldError]:
     errors = []
     if options.match:
         if not options.version:
@@ -142,7 +142,7 @@ def _list_errors(options: Options) -> list[FieldError]:
     return errors
 
 
-def _watch_errors(options: Options) -> list[FieldError]:
+def _watch_errors(options: ReadOptions) -> list[FieldError]:
     errors = []
     if options.initial is not None and options.match != NOT_OLDER_THAN:
         errors.append(_forbidden(f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER_THAN}"))

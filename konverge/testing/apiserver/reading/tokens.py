@@ -14,13 +14,13 @@ from typing import Any, Final, NamedTuple
 
 from konverge.testing.apiserver.statuses import StatusError, bad_request
 
-__all__ = ["Place", "continued", "encode_token", "parse_token"]
+__all__ = ["ContinuePosition", "continued", "encode_token", "parse_token"]
 
 _VERSION: Final = "meta.k8s.io/v1"
 _FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
-class Place(NamedTuple):
+class ContinuePosition(NamedTuple):
     """Where to go on."""
 
     start: str
@@ -29,18 +29,18 @@ class Place(NamedTuple):
     """The version of the first page; negative: whatever is there now."""
 
 
-def encode_token(place: Place) -> str:
+def encode_token(place: ContinuePosition) -> str:
     """Write a token."""
     text = json.dumps({"v": _VERSION, "rv": place.version, "start": place.start}, separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def continued(place: Place) -> str:
+def continued(place: ContinuePosition) -> str:
     """Return the token with which a list whose version is gone can be read on, inconsistently."""
-    return encode_token(Place(place.start.removeprefix("/"), -1))
+    return encode_token(ContinuePosition(place.start.removeprefix("/"), -1))
 
 
-def parse_token(text: str) -> Place:
+def parse_token(text: str) -> ContinuePosition:
     """Read a token. Raises StatusError (400)."""
     data = _decoded(text)
     if data.get("v", "") != _VERSION:
@@ -53,7 +53,7 @@ def parse_token(text: str) -> Place:
     key = start if start.startswith("/") else f"/{start}"
     if key.startswith("//") or posixpath.normpath(key) != key:
         raise _invalid(start)
-    return Place(key, version)
+    return ContinuePosition(key, version)
 
 
 def _decoded(text: str) -> dict[str, Any]:

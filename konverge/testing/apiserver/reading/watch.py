@@ -30,7 +30,7 @@ from konverge.testing.apiserver.reading.changes import (
     never,
 )
 from konverge.testing.apiserver.reading.lists import raw_of
-from konverge.testing.apiserver.reading.options import Options
+from konverge.testing.apiserver.reading.options import ReadOptions
 from konverge.testing.apiserver.storage import Encode, Entry, Event, Store
 
 __all__ = ["BUFFER", "StreamCut", "Tell", "Watch"]
@@ -59,7 +59,7 @@ class Watch:
     def __init__(
         self,
         store: Store,
-        options: Options,
+        options: ReadOptions,
         *,
         bookmark: Bookmark,
         random: Random,

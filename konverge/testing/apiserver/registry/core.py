@@ -16,7 +16,7 @@ from konverge.testing.apiserver.storage import Entry, Store
 
 if TYPE_CHECKING:
     from konverge.testing.apiserver.admission import Admission
-    from konverge.testing.apiserver.registry.ask import Ask, Place
+    from konverge.testing.apiserver.registry.request import RequestInfo, ResourceRequest
 
 __all__ = ["Data", "Registry"]
 
@@ -37,7 +37,7 @@ class Registry:
         self.random = random
         self.admission = admission
         self._resources: dict[tuple[str, str], Resource] = {}
-        self.guards: list[Callable[[Ask, Data | None, Data | None], None]] = []
+        self.guards: list[Callable[[ResourceRequest, Data | None, Data | None], None]] = []
         """Called with each write before it is stored; each may raise."""
         self.ending: set[tuple[str, str]] = set()
         """Custom resources whose definition is being deleted: nothing new is made."""
@@ -79,7 +79,7 @@ class Registry:
                 return resource
         return None
 
-    def served(self, place: Place) -> tuple[Resource, Version]:
+    def served(self, place: RequestInfo) -> tuple[Resource, Version]:
         """Return the resource and version of a path; raises 404 where there is none, or where the scope does not fit."""
         resource = self.find(place.group or "", place.resource)
         version = None if resource is None else resource.version(place.version)
@@ -119,7 +119,7 @@ class Registry:
 
     # --- objects -------------------------------------------------------------------------------------------------------------
 
-    def entry(self, ask: Ask) -> Entry | None:
+    def entry(self, ask: ResourceRequest) -> Entry | None:
         """Return the object of a request's URL."""
         return self.store.get(ask.resource.id, ask.namespace, ask.place.name)
 

@@ -8,7 +8,6 @@ preparation, validation, validating admission, storage. Nothing is stored in a d
 from __future__ import annotations
 
 from konverge.testing.apiserver import schemas
-from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.pipeline import (
     as_stored,
@@ -18,6 +17,7 @@ from konverge.testing.apiserver.registry.pipeline import (
     schema_of,
     validated,
 )
+from konverge.testing.apiserver.registry.request import ResourceRequest
 from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
 from konverge.testing.apiserver.statuses import (
     StatusError,
@@ -34,7 +34,7 @@ __all__ = ["allocated", "create", "placed"]
 _GENERATED_ATTEMPTS = 8
 
 
-async def create(registry: Registry, ask: Ask, data: Data, *, track: bool = True) -> Data:
+async def create(registry: Registry, ask: ResourceRequest, data: Data, *, track: bool = True) -> Data:
     """Create an object that has passed `conform`; returns it as stored. `track` False: its managedFields are settled already (apply)."""
     metadata = data["metadata"]
     if ask.resource.id in registry.ending:
@@ -72,7 +72,7 @@ async def create(registry: Registry, ask: Ask, data: Data, *, track: bool = True
     return read(entry, ask.resource, ask.version)
 
 
-def allocated(registry: Registry, ask: Ask, new: Data, old: Data | None) -> None:
+def allocated(registry: Registry, ask: ResourceRequest, new: Data, old: Data | None) -> None:
     """Let a kind draw what it needs from a common pool (a service its addresses and ports), in place."""
     allocate = getattr(ask.resource.strategy, "allocate", None)
     if allocate is None or ask.resource.custom or ask.place.subresource:
@@ -84,7 +84,7 @@ def allocated(registry: Registry, ask: Ask, new: Data, old: Data | None) -> None
         raise invalid(ask.group, ask.resource.kind, place[1], errors)
 
 
-def placed(ask: Ask, data: Data) -> None:
+def placed(ask: ResourceRequest, data: Data) -> None:
     """Give an object the URL's namespace, or refuse the one that it names."""
     metadata = data["metadata"]
     if not ask.resource.namespaced:
@@ -100,7 +100,7 @@ def _wrong_namespace() -> Exception:
     return bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
-def _name(registry: Registry, ask: Ask, data: Data) -> bool:
+def _name(registry: Registry, ask: ResourceRequest, data: Data) -> bool:
     """Make the name where only its beginning is given; tell whether it was made."""
     metadata = data["metadata"]
     if metadata.get("name"):
@@ -129,7 +129,7 @@ def _system_fields(registry: Registry, data: Data) -> None:
     metadata["creationTimestamp"] = registry.now()
 
 
-def _prepare(ask: Ask, data: Data) -> None:
+def _prepare(ask: ResourceRequest, data: Data) -> None:
     if ask.resource.custom:
         if ask.version.has_status:
             data.pop("status", None)

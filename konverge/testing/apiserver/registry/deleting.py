@@ -13,9 +13,9 @@ from konverge.clock import rfc3339
 from konverge.testing.apiserver import schemas
 from konverge.testing.apiserver.catalog import returns_deleted
 from konverge.testing.apiserver.reading import stored
-from konverge.testing.apiserver.registry.ask import Ask, options_of
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.pipeline import as_version, schema_of
+from konverge.testing.apiserver.registry.request import ResourceRequest, options_of
 from konverge.testing.apiserver.registry.reviewing import reviewed
 from konverge.testing.apiserver.statuses import (
     FieldError,
@@ -50,7 +50,7 @@ class Deletion:
     version: str = ""
 
 
-def delete_options(ask: Ask) -> Deletion:
+def delete_options(ask: ResourceRequest) -> Deletion:
     """Read and check the options from body and parameters; sets the request's options too."""
     body: dict[str, Any] = {}
     if ask.call.body.strip():
@@ -85,7 +85,7 @@ def delete_options(ask: Ask) -> Deletion:
     )
 
 
-def _decoded(ask: Ask) -> dict[str, Any]:
+def _decoded(ask: ResourceRequest) -> dict[str, Any]:
     try:
         body = schemas.decode(ask.call.body, ask.media_type or "application/json", strict=False).data
     except StatusError as error:
@@ -105,7 +105,9 @@ def _seconds(given: Any) -> int:
         raise bad_request(f"gracePeriodSeconds {given!r} is no number of seconds") from None
 
 
-async def delete(registry: Registry, ask: Ask, entry: Entry | None, deletion: Deletion, *, admit: bool = True) -> Data:
+async def delete(
+    registry: Registry, ask: ResourceRequest, entry: Entry | None, deletion: Deletion, *, admit: bool = True
+) -> Data:
     """Delete one object; returns what is answered: the object as it now is, or a Status where it is gone.
 
     `admit` False: admission was asked about what this deletion follows from.
@@ -135,7 +137,7 @@ async def delete(registry: Registry, ask: Ask, entry: Entry | None, deletion: De
         return _answer(ask, new, gone)
 
 
-def require(ask: Ask, entry: Entry, deletion: Deletion) -> None:
+def require(ask: ResourceRequest, entry: Entry, deletion: Deletion) -> None:
     """Raise 409 where an object is not the one, or not at the version, that is to be deleted."""
     name = entry.name
     if deletion.uid and deletion.uid != entry.uid:
@@ -152,7 +154,7 @@ def require(ask: Ask, entry: Entry, deletion: Deletion) -> None:
         raise conflict(ask.group, ask.resource.kind, name, why)
 
 
-def _marked(registry: Registry, ask: Ask, old: Data, deletion: Deletion) -> tuple[Data, bool]:
+def _marked(registry: Registry, ask: ResourceRequest, old: Data, deletion: Deletion) -> tuple[Data, bool]:
     """Return the object as its deletion leaves it, and whether nothing holds it."""
     metadata = dict(old["metadata"])
     new = {**old, "metadata": metadata}
@@ -183,7 +185,7 @@ def _marked(registry: Registry, ask: Ask, old: Data, deletion: Deletion) -> tupl
     return new, not held
 
 
-def _is_definition(ask: Ask) -> bool:
+def _is_definition(ask: ResourceRequest) -> bool:
     return ask.resource.id == ("apiextensions.k8s.io", "customresourcedefinitions")
 
 
@@ -205,7 +207,7 @@ def _begin_ending(new: Data, old: Data, now: str) -> None:
     new["status"] = {**status, "conditions": [*conditions, ending]}
 
 
-def _grace(ask: Ask, old: Data, deletion: Deletion) -> int:
+def _grace(ask: ResourceRequest, old: Data, deletion: Deletion) -> int:
     strategy = ask.resource.strategy
     if strategy.grace_period is None or ask.resource.custom:
         return 0
@@ -218,7 +220,7 @@ def _grace(ask: Ask, old: Data, deletion: Deletion) -> int:
     return int(pending if pending is not None else spec.get("terminationGracePeriodSeconds", strategy.grace_period))
 
 
-def _finalizers(ask: Ask, metadata: Data, policy: str) -> list[str]:
+def _finalizers(ask: ResourceRequest, metadata: Data, policy: str) -> list[str]:
     """Return the finalizers with those of the garbage collector set as the policy says; no policy leaves what is there."""
     found: list[str] = [*metadata.get("finalizers", ())]
     if ask.plural == "events" and not ask.resource.custom:
@@ -236,7 +238,7 @@ def _finalizers(ask: Ask, metadata: Data, policy: str) -> list[str]:
     return [*rest, *([ORPHAN] if orphan else []), *([FOREGROUND] if foreground else [])]
 
 
-def _answer(ask: Ask, new: Data, gone: bool) -> Data:
+def _answer(ask: ResourceRequest, new: Data, gone: bool) -> Data:
     if not gone or returns_deleted(ask.resource):
         return as_version(new, ask.resource, ask.version)
     return success(

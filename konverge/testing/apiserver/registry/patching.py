@@ -13,7 +13,6 @@ from konverge.testing.apiserver import patch as patches
 from konverge.testing.apiserver import schemas
 from konverge.testing.apiserver.apply import apply
 from konverge.testing.apiserver.golang import plain
-from konverge.testing.apiserver.registry.ask import APPLY_TYPES, Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.creating import create
 from konverge.testing.apiserver.registry.pipeline import (
@@ -25,6 +24,7 @@ from konverge.testing.apiserver.registry.pipeline import (
     report,
     reset_of,
 )
+from konverge.testing.apiserver.registry.request import APPLY_TYPES, ResourceRequest
 from konverge.testing.apiserver.registry.updating import MODIFIED, change
 from konverge.testing.apiserver.statuses import (
     FieldError,
@@ -49,7 +49,7 @@ _UNFIT: Final = re.compile(
 )
 
 
-async def update(registry: Registry, ask: Ask) -> tuple[Data, bool]:
+async def update(registry: Registry, ask: ResourceRequest) -> tuple[Data, bool]:
     """PUT: replace an object; returns it, and whether it was created."""
     _addressed(ask)
     wanted = decode_body(ask)
@@ -69,13 +69,13 @@ async def update(registry: Registry, ask: Ask) -> tuple[Data, bool]:
     return await change(registry, ask, entry, make, uses="look"), False
 
 
-def _addressed(ask: Ask) -> None:
+def _addressed(ask: ResourceRequest) -> None:
     """Refuse a change of a whole collection."""
     if not ask.place.name:
         raise bad_request("name must be provided") if ask.resource.custom else method_not_allowed()
 
 
-def _named(ask: Ask, wanted: Data) -> None:
+def _named(ask: ResourceRequest, wanted: Data) -> None:
     name, namespace = wanted["metadata"].get("name"), wanted["metadata"].get("namespace")
     if not name:
         raise bad_request("the name of the object ( based on URL) was undeterminable: name must be provided")
@@ -85,7 +85,7 @@ def _named(ask: Ask, wanted: Data) -> None:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
-async def patch(registry: Registry, ask: Ask) -> tuple[Data, bool]:
+async def patch(registry: Registry, ask: ResourceRequest) -> tuple[Data, bool]:
     """PATCH: change an object, or create it by apply; returns it, and whether it was created."""
     _addressed(ask)
     if ask.media_type in APPLY_TYPES:
@@ -109,7 +109,7 @@ async def patch(registry: Registry, ask: Ask) -> tuple[Data, bool]:
     return await change(registry, ask, entry, make), False
 
 
-def _conformed(ask: Ask, new: Data, document: Any) -> None:
+def _conformed(ask: ResourceRequest, new: Data, document: Any) -> None:
     """Make a whole object of what a patch made, in place; what cannot be decoded is the patch's fault (422)."""
     try:
         identify(ask, new)
@@ -141,7 +141,7 @@ def _restored(words: str) -> str:
     return f"unrecognized type: {found['type']}"
 
 
-def _document(ask: Ask) -> Any:
+def _document(ask: ResourceRequest) -> Any:
     offers = [JSON, MERGE, "application/apply-patch+yaml"]
     if not ask.resource.custom:
         offers.insert(2, STRATEGIC)
@@ -150,7 +150,7 @@ def _document(ask: Ask) -> Any:
     return patches.decode_patch(ask.call.body, ask.media_type)
 
 
-def _patched(ask: Ask, old: Data, document: Any) -> Data:
+def _patched(ask: ResourceRequest, old: Data, document: Any) -> Data:
     if ask.media_type == JSON:
         return patches.json_patch(old, document)
     if ask.media_type == MERGE:
@@ -158,7 +158,7 @@ def _patched(ask: Ask, old: Data, document: Any) -> Data:
     return patches.strategic_merge(old, document, ask.version.schema)
 
 
-async def _apply(registry: Registry, ask: Ask) -> tuple[Data, bool]:
+async def _apply(registry: Registry, ask: ResourceRequest) -> tuple[Data, bool]:
     found = schemas.decode_intent(ask.call.body, strict=ask.options.validation != "Ignore")
     intent = found.data
     entry = registry.entry(ask)
@@ -185,7 +185,13 @@ _NO_VERSION = (None, "", "0")
 
 
 def _applied(
-    registry: Registry, ask: Ask, live: Data | None, intent: Data, duplicates: list[str], *, steady: bool = False
+    registry: Registry,
+    ask: ResourceRequest,
+    live: Data | None,
+    intent: Data,
+    duplicates: list[str],
+    *,
+    steady: bool = False,
 ) -> Data:
     version = None if live is None else live["metadata"].get("resourceVersion")
     given = (intent.get("metadata") or {}).get("resourceVersion")

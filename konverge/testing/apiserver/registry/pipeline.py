@@ -15,7 +15,7 @@ from konverge.testing.apiserver.admission import AdmissionCall
 from konverge.testing.apiserver.apply import manager_name, track_update
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.reading import stored
-from konverge.testing.apiserver.registry.ask import Ask
+from konverge.testing.apiserver.registry.request import ResourceRequest
 from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.statuses import FieldError, StatusError, bad_request, invalid, unsupported_media_type
 from konverge.testing.apiserver.storage import Entry
@@ -50,7 +50,7 @@ _STATUS_RESET: Final = (("status",),)
 _OF_STATUS: Final = (("metadata",), ("spec",))
 
 
-def decode_body(ask: Ask) -> Data:
+def decode_body(ask: ResourceRequest) -> Data:
     """Decode the body of a create or update into an object of the URL's version, conformed to its schema."""
     strict = ask.options.validation != "Ignore"
     custom = ask.resource.custom and not ask.place.subresource
@@ -65,7 +65,7 @@ def decode_body(ask: Ask) -> Data:
     return found.data
 
 
-def identify(ask: Ask, data: Data) -> None:
+def identify(ask: ResourceRequest, data: Data) -> None:
     """Refuse a body of another kind or version than the URL's; fill in both where they are missing."""
     kind, api_version = data.get("kind"), data.get("apiVersion")
     wanted_kind, wanted_version = kind_of(ask), api_version_of(ask)
@@ -82,7 +82,7 @@ def identify(ask: Ask, data: Data) -> None:
 
 
 def _wrong_kind(
-    ask: Ask, data: Data, kind: Any, api_version: Any, wanted_kind: str, wanted_version: str
+    ask: ResourceRequest, data: Data, kind: Any, api_version: Any, wanted_kind: str, wanted_version: str
 ) -> StatusError:
     _, _, version = str(api_version or "").rpartition("/")
     if not kind:
@@ -100,14 +100,14 @@ def _wrong_kind(
     return bad_request(text)
 
 
-def kind_of(ask: Ask) -> str:
+def kind_of(ask: ResourceRequest) -> str:
     """Return the kind that the body has to be of; a scale subresource speaks of Scale."""
     return {"scale": "Scale", "eviction": "Eviction", "token": "TokenRequest", "binding": "Binding"}.get(
         ask.place.subresource, ask.resource.kind
     )
 
 
-def api_version_of(ask: Ask) -> str:
+def api_version_of(ask: ResourceRequest) -> str:
     """Return the apiVersion that the body has to be of."""
     return {
         "scale": "autoscaling/v1",
@@ -118,7 +118,11 @@ def api_version_of(ask: Ask) -> str:
 
 
 def conform(
-    ask: Ask, data: Data, duplicates: list[str] | tuple[str, ...] = (), *, like: Mapping[str, Any] | None = None
+    ask: ResourceRequest,
+    data: Data,
+    duplicates: list[str] | tuple[str, ...] = (),
+    *,
+    like: Mapping[str, Any] | None = None,
 ) -> None:
     """Prune, report what was unknown as the client asked for it, normalise and default, in place.
 
@@ -140,7 +144,7 @@ def conform(
     ask.resource.strategy.default(data)
 
 
-def schema_of(ask: Ask) -> Node | None:
+def schema_of(ask: ResourceRequest) -> Node | None:
     """Return what a custom resource is brought into form by, where it is stored in the version that it is written in; else None."""
     return ask.version.schema if ask.resource.custom and len(ask.resource.versions) == 1 else None
 
@@ -161,7 +165,7 @@ def settled(call: AdmissionCall, data: Data) -> Data:
     return data
 
 
-def report(ask: Ask, problems: list[str]) -> None:
+def report(ask: ResourceRequest, problems: list[str]) -> None:
     """Refuse, warn of, or pass over fields that are unknown or given twice."""
     if not problems or ask.options.validation == "Ignore":
         return
@@ -170,12 +174,12 @@ def report(ask: Ask, problems: list[str]) -> None:
     ask.warnings += problems
 
 
-def _strict_text(ask: Ask, problems: list[str]) -> str:
+def _strict_text(ask: ResourceRequest, problems: list[str]) -> str:
     kind, version = ask.resource.kind, ask.version.name
     return f'{kind} in version "{version}" cannot be handled as a {kind}: {schemas.strict_words(problems)}'
 
 
-def once(ask: Ask, data: Data) -> None:
+def once(ask: ResourceRequest, data: Data) -> None:
     """Drop owner references that are given twice, in place, and warn of them."""
     references = data["metadata"].get("ownerReferences")
     if not references or len(references) < 2:
@@ -229,7 +233,7 @@ def as_stored(data: Data, resource: Resource) -> Data:
     return {**data, "apiVersion": wanted}
 
 
-def reset_of(ask: Ask) -> tuple[tuple[str, ...], ...]:
+def reset_of(ask: ResourceRequest) -> tuple[tuple[str, ...], ...]:
     """Return the paths that a write to this place does not own."""
     if ask.resource.custom:
         if not ask.version.has_status:
@@ -238,12 +242,12 @@ def reset_of(ask: Ask) -> tuple[tuple[str, ...], ...]:
     return ask.resource.strategy.reset_fields.get(ask.place.subresource, ())
 
 
-def manager_of(ask: Ask) -> str:
+def manager_of(ask: ResourceRequest) -> str:
     """Return the field manager: as given, else from the User-Agent."""
     return manager_name(ask.options.manager, ask.agent)
 
 
-def owned(ask: Ask, live: Data | None, new: Data, now: str, *, settled: bool = False) -> None:
+def owned(ask: ResourceRequest, live: Data | None, new: Data, now: str, *, settled: bool = False) -> None:
     """Note in `new`, in place, who owns which field after this create or update; `settled` is as for `track_update`."""
     managed = track_update(
         ask.version.schema,
@@ -262,7 +266,7 @@ def owned(ask: Ask, live: Data | None, new: Data, now: str, *, settled: bool = F
         new["metadata"].pop("managedFields", None)
 
 
-def validated(ask: Ask, new: Data, old: Data | None) -> None:
+def validated(ask: ResourceRequest, new: Data, old: Data | None) -> None:
     """Refuse an object that is not valid, with everything that is wrong with it; collect warnings."""
     resource, errors = ask.resource, list[FieldError]()
     if old is None:

@@ -22,11 +22,11 @@ from konverge.testing.apiserver.reading import (
     read_one,
     read_options,
 )
-from konverge.testing.apiserver.registry.answering import Form, form_of
-from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
+from konverge.testing.apiserver.registry.forms import Form, form_of
 from konverge.testing.apiserver.registry.pipeline import read
-from konverge.testing.apiserver.requests import Answer
+from konverge.testing.apiserver.registry.request import ResourceRequest
+from konverge.testing.apiserver.requests import Response
 from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.storage import Callback, Compacted, Encode, Entry, Event, ResourceId, Store
 from konverge.testing.apiserver.tables import metadata_only, row, table
@@ -97,12 +97,12 @@ class Reader:
 
     # --- verbs ---------------------------------------------------------------------------------------------------------------
 
-    def get(self, ask: Ask, view: int | None = None) -> Data:
+    def get(self, ask: ResourceRequest, view: int | None = None) -> Data:
         """Return one object in the URL's version."""
         entry = read_one(self._store(view), ask.resource, ask.namespace, ask.place.name, ask.call.query)
         return read(entry, ask.resource, ask.version)
 
-    def list(self, ask: Ask, view: int | None = None) -> Answer:
+    def list(self, ask: ResourceRequest, view: int | None = None) -> Response:
         """Answer a LIST."""
         form = form_of(ask.call.headers.get("accept", ""))
         options = read_options(ask.call.query, ask.resource, ask.version.name, ask.namespace)
@@ -121,21 +121,21 @@ class Reader:
                 remaining=page.remaining,
                 now=self._registry.moment(),
             )
-            return Answer(body=_ENCODE(made), warnings=ask.warnings)
+            return Response(body=_ENCODE(made), warnings=ask.warnings)
         encode = self.encoder(resource, ask.version, form)
         if form == "metadata":
             body = list_body(page, "meta.k8s.io/v1", "PartialObjectMetadataList", encode, typed=True)
         else:
             kind = resource.list_kind or f"{resource.kind}List"
             body = list_body(page, ask.api_version, kind, encode, custom=resource.custom)
-        return Answer(body=body, warnings=ask.warnings)
+        return Response(body=body, warnings=ask.warnings)
 
-    def selected(self, ask: Ask) -> Sequence[Entry]:
+    def selected(self, ask: ResourceRequest) -> Sequence[Entry]:
         """Return the objects that a request for a collection selects, for their deletion."""
         options = read_options(ask.call.query, ask.resource, ask.version.name, ask.namespace)
         return list_page(self._registry.store, options).entries
 
-    def watch(self, ask: Ask, view: int | None = None) -> Answer:
+    def watch(self, ask: ResourceRequest, view: int | None = None) -> Response:
         """Answer a WATCH."""
         form = form_of(ask.call.headers.get("accept", ""))
         options = read_options(ask.call.query, ask.resource, ask.version.name, ask.namespace)
@@ -157,7 +157,7 @@ class Reader:
         )
         self._watches.setdefault(ask.resource.id, WeakSet()).add(watch)
         stream: AsyncIterator[bytes] = watch
-        return Answer(stream=stream, warnings=ask.warnings)
+        return Response(stream=stream, warnings=ask.warnings)
 
     # --- forms ---------------------------------------------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from konverge.testing.apiserver.admission import AdmissionCall, Operation
-from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
+from konverge.testing.apiserver.registry.request import ResourceRequest
 
 __all__ = ["mutated", "reviewed"]
 
@@ -20,7 +20,7 @@ _GROUP_KINDS: Final = {
 }
 
 
-def _call(ask: Ask, operation: Operation, new: Data | None, old: Data | None) -> AdmissionCall:
+def _call(ask: ResourceRequest, operation: Operation, new: Data | None, old: Data | None) -> AdmissionCall:
     name = ask.place.name or ((new or old or {}).get("metadata") or {}).get("name", "")
     options: Data = {"kind": _KINDS[operation], "apiVersion": "meta.k8s.io/v1"}
     if ask.options.manager:
@@ -44,7 +44,7 @@ def _call(ask: Ask, operation: Operation, new: Data | None, old: Data | None) ->
     )
 
 
-async def mutated(registry: Registry, ask: Ask, operation: Operation, new: Data, old: Data | None) -> Data:
+async def mutated(registry: Registry, ask: ResourceRequest, operation: Operation, new: Data, old: Data | None) -> Data:
     """Let mutating admission change an object; nobody owns what it changed."""
     if not registry.admission.needed(ask.resource.id, operation):
         return new
@@ -52,7 +52,7 @@ async def mutated(registry: Registry, ask: Ask, operation: Operation, new: Data,
 
 
 async def reviewed(
-    registry: Registry, ask: Ask, operation: Operation, new: Data | None, old: Data | None
+    registry: Registry, ask: ResourceRequest, operation: Operation, new: Data | None, old: Data | None
 ) -> Callable[[], None]:
     """Let guards and validating admission refuse a write; returns what is to be called once the write is stored (quota's charges).
 

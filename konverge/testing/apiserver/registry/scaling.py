@@ -14,9 +14,9 @@ from konverge.testing.apiserver.apply import track_update
 from konverge.testing.apiserver.apply.scaling import from_scale, to_scale
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.patch.wording import word_of
-from konverge.testing.apiserver.registry.ask import APPLY_TYPES, Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.pipeline import manager_of
+from konverge.testing.apiserver.registry.request import APPLY_TYPES, ResourceRequest
 from konverge.testing.apiserver.registry.updating import MODIFIED, change
 from konverge.testing.apiserver.statuses import (
     FieldError,
@@ -51,7 +51,7 @@ _SCALE: Final = Node(
 _STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 
-def _paths(ask: Ask) -> Mapping[str, str]:
+def _paths(ask: ResourceRequest) -> Mapping[str, str]:
     return ask.version.scale or _BUILT_IN
 
 
@@ -62,7 +62,7 @@ def _at(data: Data, path: str) -> Any:
     return here
 
 
-def scale_of(ask: Ask, data: Data) -> Data:
+def scale_of(ask: ResourceRequest, data: Data) -> Data:
     """Make the Scale of an object."""
     metadata, paths = data["metadata"], _paths(ask)
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -80,7 +80,7 @@ def scale_of(ask: Ask, data: Data) -> Data:
     return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": about, "spec": spec, "status": status}
 
 
-def _selector(ask: Ask, data: Data) -> str:
+def _selector(ask: ResourceRequest, data: Data) -> str:
     if ask.resource.custom and ask.version.scale is not None:
         path = ask.version.scale.get("labelSelectorPath")
         return str(_at(data, path) or "") if path else ""
@@ -97,7 +97,7 @@ def _term(expression: Data) -> str:
     return str(terms[operator])
 
 
-async def update_scale(registry: Registry, ask: Ask) -> Data:
+async def update_scale(registry: Registry, ask: ResourceRequest) -> Data:
     """Change the replicas of an object through a Scale that is put or patched; returns the new Scale."""
     entry = registry.entry(ask)
     if entry is None:
@@ -124,7 +124,7 @@ async def update_scale(registry: Registry, ask: Ask) -> Data:
     return scale_of(ask, await change(registry, ask, entry, make))
 
 
-def _unfit(ask: Ask, wanted: Data, replicas: Any) -> StatusError:
+def _unfit(ask: ResourceRequest, wanted: Data, replicas: Any) -> StatusError:
     words = f"json: cannot unmarshal {word_of(replicas)} into Go struct field ScaleSpec.spec.replicas of type int32"
     if ask.place.verb == "update":
         return bad_request(f'Scale in version "v1" cannot be handled as a Scale: {words}')
@@ -132,7 +132,7 @@ def _unfit(ask: Ask, wanted: Data, replicas: Any) -> StatusError:
     return invalid("", "", "", [FieldError("Invalid", "patch", shown, words)])
 
 
-def _owned(registry: Registry, ask: Ask, old: Data, new: Data) -> None:
+def _owned(registry: Registry, ask: ResourceRequest, old: Data, new: Data) -> None:
     """Note who owns the replicas: as if the Scale were an object of its own, whose owners go back to the object."""
     places = {
         ask.resource.api_version(one.name): _steps((one.scale or _BUILT_IN)["specReplicasPath"])
@@ -167,7 +167,7 @@ def _steps(path: str) -> tuple[str, ...]:
     return tuple(path.strip(".").split("."))
 
 
-def _wanted(ask: Ask, live: Data) -> Data:
+def _wanted(ask: ResourceRequest, live: Data) -> Data:
     if ask.place.verb == "update":
         return schemas.decode(ask.call.body, ask.media_type or "application/json", strict=False).data
     document = patches.decode_patch(ask.call.body, ask.media_type)

@@ -13,10 +13,10 @@ from typing import Final, Literal, TypeAlias
 
 from konverge.testing.apiserver.apply import apply_unchanged
 from konverge.testing.apiserver.reading import in_form
-from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.creating import allocated
 from konverge.testing.apiserver.registry.pipeline import as_stored, once, read, schema_of, validated
+from konverge.testing.apiserver.registry.request import ResourceRequest
 from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
 from konverge.testing.apiserver.statuses import FieldError, StatusError, bad_request, conflict, invalid
 from konverge.testing.apiserver.storage import Changed, Entry
@@ -43,7 +43,7 @@ _PREFIXES: Final = {
 _KEPT: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
-async def change(registry: Registry, ask: Ask, entry: Entry, make: Make, *, uses: Uses = "copy") -> Data:
+async def change(registry: Registry, ask: ResourceRequest, entry: Entry, make: Make, *, uses: Uses = "copy") -> Data:
     """Change a stored object; returns it as it now is."""
     while True:
         old = read(entry, ask.resource, ask.version)
@@ -75,18 +75,18 @@ async def change(registry: Registry, ask: Ask, entry: Entry, make: Make, *, uses
         return stored
 
 
-def _moved(ask: Ask, entry: Entry, old: Data) -> bool:
+def _moved(ask: ResourceRequest, entry: Entry, old: Data) -> bool:
     """Tell whether an object is read otherwise than it was written: then even a write that changes nothing is one."""
     return schema_of(ask) is not None and not in_form(entry, ask.resource) and old != entry.object()
 
 
-def _steady(registry: Registry, ask: Ask, entry: Entry) -> bool:
+def _steady(registry: Registry, ask: ResourceRequest, entry: Entry) -> bool:
     """Tell whether an object was stored under the schema of today, and nobody may change parts of it in place."""
     own = schema_of(ask) is not None and in_form(entry, ask.resource)
     return own and not registry.admission.needed(ask.resource.id, "UPDATE")
 
 
-def _checked(ask: Ask, new: Data, entry: Entry) -> None:
+def _checked(ask: ResourceRequest, new: Data, entry: Entry) -> None:
     """Check name, namespace, uid and version of what the client wants against what there is."""
     metadata = new["metadata"]
     if not metadata.get("name"):
@@ -117,7 +117,7 @@ def _checked(ask: Ask, new: Data, entry: Entry) -> None:
         raise conflict(ask.group, ask.plural, ask.place.name, why)
 
 
-def _key(ask: Ask) -> str:
+def _key(ask: ResourceRequest) -> str:
     """Return where the real server keeps an object in etcd: a refusal names it."""
     where = (
         f"{ask.group}/{ask.plural}" if ask.resource.custom or ask.group.endswith("apiextensions.k8s.io") else ask.plural
@@ -126,7 +126,7 @@ def _key(ask: Ask) -> str:
     return "/".join(filter(None, ("/registry", where, ask.namespace, ask.place.name)))
 
 
-def restore(ask: Ask, new: Data, old: Data) -> None:
+def restore(ask: ResourceRequest, new: Data, old: Data) -> None:
     """Put back, in place, what a client has no say in."""
     metadata, before = new["metadata"], old["metadata"]
     for name in _KEPT:
@@ -149,7 +149,7 @@ def restore(ask: Ask, new: Data, old: Data) -> None:
         ask.resource.strategy.prepare_update(new, old)
 
 
-def _restore_custom(ask: Ask, new: Data, old: Data) -> None:
+def _restore_custom(ask: ResourceRequest, new: Data, old: Data) -> None:
     if not ask.version.has_status:
         return
     if ask.place.subresource == "status":
@@ -167,7 +167,7 @@ def _restore_custom(ask: Ask, new: Data, old: Data) -> None:
         new["status"] = old["status"]
 
 
-def _count_generation(ask: Ask, new: Data, old: Data) -> None:
+def _count_generation(ask: ResourceRequest, new: Data, old: Data) -> None:
     """Move metadata.generation where what is wanted changed."""
     if ask.place.subresource == "status" or not (ask.resource.custom or ask.resource.strategy.generation):
         return
@@ -195,7 +195,7 @@ def ends(new: Data) -> bool:
     )
 
 
-def _store(registry: Registry, ask: Ask, entry: Entry, new: Data) -> Data:
+def _store(registry: Registry, ask: ResourceRequest, entry: Entry, new: Data) -> Data:
     stored = as_stored(new, ask.resource)
     if ends(new):
         registry.store.delete(ask.resource.id, entry)

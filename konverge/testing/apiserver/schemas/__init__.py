@@ -15,7 +15,7 @@ from konverge.testing.apiserver.schemas.crd import (
 )
 from konverge.testing.apiserver.schemas.decoding import Decoded, decode, decode_intent, strict_words
 from konverge.testing.apiserver.schemas.defaulting import default
-from konverge.testing.apiserver.schemas.fits import in_order
+from konverge.testing.apiserver.schemas.fast_check import in_order
 from konverge.testing.apiserver.schemas.metadata import validate_metadata, validate_metadata_update
 from konverge.testing.apiserver.schemas.pruning import prune
 from konverge.testing.apiserver.schemas.validating import finalizer_warnings, validate, validate_scale

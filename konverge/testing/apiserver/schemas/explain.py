@@ -18,7 +18,7 @@ from konverge.testing.apiserver.schemas.formats import effective, matches
 from konverge.testing.apiserver.schemas.patterns import compiled
 from konverge.testing.apiserver.statuses import FieldError, Kind
 
-__all__ = ["NOWHERE", "Problem", "explain", "field_errors"]
+__all__ = ["NOWHERE", "SchemaProblem", "explain", "field_errors"]
 
 NOWHERE: Final = "<nil>"
 """The field of an error that belongs to none, as a nil path prints."""
@@ -35,7 +35,7 @@ _INFERRED: Final[dict[type, tuple[str, str]]] = {
 }
 
 
-class Problem(NamedTuple):
+class SchemaProblem(NamedTuple):
     """One error: `name` is the place (None: it has no place), `words` tells errors apart, `detail` and `value` go into the field error."""
 
     name: str | None
@@ -50,11 +50,11 @@ class _Result:
 
     __slots__ = ("count", "errors")
 
-    def __init__(self, errors: list[Problem] | None = None) -> None:
+    def __init__(self, errors: list[SchemaProblem] | None = None) -> None:
         self.errors = errors or []
         self.count = 0
 
-    def add(self, *problems: Problem) -> None:
+    def add(self, *problems: SchemaProblem) -> None:
         for problem in problems:
             if all(problem.words != known.words for known in self.errors):
                 self.errors.append(problem)
@@ -64,12 +64,12 @@ class _Result:
         self.count += other.count
 
 
-def explain(schema: Schema, value: Any, correlated: Correlated | None = None) -> list[Problem]:
+def explain(schema: Schema, value: Any, correlated: Correlated | None = None) -> list[SchemaProblem]:
     """Return everything that is wrong with a value; paths start at "" for the value itself."""
     return _ratcheted(schema, "", value, correlated).errors
 
 
-def field_errors(problems: list[Problem], base: str = "") -> list[FieldError]:
+def field_errors(problems: list[SchemaProblem], base: str = "") -> list[FieldError]:
     """Turn problems into field errors below `base`."""
     found = []
     for problem in problems:
@@ -81,8 +81,8 @@ def field_errors(problems: list[Problem], base: str = "") -> list[FieldError]:
     return found
 
 
-def _loose(words: str) -> Problem:
-    return Problem(None, "Invalid", "", words, words)
+def _loose(words: str) -> SchemaProblem:
+    return SchemaProblem(None, "Invalid", "", words, words)
 
 
 def _ratcheted(schema: Schema, path: str, value: Any, correlated: Correlated | None) -> _Result:
@@ -113,7 +113,7 @@ def _validate(schema: Schema, path: str, value: Any, correlated: Correlated | No
             result.add(
                 _loose(problem.words)
                 if loose
-                else Problem(path, "Invalid", problem.value, problem.words, problem.words)
+                else SchemaProblem(path, "Invalid", problem.value, problem.words, problem.words)
             )
         result.count += 2
     elif isinstance(value, list):
@@ -139,14 +139,14 @@ def _null(schema: Schema, path: str, result: _Result) -> None:
         result.add(_unsupported(path, None, enum))
 
 
-def _wrong_type(path: str, wanted: str, found: str) -> Problem:
+def _wrong_type(path: str, wanted: str, found: str) -> SchemaProblem:
     words = f"{path} in body must be of type {wanted}: {quote(found)}"
-    return Problem(path, "TypeInvalid", found, words, words)
+    return SchemaProblem(path, "TypeInvalid", found, words, words)
 
 
-def _unsupported(path: str, value: Any, enum: list[Any]) -> Problem:
+def _unsupported(path: str, value: Any, enum: list[Any]) -> SchemaProblem:
     allowed = ", ".join(quote(one if isinstance(one, str) else compact(one)) for one in enum)
-    return Problem(
+    return SchemaProblem(
         path, "NotSupported", value, f"{path} in body should be one of {allowed}", f"supported values: {allowed}"
     )
 
@@ -168,13 +168,13 @@ def _string(schema: Schema, path: str, value: str, form: str, result: _Result) -
     if most is not None and len(value) > most:
         unit = "byte" if most == 1 else "bytes"
         words = f"{path} in body should be at most {most} chars long"
-        result.add(Problem(path, "TooLong", "", words, f"may not be more than {most} {unit}"))
+        result.add(SchemaProblem(path, "TooLong", "", words, f"may not be more than {most} {unit}"))
     elif least is not None and len(value) < least:
         words = f"{path} in body should be at least {least} chars long"
-        result.add(Problem(path, "Invalid", value, words, words))
+        result.add(SchemaProblem(path, "Invalid", value, words, words))
     elif pattern and not compiled(pattern).search(value):
         words = f"{path} in body should match '{pattern}'"
-        result.add(Problem(path, "Invalid", value, words, words))
+        result.add(SchemaProblem(path, "Invalid", value, words, words))
     result.count += 1
     if form:
         if not matches(form, value):
@@ -191,24 +191,24 @@ def _array(schema: Schema, path: str, value: list[Any], correlated: Correlated |
     most, least = schema.get("maxItems"), schema.get("minItems")
     if least is not None and size < least:
         words = f"{path} in body should have at least {least} items"
-        result.add(Problem(path, "Invalid", size, words, words))
+        result.add(SchemaProblem(path, "Invalid", size, words, words))
     if most is not None and size > most:
         result.add(_too_many(path, size, most, "items"))
     if schema.get("uniqueItems") and any(same(one, other) for at, one in enumerate(value) for other in value[:at]):
         words = f"{path} in body shouldn't contain duplicates"
-        result.add(Problem(path, "Invalid", "", words, words))
+        result.add(SchemaProblem(path, "Invalid", "", words, words))
 
 
-def _too_many(path: str, size: int, most: int, what: str) -> Problem:
+def _too_many(path: str, size: int, most: int, what: str) -> SchemaProblem:
     words = f"{path} in body should have at most {most} {what}"
-    return Problem(path, "TooMany", size, words, f"must have at most {most} {'item' if most == 1 else 'items'}")
+    return SchemaProblem(path, "TooMany", size, words, f"must have at most {most} {'item' if most == 1 else 'items'}")
 
 
 def _object(schema: Schema, path: str, value: dict[str, Any], correlated: Correlated | None, result: _Result) -> None:
     most, least = schema.get("maxProperties"), schema.get("minProperties")
     if least is not None and len(value) < least:
         words = f"{path} in body should have at least {least} properties"
-        result.add(Problem(path, "Invalid", len(value), words, words))
+        result.add(SchemaProblem(path, "Invalid", len(value), words, words))
     if most is not None and len(value) > most:
         result.add(_too_many(path, len(value), most, "properties"))
     fields, additional = schema.get("properties") or {}, schema.get("additionalProperties")
@@ -218,7 +218,7 @@ def _object(schema: Schema, path: str, value: dict[str, Any], correlated: Correl
     for name in others:
         if additional is False:
             words = f"{path}.{name} in body is a forbidden property"
-            result.add(Problem(path, "Invalid", name, words, words))
+            result.add(SchemaProblem(path, "Invalid", name, words, words))
         else:
             result.merge(_field(additional, path, f"{path}.{name}", name, value[name], correlated))
     for name, child in fields.items():
@@ -226,7 +226,7 @@ def _object(schema: Schema, path: str, value: dict[str, Any], correlated: Correl
             result.merge(_field(child, path, f"{path}.{name}" if path else name, name, value[name], correlated))
     for name in schema.get("required") or ():
         if name not in value:
-            result.add(Problem(f"{path}.{name}", "Required", "", f"{path}.{name} in body is required", ""))
+            result.add(SchemaProblem(f"{path}.{name}", "Required", "", f"{path}.{name} in body is required", ""))
 
 
 def _field(schema: Any, parent: str, path: str, name: str, value: Any, correlated: Correlated | None) -> _Result:

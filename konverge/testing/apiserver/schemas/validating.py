@@ -17,7 +17,7 @@ from konverge.testing.apiserver.schemas.checks import Table, compile_checks, val
 from konverge.testing.apiserver.schemas.correlate import Correlated
 from konverge.testing.apiserver.schemas.embedded import embedded_errors
 from konverge.testing.apiserver.schemas.explain import NOWHERE, explain, field_errors
-from konverge.testing.apiserver.schemas.fits import fits
+from konverge.testing.apiserver.schemas.fast_check import fits
 from konverge.testing.apiserver.schemas.listtypes import list_errors
 from konverge.testing.apiserver.schemas.traits import has_embedded, has_list_types, has_rules
 from konverge.testing.apiserver.statuses import FieldError

@@ -10,7 +10,7 @@ import ipaddress
 import re
 from typing import TypeAlias
 
-from konverge.testing.apiserver.strategies.kit import Errors, invalid
+from konverge.testing.apiserver.strategies.base import Errors, invalid
 
 __all__ = ["cidr_errors", "endpoint_ip_errors", "family", "ip_errors", "is_ip", "network"]
 

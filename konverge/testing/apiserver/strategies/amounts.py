@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from konverge.quantities import COUNTED, Quantity
 from konverge.testing.apiserver import names
-from konverge.testing.apiserver.strategies.kit import NOT_NEGATIVE, Errors, forbidden, invalid, required, text_errors
+from konverge.testing.apiserver.strategies.base import NOT_NEGATIVE, Errors, forbidden, invalid, required, text_errors
 
 __all__ = [
     "amount_errors",

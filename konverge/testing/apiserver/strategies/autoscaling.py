@@ -12,10 +12,10 @@ from konverge.quantities import Quantity
 from konverge.testing.apiserver import names
 from konverge.testing.apiserver.statuses import not_implemented
 from konverge.testing.apiserver.strategies.amounts import container_resource
-from konverge.testing.apiserver.strategies.kit import (
+from konverge.testing.apiserver.strategies.base import (
+    BuiltInStrategy,
     Data,
     Errors,
-    Kind,
     forbidden,
     invalid,
     not_negative,
@@ -42,7 +42,7 @@ _UP: Final = {
 _DOWN: Final = {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}
 
 
-class HorizontalPodAutoscaler(Kind):
+class HorizontalPodAutoscaler(BuiltInStrategy):
     """How many pods a workload has, by what they use."""
 
     has_status = True

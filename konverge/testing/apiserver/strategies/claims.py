@@ -12,10 +12,10 @@ from konverge.clock import wall_clock
 from konverge.quantities import Quantity
 from konverge.testing.apiserver import names
 from konverge.testing.apiserver.strategies.amounts import amount_errors
-from konverge.testing.apiserver.strategies.kit import (
+from konverge.testing.apiserver.strategies.base import (
+    BuiltInStrategy,
     Data,
     Errors,
-    Kind,
     forbidden,
     immutable,
     invalid,
@@ -88,7 +88,7 @@ def _access(modes: list[str], path: str) -> Errors:
     return errors
 
 
-class PersistentVolumeClaim(Kind):
+class PersistentVolumeClaim(BuiltInStrategy):
     """A claim to a volume."""
 
     has_status = True
@@ -135,7 +135,7 @@ def _size(resources: Data | None) -> Quantity:
     return Quantity.parse(((resources or {}).get("requests") or {}).get("storage", "0"))
 
 
-class PersistentVolume(Kind):
+class PersistentVolume(BuiltInStrategy):
     """A volume of the cluster."""
 
     has_status = True
@@ -211,7 +211,7 @@ def _volume_change(new: Data, old: Data) -> Errors:
     return errors
 
 
-class StorageClass(Kind):
+class StorageClass(BuiltInStrategy):
     """How volumes are made."""
 
     def _default(self, new: Data) -> None:

@@ -12,11 +12,10 @@ from typing import Any, Final
 
 from konverge.testing.apiserver import names
 from konverge.testing.apiserver.strategies import texts
-from konverge.testing.apiserver.strategies.base64s import decoded_size
-from konverge.testing.apiserver.strategies.kit import (
+from konverge.testing.apiserver.strategies.base import (
+    BuiltInStrategy,
     Data,
     Errors,
-    Kind,
     forbidden,
     immutable,
     invalid,
@@ -24,6 +23,7 @@ from konverge.testing.apiserver.strategies.kit import (
     text_errors,
     too_long,
 )
+from konverge.testing.apiserver.strategies.base64s import decoded_size
 
 __all__ = ["ConfigMap", "Namespace", "Secret", "ServiceAccount"]
 
@@ -40,7 +40,7 @@ _JSON_KEYS: Final = {
 }
 
 
-class ConfigMap(Kind):
+class ConfigMap(BuiltInStrategy):
     """Texts and bytes by key; may be frozen for good."""
 
     def _errors(self, new: Data, old: Data | None) -> Errors:
@@ -56,7 +56,7 @@ class ConfigMap(Kind):
         return [*errors, too_long("", _LIMIT)] if size > _LIMIT else errors
 
 
-class Secret(Kind):
+class Secret(BuiltInStrategy):
     """Bytes by key, of a type that may ask for certain keys."""
 
     def _default(self, new: Data) -> None:
@@ -133,7 +133,7 @@ def _go_json(text: str) -> str:
     return "unexpected end of JSON input"
 
 
-class Namespace(Kind):
+class Namespace(BuiltInStrategy):
     """A namespace: it holds its own end by spec.finalizers, which only `/finalize` may change."""
 
     has_status = True
@@ -208,7 +208,7 @@ def _phase_errors(new: Data) -> Errors:
     )
 
 
-class ServiceAccount(Kind):
+class ServiceAccount(BuiltInStrategy):
     """An identity for pods; its secrets are named and nothing else."""
 
     def _create(self, new: Data) -> None:

@@ -5,12 +5,12 @@ Source: k8s.io/apiextensions-apiserver `pkg/registry/customresourcedefinition/st
 
 from __future__ import annotations
 
-from konverge.testing.apiserver.strategies.kit import Data, Errors, Kind, restore
+from konverge.testing.apiserver.strategies.base import BuiltInStrategy, Data, Errors, restore
 
 __all__ = ["CustomResourceDefinition"]
 
 
-class CustomResourceDefinition(Kind):
+class CustomResourceDefinition(BuiltInStrategy):
     """A kind that users add. Its status is what the controller of definitions says."""
 
     generation = True

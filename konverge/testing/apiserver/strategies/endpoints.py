@@ -9,10 +9,10 @@ from __future__ import annotations
 from konverge.testing.apiserver import names
 from konverge.testing.apiserver.strategies import texts
 from konverge.testing.apiserver.strategies.addresses import endpoint_ip_errors, family, ip_errors
-from konverge.testing.apiserver.strategies.kit import (
+from konverge.testing.apiserver.strategies.base import (
+    BuiltInStrategy,
     Data,
     Errors,
-    Kind,
     duplicate,
     immutable,
     invalid,
@@ -25,7 +25,7 @@ from konverge.testing.apiserver.strategies.services import PROTOCOLS
 __all__ = ["EndpointSlice", "Endpoints"]
 
 
-class Endpoints(Kind):
+class Endpoints(BuiltInStrategy):
     """Addresses behind a service, in the old form."""
 
     allow_create_on_update = True
@@ -75,7 +75,7 @@ def _endpoint_port(port: Data, path: str, *, named: bool) -> Errors:
     return errors
 
 
-class EndpointSlice(Kind):
+class EndpointSlice(BuiltInStrategy):
     """Some of the addresses behind a service."""
 
     generation = True

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from konverge.testing.apiserver import names
-from konverge.testing.apiserver.strategies.kit import (
+from konverge.testing.apiserver.strategies.base import (
     NOT_NEGATIVE,
+    BuiltInStrategy,
     Data,
     Errors,
-    Kind,
     immutable,
     invalid,
     required,
@@ -53,7 +53,7 @@ def as_new(event: Data) -> Data:
     return {**renamed, "apiVersion": "events.k8s.io/v1"}
 
 
-class CoreEvent(Kind):
+class CoreEvent(BuiltInStrategy):
     """An event of v1."""
 
     allow_create_on_update = True
@@ -183,7 +183,7 @@ def _new_errors(event: Data, controller: str) -> Errors:
     return errors
 
 
-class Lease(Kind):
+class Lease(BuiltInStrategy):
     """Who leads, and for how long."""
 
     allow_create_on_update = True

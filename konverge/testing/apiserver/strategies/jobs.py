@@ -11,11 +11,10 @@ from typing import Final
 from zoneinfo import available_timezones
 
 from konverge.testing.apiserver import names
-from konverge.testing.apiserver.strategies.cron import wrong_schedule
-from konverge.testing.apiserver.strategies.kit import (
+from konverge.testing.apiserver.strategies.base import (
+    BuiltInStrategy,
     Data,
     Errors,
-    Kind,
     immutable,
     invalid,
     not_negative,
@@ -24,6 +23,7 @@ from konverge.testing.apiserver.strategies.kit import (
     selector_errors,
     selects,
 )
+from konverge.testing.apiserver.strategies.cron import wrong_schedule
 from konverge.testing.apiserver.strategies.pods.checks import template_errors
 from konverge.testing.apiserver.strategies.pods.defaults import default_template
 from konverge.testing.apiserver.strategies.pods.warnings import pod_warnings
@@ -46,7 +46,7 @@ _MANY: Final = 100_000
 _UNMATCHED: Final = "`selector` does not match template `labels`"
 
 
-class Job(Kind):
+class Job(BuiltInStrategy):
     """Pods that run to their end. The selector is made from the job's uid, unless it is said to be manual."""
 
     generation = True
@@ -233,7 +233,7 @@ def _template_change(spec: Data, before: Data, *, started: bool) -> Errors:
     return immutable("spec.template", new, old)
 
 
-class CronJob(Kind):
+class CronJob(BuiltInStrategy):
     """Jobs by the clock."""
 
     generation = True

@@ -11,10 +11,10 @@ from typing import Any, Final
 from konverge.testing.apiserver import names
 from konverge.testing.apiserver.strategies import texts
 from konverge.testing.apiserver.strategies.addresses import cidr_errors, is_ip, network
-from konverge.testing.apiserver.strategies.kit import (
+from konverge.testing.apiserver.strategies.base import (
+    BuiltInStrategy,
     Data,
     Errors,
-    Kind,
     forbidden,
     immutable,
     invalid,
@@ -34,7 +34,7 @@ _POLICY_TYPES: Final = ("Ingress", "Egress")
 _HTTP_PATH: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 
 
-class Ingress(Kind):
+class Ingress(BuiltInStrategy):
     """Where requests from outside go."""
 
     generation = True
@@ -160,7 +160,7 @@ def _reference_errors(reference: Data, path: str) -> Errors:
     return errors
 
 
-class IngressClass(Kind):
+class IngressClass(BuiltInStrategy):
     """Which controller takes care of an ingress."""
 
     generation = True
@@ -209,7 +209,7 @@ def _parameters_errors(parameters: Data, path: str) -> Errors:
     return errors if namespace is None else [*errors, forbidden(where, "`parameters.scope` is set to 'Cluster'")]
 
 
-class NetworkPolicy(Kind):
+class NetworkPolicy(BuiltInStrategy):
     """Who may talk to pods, and whom they may talk to."""
 
     generation = True

@@ -13,7 +13,15 @@ from konverge.testing.apiserver.golang import Struct
 from konverge.testing.apiserver.statuses import FieldError
 from konverge.testing.apiserver.strategies.addresses import cidr_errors
 from konverge.testing.apiserver.strategies.amounts import amount_errors
-from konverge.testing.apiserver.strategies.kit import Data, Errors, Kind, forbidden, invalid, required, text_errors
+from konverge.testing.apiserver.strategies.base import (
+    BuiltInStrategy,
+    Data,
+    Errors,
+    forbidden,
+    invalid,
+    required,
+    text_errors,
+)
 from konverge.testing.apiserver.strategies.pods.checks import taint_effect_errors
 
 __all__ = ["Node"]
@@ -22,7 +30,7 @@ __all__ = ["Node"]
 _UNREADY: Final = "node.kubernetes.io/not-ready"
 
 
-class Node(Kind):
+class Node(BuiltInStrategy):
     """A machine. Its status may be set when it is created, since kubelets register themselves so."""
 
     has_status = True

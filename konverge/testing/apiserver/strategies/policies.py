@@ -18,11 +18,11 @@ from konverge.testing.apiserver.strategies.amounts import (
     quota_resource,
     resource_name,
 )
-from konverge.testing.apiserver.strategies.kit import (
+from konverge.testing.apiserver.strategies.base import (
     IMMUTABLE,
+    BuiltInStrategy,
     Data,
     Errors,
-    Kind,
     duplicate,
     forbidden,
     immutable,
@@ -56,7 +56,7 @@ _HIGHEST: Final = 1_000_000_000
 _SYSTEM: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 
 
-class PodDisruptionBudget(Kind):
+class PodDisruptionBudget(BuiltInStrategy):
     """How many pods of a set may be missing."""
 
     generation = True
@@ -95,7 +95,7 @@ def _shown_budget(spec: Data) -> Struct:
     )
 
 
-class ResourceQuota(Kind):
+class ResourceQuota(BuiltInStrategy):
     """How much a namespace may have."""
 
     has_status = True
@@ -193,7 +193,7 @@ def _values_errors(operator: str, values: list[str], path: str) -> Errors:
     return [invalid(f"{path}.operator", operator, "not a valid selector operator")]
 
 
-class LimitRange(Kind):
+class LimitRange(BuiltInStrategy):
     """How much a pod, a container or a claim may ask for, and what it asks for when it does not say."""
 
     allow_create_on_update = True
@@ -283,7 +283,7 @@ def _ratio_errors(name: str, ratio: Quantity | None, low: Quantity | None, high:
     return errors
 
 
-class PriorityClass(Kind):
+class PriorityClass(BuiltInStrategy):
     """A name for a priority of pods."""
 
     generation = True

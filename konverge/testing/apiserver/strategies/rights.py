@@ -9,10 +9,10 @@ from typing import Final
 
 from konverge.testing.apiserver import names
 from konverge.testing.apiserver.golang import Struct
-from konverge.testing.apiserver.strategies.kit import (
+from konverge.testing.apiserver.strategies.base import (
+    BuiltInStrategy,
     Data,
     Errors,
-    Kind,
     invalid,
     missing_in,
     not_supported,
@@ -28,7 +28,7 @@ _GROUP: Final = "rbac.authorization.k8s.io"
 _SUBJECTS: Final = ("ServiceAccount", "User", "Group")
 
 
-class Role(Kind):
+class Role(BuiltInStrategy):
     """Rules, within a namespace."""
 
     name_rule = "path"
@@ -80,7 +80,7 @@ def _rule_errors(rule: Data, path: str, namespaced: bool) -> Errors:
     return errors
 
 
-class RoleBinding(Kind):
+class RoleBinding(BuiltInStrategy):
     """Who has a role, within a namespace."""
 
     name_rule = "path"
@@ -107,7 +107,9 @@ class RoleBinding(Kind):
             errors += _subject_errors(subject, f"subjects[{index}]", self.namespaced)
         if old is not None and reference != (old.get("roleRef") or {}):
             shown = Struct(
-                APIGroup=reference.get("apiGroup", ""), Kind=reference.get("kind", ""), Name=reference.get("name", "")
+                APIGroup=reference.get("apiGroup", ""),
+                BuiltInStrategy=reference.get("kind", ""),
+                Name=reference.get("name", ""),
             )
             errors.append(invalid("roleRef", shown, "cannot change roleRef"))
         return errors

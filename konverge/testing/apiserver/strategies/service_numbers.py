@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from konverge.testing.apiserver.strategies.addresses import family
-from konverge.testing.apiserver.strategies.kit import Data, Errors, invalid
+from konverge.testing.apiserver.strategies.base import Data, Errors, invalid
 
 __all__ = ["KUBERNETES_RANGE", "allocate", "keep_allocated", "pair_addresses"]
 

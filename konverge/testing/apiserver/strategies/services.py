@@ -14,10 +14,10 @@ from konverge.testing.apiserver import names
 from konverge.testing.apiserver.golang import Struct
 from konverge.testing.apiserver.strategies import texts
 from konverge.testing.apiserver.strategies.addresses import cidr_errors, endpoint_ip_errors, family, ip_errors, is_ip
-from konverge.testing.apiserver.strategies.kit import (
+from konverge.testing.apiserver.strategies.base import (
+    BuiltInStrategy,
     Data,
     Errors,
-    Kind,
     duplicate,
     forbidden,
     invalid,
@@ -54,7 +54,7 @@ def _external(spec: Data) -> bool:
     )
 
 
-class Service(Kind):
+class Service(BuiltInStrategy):
     """A name and an address for pods."""
 
     has_status = True

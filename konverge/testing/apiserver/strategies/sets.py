@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from konverge.testing.apiserver import names
 from konverge.testing.apiserver.golang import Struct
-from konverge.testing.apiserver.strategies.claims import claim_spec_errors
-from konverge.testing.apiserver.strategies.kit import (
+from konverge.testing.apiserver.strategies.base import (
     Data,
     Errors,
     forbidden,
@@ -25,6 +24,7 @@ from konverge.testing.apiserver.strategies.kit import (
     text_errors,
     unreadable,
 )
+from konverge.testing.apiserver.strategies.claims import claim_spec_errors
 from konverge.testing.apiserver.strategies.pods.checks import template_errors
 from konverge.testing.apiserver.strategies.pods.defaults import default_claim
 from konverge.testing.apiserver.strategies.workloads import (

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 from konverge.testing.apiserver import names
 from konverge.testing.apiserver.strategies import texts
-from konverge.testing.apiserver.strategies.kit import (
+from konverge.testing.apiserver.strategies.base import (
+    BuiltInStrategy,
     Data,
     Errors,
-    Kind,
     duplicate,
     invalid,
     not_supported,
@@ -30,7 +30,7 @@ _SCOPES: Final = ("*", "Cluster", "Namespaced")
 _FORM: Final = "; desired format: https://host[/path]"
 
 
-class ValidatingWebhooks(Kind):
+class ValidatingWebhooks(BuiltInStrategy):
     """Programs that are asked whether a change is all right."""
 
     generation = True

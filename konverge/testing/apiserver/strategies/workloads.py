@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from konverge.testing.apiserver.golang import Struct
 from konverge.testing.apiserver.strategies import texts
-from konverge.testing.apiserver.strategies.kit import (
+from konverge.testing.apiserver.strategies.base import (
     NOT_NEGATIVE,
+    BuiltInStrategy,
     Data,
     Errors,
-    Kind,
     forbidden,
     immutable,
     invalid,
@@ -53,7 +53,7 @@ __all__ = [
 UNMATCHED: Final = "`selector` does not match template `labels`"
 
 
-class Workload(Kind):
+class Workload(BuiltInStrategy):
     """What runs pods from a template."""
 
     generation = True
@@ -304,7 +304,7 @@ class ReplicationController(Workload):
         return {"status.replicas": str((object_.get("status") or {}).get("replicas", 0))}
 
 
-class ControllerRevision(Kind):
+class ControllerRevision(BuiltInStrategy):
     """A state that a workload was in; it never changes."""
 
     def _errors(self, new: Data, old: Data | None) -> Errors:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from konverge.testing.apiserver.tables.looking import (
+from konverge.testing.apiserver.tables.values import (
     Cells,
     Data,
     age,

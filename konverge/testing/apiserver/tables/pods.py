@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from konverge.testing.apiserver.tables.durations import human, parsed
-from konverge.testing.apiserver.tables.looking import Data, age, at, conditions, items, name, number, text
+from konverge.testing.apiserver.tables.values import Data, age, at, conditions, items, name, number, text
 
 __all__ = ["pod", "pod_conditions"]
 

@@ -22,10 +22,10 @@ from konverge.testing.apiserver.resources import Column, Resource, Version
 from konverge.testing.apiserver.statuses import bad_request
 from konverge.testing.apiserver.tables.cluster import CLUSTER
 from konverge.testing.apiserver.tables.custom import AGE, custom_cells
-from konverge.testing.apiserver.tables.looking import Cells, at, name
 from konverge.testing.apiserver.tables.networks import NETWORKS
 from konverge.testing.apiserver.tables.partial import metadata_only
 from konverge.testing.apiserver.tables.pods import pod, pod_conditions
+from konverge.testing.apiserver.tables.values import Cells, at, name
 from konverge.testing.apiserver.tables.workloads import WORKLOADS
 
 __all__ = ["columns", "row", "table"]

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from konverge.testing.apiserver.tables.durations import human, parsed, since
-from konverge.testing.apiserver.tables.looking import (
+from konverge.testing.apiserver.tables.values import (
     Cells,
     Data,
     age,

@@ -20,7 +20,7 @@ from konverge.testing.apiserver.catalog import (
     subresources,
     verbs,
 )
-from konverge.testing.apiserver.catalog.sentences import SENTENCES
+from konverge.testing.apiserver.catalog.descriptions import SENTENCES
 from konverge.testing.apiserver.discovery.documents import references
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.resources import Resource, Strategy, Version

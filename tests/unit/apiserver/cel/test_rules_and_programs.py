@@ -20,7 +20,7 @@ from konverge.testing.apiserver.cel import (
 )
 from konverge.testing.apiserver.cel.escaping import escape
 from konverge.testing.apiserver.cel.fieldpaths import field_path
-from konverge.testing.apiserver.cel.syntax import Call, decode, encode
+from konverge.testing.apiserver.cel.syntax import CallExpr, decode, encode
 from konverge.testing.apiserver.nodes import Node
 
 INT = {"type": "integer"}
@@ -128,7 +128,7 @@ def test_a_field_path_is_checked_against_the_schema(path: str, found: str | None
 
 
 def test_an_expression_survives_reading_and_writing() -> None:
-    expr = Call(1, None, "f", [])
+    expr = CallExpr(1, None, "f", [])
     assert decode(encode(expr)).expr == expr
 
 

@@ -14,7 +14,7 @@ from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.schemas.checks import compile_checks, valid
 from konverge.testing.apiserver.schemas.defaulting import default
-from konverge.testing.apiserver.schemas.fits import fits
+from konverge.testing.apiserver.schemas.fast_check import fits
 from konverge.testing.apiserver.schemas.pruning import prune_value
 
 

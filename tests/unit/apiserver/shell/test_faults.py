@@ -12,7 +12,7 @@ from toy_server import Toy, config_map, names
 from konverge.testing.apiserver.faults import NOTHING, Dropped, Faults
 from konverge.testing.apiserver.faults import rules as kinds
 from konverge.testing.apiserver.faults.rules import Bookmarks, Cut, Expire, Freeze, Hit, Lines, Match, Rule, about_call
-from konverge.testing.apiserver.requests import Answer, Call
+from konverge.testing.apiserver.requests import Call, Response
 from konverge.testing.apiserver.statuses import StatusError
 
 WATCH = Match(verbs=("watch",))
@@ -300,8 +300,8 @@ async def test_rules_act_in_their_order_and_count_what_they_match(toy: Toy) -> N
 async def test_a_write_that_failed_is_no_commit_to_strike_after(toy: Toy) -> None:
     faults = Faults()
     rule = faults.add(Rule(Match(), kinds.Drop(moment="after"), count=1))
-    await faults.after(LIST, about_call(LIST), Answer(409))
+    await faults.after(LIST, about_call(LIST), Response(409))
     with pytest.raises(Dropped):
-        await faults.after(LIST, about_call(LIST), Answer(200))
+        await faults.after(LIST, about_call(LIST), Response(200))
     assert [hit.number for hit in rule.hits] == [1]
     assert faults.rules == (rule,)

@@ -23,7 +23,7 @@ from konverge.testing.apiserver import statuses
 from konverge.testing.apiserver.faults.rules import Cut, Drop, Match, Refuse, Rule
 from konverge.testing.apiserver.http import HttpShell
 from konverge.testing.apiserver.kubeconfig import client_config, write_kubeconfig
-from konverge.testing.apiserver.requests import ADMIN, Answer, Call, User
+from konverge.testing.apiserver.requests import ADMIN, Call, Response, User
 from konverge.testing.certificates import Authority
 
 CONFIG_MAP = kind("v1", "ConfigMap")
@@ -34,11 +34,11 @@ QUERY = WatchQuery(namespace="web", resource_version="0", timeout_seconds=600, i
 class Echo:
     """Keeps the calls and answers all alike."""
 
-    def __init__(self, answer: Answer | None = None) -> None:
-        self.answer = answer or Answer(body=b"{}")
+    def __init__(self, answer: Response | None = None) -> None:
+        self.answer = answer or Response(body=b"{}")
         self.calls: list[Call] = []
 
-    async def handle(self, call: Call) -> Answer:
+    async def handle(self, call: Call) -> Response:
         self.calls.append(call)
         return self.answer
 
@@ -109,7 +109,7 @@ async def test_a_body_over_three_mebibytes_is_refused_in_the_servers_words(
 
 async def test_an_answer_keeps_status_headers_and_warnings(http: aiohttp.ClientSession) -> None:
     echo = Echo(
-        Answer(429, b"slow", "text/plain", {"Retry-After": "7"}, ['unknown field "spec.a"', "old", "old", "no\nline"])
+        Response(429, b"slow", "text/plain", {"Retry-After": "7"}, ['unknown field "spec.a"', "old", "old", "no\nline"])
     )
     async with HttpShell(echo.handle) as shell, http.get(shell.url) as response:
         assert (response.status, await response.read(), response.content_type) == (429, b"slow", "text/plain")
@@ -134,7 +134,7 @@ SIZES = [("gzip, deflate", 200_000, "gzip"), ("gzip", 100_000, None), ("identity
 async def test_only_large_answers_are_compressed_for_those_who_ask(
     http: aiohttp.ClientSession, offer: str, size: int, encoding: str | None
 ) -> None:
-    echo = Echo(Answer(body=b"x" * size))
+    echo = Echo(Response(body=b"x" * size))
     async with HttpShell(echo.handle) as shell, http.get(shell.url, headers={"Accept-Encoding": offer}) as response:
         body = await response.read()
         assert response.headers.get("Content-Encoding") == encoding
@@ -142,7 +142,7 @@ async def test_only_large_answers_are_compressed_for_those_who_ask(
 
 
 async def test_refusals_and_defects_of_the_handler_are_status_objects(http: aiohttp.ClientSession) -> None:
-    async def handle(call: Call) -> Answer:
+    async def handle(call: Call) -> Response:
         if call.path == "/nowhere":
             raise statuses.page_not_found()
         if call.path == "/broken":
@@ -214,10 +214,10 @@ async def test_stopping_ends_open_watches_at_once_and_leaves_nothing(toy: Toy) -
 async def test_stopping_does_not_wait_for_a_call_that_hangs(http: aiohttp.ClientSession) -> None:
     entered = asyncio.Event()
 
-    async def handle(call: Call) -> Answer:
+    async def handle(call: Call) -> Response:
         entered.set()
         await asyncio.Event().wait()
-        return Answer()
+        return Response()
 
     async with HttpShell(handle) as shell:
         asking = asyncio.create_task(_get(http, shell.url))
@@ -350,10 +350,10 @@ async def test_a_stream_that_fails_breaks_its_connection_off(http: aiohttp.Clien
         yield b"{}\n"
         raise LookupError("a defect")
 
-    async def handle(call: Call) -> Answer:
-        return Answer(stream=lines())
+    async def handle(call: Call) -> Response:
+        return Response(stream=lines())
 
-    handler: Callable[[Call], Awaitable[Answer]] = handle
+    handler: Callable[[Call], Awaitable[Response]] = handle
     async with HttpShell(handler) as shell:
         with pytest.raises(aiohttp.ClientError):
             await _get(http, shell.url)

@@ -14,7 +14,7 @@ from konverge.client.resources import WatchQuery
 from konverge.errors import NotFound, TooManyRequests, Unreachable, UsageError
 from konverge.kinds import kind
 from konverge.testing.apiserver.faults.rules import Delay, Drop, Hang, Match, Refuse, Rule
-from konverge.testing.apiserver.requests import ADMIN, Answer, Call, User
+from konverge.testing.apiserver.requests import ADMIN, Call, Response, User
 from konverge.testing.apiserver.transport import InProcessTransport, in_process
 
 CONFIG_MAP = kind("v1", "ConfigMap")
@@ -200,7 +200,7 @@ async def test_a_delay_after_the_commit_is_a_time_out_that_did_commit(toy: Toy, 
 
 
 async def test_a_handler_that_fails_fails_its_caller(toy: Toy) -> None:
-    async def broken(call: Call) -> Answer:
+    async def broken(call: Call) -> Response:
         raise LookupError("a defect of the server")
 
     with pytest.raises(LookupError, match="defect"):

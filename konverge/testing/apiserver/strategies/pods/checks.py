@@ -10,7 +10,7 @@ from typing import Final
 
 from konverge.testing.apiserver import names
 from konverge.testing.apiserver.strategies import texts
-from konverge.testing.apiserver.strategies.kit import (
+from konverge.testing.apiserver.strategies.base import (
     Data,
     Errors,
     annotation_errors,

@@ -11,7 +11,7 @@ from konverge.testing.apiserver import names
 from konverge.testing.apiserver.statuses import FieldError
 from konverge.testing.apiserver.strategies import texts
 from konverge.testing.apiserver.strategies.amounts import requirement_errors
-from konverge.testing.apiserver.strategies.kit import (
+from konverge.testing.apiserver.strategies.base import (
     Data,
     Errors,
     duplicate,

@@ -15,10 +15,10 @@ from typing import Any, Final
 from konverge.clock import wall_clock
 from konverge.testing.apiserver import names
 from konverge.testing.apiserver.strategies import texts
-from konverge.testing.apiserver.strategies.kit import (
+from konverge.testing.apiserver.strategies.base import (
+    BuiltInStrategy,
     Data,
     Errors,
-    Kind,
     forbidden,
     immutable,
     invalid,
@@ -43,7 +43,7 @@ _MISTAKEN: Final = (
 )
 
 
-class Pod(Kind):
+class Pod(BuiltInStrategy):
     """A pod: pending when it is new; of its spec, hardly anything changes later."""
 
     generation = True
@@ -202,7 +202,7 @@ def difference(old: Any, new: Any) -> str:
     return "\n".join([*difflib.unified_diff(one, other, lineterm="", n=3)][2:]) + "\n"
 
 
-class PodTemplate(Kind):
+class PodTemplate(BuiltInStrategy):
     """A pod template by itself."""
 
     generation = True

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from konverge.quantities import Quantity
 from konverge.testing.apiserver import names
-from konverge.testing.apiserver.strategies.kit import (
+from konverge.testing.apiserver.strategies.base import (
     Data,
     Errors,
     duplicate,

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 
 from konverge.quantities import Quantity
-from konverge.testing.apiserver.strategies.kit import Data
+from konverge.testing.apiserver.strategies.base import Data
 
 __all__ = ["pod_warnings"]
 

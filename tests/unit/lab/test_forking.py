@@ -19,7 +19,7 @@ import konverge as kv
 from konverge.testing import Lab
 from konverge.testing.lab import Crash, Foreign, Plan, Timed, explore
 from konverge.testing.lab.branching import Batch
-from konverge.testing.lab.branching_forks import grow
+from konverge.testing.lab.forking import run_shared
 from konverge.testing.lab.runs import Run, Scenario, run
 from konverge.testing.lab.workers import Link, WorkFailed, possible, spread
 
@@ -95,7 +95,7 @@ def together(
 
     def work(batch: Batch, link: Link) -> None:
         if batch.shared:
-            grow(of, {place: plans[place] for place in batch.places}, link, more, judge)
+            run_shared(of, {place: plans[place] for place in batch.places}, link, more, judge)
             return
         for place in batch.places:
             link.done(place, ("alone", judge(run(of, plans[place]))))
@@ -217,6 +217,6 @@ def test_an_exploration_finds_the_same_with_and_without_sharing(monkeypatch: pyt
 def test_what_dies_in_an_exploration_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     module = import_module("konverge.testing.lab.explore")
     monkeypatch.setattr(module, "WORTH", 0.0)
-    monkeypatch.setattr(module, "_judged", lambda *_: os._exit(5))
+    monkeypatch.setattr(module, "_failure_of", lambda *_: os._exit(5))
     with pytest.raises(RuntimeError, match=r"crash before: the process died .exit code 5"):
         explore(faulty, only=PLANS[:2])

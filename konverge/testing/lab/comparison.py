@@ -7,12 +7,12 @@ from typing import Any
 from konverge.testing.lab.masks import State
 from konverge.testing.lab.runs import EXPECTATION, Run
 
-__all__ = ["differences", "verdict"]
+__all__ = ["differences", "problems_of"]
 
 _MOST: int = 12
 
 
-def verdict(reference: Run, run: Run) -> list[str]:
+def problems_of(reference: Run, run: Run) -> list[str]:
     """Return everything that is wrong with a run, nothing where it is as good as the reference."""
     # Where somebody else's change may stay, what the scenario waits for may rightly never come.
     problems = [one for one in run.problems if run.plan.same_end or not one.startswith(EXPECTATION)]

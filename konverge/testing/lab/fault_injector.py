@@ -19,14 +19,14 @@ from konverge.client.transport import Response
 from konverge.testing.apiserver.faults import Faults
 from konverge.testing.apiserver.faults.rules import Hit, Moment, Rule
 from konverge.testing.apiserver.storage import Event
-from konverge.testing.lab.branching import Trunk
-from konverge.testing.lab.foreign import Stranger
+from konverge.testing.lab.branching import SharedPrefix
+from konverge.testing.lab.foreign import ForeignWriter
 from konverge.testing.lab.invariants import violated
 from konverge.testing.lab.plans import Crash, Plan, Timed
 from konverge.testing.lab.process import WRITE, about_of
-from konverge.testing.lab.timeline import Entry, Timeline
+from konverge.testing.lab.timeline import Timeline, TimelineEntry
 
-__all__ = ["MOST_WRITES", "Director", "Stage"]
+__all__ = ["MOST_WRITES", "FaultInjector", "TargetProcess"]
 
 _QUIET: Final = frozenset({("events.k8s.io", "events"), ("", "events"), ("coordination.k8s.io", "leases")})
 
@@ -35,8 +35,8 @@ MOST_WRITES: Final = 1000
 """Write requests of one run after which the process is stopped: it makes ever more, and a run has to end."""
 
 
-class Stage(Protocol):
-    """What a director needs of the lab."""
+class TargetProcess(Protocol):
+    """What a injector needs of the lab."""
 
     @property
     def process(self) -> str:
@@ -50,15 +50,15 @@ class Stage(Protocol):
 
 
 @dataclass(slots=True)
-class Director:
+class FaultInjector:
     """One run's."""
 
     plan: Plan
     faults: Faults
-    stage: Stage
-    stranger: Stranger
+    target: TargetProcess
+    foreign_writer: ForeignWriter
     timeline: Timeline
-    trunk: Trunk | None = None
+    prefix: SharedPrefix | None = None
     """Where this run is the common beginning of others; None again in the copy that has become one of these."""
     always: list[Callable[[], None]] = field(default_factory=list)
     """Predicates of the user; each raises AssertionError."""
@@ -78,7 +78,7 @@ class Director:
 
     def begin(self) -> None:
         """Put in force what holds from the start."""
-        self._reached(0)
+        self._start_faults_after(0)
 
     # --- the gate at every write ---------------------------------------------------------------------------------------------
 
@@ -87,39 +87,41 @@ class Director:
         if number > MOST_WRITES:
             if not self._halted:
                 self._halted = True
-                self.problems.append(f"{MOST_WRITES} writes and no end: the process was stopped at {_what(request)}")
+                self.problems.append(
+                    f"{MOST_WRITES} writes and no end: the process was stopped at {_describe(request)}"
+                )
                 self._note("life", "process", f"is stopped after {MOST_WRITES} writes", number)
-                self.stage.halt()
+                self.target.halt()
             return
         self._branch(number, "before")
         for crash in self.plan.crashes:
             if crash.write == number and crash.moment == "before":
-                self._note("write", "process", _what(request), number)
-                self._die(crash, number)
+                self._note("write", "process", _describe(request), number)
+                self._crash(crash, number)
                 return
 
     async def after(self, number: int, request: Request, answer: Response) -> None:
         """Called when a write was answered, before the process hears of it."""
         outcome = "" if answer.status < 400 else f" -> {answer.status}"
-        self._note("write", "process", f"{_what(request)}{outcome}", number, effect=number in self._effects)
-        self._reached(number)
+        self._note("write", "process", f"{_describe(request)}{outcome}", number, effect=number in self._effects)
+        self._start_faults_after(number)
         for foreign in self.plan.foreign:
             if foreign.after == number:
                 self._note(
                     "fault", "somebody", f"{foreign.do} {foreign.resource} {foreign.namespace}/{foreign.name}", number
                 )
-                self.touched |= await self.stranger.act(foreign)
+                self.touched |= await self.foreign_writer.act(foreign)
         for crash in self.plan.crashes:
             if crash.write == number and crash.moment == "after":
-                self._die(crash, number)
+                self._crash(crash, number)
 
     # --- the common beginning of plans -----------------------------------------------------------------------------------------------
 
-    def _reached(self, number: int) -> None:
+    def _start_faults_after(self, number: int) -> None:
         """Put in force what begins after a write."""
         self._branch(number, "after")
-        if self.trunk is not None:
-            for place, timed in self.trunk.armed_after(number):
+        if self.prefix is not None:
+            for place, timed in self.prefix.armed_after(number):
                 self._probe(place, timed)
             return
         for timed in self.plan.rules:
@@ -128,57 +130,57 @@ class Director:
 
     def _branch(self, number: int, moment: Moment) -> None:
         """Let the plans go their own ways whose turn it is; whoever returns in a copy of this process goes on as the run of its plan."""
-        if self.trunk is not None:
-            for place in self.trunk.due(number, moment, self.faults.watches):
-                if self._turned(place):
+        if self.prefix is not None:
+            for place in self.prefix.due(number, moment, self.faults.watches):
+                if self._takes_over(place):
                     return
 
-    def _turned(self, place: int) -> bool:
+    def _takes_over(self, place: int) -> bool:
         """Tell whether this is, from here on, the run of a place's plan."""
-        if self.trunk is None:
+        if self.prefix is None:
             return self._taken == place
-        trunk = self.trunk
-        if place not in trunk.waiting:  # a probe that is out of force, and that somebody is still about to ask
+        prefix = self.prefix
+        if place not in prefix.waiting:  # a probe that is out of force, and that somebody is still about to ask
             return False
-        taken, strange = trunk.branch(place)
-        for rule in strange:
+        taken, others = prefix.branch(place)
+        for rule in others:
             self.faults.remove(rule)
         if taken:
-            self.plan, self.trunk, self._taken = trunk.waiting[place], None, place
-            self.timeline.entries[:] = trunk.timeline(place, self.timeline).entries
+            self.plan, self.prefix, self._taken = prefix.waiting[place], None, place
+            self.timeline.entries[:] = prefix.timeline(place, self.timeline).entries
         return taken
 
     def _probe(self, place: int, timed: Timed) -> None:
-        assert self.trunk is not None
+        assert self.prefix is not None
         rule = timed.as_rule
-        self.trunk.probe(place, rule, self.timeline, self._arming(timed, rule))
-        self.faults.add(rule, self._striking(rule), ask=lambda: self._turned(place))
+        self.prefix.probe(place, rule, self.timeline, self._arming_entry(timed, rule))
+        self.faults.add(rule, self._record_hit(rule), ask=lambda: self._takes_over(place))
 
     # --- what is done ----------------------------------------------------------------------------------------------------------------
 
-    def _die(self, crash: Crash, number: int) -> None:
+    def _crash(self, crash: Crash, number: int) -> None:
         self._note("life", "process", f"dies {crash.moment} its write", number)
         if crash.behind:
-            match = {"verbs": ["read"], "user_agent": f"{self.stage.process} *"}
+            match = {"verbs": ["read"], "user_agent": f"{self.target.process} *"}
             fault = {"type": "stale", "behind": crash.behind, "seconds": crash.stale_seconds, "honest": True}
             self._arm(Timed(rule={"match": match, "fault": fault}, seconds=crash.stale_seconds))
-        self.stage.crash()
+        self.target.crash()
 
     def _arm(self, timed: Timed) -> None:
         rule = timed.as_rule
-        self.timeline.add(self._arming(timed, rule))
-        self.faults.add(rule, self._striking(rule))
+        self.timeline.add(self._arming_entry(timed, rule))
+        self.faults.add(rule, self._record_hit(rule))
         if timed.seconds is not None:
-            self._spawn(self._lift(rule, timed.seconds))
+            self._spawn(self._remove_later(rule, timed.seconds))
 
-    def _arming(self, timed: Timed, rule: Rule) -> Entry:
+    def _arming_entry(self, timed: Timed, rule: Rule) -> TimelineEntry:
         text = f"{type(rule.fault).__name__} for {', '.join(rule.match.resources or ('everything',))}"
-        return Entry(asyncio.get_running_loop().time(), "fault", "plan", text, timed.after)
+        return TimelineEntry(asyncio.get_running_loop().time(), "fault", "plan", text, timed.after)
 
-    def _striking(self, rule: Rule) -> Callable[[Hit], None]:
+    def _record_hit(self, rule: Rule) -> Callable[[Hit], None]:
         return lambda hit: self._note("fault", "plan", f"{type(rule.fault).__name__} strikes {hit.about}")
 
-    async def _lift(self, rule: Any, seconds: float) -> None:
+    async def _remove_later(self, rule: Any, seconds: float) -> None:
         await asyncio.sleep(seconds)
         self.faults.remove(rule)
         self._note("fault", "plan", f"{type(rule.fault).__name__} ends")
@@ -195,7 +197,7 @@ class Director:
         """Let what has a time run its time, then end every fault: from here on the world is well."""
         while self._tasks:
             await asyncio.wait(set(self._tasks))
-        await self.stranger.put_back()
+        await self.foreign_writer.put_back()
         self.faults.clear()
 
     # --- what is stored ------------------------------------------------------------------------------------------------------
@@ -228,10 +230,10 @@ class Director:
         self.problems += problems
 
     def _note(self, kind: Any, who: str, text: str, number: int = 0, *, effect: bool = False) -> None:
-        self.timeline.add(Entry(asyncio.get_running_loop().time(), kind, who, text, number, effect))
+        self.timeline.add(TimelineEntry(asyncio.get_running_loop().time(), kind, who, text, number, effect))
 
 
-def _what(request: Request) -> str:
+def _describe(request: Request) -> str:
     about = about_of(request)
     if request.content_type == APPLY:
         about = msgspec.structs.replace(about, apply=True)

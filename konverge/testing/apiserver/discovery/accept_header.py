@@ -12,26 +12,26 @@ from typing import Final, Literal
 
 from konverge.testing.apiserver.statuses import not_acceptable
 
-__all__ = ["Clause", "accepts_json", "clauses", "json_form"]
+__all__ = ["AcceptedType", "accepts_json", "clauses", "json_form"]
 
 _ANY: Final = frozenset({"application/json", "application/*", "*/*"})
 
 
 @dataclass(frozen=True, slots=True)
-class Clause:
+class AcceptedType:
     """One media type that is accepted, with its parameters."""
 
     type: str
     parameters: Mapping[str, str]
 
 
-def clauses(accept: str) -> list[Clause]:
+def clauses(accept: str) -> list[AcceptedType]:
     """Return the clauses of an Accept header, the most wanted first; an empty header accepts everything."""
     found = sorted(_clauses(accept or "*/*"), key=lambda each: -each[0])
     return [clause for weight, clause in found if weight > 0]
 
 
-def _clauses(accept: str) -> Iterator[tuple[float, Clause]]:
+def _clauses(accept: str) -> Iterator[tuple[float, AcceptedType]]:
     for text in accept.split(","):
         type_, *rest = (part.strip() for part in text.split(";"))
         pairs = (part.partition("=") for part in rest)
@@ -40,7 +40,7 @@ def _clauses(accept: str) -> Iterator[tuple[float, Clause]]:
             weight = float(parameters.pop("q", "1"))
         except ValueError:
             weight = 0.0
-        yield weight, Clause(type_.lower(), parameters)
+        yield weight, AcceptedType(type_.lower(), parameters)
 
 
 def accepts_json(accept: str) -> bool:

@@ -10,10 +10,10 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from konverge.testing.apiserver.discovery.accepting import clauses
-from konverge.testing.apiserver.registry.ask import Ask
+from konverge.testing.apiserver.discovery.accept_header import clauses
 from konverge.testing.apiserver.registry.core import Data
-from konverge.testing.apiserver.requests import Answer
+from konverge.testing.apiserver.registry.request import ResourceRequest
+from konverge.testing.apiserver.requests import Response
 from konverge.testing.apiserver.statuses import StatusError, not_acceptable
 from konverge.testing.apiserver.tables import metadata_only, table
 
@@ -50,7 +50,7 @@ def form_of(accept: str, *, custom: bool = True) -> Form:
     raise not_acceptable(_OFFERS)
 
 
-def shown(ask: Ask, data: Data, now: datetime, status: int = 200) -> Answer:
+def shown(ask: ResourceRequest, data: Data, now: datetime, status: int = 200) -> Response:
     """Return an object as the client wants to read it; a Status stays a Status."""
     form = form_of(ask.call.headers.get("accept", ""))
     if form != "object" and data.get("kind") != "Status":
@@ -65,4 +65,4 @@ def shown(ask: Ask, data: Data, now: datetime, status: int = 200) -> Answer:
                 list_version=data["metadata"].get("resourceVersion", ""),
                 now=now,
             )
-    return Answer(status, _ENCODE(data), warnings=ask.warnings)
+    return Response(status, _ENCODE(data), warnings=ask.warnings)

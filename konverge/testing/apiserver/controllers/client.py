@@ -6,22 +6,22 @@ from typing import Any
 
 import msgspec
 
-from konverge.testing.apiserver.registry.ask import Ask, Options, Place
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.creating import create
 from konverge.testing.apiserver.registry.deleting import Deletion, delete
 from konverge.testing.apiserver.registry.patching import patch
 from konverge.testing.apiserver.registry.pipeline import conform
+from konverge.testing.apiserver.registry.request import RequestInfo, ResourceRequest, WriteOptions
 from konverge.testing.apiserver.requests import Call, Query, User
 from konverge.testing.apiserver.resources import Resource
 from konverge.testing.apiserver.statuses import StatusError
 
-__all__ = ["Hands"]
+__all__ = ["ControllerClient"]
 
 _MERGE = "application/merge-patch+json"
 
 
-class Hands:
+class ControllerClient:
     """Writes as `kube-controller-manager` would, for one controller."""
 
     def __init__(self, registry: Registry, controller: str) -> None:
@@ -30,7 +30,7 @@ class Hands:
 
     def _ask(
         self, verb: str, resource: Resource, namespace: str, name: str, subresource: str = "", body: bytes = b""
-    ) -> Ask:
+    ) -> ResourceRequest:
         version = resource.storage
         method = {"create": "POST", "patch": "PATCH", "delete": "DELETE"}[verb]
         headers = {
@@ -38,8 +38,8 @@ class Hands:
             "content-type": _MERGE if verb == "patch" else "application/json",
         }
         call = Call(method, "", Query(()), headers, body, self._user)
-        place = Place(verb, "", resource.group, version.name, resource.plural, namespace, name, subresource)
-        return Ask(call, place, resource, version, self._user, Options(validation="Ignore"))
+        place = RequestInfo(verb, "", resource.group, version.name, resource.plural, namespace, name, subresource)
+        return ResourceRequest(call, place, resource, version, self._user, WriteOptions(validation="Ignore"))
 
     async def create(self, resource: Resource, data: Data) -> None:
         """Create an object; harmless where it exists."""

@@ -15,7 +15,7 @@ from konverge.errors import Conflict, ServerFailure
 from konverge.kinds import Kind, kind
 from konverge.objects import Object
 
-__all__ = ["until_asked"]
+__all__ = ["wait_until_called"]
 
 _CONFIG_MAP: Final[Kind[Object]] = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")
 _LABEL: Final = "konverge.dev/lab-probe"
@@ -24,7 +24,7 @@ _FOUND: Final = "could not find the requested resource"
 _LOOK: Final = 0.02
 
 
-async def until_asked(
+async def wait_until_called(
     client: Client, what: Kind[Object], name: str, *, url: str, namespace: str, timeout: float
 ) -> None:
     """Wait until the API server acts by a configuration as it is now; raises TimeoutError."""

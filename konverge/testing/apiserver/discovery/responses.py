@@ -18,11 +18,11 @@ from typing import Any, Final
 
 import msgspec
 
-from konverge.testing.apiserver.discovery.accepting import accepts_json, json_form
+from konverge.testing.apiserver.discovery.accept_header import accepts_json, json_form
 from konverge.testing.apiserver.discovery.documents import document
 from konverge.testing.apiserver.discovery.groups import Group, groups
 from konverge.testing.apiserver.discovery.lists import aggregated, group_body, group_list, resource_list, versions_body
-from konverge.testing.apiserver.requests import Answer
+from konverge.testing.apiserver.requests import Response
 from konverge.testing.apiserver.resources import Resource
 
 __all__ = ["Discovery"]
@@ -50,7 +50,7 @@ class Discovery:
         self._bodies: dict[tuple[str, str], _Body] = {}
         self._documents: dict[tuple[str, str], tuple[tuple[Resource, ...], _Body]] = {}
 
-    def answer(self, path: str, accept: str, if_none_match: str = "") -> Answer | None:
+    def answer(self, path: str, accept: str, if_none_match: str = "") -> Response | None:
         """Return what stands under a path, or the plain 404 of one that nobody has; raises StatusError 406 where no form can be made.
 
         None: the path belongs to a group that is served (an unknown version of it, a resource); such a 404 is a Status.
@@ -62,13 +62,13 @@ class Discovery:
         if path.startswith("/openapi/"):
             return self._openapi(path, accept, if_none_match)
         if path == "/version":
-            return Answer(body=_encode(self._info()))
+            return Response(body=_encode(self._info()))
         if f"/{top}" in _HEALTH and path.removeprefix(f"/{top}") in _CHECKS:
             headers = {"Cache-Control": "no-cache, private", "X-Content-Type-Options": "nosniff"}
-            return Answer(body=b"ok", content_type="text/plain; charset=utf-8", headers=headers)
+            return Response(body=b"ok", content_type="text/plain; charset=utf-8", headers=headers)
         if path == "/":
             self._refresh()
-            return Answer(body=_encode({"paths": self._paths()}))
+            return Response(body=_encode({"paths": self._paths()}))
         return _nowhere()
 
     def _refresh(self) -> None:
@@ -92,7 +92,7 @@ class Discovery:
 
     # -- groups and resources -------------------------------------------------------------------------------------
 
-    def _listed(self, path: str, accept: str, if_none_match: str) -> Answer | None:
+    def _listed(self, path: str, accept: str, if_none_match: str) -> Response | None:
         self._refresh()
         parts = path.split("/")[1:]
         if "" in parts or (parts[0] == "apis" and len(parts) > 1 and parts[1] not in self._groups):
@@ -129,7 +129,7 @@ class Discovery:
 
     # -- OpenAPI --------------------------------------------------------------------------------------------------
 
-    def _openapi(self, path: str, accept: str, if_none_match: str) -> Answer:
+    def _openapi(self, path: str, accept: str, if_none_match: str) -> Response:
         if path == "/openapi/v2":
             return self._empty(accept)
         if path != "/openapi/v3" and not path.startswith("/openapi/v3/"):
@@ -140,7 +140,7 @@ class Discovery:
             answer.content_type = "text/plain; charset=utf-8"
             return answer
         if not accepts_json(accept):
-            return Answer(406, content_type="")
+            return Response(406, content_type="")
         match path.removeprefix("/openapi/v3/").split("/"):
             case ["api", version]:
                 group = self._group_version("", version)
@@ -149,7 +149,7 @@ class Discovery:
             case _:
                 group = None
         if group is None:
-            return Answer(404, content_type="")
+            return Response(404, content_type="")
         return _answer(self._document(group, version), if_none_match, {"Vary": "Accept"})
 
     def _index(self) -> dict[str, Any]:
@@ -175,15 +175,15 @@ class Discovery:
             kept = self._documents[group.name, version] = (resources, body)
         return kept[1]
 
-    def _empty(self, accept: str) -> Answer:
+    def _empty(self, accept: str) -> Response:
         release = ".".join(self._numbers())
         if "proto-openapi.spec.v2" in accept:
             info = _field(1, b"Kubernetes") + _field(2, release.encode())
-            return Answer(body=_field(1, b"2.0") + _field(2, info), content_type=_V2)
+            return Response(body=_field(1, b"2.0") + _field(2, info), content_type=_V2)
         if not accepts_json(accept):
-            return Answer(406, content_type="")
+            return Response(406, content_type="")
         info_ = {"title": "Kubernetes", "version": release}
-        return Answer(body=_encode({"swagger": "2.0", "info": info_, "paths": {}, "definitions": {}}))
+        return Response(body=_encode({"swagger": "2.0", "info": info_, "paths": {}, "definitions": {}}))
 
     # -- version --------------------------------------------------------------------------------------------------
 
@@ -224,9 +224,9 @@ def _builtin(asked: _Builtin) -> _Body:
     return _hashed(_encode(document(asked.group, version, release)))
 
 
-def _nowhere() -> Answer:
+def _nowhere() -> Response:
     headers = {"Cache-Control": "no-cache, private", "X-Content-Type-Options": "nosniff"}
-    return Answer(404, b"404 page not found\n", "text/plain; charset=utf-8", headers)
+    return Response(404, b"404 page not found\n", "text/plain; charset=utf-8", headers)
 
 
 def _encode(value: Any) -> bytes:
@@ -237,12 +237,12 @@ def _hashed(body: bytes) -> _Body:
     return body, hashlib.sha512(body).hexdigest().upper()
 
 
-def _answer(body: _Body, if_none_match: str, headers: dict[str, str]) -> Answer:
+def _answer(body: _Body, if_none_match: str, headers: dict[str, str]) -> Response:
     text, tag = body
     headers = {**headers, "ETag": f'"{tag}"'}
     if if_none_match.strip().removeprefix("W/").strip('"') == tag:
-        return Answer(304, headers=headers)
-    return Answer(body=text, headers=headers)
+        return Response(304, headers=headers)
+    return Response(body=text, headers=headers)
 
 
 def _field(number: int, value: bytes) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.lab.judging import differences, verdict
+from konverge.testing.lab.comparison import differences, problems_of
 from konverge.testing.lab.plans import Crash, Foreign, Plan
 from konverge.testing.lab.runs import Run
 
@@ -32,22 +32,22 @@ REFERENCE = run(Plan(name="reference"))
 
 
 def test_a_run_that_ends_as_the_reference_did_is_well() -> None:
-    assert verdict(REFERENCE, run(CRASH)) == []
+    assert problems_of(REFERENCE, run(CRASH)) == []
 
 
 def test_what_a_run_found_wrong_by_itself_is_wrong_whatever_the_reference_did() -> None:
-    assert verdict(REFERENCE, run(EDIT, problems=("unhandled KeyError",))) == ["unhandled KeyError"]
+    assert problems_of(REFERENCE, run(EDIT, problems=("unhandled KeyError",))) == ["unhandled KeyError"]
 
 
 def test_another_end_is_told_with_both_values() -> None:
     other = run(CRASH, {"configmaps lab/a": {"data": {"n": "2"}}})
-    assert verdict(REFERENCE, other) == [
+    assert problems_of(REFERENCE, other) == [
         "the end state differs: configmaps lab/a .data.n: '2', in the reference run '1'"
     ]
 
 
 def test_another_end_is_no_matter_where_somebody_elses_change_may_stay() -> None:
-    assert verdict(REFERENCE, run(EDIT, {"configmaps lab/a": {"data": {"n": "2"}}})) == []
+    assert problems_of(REFERENCE, run(EDIT, {"configmaps lab/a": {"data": {"n": "2"}}})) == []
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_another_end_is_no_matter_where_somebody_elses_change_may_stay() -> None
 def test_more_creations_and_deletions_than_the_reference_made_are_wrong(
     counts: dict[str, Any], said: list[str]
 ) -> None:
-    found = verdict(REFERENCE, run(CRASH, **counts))
+    found = problems_of(REFERENCE, run(CRASH, **counts))
     assert len(found) == len(said)
     assert all(words in one for words, one in zip(said, found, strict=True))
 

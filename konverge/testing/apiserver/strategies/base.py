@@ -1,4 +1,4 @@
-"""What the strategies of built-in kinds share: constructors of field errors, checks of labels and selectors, and the base class `Kind`.
+"""`BuiltInStrategy`, the base class of all strategies, with constructors of field errors and checks of labels and selectors.
 
 Promises: pure. Checks return lists of errors in the order of the real server's. Source: `pkg/apis/core/validation/validation.go` and
 k8s.io/apimachinery `pkg/apis/meta/v1/validation`.
@@ -21,7 +21,7 @@ __all__ = [
     "NOT_NEGATIVE",
     "Data",
     "Errors",
-    "Kind",
+    "BuiltInStrategy",
     "annotation_errors",
     "duplicate",
     "forbidden",
@@ -198,7 +198,7 @@ def restore(new: Data, old: Data, *names: str) -> None:
             new.pop(name, None)
 
 
-class Kind(Strategy):
+class BuiltInStrategy(Strategy):
     """A built-in kind: Strategy's hooks, each with its part that is the same for all kinds and a private one that a kind overrides.
 
     `generation` is off unless a kind turns it on; with `has_status`, status is cleared at creation and kept at updates.

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from konverge.testing.apiserver import schemas
-from konverge.testing.apiserver.admission import Verdict, disruption_target, evict
+from konverge.testing.apiserver.admission import EvictionDecision, disruption_target, evict
 from konverge.testing.apiserver.auth import (
     Authenticator,
     Rbac,
@@ -22,25 +22,25 @@ from konverge.testing.apiserver.auth import (
     review_own_access,
     review_own_rules,
 )
-from konverge.testing.apiserver.registry.ask import Ask
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.deleting import Deletion, delete, require
 from konverge.testing.apiserver.registry.finalizing import finalize
 from konverge.testing.apiserver.registry.pipeline import identify, owned
+from konverge.testing.apiserver.registry.request import ResourceRequest
 from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
 from konverge.testing.apiserver.statuses import StatusError, bad_request, conflict, not_found, not_implemented
 from konverge.testing.apiserver.storage import Changed, Entry, StoredObjects
 
-__all__ = ["Specials"]
+__all__ = ["SpecialRequests"]
 
-Handler = Callable[[Ask], Awaitable[tuple[Data, int]]]
+Handler = Callable[[ResourceRequest], Awaitable[tuple[Data, int]]]
 
 _ABSENT: Final = frozenset({"attach", "exec", "log", "portforward", "proxy", "ephemeralcontainers", "resize"})
 _PODS: Final = ("", "pods")
 _BUDGETS: Final = ("policy", "poddisruptionbudgets")
 
 
-class Specials:
+class SpecialRequests:
     """Finds who answers a request that is no plain object, None where it is one."""
 
     def __init__(self, registry: Registry, rbac: Rbac, authenticator: Authenticator) -> None:
@@ -61,7 +61,7 @@ class Specials:
             ("", "namespaces", "finalize"): self._finalize,
         }
 
-    def find(self, ask: Ask) -> Handler | None:
+    def find(self, ask: ResourceRequest) -> Handler | None:
         """Return the handler of a request."""
         place = ask.place
         if ask.resource.custom:
@@ -70,12 +70,12 @@ class Specials:
             raise not_implemented(f"the subresource {place.subresource} of {ask.resource.qualified}")
         return self._by_place.get((ask.group, ask.plural, place.subresource))
 
-    def _body(self, ask: Ask) -> Data:
+    def _body(self, ask: ResourceRequest) -> Data:
         found = schemas.decode(ask.call.body, ask.media_type or "application/json", strict=False).data
         identify(ask, found)
         return found
 
-    async def _review(self, ask: Ask) -> tuple[Data, int]:
+    async def _review(self, ask: ResourceRequest) -> tuple[Data, int]:
         body = self._body(ask)
         answer, status = self._answered(ask, body)
         owned(ask, None, body, self._registry.now())
@@ -83,7 +83,7 @@ class Specials:
             answer["metadata"] = {**(answer.get("metadata") or {}), "managedFields": managed}
         return answer, status
 
-    def _answered(self, ask: Ask, body: Data) -> tuple[Data, int]:
+    def _answered(self, ask: ResourceRequest, body: Data) -> tuple[Data, int]:
         rbac = self._rbac
         match ask.plural:
             case "subjectaccessreviews":
@@ -99,11 +99,11 @@ class Specials:
             case _:
                 return self._authenticator.review_self(ask.user, body), 201
 
-    async def _token(self, ask: Ask) -> tuple[Data, int]:
+    async def _token(self, ask: ResourceRequest) -> tuple[Data, int]:
         body = self._body(ask)
         return self._authenticator.issue_token(ask.namespace, ask.place.name, body), 201
 
-    async def _evict(self, ask: Ask) -> tuple[Data, int]:
+    async def _evict(self, ask: ResourceRequest) -> tuple[Data, int]:
         """Evict a pod. The eviction is admitted, the deletion that follows from it is not asked about again, as on a real server."""
         body = self._body(ask)
         name = (body.get("metadata") or {}).get("name") or ask.place.name
@@ -134,7 +134,7 @@ class Specials:
         await delete(self._registry, ask, entry, replace(deletion, version=""), admit=False)
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
 
-    def _disrupted(self, ask: Ask, entry: Entry, verdict: Verdict) -> Entry:
+    def _disrupted(self, ask: ResourceRequest, entry: Entry, verdict: EvictionDecision) -> Entry:
         """Note the disruption at the budget and at the pod; nothing awaits between the check of the pod's version and this."""
         store = self._registry.store
         budget = store.get(_BUDGETS, ask.namespace, verdict.budget) if verdict.status is not None else None
@@ -146,7 +146,7 @@ class Specials:
         status["conditions"] = [*kept, disruption_target(self._registry.moment())]
         return store.update(_PODS, entry, {**pod, "status": status})
 
-    async def _bind(self, ask: Ask) -> tuple[Data, int]:
+    async def _bind(self, ask: ResourceRequest) -> tuple[Data, int]:
         body = self._body(ask)
         name = ask.place.name or (body.get("metadata") or {}).get("name", "")
         entry = self._registry.store.get(_PODS, ask.namespace, name)
@@ -167,7 +167,7 @@ class Specials:
             self._registry.store.update(_PODS, entry, {**pod, "spec": spec})
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
 
-    async def _finalize(self, ask: Ask) -> tuple[Data, int]:
+    async def _finalize(self, ask: ResourceRequest) -> tuple[Data, int]:
         body = msgspec.json.decode(ask.call.body)
         entry = self._registry.store.get(ask.resource.id, "", ask.place.name)
         if entry is None:

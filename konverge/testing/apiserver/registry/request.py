@@ -15,14 +15,14 @@ from konverge.testing.apiserver.requests import ADMIN, Call, User
 from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.statuses import FieldError, invalid
 
-__all__ = ["APPLY_TYPES", "Ask", "Options", "Place", "options_of", "route"]
+__all__ = ["APPLY_TYPES", "ResourceRequest", "WriteOptions", "RequestInfo", "options_of", "route"]
 
 APPLY_TYPES: Final = frozenset({"application/apply-patch+yaml", "application/apply-patch"})
 _VALIDATIONS: Final = ("Ignore", "Strict", "Warn")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RequestInfo:
     """What a path and a method name. `group` is None for a path that is no resource's (`/version`)."""
 
     verb: str
@@ -34,18 +34,18 @@ class Place:
     name: str = ""
     subresource: str = ""
 
-    def named(self, name: str) -> Place:
+    def named(self, name: str) -> RequestInfo:
         """Return the place of an object of this collection."""
         return replace(self, name=name)
 
 
 @lru_cache(maxsize=4096)
-def route(attributes: Attributes) -> Place:
+def route(attributes: Attributes) -> RequestInfo:
     """Tell where a request goes; the name that a list selects by its field selector is no part of its path."""
     if attributes.path:
-        return Place(attributes.verb, attributes.path)
+        return RequestInfo(attributes.verb, attributes.path)
     name = "" if attributes.verb in ("deletecollection", "list", "watch") else attributes.name
-    return Place(
+    return RequestInfo(
         attributes.verb,
         "",
         attributes.group,
@@ -58,7 +58,7 @@ def route(attributes: Attributes) -> Place:
 
 
 @dataclass(slots=True)
-class Options:
+class WriteOptions:
     """The options of a write."""
 
     dry_run: bool = False
@@ -69,15 +69,15 @@ class Options:
 
 
 @dataclass(slots=True)
-class Ask:
+class ResourceRequest:
     """A request whose resource is known."""
 
     call: Call
-    place: Place
+    place: RequestInfo
     resource: Resource
     version: Version
     user: User = ADMIN
-    options: Options = field(default_factory=Options)
+    options: WriteOptions = field(default_factory=WriteOptions)
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -111,7 +111,7 @@ class Ask:
         return self.call.headers.get("user-agent", "")
 
 
-def options_of(call: Call, kind: str, *, apply: bool = False, body: dict[str, Any] | None = None) -> Options:
+def options_of(call: Call, kind: str, *, apply: bool = False, body: dict[str, Any] | None = None) -> WriteOptions:
     """Read and check the options of a write; `kind` is CreateOptions, UpdateOptions, PatchOptions or DeleteOptions.
 
     `body` holds the options that came in the body of a deletion; they win where they are there.
@@ -133,4 +133,4 @@ def options_of(call: Call, kind: str, *, apply: bool = False, body: dict[str, An
         errors.append(FieldError("NotSupported", "fieldValidation", validation, f"supported values: {supported}"))
     if errors:
         raise invalid("meta.k8s.io", kind, "", errors)
-    return Options(bool(dry_runs), manager, validation or "Warn", query.flag("force"))
+    return WriteOptions(bool(dry_runs), manager, validation or "Warn", query.flag("force"))

@@ -19,15 +19,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from konverge.testing.lab.branching import Trunk
+from konverge.testing.lab.branching import SharedPrefix
 from konverge.testing.lab.plans import Plan
 from konverge.testing.lab.runs import Run, Scenario, run
 from konverge.testing.lab.workers import Link
 
-__all__ = ["grow"]
+__all__ = ["run_shared"]
 
 
-def grow(
+def run_shared(
     scenario: Scenario, plans: dict[int, Plan], link: Link, more: Callable[[], bool], judge: Callable[[Run], Any]
 ) -> None:
     """Run plans of one seed that share their beginning, and tell what `judge` says of each. May leave the process at its end.
@@ -35,27 +35,27 @@ def grow(
     `more` is asked before each plan; where it says no, the rest is left.
     """
     forks = _Forks(link, more)
-    trunk = forks.trunk = Trunk(dict(plans), forks.fork)
+    prefix = forks.prefix = SharedPrefix(dict(plans), forks.fork)
     seed = next(iter(plans.values())).seed
     try:
-        result = run(scenario, Plan(name="the common beginning", seed=seed), trunk=trunk)
-        if trunk.taken is not None:
-            forks.leave_copy("", judge(replace(result, plan=plans[trunk.taken])))
+        result = run(scenario, Plan(name="the common beginning", seed=seed), prefix=prefix)
+        if prefix.taken is not None:
+            forks.leave_copy("", judge(replace(result, plan=plans[prefix.taken])))
     except BaseException:  # whatever it is, a copy must not go on as if it were the original
-        if trunk.taken is None:
+        if prefix.taken is None:
             raise
         forks.leave_copy(traceback.format_exc(), None)
-    for place, plan in tuple(trunk.waiting.items()):  # nothing ever struck: these ran along to the end
+    for place, plan in tuple(prefix.waiting.items()):  # nothing ever struck: these ran along to the end
         if not more():
             return
         link.began(place)
-        link.done(place, judge(replace(result, plan=plan, timeline=trunk.timeline(place, result.timeline))))
-        del trunk.waiting[place]
+        link.done(place, judge(replace(result, plan=plan, timeline=prefix.timeline(place, result.timeline))))
+        del prefix.waiting[place]
 
 
 class _Forks:
     def __init__(self, link: Link, more: Callable[[], bool]) -> None:
-        self.trunk: Trunk
+        self.prefix: SharedPrefix
         self._link = link
         self._more = more
         self._threads = threading.active_count()
@@ -67,11 +67,11 @@ class _Forks:
             if not self._more():
                 self._link.end()
             if not self._copies():
-                self._link.end(tuple(self.trunk.waiting))
+                self._link.end(tuple(self.prefix.waiting))
             self._link.began(place)
             if self._copied(place):
                 return True
-            if len(self.trunk.waiting) == 1:
+            if len(self.prefix.waiting) == 1:
                 self._link.end()
         except BaseException:  # noqa: BLE001  # the run would take it for a finding of its own
             self._link.failed(traceback.format_exc())
