@@ -4,8 +4,8 @@
     assert not answer.allowed
     assert answer.message == "..."
 
-Promises: what is called is what is served: the write becomes an AdmissionReview, and the answer is read from one, patch applied. What a
-handler raises is raised here, where a server would contain it (see `konverge.runtime.admission.handler`).
+Promises: what is called is what is served: the write becomes an AdmissionReview, and the answer is read from one, patch applied. An error
+of a handler is raised to the caller, where a server would contain it (see `konverge.runtime.admission.handler`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ _UID = "3f0c6c1e-0000-4000-8000-000000000001"
 
 @dataclass(frozen=True, slots=True)
 class Admitted(Generic[R]):
-    """What a webhook made of a write. `object` is what would be stored, with the patch applied; None where it is refused, or deleted."""
+    """The outcome of a webhook for one write. `object` is what would be stored, with the patch applied; None if it is refused, or
+    deleted.
+    """
 
     allowed: bool
     object: R | None
@@ -158,7 +160,7 @@ def _admitted(webhook: Webhook[R], raw: dict[str, Any] | None, response: dict[st
 
 
 class _Given:
-    """What stands for an informer: a store that was filled by hand."""
+    """Stands in for an informer: a store that the test fills."""
 
     synced = True
 
@@ -201,9 +203,10 @@ def _reading(body: bytes) -> Callable[[], Awaitable[bytes]]:
 def handler_of(
     door: Callable[[], WebhookRouter | None], path: str
 ) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]:
-    """Return a handler for the in-memory API server (`ApiServer.webhooks`) that asks whoever stands behind a door at that time.
+    """Return a handler for the in-memory API server (`ApiServer.webhooks`) that passes each review to the router that `door` returns at
+    that time.
 
-    None is a process that does not run: the API server is told what a refused connection would tell it.
+    None stands for a process that does not run: the API server sees a refused connection.
     """
 
     async def handle(review: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class Response:
         return 200 <= self.status < 300
 
     def document(self) -> dict[str, Any]:
-        """Return the decoded body, an empty dict where it is no JSON object."""
+        """Return the decoded body, or an empty dict if it is not a JSON object."""
         try:
             document = json.loads(self.text)
         except ValueError:
@@ -65,7 +65,7 @@ class Api:
         accept: str = _JSON,
         content_type: str = _JSON,
     ) -> Response:
-        """Send one request and return the answer, whatever its status; raises NoAnswer where none came."""
+        """Send one request and return the answer, whatever its status; raises NoAnswer if none came."""
         connection = http.client.HTTPSConnection(self._host, self._port, timeout=seconds, context=self._context)
         data = None if body is None else json.dumps(body)
         try:
@@ -100,11 +100,11 @@ class Api:
         self.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
     def delete_namespace(self, name: str) -> None:
-        """Ask for the removal of a namespace; the namespace controller, where it runs, does it later."""
+        """Ask for the removal of a namespace; the namespace controller, if it runs, does it later."""
         self.delete(f"/api/v1/namespaces/{name}")
 
     def let_go(self, namespaces: Collection[str]) -> None:
-        """Take the finalizers off the custom objects of these namespaces: whoever would have removed them ended with its test.
+        """Remove the finalizers of the custom objects of these namespaces: the controllers that would have done so ended with their tests.
 
         Left alone, the namespace controller would try to empty each of these namespaces again and again for as long as it runs.
         """
@@ -112,7 +112,7 @@ class Api:
             return
         for path in self._custom_collections():
             listed = self.request("GET", path, accept=_METADATA).document()
-            for item in listed.get("items") or ():  # null, where there are none
+            for item in listed.get("items") or ():  # null, if there are none
                 metadata = item["metadata"]
                 if metadata.get("namespace") in namespaces and metadata.get("finalizers"):
                     base, _, plural = path.rpartition("/")

@@ -1,7 +1,7 @@
 """The command lines and files of a control plane, as pure functions of its configuration.
 
-Promises: nothing here touches a disk, a port or a process. What the user added replaces our own flag of the same name; a
-flag that we did not set is appended.
+Promises: nothing here touches a disk, a port or a process. A flag of the user replaces our own flag of the same name; other flags are
+appended.
 
 Sources of the rules: the flag references of etcd 3.6 and of kube-apiserver and kube-controller-manager 1.36, and shared
 facts on their behaviour on loopback.
@@ -36,7 +36,7 @@ ADMIN_GROUP = "system:masters"
 _SERVICE_RANGE = "10.0.0.0/24"
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
 SERVING_NAMES = (HOST, "10.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-"""What the serving certificate answers for: the address itself, and the names that programs in a cluster use."""
+"""The names in the serving certificate: the address itself, and the names that programs in a cluster use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def apiserver_arguments(config: ControlPlaneConfig, layout: Layout) -> list[str]
     ours = {
         "bind-address": HOST,
         "secure-port": str(layout.apiserver_port),
-        # A loopback address cannot be an endpoint of the Service kubernetes, so nobody shall try to publish it.
+        # A loopback address cannot be an endpoint of the Service kubernetes, so the reconciler that would publish it is off.
         "advertise-address": HOST,
         "endpoint-reconciler-type": "none",
         "etcd-servers": layout.etcd_url,

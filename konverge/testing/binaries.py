@@ -7,8 +7,8 @@ Promises: the places are asked in a fixed order, and `Binaries.source` says whic
 3. the cache, `~/.cache/konverge/control-plane/<version>/`, or below `KONVERGE_CACHE`, which `konverge control-plane
    install` fills with the official envtest archive or with a build of the public Go modules.
 
-A place counts when it holds both etcd and kube-apiserver. Where it lacks kube-controller-manager or kubectl (the envtest
-archive has no controller-manager), the cache lends its own.
+A place counts when it holds both etcd and kube-apiserver. If it lacks kube-controller-manager or kubectl (the envtest archive has no
+controller-manager), the cache lends its own.
 
 Does not promise: anything about programs in `PATH`; an etcd found there may be of any age. Nothing is downloaded or built
 here.
@@ -72,7 +72,7 @@ def is_program(path: Path) -> bool:
 
 
 def minor_version(output: str) -> tuple[int, int] | None:
-    """Read major and minor from what `kube-apiserver --version` prints, None where it says neither.
+    """Read major and minor from what `kube-apiserver --version` prints, or None if it says neither.
 
     >>> minor_version("Kubernetes v1.36.3")
     (1, 36)
@@ -120,7 +120,7 @@ class ProgramFolder:
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """Paths of the programs, and where they came from.
+    """Paths of the programs, and their origin.
 
     `source` is a phrase for people; `notes` says what was passed over and what was lent from elsewhere.
     """

@@ -28,7 +28,7 @@ __all__ = ["ClientFor", "admin", "client_for"]
 
 
 class ClientFor(Protocol):
-    """What the fixture `client_for` gives."""
+    """The type of the fixture `client_for`."""
 
     async def __call__(
         self, service_account: str, *, rules: Sequence[Rule] = (), cluster_rules: Sequence[Rule] = ()

@@ -46,7 +46,7 @@ def control_plane() -> None:
 def install(source: str) -> None:
     """Put etcd, kube-apiserver, kube-controller-manager and kubectl into the cache.
 
-    The cache is ~/.cache/konverge, or what KONVERGE_CACHE says. An install that was interrupted goes on where it stopped.
+    The cache is ~/.cache/konverge, or what KONVERGE_CACHE says. An interrupted install continues from the last finished step.
     Programs that KUBEBUILDER_ASSETS or /usr/local/kubebuilder/bin already offer are not installed again.
     KONVERGE_ENVTEST_MIRROR names a mirror of the archive.
     """
@@ -124,7 +124,7 @@ def _announce(plane: ControlPlane) -> None:
 
 
 class ConsoleProgress:
-    """Progress on standard error: one line that is rewritten where it is a terminal, else a line every 30 seconds."""
+    """Progress on standard error: one line that is rewritten if it is a terminal, else a line every 30 seconds."""
 
     def __init__(self, *, live: bool) -> None:
         from konverge import clock
@@ -150,7 +150,7 @@ class ConsoleProgress:
             self._show(f"... {detail}", last=True)
 
     def end(self, words: str) -> None:
-        """Say how the step ended and how long it took; nothing where none is under way."""
+        """Say how the step ended and how long it took; nothing if none is under way."""
         from konverge.testing.install import elapsed_words
 
         if self._line:

@@ -30,11 +30,11 @@ CONTROLLERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlaneConfig:
-    """What a control plane is made of.
+    """The settings of a control plane.
 
     - `controllers`: run kube-controller-manager with `controller_names` (garbage collection, namespace removal,
-      ResourceQuota, Jobs, default ServiceAccounts, claims that nobody uses any more). Off by default. Without it the admission of
-      ServiceAccounts is off too, since nobody makes them.
+      ResourceQuota, Jobs, default ServiceAccounts, protection of claims in use). Off by default. Without it the admission of
+      ServiceAccounts is off too, since no controller creates them.
     - `apiserver_flags`, `controller_manager_flags`: name without dashes -> value; they win over ours.
     - `feature_gates`: of the API server, for instance `{"WatchList": False}`.
     - `watch_cache`, `watch_cache_sizes`: False serves every read from etcd; sizes are by `resource.group`.

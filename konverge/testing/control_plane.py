@@ -1,8 +1,8 @@
 """A real control plane for tests: etcd, kube-apiserver and, on request, kube-controller-manager, as plain processes on loopback.
 
 Promises
-- TLS, RBAC, client certificates, ServiceAccount tokens; free ports; a temporary directory; a kubeconfig of mode 0600. Up in
-  about four seconds where the programs are on the machine (`konverge.testing.binaries` says where they come from).
+- TLS, RBAC, client certificates, ServiceAccount tokens; free ports; a temporary directory; a kubeconfig of mode 0600. Ready in about four
+  seconds if the programs are on the machine (`konverge.testing.binaries` finds them).
 - `async with` leaves nothing behind: no process, no file; also when the block is cancelled, and also when this process is
   killed.
 - Several planes run side by side. A plane is bound to no event loop: what one loop started, another may use.
@@ -39,7 +39,7 @@ class ControlPlane:
         async with ControlPlane(ControlPlaneConfig(controllers=True)) as plane:
             print(await plane.kubectl("get", "namespaces"))
 
-    `with` does the same where there is no event loop (a script, a session-scoped fixture), and blocks meanwhile. Between
+    `with` does the same outside an event loop (a script, a session-scoped fixture), and blocks meanwhile. Between
     start and end the properties tell where things are; outside they raise ControlPlaneError.
     """
 
@@ -77,12 +77,12 @@ class ControlPlane:
 
     @property
     def config(self) -> ControlPlaneConfig:
-        """What it was made of."""
+        """The settings that it was made with."""
         return self._config
 
     @property
     def binaries(self) -> Binaries:
-        """The programs that run, and where they came from."""
+        """The programs that run, and their origin."""
         return self._plane.binaries
 
     @property
@@ -180,7 +180,7 @@ class ControlPlane:
         await asyncio.to_thread(self._plane.api.create_namespace, name)
 
     async def kubectl(self, *command: str, stdin: str | None = None) -> str:
-        """Run kubectl as the administrator and return its standard output; raises ControlPlaneError where it fails."""
+        """Run kubectl as the administrator and return its standard output; raises ControlPlaneError if it fails."""
         return await asyncio.to_thread(self._plane.kubectl, *command, stdin=stdin)
 
     def fallen(self) -> dict[str, Exit]:

@@ -53,7 +53,7 @@ Report = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """One archive: where it is, and what it must be."""
+    """One archive: its URL and its checksum."""
 
     url: str
     sha512: str
@@ -69,7 +69,7 @@ def platform_name(system: str, machine: str) -> str:
 
 
 def archive_for(platform: str, environment: Mapping[str, str]) -> Archive | None:
-    """Return the archive for a platform, None where no checksum is pinned for it."""
+    """Return the archive for a platform, or None if no checksum is pinned for it."""
     checksum = _SHA512.get(platform)
     if checksum is None:
         return None

@@ -1,4 +1,4 @@
-"""What the test kit raises.
+"""Errors of the test kit.
 
     KonvergeError
     └── ControlPlaneError           a program of the control plane failed; the words end with the last lines of its log

@@ -59,7 +59,7 @@ def build_environment(environment: Mapping[str, str], cache: Cache) -> dict[str,
 def build(
     program: str, target: Path, *, environment: Mapping[str, str], cache: Cache, tick: Callable[[float], None]
 ) -> None:
-    """Build a program and put it at `target`; `tick` is told the seconds so far, about once a second.
+    """Build a program and put it at `target`; `tick` is called with the seconds so far, about once a second.
 
     Raises InstallFailed with the last lines of what Go said. A KeyboardInterrupt ends Go first.
     """

@@ -1,8 +1,7 @@
 """Carrying out an install: look, plan, do one step, look again.
 
-Promises: what is finished stays finished, whatever interrupts the rest; the same command goes on where it stopped and does
-nothing, quickly, when all is there. Two installs into one cache do not run at once: the second waits, and finds the work
-done.
+Guarantees: a finished step stays finished, whatever interrupts the rest; the same command continues with the next step, and returns
+quickly if nothing is left to do. Two installs into one cache do not run at once: the second waits, and finds the work done.
 
 Does not promise: anything about programs that other tools put into the cache's folders.
 """
@@ -37,7 +36,7 @@ __all__ = ["Carrier", "Machine", "Progress", "look", "run_install"]
 
 
 class Progress(Protocol):
-    """Who is told how far an install is."""
+    """Receives the progress of an install."""
 
     def begin(self, number: int, total: int, title: str) -> None:
         """A step begins."""
@@ -49,11 +48,11 @@ class Progress(Protocol):
         """The step has ended: done, or why it failed."""
 
     def note(self, line: str) -> None:
-        """Something that is no step."""
+        """A message that does not belong to a step."""
 
 
 class Carrier(Protocol):
-    """Who carries out a step; raises InstallFailed where it cannot be done."""
+    """Who carries out a step; raises InstallFailed if it cannot be done."""
 
     def look(self) -> FoundPrograms:
         """Return what is on the machine."""
@@ -65,7 +64,7 @@ class Carrier(Protocol):
 def run_install(source: Source, carrier: Carrier, progress: Progress) -> InstallPlan:
     """Do what is left and return the last plan: no steps, and what could not be had.
 
-    Raises InstallFailed where no working control plane came of it. The caller holds the lock.
+    Raises InstallFailed if no working control plane came of it. The caller holds the lock.
     """
     fetch_failed = untold = ""
     finished: set[Step] = set()

@@ -1,4 +1,4 @@
-"""What an install still has to do: pure decisions over what lies where.
+"""The steps that an install still needs: pure decisions by the programs that were found.
 
 Promises: `plan_install` looks at nothing but its arguments, and planning again after any number of finished steps, failures
 or interruptions gives exactly the rest. The first plan of a complete machine is empty.
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 ENVTEST_PROGRAMS = (ETCD, APISERVER, KUBECTL)
-"""What the official archive holds."""
+"""The programs in the official archive."""
 
 _CORE = frozenset({ETCD, APISERVER})
 _TAKES = {
@@ -63,11 +63,11 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPrograms:
-    """What was found on the machine.
+    """The programs that were found on the machine.
 
-    `given` are the programs of `KUBEBUILDER_ASSETS` or the system's folder, `built` and `fetched` those in the cache. `go`
-    tells whether Go is at hand, `archive` whether there is an archive for this platform; `fetch_failed` is why a fetch
-    failed in this run, "" where none did. `build_cache` tells whether Go's build cache is still there.
+    `given` are the programs of `KUBEBUILDER_ASSETS` or the system's folder, `built` and `fetched` those in the cache. `go` tells whether
+    Go is at hand, `archive` whether there is an archive for this platform; `fetch_failed` is why a fetch failed in this run, or "" if none
+    did. `build_cache` tells whether Go's build cache is still there.
     """
 
     given: frozenset[str] = frozenset()
@@ -85,7 +85,7 @@ class Fetch:
 
     @property
     def title(self) -> str:
-        """What a person reads."""
+        """The step for the user."""
         return f"fetch {', '.join(ENVTEST_PROGRAMS)} {ENVTEST_VERSION} from the official envtest archive"
 
 
@@ -102,7 +102,7 @@ class Build:
 
     @property
     def title(self) -> str:
-        """What a person reads; the time was measured on two cores."""
+        """The step for the user; the time was measured on two cores."""
         return f"build {self.program} {self.version} from source (about {_TAKES[self.program]} on 2 cores)"
 
 
@@ -112,7 +112,7 @@ class Clean:
 
     @property
     def title(self) -> str:
-        """What a person reads."""
+        """The step for the user."""
         return "remove the build cache"
 
 

@@ -1,4 +1,4 @@
-"""A small process that keeps the programs of one control plane, so that they cannot outlive whoever started them.
+"""A small process that keeps the programs of one control plane, so that they cannot outlive the process that started them.
 
 Run as a script, never imported by konverge: `python -I -S keeper.py DIRECTORY LOCK_FD`. It needs the standard library only.
 
@@ -6,7 +6,7 @@ Promises
 - It starts and kills programs as its standard input says, one JSON object per line, and reports on its standard output:
   `{"do": "start", "name": ..., "argv": [...], "log": ...}` -> `{"did": "started", "name": ..., "pid": ...}`,
   `{"do": "kill", "name": ...}`; `{"do": "end"}`; the end of every program -> `{"did": "exited", "name": ..., "code": ...}`.
-- When it is told to end, its standard input ends or its parent is gone, however the parent died, it kills every program
+- On the command to end, at the end of its standard input, or when its parent is gone, however the parent died, it kills every program
   with SIGKILL, waits for their ends, removes DIRECTORY and ends.
 - On Linux the programs also die when the keeper itself is killed (parent-death signal). That signal is bound to the
   parent's *thread*; the keeper has one thread only, which is why the programs are its children and not those of a program
@@ -113,7 +113,7 @@ class Keeper:
         try:
             os.write(1, json.dumps(message).encode() + b"\n")
         except BrokenPipeError:
-            pass  # nobody listens any more: the end of standard input follows
+            pass  # the reader is gone: the end of standard input follows
 
 
 def _tie_to(parent: int) -> Callable[[], None]:

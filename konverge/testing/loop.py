@@ -46,7 +46,7 @@ class Livelock(RuntimeError):
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Polls the real selector; where nothing is ready, tells the loop to jump instead of waiting.
+    """Polls the real selector; if nothing is ready, tells the loop to jump instead of waiting.
 
     While the loop has work, only what is connected to the outside is polled for: news of threads are in the loop's own queue.
     """

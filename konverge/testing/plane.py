@@ -93,7 +93,7 @@ class Plane:
             raise
 
     def stop(self) -> None:
-        """End all programs and remove every file; nothing where it does not run."""
+        """End all programs and remove every file; nothing if it does not run."""
         running, self._running = self._running, None
         if running is not None:
             running.keeper.close()
@@ -180,7 +180,7 @@ class Plane:
         write_mounted(directory, {"token": token.encode(), "ca.crt": authority, "namespace": namespace.encode()})
 
     def kubectl(self, *command: str, stdin: str | None = None) -> str:
-        """Run kubectl as the administrator and return its standard output; raises ControlPlaneError where it fails."""
+        """Run kubectl as the administrator and return its standard output; raises ControlPlaneError if it fails."""
         program = self.binaries.kubectl
         if program is None:
             raise BinariesMissing(f"no {KUBECTL} beside kube-apiserver or in the cache; to get it: {REMEDY}")
@@ -299,7 +299,7 @@ def _version_of(program: Path) -> str:
 
 
 def _tail(path: Path, lines: int) -> str:
-    """Return the last lines of a file that say something; nothing where there is none."""
+    """Return the last lines of a file that say something; nothing if there is none."""
     try:
         with path.open("rb") as log:
             log.seek(max(0, path.stat().st_size - _LOG_BYTES))

@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures on a real control plane, and what happens where there is none.
+"""The pytest plugin: fixtures on a real control plane, and what happens if there is none.
 
 Promises
 - Nothing happens in a test run that uses none of it: importing this file imports pytest only.

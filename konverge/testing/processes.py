@@ -83,19 +83,19 @@ class KeeperClient:
             return dict(self._pids)
 
     def exit_of(self, name: str) -> Exit | None:
-        """Return how a program ended, None while it runs or where it was never started."""
+        """Return how a program ended, None while it runs or if it was never started."""
         with self._changed:
             return Exit(-9, "its keeper was killed") if self._gone else self._exits.get(name)
 
     def start(self, name: str, argv: Sequence[str], log: Path) -> None:
-        """Start a program; its output is appended to `log`. Where it cannot be started, `exit_of` says so."""
+        """Start a program; its output is appended to `log`. If it cannot be started, `exit_of` says so."""
         with self._changed:
             self._exits.pop(name, None)
             self._tell({"do": "start", "name": name, "argv": list(argv), "log": str(log)})
             self._await(lambda: name in self._pids or name in self._exits, f"{name} to start")
 
     def kill(self, name: str) -> None:
-        """Kill a program and wait for its end; nothing where it does not run."""
+        """Kill a program and wait for its end; nothing if it does not run."""
         with self._changed:
             if name not in self._pids:
                 return

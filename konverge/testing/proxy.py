@@ -55,7 +55,7 @@ class ProxiedRequest:
 
     @property
     def resource(self) -> str:
-        """The plural of the resource that it is about; "" where it is about none.
+        """The plural of the resource that it is about; "" if it is about none.
 
         >>> Call("GET", "/apis/apps/v1/namespaces/web/deployments/shop/status").resource, Call("GET", "/api/v1/namespaces/web").resource
         ('deployments', 'namespaces')

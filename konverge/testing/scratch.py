@@ -44,7 +44,7 @@ def default_root() -> Path:
 def claim(root: Path) -> Claim:
     """Sweep the root, then make and lock a directory in it.
 
-    Raises ControlPlaneError where the root belongs to somebody else or is open to others.
+    Raises ControlPlaneError if the root belongs to somebody else or is open to others.
     """
     _ensure_private(root)
     with _locked(root / _LOCK):

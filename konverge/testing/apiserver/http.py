@@ -51,8 +51,8 @@ _LONG_LINES: Final = 64 << 10
 class HttpShell:
     """Serves a handler on a free port of loopback; `async with` starts and stops it.
 
-    `tls` serves HTTPS with certificates of `authority` (a new one, where none is given), and takes the user of a call from its client
-    certificate. `user` is who asks where neither a certificate nor an Authorization header says so; None leaves that to the handler.
+    `tls` serves HTTPS with certificates of `authority` (a new one, if none is given), and takes the user of a call from its client
+    certificate. `user` is who asks if neither a certificate nor an Authorization header says so; None leaves that to the handler.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class HttpShell:
         self._pumps: set[Pump] = set()
         self._runner: web.ServerRunner | None = None
         self.authority = authority
-        """What signs the certificates; None over plain HTTP."""
+        """The authority that signs the certificates; None over plain HTTP."""
         self.url = ""
         """Where the shell listens, while it does."""
 
@@ -122,7 +122,7 @@ class HttpShell:
             return await self._send(request, answer)
         except Dropped:
             _abort(request)
-            # The way in which aiohttp lets a handler leave without a word: there is nobody to answer.
+            # aiohttp's way to end a handler without a response: the connection is gone.
             raise asyncio.CancelledError from None
 
     async def _answer(self, request: web.BaseRequest) -> Response:
@@ -194,7 +194,7 @@ class HttpShell:
         except ConnectionError:
             pass
         except Exception as error:  # noqa: BLE001  # whatever the handler's stream raises
-            # Too late for a status: what the client is told is the end of the connection.
+            # Too late for a status: the client sees the end of the connection.
             _tell(request, error)
             _abort(request)
             raise asyncio.CancelledError from None
@@ -205,7 +205,7 @@ class HttpShell:
 
 
 async def _read(request: web.BaseRequest) -> bytes | None:
-    """Read a body; None where it is longer than the limit."""
+    """Read a body; None if it is longer than the limit."""
     if (request.content_length or 0) > MAX_BODY:
         return None
     parts, size = [], 0

@@ -1,7 +1,7 @@
 """Schemas as the server walks them: `Node`, one for each place of an object, made from OpenAPI v3 of a CRD or of a built-in kind.
 
-Promises: pure; a node is never changed once it was made. References (`$ref`, `allOf` of one) are followed when a place is first visited, so
-recursive schemas (JSONSchemaProps) are no trouble. What a room needs beyond the fields here stands in `raw`.
+Promises: pure; a node is never changed once it was made. References (`$ref`, `allOf` of one) are followed when a place is first visited,
+so recursive schemas (JSONSchemaProps) are supported. `raw` has the rest of the schema.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Node:
 
     @cached_property
     def reference(self) -> str:
-        """The name of the definition that this place refers to, "" where it is written out."""
+        """The name of the definition that this place refers to, or "" if it is written out."""
         return _target(self.raw) or ""
 
     @cached_property
@@ -61,7 +61,7 @@ class Node:
 
     @cached_property
     def additional(self) -> Node | None:
-        """What the values of a map are; None where other names than `properties` are unknown."""
+        """The schema of a map's values; None if other names than `properties` are unknown."""
         found = self.schema.get("additionalProperties")
         if isinstance(found, Mapping):
             return Node(found, self.definitions)
@@ -69,13 +69,13 @@ class Node:
 
     @cached_property
     def items(self) -> Node | None:
-        """What the items of a list are."""
+        """The schema of a list's items."""
         found = self.schema.get("items")
         return Node(found, self.definitions) if isinstance(found, Mapping) else None
 
     @cached_property
     def list_type(self) -> Literal["atomic", "map", "set"]:
-        """How a list merges; atomic where nothing is said."""
+        """How a list merges; atomic if nothing is said."""
         found: Literal["atomic", "map", "set"] = self.schema.get("x-kubernetes-list-type", "atomic")
         return found
 
@@ -113,12 +113,12 @@ class Node:
 
     @cached_property
     def default(self) -> Any:
-        """The default, MISSING where there is none."""
+        """The default, or MISSING if there is none."""
         return self.schema.get("default", MISSING)
 
     @cached_property
     def merge_key(self) -> str:
-        """The key of a strategic merge of this list, "" where it has none."""
+        """The key of a strategic merge of this list, or "" if it has none."""
         return str(self.schema.get("x-kubernetes-patch-merge-key", ""))
 
     @cached_property

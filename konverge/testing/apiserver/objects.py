@@ -17,4 +17,4 @@ class Objects(Protocol):
         """Return the objects of a namespace, or (None) all of them."""
 
     def changed(self, resource: tuple[str, str]) -> int:
-        """Return the version of the last change to any object of a resource, 0 where there was none."""
+        """Return the version of the last change to any object of a resource, or 0 if there was none."""

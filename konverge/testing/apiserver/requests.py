@@ -37,7 +37,7 @@ class Query:
         return self._first.get(name, default)
 
     def flag(self, name: str) -> bool:
-        """Return a parameter as a boolean: true where it is given, whatever it says but "0" and "false"."""
+        """Return a parameter as a boolean: true if it is given, whatever it says but "0" and "false"."""
         return name in self._first and self._first[name].lower() not in ("0", "false")
 
     def all(self, name: str) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ class Call:
 
 @dataclass(slots=True)
 class Response:
-    """What is answered: a body, or a stream of chunks (each chunk is a whole watch line)."""
+    """The response: a body, or a stream of chunks (each chunk is a whole watch line)."""
 
     status: int = 200
     body: bytes = field(default=b"", repr=False)

@@ -1,4 +1,4 @@
-"""What a resource is to this server: names, scope, served versions, subresources and schemas. Pure data.
+"""`Resource`: names, scope, served versions, subresources and schemas of a resource. Pure data.
 
 A built-in kind and a CustomResourceDefinition both become `Resource`s, and from there on the same code serves them; what is special about a
 built-in kind is its `Strategy` (defaults and checks that its schema cannot say).
@@ -39,7 +39,7 @@ class Printed:
 
 
 class Strategy:
-    """What one kind does beyond its schema. The default does nothing special; built-in kinds and CRDs override what they need.
+    """The behaviour of one kind beyond its schema. The default does nothing special; built-in kinds and CRDs override what they need.
 
     `old` and `new` are whole objects as plain data; `new` may be changed in place. Hooks are synchronous and decide from what they are
     given.
@@ -58,7 +58,7 @@ class Strategy:
     """Whether a PUT without resourceVersion is accepted."""
 
     grace_period: int | None = None
-    """Default seconds of graceful deletion; None where the kind has none (pods: 30)."""
+    """Default seconds of graceful deletion; None if the kind has none (pods: 30)."""
 
     reset_fields: Mapping[str, tuple[tuple[str, ...], ...]] = {}
     """Per subresource ("" is the main one): paths that a write through it does not own, for managedFields; e.g. {"": (("status",),)}."""
@@ -105,10 +105,10 @@ class Version:
     selectable: tuple[str, ...] = ()
     """JSON paths that a field selector may name beyond metadata.name and metadata.namespace (`.spec.color`)."""
     scale: Mapping[str, str] | None = None
-    """specReplicasPath, statusReplicasPath, labelSelectorPath of the scale subresource; None where there is none."""
+    """specReplicasPath, statusReplicasPath, labelSelectorPath of the scale subresource; None if there is none."""
     has_status: bool = False
     deprecated: str = ""
-    """The warning for users of this version, "" where it is not deprecated."""
+    """The warning for users of this version, or "" if it is not deprecated."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +154,7 @@ class Resource:
 
     @property
     def id(self) -> tuple[str, str]:
-        """Group and plural that its objects are stored under: what storage and everybody who reads it keys by."""
+        """Group and plural that its objects are stored under: the key of storage and of its readers."""
         return self.name if self.alias is None else self.alias.stored
 
     @property

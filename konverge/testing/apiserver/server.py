@@ -5,11 +5,11 @@
         async with server.http() as shell: ...                           # the same server over HTTP: for kubectl and other clients
 
 Promises: one implementation for both ways in. Objects, versions, watches, validation, apply, deletion, garbage, namespaces and CRDs
-behave as those of kube-apiserver 1.36 with its controllers; `make conformance` compares the two. What is deliberately absent is answered
-with 501 or 405, never silently wrong. Time is the loop's, chance comes from `random` alone: the same seed gives the same answers, uids
-included.
+behave as those of kube-apiserver 1.36 with its controllers; `make conformance` compares the two. Requests for deliberately absent features
+get 501 or 405, never a silently wrong response. Time is the loop's, chance comes from `random` alone: the same seed gives the same
+answers, uids included.
 
-Does not promise: to be safe from its users. Whoever speaks to it in process is who they say they are.
+Does not promise: to be safe from its users. In-process callers are not authenticated: they name their user.
 
 The rooms: `storage` and `reading` (objects, versions, LIST, WATCH), `schemas` and `cel` (CRDs), `apply` and `patch` (writes),
 `strategies` and `catalog` (built-in kinds), `auth` and `admission`, `discovery` and `tables`, `registry` (the verbs), `controllers`. Each
@@ -82,9 +82,8 @@ OnCall = Callable[[Call, About, Response], None]
 class ApiServer:
     """See the module. `async with` starts its controllers and ends them; nothing remains.
 
-    `tokens` are bearer tokens and who they are; `namespaces` exist from the start; `rbac` False lets everybody do everything, as with one
-    user; `service_accounts` is what admission does to pods: `full` looks the account up and mounts its token, `name` only names it, `off`
-    does nothing.
+    `tokens` maps bearer tokens to users; `namespaces` exist from the start; `rbac` False allows every user everything; `service_accounts`
+    is how admission treats pods: `full` looks the account up and mounts its token, `name` only names it, `off` does nothing.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What both shells share: the handler that they stand around, refusals as answers, and the pump that reads a stream for them.
+"""Shared by both shells: the interface of the handler, errors as responses, and the pump that reads a stream for them.
 
 Promises: whatever a handler raises on purpose (`StatusError`) becomes an answer; a body over the limit is refused before the handler
 sees it. A pump reads ahead of its client by a bounded number of bytes, and closing it awaits the stream's `aclose`.
@@ -94,7 +94,7 @@ class Pump:
         self._filled: asyncio.Future[None] | None = None
         self._drained: asyncio.Future[None] | None = None
         self._task = asyncio.get_running_loop().create_task(self._run())
-        self._task.add_done_callback(self._ended)  # also where it is cancelled before it began
+        self._task.add_done_callback(self._ended)  # also if it is cancelled before it began
 
     async def _run(self) -> None:
         try:

@@ -132,7 +132,7 @@ class StatusError(Exception):
         self.retry_after = retry_after
         """Seconds for the Retry-After header."""
         self.warnings: list[str] = []
-        """What the client is warned of all the same."""
+        """Warnings for the client beside the error."""
 
     def body(self) -> dict[str, Any]:
         """Return the `metav1.Status`."""
@@ -199,7 +199,7 @@ def being_deleted(group: str, plural: str, name: str) -> StatusError:
 
 
 def conflict(group: str, plural: str, name: str, why: str) -> StatusError:
-    """409: somebody else wrote in between, or a precondition failed."""
+    """409: a concurrent write, or a precondition failed."""
     text = f'Operation cannot be fulfilled on {qualified(group, plural)} "{name}": {why}'
     return StatusError(409, "Conflict", text, details=_details(group, plural, name))
 
@@ -229,7 +229,7 @@ def forbidden(group: str, plural: str, name: str, why: str) -> StatusError:
 
 
 def unauthorized() -> StatusError:
-    """401: nobody knows who asks."""
+    """401: the request has no valid credentials."""
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 

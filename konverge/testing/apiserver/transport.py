@@ -4,7 +4,8 @@
 
 Promises: nothing is started and nothing waits for real time, so it runs on `konverge.testing.VirtualTimeLoop`. Each call gives the loop
 one turn before the handler is called and one after it: others run while a request and its answer are on their way, as they do over a
-network, and a call that is cancelled may have been done. What a fault drops is `Unreachable`. Closing the transport ends its streams.
+network, and a call that is cancelled may have been done. A request that a fault drops raises `Unreachable`. Closing the transport ends its
+streams.
 
 Does not promise: headers beyond those that a client sends (Accept, Content-Type, User-Agent); compression; HTTP itself.
 """
@@ -32,7 +33,7 @@ __all__ = ["InProcessTransport", "in_process"]
 
 
 def in_process(handle: Handler, *, user: User = ADMIN, namespace: str = "") -> ClientConfig:
-    """Return a configuration for clients that speak to a handler as a user; nobody checks who they are."""
+    """Return a configuration for clients that speak to a handler as a user, without authentication."""
 
     def make(_config: ClientConfig, _settings: ClientSettings, user_agent: str) -> Transport:
         return InProcessTransport(handle, user=user, user_agent=user_agent)

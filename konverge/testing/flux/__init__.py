@@ -7,8 +7,8 @@ Promises: what it writes, and in which order, is what the real controllers were 
 comparison is a test). It writes as the field manager `helm-controller`, through the status subresource, adds and removes Flux's finalizers,
 makes the HelmChart of a release, and reads the Secrets and ConfigMaps with values.
 
-Does not promise: to look again by itself at each `interval`; to render or install anything. What a chart comes to is told by `World`,
-which may be changed while it runs; `look_again` makes it notice at once.
+Does not promise: to look again by itself at each `interval`; to render or install anything. `World` decides the outcome of each chart and
+may be changed while the controller runs; `look_again` requests a reconcile of every object at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Helm's actions, as helm-controller reports them: install, upgrade, test, rollback, uninstall, correction of drift.
 
-Each is a generator of the recorded writes around one action whose end the `World` decides; no Helm runs. What it returns tells whether the
-reconcile is to be finished with its last write.
+Each is a generator of the recorded writes around one action whose end the `World` decides; no Helm runs. The returned value says whether
+the reconcile ends with its last write.
 """
 
 from __future__ import annotations

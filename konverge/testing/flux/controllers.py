@@ -68,7 +68,7 @@ def flux_crds() -> list[dict[str, Any]]:
 
 @cache
 def _definitions() -> bytes:
-    """Read the files once, since YAML takes long; as JSON, so that everybody gets a copy."""
+    """Read the files once, since YAML takes long; as JSON, so that each caller gets a copy."""
     folder = resources.files("konverge.testing.flux") / "crds"
     return msgspec.json.encode(
         [yaml.safe_load(file.read_text()) for file in folder.iterdir() if file.name.endswith(".yaml")]
@@ -191,7 +191,7 @@ class HelmController:
             await asyncio.sleep(self._pause)
 
     async def _execute(self, key: Key, effect: Effect) -> bool:
-        """Make one write; False where the object in hand is gone."""
+        """Make one write; False if the object in hand is gone."""
         match effect:
             case Status(status=status):
                 return await self._rewrite(key, lambda newest: {**newest, "status": status}, "status")
@@ -204,7 +204,7 @@ class HelmController:
         return True
 
     async def _rewrite(self, key: Key, change: Callable[[Object_], Object_], subresource: str) -> bool:
-        """Replace the newest version of an object by a changed one; False where it is gone.
+        """Replace the newest version of an object by a changed one; False if it is gone.
 
         The newest that is known will mostly do: where others have written since, the server says so, and is asked for theirs.
         """

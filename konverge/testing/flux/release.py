@@ -1,8 +1,8 @@
 """The stand-in for helm-controller: one reconcile of a HelmRelease, as recorded. No Helm runs.
 
-The order of writes is the recorded one, because readers depend on it: `lastAttemptedGeneration` before the action (and, where
-no action is needed, only at the end), `history` after Ready, `observedGeneration` in a write of its own at the very end, and with
-it `lastHandledReconcileAt` and the shortened history.
+The order of writes is the recorded one, because readers depend on it: `lastAttemptedGeneration` before the action (and, if no action is
+needed, only at the end), `history` after Ready, `observedGeneration` in a write of its own at the very end, and with it
+`lastHandledReconcileAt` and the shortened history.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _dependency(work: Work) -> tuple[str, str] | None:
 
 
 def _source(work: Work) -> tuple[str, str] | None:
-    """Tell why the chart is not there; where it is, note its revision."""
+    """Tell why the chart is not there; if it is, note its revision."""
     reference = work.spec.get("chartRef")
     kind = "HelmChart" if reference is None else reference["kind"]
     place = (
@@ -120,7 +120,7 @@ def _revision(kind: str, revision: str) -> str:
 
 
 def _values(work: Work) -> tuple[str, str] | None:
-    """Tell why the values cannot be put together; where they can, note their digest."""
+    """Tell why the values cannot be put together; if they can, note their digest."""
     try:
         work.config = digest(compose(work.spec, work.namespace, work.view))
     except ValuesError as error:

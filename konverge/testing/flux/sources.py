@@ -1,6 +1,6 @@
 """The stand-in for source-controller: HelmRepository, OCIRepository and HelmChart, as recorded.
 
-What is fetched comes from a `World`. A failure that trying again may mend is retried (Reconciling/ProgressingWithRetry); a chart version
+A `World` provides the artifacts. A failure that trying again may mend is retried (Reconciling/ProgressingWithRetry); a chart version
 that does not exist is given up (Stalled/InvalidChartReference). An old artifact stays while a new one cannot be had.
 """
 
@@ -34,7 +34,7 @@ FIRST_RETRY = 1.0
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
-    """What a fetch came to: a revision, or why there is none; `final` where trying again cannot help.
+    """The outcome of a fetch: a revision, or the reason why it failed; `final` if a retry cannot succeed.
 
     `looked_in` is, for a chart, the revision of the repository in which it was looked for.
     """

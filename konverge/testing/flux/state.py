@@ -1,4 +1,4 @@
-"""What the Flux stand-in works with: the world below Flux, what a controller may see, and what one reconcile does.
+"""The types of the Flux stand-in: the world below Flux, a controller's view of the cluster, and the effects of one reconcile.
 
 A reconcile of the stand-in is a generator of effects: each is one write to the API server, in the order in which the real controllers
 were recorded writing (tests/recordings/flux). So the same code runs against a dict in a unit test and against a real API server.
@@ -42,7 +42,7 @@ _FIRST = ("Reconciling", "Stalled", "Ready", "FetchFailed", "ArtifactOutdated")
 
 @dataclass(slots=True)
 class World:
-    """What lies below Flux: repositories, charts, and how Helm's actions on the cluster end. Change it while Flux runs.
+    """The world below Flux: repositories, charts, and the outcomes of Helm's actions. Change it while Flux runs.
 
     >>> World(refused={"1.2.0": "Service is invalid"}).trouble("1.2.0")
     'Service is invalid'
@@ -51,7 +51,7 @@ class World:
     versions: set[str] | None = None
     """Chart versions that exist; None: every one."""
     unreachable: set[str] = field(default_factory=set)
-    """URLs that nobody answers, with everything below them."""
+    """URLs that do not respond, with everything below them."""
     mirrors: dict[str, str] = field(default_factory=dict)
     """URLs that offer the same content, bit by bit, as another: mirror to original."""
     refused: dict[str, str] = field(default_factory=dict)
@@ -63,12 +63,12 @@ class World:
     stuck: dict[str, str] = field(default_factory=dict)
     """Releases (`namespace/name`) that cannot be uninstalled, with Helm's text."""
     drifted: set[str] = field(default_factory=set)
-    """Releases (`namespace/name`) whose objects somebody changed by hand."""
+    """Releases (`namespace/name`) whose objects were changed by hand."""
     installed: dict[str, str] = field(default_factory=dict)
-    """What runs: the chart version of each release (`namespace/name`). Written by Flux."""
+    """The installed chart version of each release (`namespace/name`). Written by Flux."""
 
     def trouble(self, version: str) -> str:
-        """Return how an install or upgrade to this version fails, "" where it does not."""
+        """Return how an install or upgrade to this version fails, or "" if it does not."""
         if version in self.refused:
             return self.refused[version]
         if version in self.slow:
@@ -89,10 +89,10 @@ class World:
 
 
 class ClusterView(Protocol):
-    """What a controller sees: the newest stored objects."""
+    """A controller's view of the cluster: the newest stored objects."""
 
     def find(self, kind: str, namespace: str, name: str) -> Object_ | None:
-        """Return an object, None where there is none."""
+        """Return an object, or None if there is none."""
 
     def now(self) -> datetime:
         """Return the present moment."""

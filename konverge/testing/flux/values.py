@@ -18,7 +18,7 @@ __all__ = ["ValuesError", "compose"]
 
 
 class ValuesError(Exception):
-    """Why there are no values."""
+    """The values cannot be composed; the message says why."""
 
 
 def compose(spec: Object_, namespace: str, view: ClusterView) -> Object_:

@@ -1,8 +1,8 @@
 """Which changes wake which controller of the Flux stand-in. Pure.
 
 As upstream: a controller's own object wakes it when its spec, a request or its deletion is new, never for its status. A new artifact
-wakes what uses it; a source that fails wakes nobody, which is why a missing OCI tag stays unseen by the release. Secrets and ConfigMaps
-wake a release only where they carry the label `reconcile.fluxcd.io/watch: Enabled`.
+enqueues its users; a source that fails enqueues nothing, which is why a release does not see a missing OCI tag. Secrets and ConfigMaps
+wake a release only if they carry the label `reconcile.fluxcd.io/watch: Enabled`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _at(thing: Object_ | None, *path: str) -> Any:
 
 
 def _asked(thing: Object_ | None) -> tuple[Any, ...]:
-    """What wakes an object's own controller."""
+    """The fields whose change enqueues the object itself."""
     return (
         _at(thing, "metadata", "uid"),
         _at(thing, "metadata", "generation"),
@@ -39,7 +39,7 @@ def _asked(thing: Object_ | None) -> tuple[Any, ...]:
 
 
 def _artifact(thing: Object_ | None) -> tuple[Any, ...]:
-    """What wakes those who use a source."""
+    """The fields whose change enqueues the users of a source."""
     return (_at(thing, "status", "artifact", "revision"), _at(thing, "status", "observedGeneration"))
 
 

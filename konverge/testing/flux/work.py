@@ -85,7 +85,7 @@ class Work:
 
     @property
     def drift_mode(self) -> str:
-        """What is to be done about drift."""
+        """The configured reaction to drift."""
         return str((self.spec.get("driftDetection") or {}).get("mode", "disabled"))
 
     def strategy(self, action: str) -> Object_:
@@ -101,7 +101,7 @@ class Work:
         yield Status(copy.deepcopy(self.status))
 
     def write_if(self, before: Object_) -> Iterator[Status]:
-        """Write the status where it differs from an earlier copy."""
+        """Write the status if it differs from an earlier copy."""
         if self.status != before:
             yield from self.write()
 
@@ -145,7 +145,7 @@ class Work:
         return tried == (self.generation, self.revision, self.config) and not retried and failures > retries >= 0
 
     def judge_drift(self) -> None:
-        """Say whether the cluster's state is the release's, where somebody wants to know."""
+        """Set the condition Drifted as the world says; remove it if drift detection is off."""
         if self.drift_mode == "disabled" or self.latest is None:
             self.conditions.drop("Drifted")
         elif self.key in self.world.drifted:

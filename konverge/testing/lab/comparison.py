@@ -13,8 +13,8 @@ _MOST: int = 12
 
 
 def problems_of(reference: Run, run: Run) -> list[str]:
-    """Return everything that is wrong with a run, nothing where it is as good as the reference."""
-    # Where somebody else's change may stay, what the scenario waits for may rightly never come.
+    """Return everything that is wrong with a run, or nothing if it is as good as the reference."""
+    # If somebody else's change may stay, what the scenario waits for may rightly never come.
     problems = [one for one in run.problems if run.plan.same_end or not one.startswith(EXPECTATION)]
     if run.plan.same_end:
         problems += [f"the end state differs: {one}" for one in differences(reference.state, run.state)]

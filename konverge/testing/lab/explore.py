@@ -285,7 +285,7 @@ def _run_plan(scenario: Scenario, reference: Run, plan: Plan) -> Failure | None:
 
 
 def _failure_of(scenario: Scenario, reference: Run, disturbed: Run) -> Failure | None:
-    """Say what is wrong with a run of a plan, None where nothing is; the plan is shrunk to what its failure needs."""
+    """Say what is wrong with a run of a plan, or None if nothing is; the plan is shrunk to what its failure needs."""
     problems = problems_of(reference, disturbed)
     if not problems:
         return None

@@ -32,7 +32,7 @@ def run_shared(
 ) -> None:
     """Run plans of one seed that share their beginning, and tell what `judge` says of each. May leave the process at its end.
 
-    `more` is asked before each plan; where it says no, the rest is left.
+    `more` is asked before each plan; if it says no, the rest is left.
     """
     forks = _Forks(link, more)
     prefix = forks.prefix = SharedPrefix(dict(plans), forks.fork)

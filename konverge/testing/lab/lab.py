@@ -9,8 +9,8 @@ first.
         backup = await lab.until(Backup, "nightly", kv.is_false("Ready"))
 
 Promises: the manager watches the lab's own namespace alone, is strict about conditions, and is drained and stopped at the end. The CRDs of
-the resources that a `build` names are installed and established before it starts. `until` waits on state, never on time alone; where it
-fails it says what was awaited, how the object stood, its last passes with their reasons, and the last writes.
+the resources that a `build` names are installed and established before it starts. `until` waits on state, never on time alone; if it fails
+it says what was awaited, how the object stood, its last passes with their reasons, and the last writes.
 """
 
 from __future__ import annotations
@@ -156,14 +156,14 @@ class Lab:
 
     @property
     def server(self) -> ApiServer:
-        """The in-memory API server; raises LookupError where the lab runs on another one."""
+        """The in-memory API server; raises LookupError if the lab runs on another one."""
         if self._server is None:
             raise LookupError("this lab runs on a real API server; lab.server is there with --lab-on=memory only")
         return self._server
 
     @property
     def patience(self) -> float:
-        """What timeouts are multiplied by: 1 where nothing disturbs the run."""
+        """What timeouts are multiplied by: 1 if nothing disturbs the run."""
         return self._patience
 
     @property
@@ -333,7 +333,7 @@ class Lab:
         return await self.client.get(what, name, self.namespace if namespace is None else namespace)
 
     async def find(self, what: Kind[R] | type[R], name: str) -> R | None:
-        """Read an object live, None where there is none."""
+        """Read an object live, or None if there is none."""
         try:
             return await self.get(what, name)
         except NotFound:
@@ -344,7 +344,7 @@ class Lab:
         return await self.client.patch(what, name, self.namespace, patch=patch, style="merge", subresource=subresource)
 
     async def delete(self, what: Kind[Any] | type[Any], name: str) -> None:
-        """Delete an object; harmless where it is gone."""
+        """Delete an object; does nothing if it is gone."""
         await self.client.delete(what, name, self.namespace)
 
     async def namespace_also(self, name: str) -> str:

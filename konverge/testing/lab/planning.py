@@ -133,7 +133,7 @@ def _refuse(status: int, retry_after: int | None) -> dict[str, Any]:
 
 
 def _pointless(plan: Plan, write: TimelineEntry, earlier: TimelineEntry | None, reference: Run) -> str:
-    """Tell why a plan cannot come to anything new, "" where it can."""
+    """Tell why a plan cannot come to anything new, or "" if it can."""
     if not write.effect and not _is_refusal(plan):
         return "the write changed nothing in the reference run"
     if plan.crashes and plan.crashes[0].moment == "before" and earlier is not None and earlier.effect:
@@ -224,7 +224,7 @@ def _foreign_writes(reference: Run) -> Iterator[Plan]:
         namespace, _, name = place.rpartition("/")
         about: dict[str, Any] = {"after": after, "resource": resource, "namespace": namespace, "name": name}
         for do in gone if made else unmade if resource in primaries else ():
-            # What the scenario itself ends may rightly stay where somebody made it anew.
+            # What the scenario itself ends may rightly stay if somebody made it anew.
             same = made or where in reference.state
             name_ = f"{where}: {do} by hand after write {after}"
             yield Plan(name=name_, foreign=(Foreign(do=do, **about),), same_end=same)
@@ -293,7 +293,7 @@ def random_seed(random: Random) -> int:
 
 
 def random_plan(plans: Iterable[Plan], random: Random, number: int, *, seed: int | None = None) -> Plan:
-    """Join two or three plans into one, with a seed for the order of what is ready, of its own where none is given."""
+    """Join two or three plans into one, with a seed for the order of what is ready, of its own if none is given."""
     chosen = random.sample(list(plans), k=random.choice((2, 3)))
     name = f"random {number}: {'; '.join(plan.name for plan in chosen)}"
     joined = Plan(name=name, seed=random_seed(random) if seed is None else seed)

@@ -92,7 +92,7 @@ class Plan(_Part, frozen=True):
     foreign: tuple[Foreign, ...] = ()
     leases: tuple[Lease, ...] = ()
     same_end: bool = True
-    """Whether the run has to end as the reference did; where somebody else's change may stay, it only has to come to rest."""
+    """Whether the run has to end as the reference did; if somebody else's change may stay, it only has to come to rest."""
 
     @property
     def faults(self) -> int:

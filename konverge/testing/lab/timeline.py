@@ -57,7 +57,7 @@ class Timeline:
 
 
 def first_difference(reference: Timeline, run: Timeline) -> int | None:
-    """Return the place in `run` of the first write that the reference did not make there, None where the writes are the same."""
+    """Return the place in `run` of the first write that the reference did not make there, or None if the writes are the same."""
     ours = [(place, entry.text) for place, entry in enumerate(run.entries) if entry.kind == "write"]
     theirs = [entry.text for entry in reference.entries if entry.kind == "write"]
     for number, (place, text) in enumerate(ours):

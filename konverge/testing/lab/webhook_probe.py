@@ -42,7 +42,7 @@ async def wait_until_called(
 
 
 async def _put(client: Client, what: Kind[Object], name: str, url: str) -> bool:
-    """Put the probe beside the webhooks, with the certificates that they trust; False where somebody wrote at the same time."""
+    """Put the probe beside the webhooks, with the certificates that they trust; False if somebody wrote at the same time."""
     found = await client.get(what, name)
     webhooks: list[dict[str, Any]] = found.data["webhooks"]
     if any(entry["name"] == _NAME for entry in webhooks):

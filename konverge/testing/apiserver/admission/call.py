@@ -1,4 +1,4 @@
-"""What admission is asked: one write, before it happens. Pure data."""
+"""`AdmissionCall`: one write as admission sees it, before it is stored. Pure data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONFIGURATIONS: Final = frozenset(
 
 @dataclass(slots=True)
 class AdmissionCall:
-    """One write. `object` and `old` are whole objects in `version`; None where the operation has none."""
+    """One write. `object` and `old` are whole objects in `version`; None if the operation has none."""
 
     operation: Operation
     resource: Resource
@@ -48,7 +48,7 @@ class AdmissionCall:
     group_kind: tuple[str, str, str] | None = None
     """Group, version and kind of what `object` is where a subresource has a kind of its own (Scale, Eviction, TokenRequest)."""
     warnings: list[str] = field(default_factory=list)
-    """What webhooks want the client to be warned of; the shell sends it."""
+    """Warnings of webhooks for the client; the shell sends them."""
 
     @property
     def id(self) -> tuple[str, str]:

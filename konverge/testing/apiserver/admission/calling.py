@@ -145,7 +145,7 @@ def _decoded(hook: Hook, status: int, body: bytes) -> Any:
 
 
 def refused(status: int, document: Any, body: bytes) -> str:
-    """Return what a server says of an answer that is no success."""
+    """Return the server's message for a response that is not a success."""
     if isinstance(document, dict) and document.get("kind") == "Status":
         return str(document.get("message", ""))
     if status == 404:

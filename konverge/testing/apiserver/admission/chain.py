@@ -1,7 +1,7 @@
 """The admission chain: built-in plugins, then webhooks, then quota, in the order of a real server.
 
 Promises
-- `needed` costs about a microsecond and is False only where neither `mutate` nor `validate` would do anything.
+- `needed` costs about a microsecond and is False only if neither `mutate` nor `validate` would do anything.
 - `mutate` never changes the given object: what it returns is either that object or a new one.
 - `validate` ends with quota, without a pause behind its check: what it returns, called in the same step as the write, stores what the
   write uses up. A write that fails in between simply does not call it.
@@ -45,7 +45,7 @@ def _unsettled(call: AdmissionCall, found: Data) -> Data:
 
 
 class _ByNamespace:
-    """What is stored of a kind, by namespace and sorted by name: read anew once anything of that kind has changed."""
+    """The stored objects of a kind, by namespace and sorted by name; read again after any object of that kind has changed."""
 
     def __init__(self, objects: Objects, resource: tuple[str, str]) -> None:
         self._objects = objects
@@ -151,7 +151,7 @@ class Admission:
             await asyncio.sleep(_TRY)
 
     async def validate(self, call: AdmissionCall) -> Callable[[], None] | None:
-        """Raise where a LimitRange, a webhook or a quota refuses; returns what stores quota's charges, None where there are none."""
+        """Raise where a LimitRange, a webhook or a quota refuses; returns what stores quota's charges, or None if there are none."""
         if ranges := self._ranges(call):
             check_limits(call, ranges)
         if self._validating.may_concern(call.id, call.operation):

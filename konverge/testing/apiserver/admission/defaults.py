@@ -1,4 +1,4 @@
-"""What the built-in mutating plugins put into new objects: a pod's ServiceAccount, tolerations and priority; a claim's finalizer.
+"""The built-in mutating plugins, which fill in new objects: a pod's ServiceAccount, tolerations and priority; a claim's finalizer.
 
 Promises: pure apart from reading ServiceAccounts and PriorityClasses; `call.object` is changed in place. The rules are those of Kubernetes'
 `plugin/pkg/admission/{serviceaccount,defaulttolerationseconds,priority,storage/storageobjectinuseprotection}`.

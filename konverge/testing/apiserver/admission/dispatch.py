@@ -2,7 +2,7 @@
 
 Promises
 - Mutating hooks see what those before them made of the object; a hook with reinvocationPolicy IfNeeded is asked once more where the
-  object has changed behind it, after the built-in plugins. What a patch makes is settled (defaulted) before the next hook sees it.
+  object has changed behind it, after the built-in plugins. A patched object is defaulted before the next hook sees it.
 - A hook that cannot be asked refuses the write as a 500, or lets it pass (failurePolicy Ignore); a hook that says no refuses it with its
   own status. In a dry run a hook with side effects is a refusal.
 
@@ -79,7 +79,7 @@ class Dispatcher:
     async def mutate(
         self, call: AdmissionCall, hooks: tuple[Hook, ...], built_in: Callable[[AdmissionCall], AdmissionCall]
     ) -> AdmissionCall:
-        """Return the call with the object that the hooks made of it; where they changed it, the built-in plugins have another turn."""
+        """Return the call with the object that the hooks made of it; if they changed it, the built-in plugins have another turn."""
         state = _Round()
         call = await self._mutate_once(call, hooks, state, again=False)
         if not state.changed:
@@ -133,13 +133,13 @@ class Dispatcher:
     # -- one hook ----------------------------------------------------------------------------------------------------
 
     def _review(self, call: AdmissionCall, invocation: Invocation) -> Data | None:
-        """Return what a hook is to be sent, None where its conditions exclude the call."""
+        """Return what a hook is to be sent, or None if its conditions exclude the call."""
         uid = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
         review = request_for(call, invocation.version, uid)
         return review if conditions_hold(invocation.hook, call, review) else None
 
     async def _asked(self, call: AdmissionCall, hook: Hook, review: Data) -> WebhookResponse | None:
-        """Return what a hook answered; None where its failure does not matter."""
+        """Return what a hook answered; None if its failure does not matter."""
         if call.dry_run and hook.data.get("sideEffects") not in _HARMLESS:
             raise bad_request(f"admission webhook {quoted(hook.name)} does not support dry run")
         try:
@@ -159,7 +159,7 @@ class Dispatcher:
         return response
 
     def _patched(self, call: AdmissionCall, invocation: Invocation, patch: tuple[Data, ...] | None) -> AdmissionCall:
-        """Return the call with a patched object; the call itself where nothing changes."""
+        """Return the call with a patched object; the call itself if nothing changes."""
         if not patch:
             return call
         name = quoted(invocation.hook.name)

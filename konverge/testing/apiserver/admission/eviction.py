@@ -27,12 +27,12 @@ _REFUSED: Final = "Cannot evict pod as it would violate the pod's disruption bud
 
 @dataclass(frozen=True, slots=True)
 class EvictionDecision:
-    """What becomes of an eviction."""
+    """The decision about an eviction."""
 
     refused: StatusError | None = None
-    """What is answered instead of an eviction."""
+    """The error that is returned instead of an eviction."""
     budget: str = ""
-    """The name of the budget whose `status` is to be written, "" where none is."""
+    """The name of the budget whose `status` is to be written, or "" if none is."""
     status: Data | None = None
     unchanged_only: bool = False
     """Whether the pod may be deleted only if it is still at the version that was looked at (409 otherwise)."""

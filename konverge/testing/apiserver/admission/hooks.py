@@ -93,7 +93,7 @@ class Hook:
 
     @property
     def key(self) -> str:
-        """What tells it apart from all others."""
+        """Identifies the hook among all others."""
         return f"{self.configuration}/{self.name}/{self.index}"
 
     @property
@@ -159,7 +159,7 @@ def _name(configuration: Data) -> str:
 
 
 def invocation_of(hook: Hook, call: AdmissionCall, objects: Objects) -> Invocation | None:
-    """Return how a hook is to be asked, None where it is not; match conditions are still to be looked at."""
+    """Return how a hook is to be asked, or None if it is not; match conditions are still to be looked at."""
     if call.resource.group == GROUP and call.resource.plural in CONFIGURATIONS:
         return None
     version = _version(hook, call)
@@ -169,7 +169,7 @@ def invocation_of(hook: Hook, call: AdmissionCall, objects: Objects) -> Invocati
 
 
 def _version(hook: Hook, call: AdmissionCall) -> str:
-    """Return the version in which the rules match, "" where none does: the request's own goes first."""
+    """Return the version in which the rules match, or "" if none does: the request's own goes first."""
     if any(rule.matches(call, call.version) for rule in hook.rules):
         return call.version
     if hook.data.get("matchPolicy", "Equivalent") != "Equivalent":

@@ -1,4 +1,4 @@
-"""LimitRanger: what the containers of a new pod get where they do not say, and what pods and claims may ask for.
+"""LimitRanger: what the containers of a new pod get if they do not say, and what pods and claims may ask for.
 
 Promises: pure. `fill_limits` changes `call.object` in place; `check_limits` raises the 403 of the first LimitRange that is violated, with
 all that is wrong by it. The rules are those of Kubernetes' `plugin/pkg/admission/limitranger/admission.go`: pods when they are created or
@@ -27,7 +27,7 @@ _CLAIMS: Final = ("", "persistentvolumeclaims")
 _POD_LEVEL: Final = ("cpu", "memory")
 
 Asked: TypeAlias = tuple[Amounts, Amounts | None]
-"""Requests and limits; None where the kind has no limits (claims)."""
+"""Requests and limits; None if the kind has no limits (claims)."""
 
 
 def limited(call: AdmissionCall) -> bool:
@@ -178,7 +178,7 @@ def _too_far_apart(text: str, ratio: Quantity, request: Quantity | None, limit: 
 
 
 def _comparable(request: Quantity, limit: Quantity, bound: Quantity) -> tuple[int, int, int]:
-    """Return three amounts as numbers of the finest unit in which all of them can be told."""
+    """Return three amounts in thousandths, or in whole units if one of them is too large for that."""
     amounts = request, limit, bound
     unit = THOUSANDTH if all(amount.count(WHOLE) <= PRECISE for amount in amounts) else WHOLE
     return request.count(unit), limit.count(unit), bound.count(unit)

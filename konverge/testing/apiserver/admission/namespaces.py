@@ -17,7 +17,7 @@ __all__ = ["ANYWHERE", "NAMESPACES", "check_namespace"]
 NAMESPACES: Final = ("", "namespaces")
 _IMMORTAL: Final = frozenset({"default", "kube-public", "kube-system"})
 ANYWHERE: Final = ("authorization.k8s.io", "localsubjectaccessreviews")
-"""What may be created in a namespace that is not there."""
+"""Resources that may be created in a namespace that does not exist."""
 
 
 def check_namespace(call: AdmissionCall, objects: Objects) -> None:

@@ -1,4 +1,4 @@
-"""A webhook's JSON patch, and why it does not apply: unlike a client, a webhook's author is told. Pure.
+"""A webhook's JSON patch, with the reason why it does not apply: the server reports it for webhooks and not for clients. Pure.
 
 Applying is the room `patch`'s; the words are those of evanphx/json-patch v4, which a real server applies webhooks' patches with.
 """
@@ -58,7 +58,7 @@ def _why_not_from(found: Data, verb: str, origin: str, path: str) -> str:
 
 
 def _place(found: Any, path: str) -> tuple[dict[str, Any] | list[Any] | None, str]:
-    """Return what holds the last part of a path, None where there is no such thing; and that part."""
+    """Return the container of the last part of a path, or None if it does not exist; and that part."""
     *parts, key = [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]] or [""]
     for part in parts:
         if isinstance(found, list) and part.isdigit() and int(part) < len(found):
@@ -69,7 +69,7 @@ def _place(found: Any, path: str) -> tuple[dict[str, Any] | list[Any] | None, st
 
 
 def _problem(container: dict[str, Any] | list[Any], key: str, verb: str) -> str:
-    """Return what is wrong with a key of a container, "" where nothing is."""
+    """Return what is wrong with a key of a container, or "" if nothing is."""
     if isinstance(container, dict):
         if key in container or verb in ("add", "test"):
             return ""

@@ -48,7 +48,7 @@ IGNORED: Final = frozenset(
         ("events.k8s.io", "events"),
     }
 )
-"""What is never counted."""
+"""Resources that are never counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class QuotaUpdate:
 
 
 def charge(call: AdmissionCall, quotas: Sequence[Data], now: datetime) -> list[QuotaUpdate]:
-    """Return how quotas change by a write; raises 403 where one does not allow it. A dry run is checked and changes nothing."""
+    """Return how quotas change by a write; raises 403 if one does not allow it. A dry run is checked and changes nothing."""
     if not call.namespace or call.id in IGNORED or call.id == ("", "namespaces") or call.object is None:
         return []
     evaluator = evaluator_for(*call.id)

@@ -37,13 +37,13 @@ class WebhookResponse:
 
     allowed: bool
     patch: tuple[Data, ...] | None = None
-    """The operations of a JSON patch; None where there is none."""
+    """The operations of a JSON patch; None if there is none."""
     status: Data | None = None
     warnings: tuple[str, ...] = ()
 
 
 def accepts_v1(versions: object) -> bool:
-    """Tell whether a hook can be asked in v1; raises 501 where it wants v1beta1, and 500's reason where nothing known."""
+    """Tell whether a hook can be asked in v1; raises 501 if it wants v1beta1, and 500's reason if nothing known."""
     known = (
         [version for version in versions or () if version in ("v1", "v1beta1")] if isinstance(versions, list) else []
     )
@@ -92,7 +92,7 @@ def as_version(call: AdmissionCall, found: Data | None, version: str) -> Data | 
 
 
 def response_of(review: Any, uid: str, hook: str, *, mutating: bool) -> WebhookResponse:
-    """Check a webhook's answer; raises CallFailedError where it is none."""
+    """Check a webhook's answer; raises CallFailedError if it is none."""
 
     def wrong(why: str) -> CallFailedError:
         return CallFailedError(hook, f"received invalid webhook response: {why}")

@@ -1,4 +1,4 @@
-"""What an object takes from a ResourceQuota, and which quotas it falls under.
+"""The usage of an object in a ResourceQuota, and the quotas that cover it.
 
 Promises: pure. Pods with requests and limits (init containers, sidecars, overhead, pod-level resources, resized containers), Services with
 node ports and load balancers, PersistentVolumeClaims with storage by class, and the plain count of everything else. The rules are those of
@@ -56,7 +56,7 @@ class Evaluator:
         return dict.fromkeys(self._names, ONE)
 
     def demand(self, names: Sequence[str], new: Data) -> str:  # noqa: ARG002  # only pods are measured
-        """Return what an object lacks to be measured by these names, "" where nothing."""
+        """Return what an object lacks to be measured by these names, or "" if nothing."""
         return ""
 
     def in_scope(self, scope: Scope, found: Data) -> bool:  # noqa: ARG002  # most have no scopes
@@ -183,7 +183,7 @@ def _amounts(requests: Amounts, limits: Amounts) -> dict[str, Quantity]:
 
 
 def _is_extended(name: str) -> bool:
-    """Tell whether a resource is somebody's own: it has a domain that is not Kubernetes'."""
+    """Tell whether a resource is an extended one: its name has a domain other than Kubernetes'."""
     return "/" in name and "kubernetes.io/" not in name
 
 

@@ -85,10 +85,10 @@ def apply(
     versions: Versions = None,
     settled: bool = False,
 ) -> Data:
-    """Return the object after an apply, managedFields included; `live` None creates it. The live object itself where nothing changes.
+    """Return the object after an apply, managedFields included; `live` None creates it. The live object itself if nothing changes.
 
-    The configuration's kind is held against `kind`, or where that is not given against the live object's. What becomes empty by it becomes
-    null, and null stays null, for pruning, defaulting and validation come after. `reset` and `versions` are as for `track_update`;
+    The configuration's kind is held against `kind`, or where that is not given against the live object's. A part that becomes empty by it
+    becomes null, and null stays null, since pruning, defaulting and validation follow. `reset` and `versions` are as for `track_update`;
     `settled`: the live object's entries were written under the schemas of today.
 
     Raises StatusError: 409 for fields of others unless forced, 400 for another kind or version and for managedFields in the configuration,
@@ -125,7 +125,7 @@ def _gvk(object_: Data) -> str:
 
 
 def _apply(request: _Request, owners: Owners, force: bool) -> Data:
-    """Return the merged object, the live one itself where it is equal. Changes `owners`."""
+    """Return the merged object, or the live one itself if it is equal. Changes `owners`."""
     live, patch, shape = request.live, request.patch, request.shape
     who = (request.manager, request.api_version, request.subresource)
     try:
@@ -189,13 +189,13 @@ def _own(owners: Owners, key: Key, mine: Fields, request: _Request, last: Owner 
 
 
 def _apart(owners: Owners, key: Key, mine: Fields, last: Owner | None) -> bool:
-    """Tell whether nobody else owns anything in the parts of the object that the applier has to do with: then nobody loses anything."""
+    """Tell whether the applier is the only owner in the parts of the object that it touches: then no owner loses a field."""
     here = mine.keys() if last is None else mine.keys() | last.fields.keys()
     return all(key == other or here.isdisjoint(owner.fields) for other, owner in owners.items())
 
 
 def _take(request: _Request, owners: Owners, key: Key, base: Data, merged: Data, force: bool) -> None:
-    """Refuse what others own, or (forced) take it from them; what is gone from the object nobody owns."""
+    """Refuse fields that others own, or (forced) take them over; fields that are gone from the object have no owner."""
     change = compare(request.shape, base, merged)
     if request.reset:
         excluded = reset_fields(request.reset)
@@ -267,7 +267,7 @@ def _refusal(conflicts: Conflicts) -> StatusError:
 
 
 def _allowed_by_kubectl(request: _Request) -> Fields | None:
-    """Return what client-side apply set and nobody changed since: kubectl may take it over without force."""
+    """Return the fields that client-side apply set and no writer changed since: kubectl may take them over without force."""
     live = request.live or {}
     text = ((live.get("metadata") or {}).get("annotations") or {}).get(_LAST_APPLIED)
     if not text:

@@ -45,7 +45,7 @@ UNTRACKED: Final = frozenset(
         "resourceVersion",
     )
 )
-"""Fields of metadata that nobody owns."""
+"""Fields of metadata that have no owner."""
 
 
 def member(node: Fields) -> bool:
@@ -177,7 +177,7 @@ def ordered(fields: Fields) -> Fields:
 
 
 def decode(raw: Any) -> Fields:
-    """Read a client's FieldsV1: elements are spelled anew, unknown kinds left out. Raises ValueError where it makes no sense."""
+    """Read a client's FieldsV1: elements are spelled anew, unknown kinds left out. Raises ValueError if it makes no sense."""
     out: Fields = {}
     for key, value in _object(raw).items():
         element = None if key == "." else canonical(key)

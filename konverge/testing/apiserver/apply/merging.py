@@ -1,6 +1,6 @@
 """An applied configuration merged into an object, and items taken out of one.
 
-Promises: pure; results share what did not change with the arguments, and where nothing changed the result is the argument itself. Facts:
+Promises: pure; results share what did not change with the arguments, and if nothing changed the result is the argument itself. Facts:
 structured-merge-diff v6 `typed/merge.go`, `typed/remove.go`, `fieldpath/set.go`, `typed/reconcile_schema.go`.
 """
 
@@ -67,7 +67,7 @@ def _merge_maps(shape: MapShape, live: dict[str, Any], config: dict[str, Any]) -
 
 
 def _merge_lists(shape: ListShape, live: list[Any], config: list[Any]) -> list[Any]:
-    """Merge item by item: the configuration's order for what it names, and the others stay where they stood among their neighbours."""
+    """Merge item by item: the configuration's order for what it names, and the others keep their places among their neighbours."""
     left = [element_of(shape, item) for item in live]
     right = [element_of(shape, item) for item in config]
     ours: dict[str, Any] = {}
@@ -207,7 +207,7 @@ _OWNED: Final[Fields] = {}
 
 
 def reconcile(shape: Shape, fields: Fields) -> Fields:
-    """Return the set as of this schema: what is owned as one by now is owned as one. The argument itself where nothing changes."""
+    """Return the set as of this schema: what is owned as one by now is owned as one. The argument itself if nothing changes."""
     inside = shape.map
     if inside is None:
         return fields

@@ -33,7 +33,7 @@ def manager_name(field_manager: str, user_agent: str) -> str:
 
 
 def validate_manager(field_manager: str) -> list[FieldError]:
-    """Tell what is wrong with a given name; "" is no name and is right."""
+    """Return the errors of a given name; "" means that none was given and is valid."""
     found = []
     if len(field_manager.encode()) > _LONGEST:
         found.append(FieldError("TooLong", "fieldManager", detail=f"may not be more than {_LONGEST} bytes"))

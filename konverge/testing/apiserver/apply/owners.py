@@ -29,7 +29,7 @@ _STRIPPED_METADATA: Final = frozenset(f"f:{name}" for name in UNTRACKED)
 
 @dataclass(slots=True)
 class Owner:
-    """What one manager owns by one operation."""
+    """The fields that one manager owns by one operation."""
 
     fields: Fields
     version: str
@@ -47,7 +47,7 @@ def key_of(manager: str, operation: str, version: str, subresource: str) -> Key:
 
 
 def read(entries: Any, *, foreign: bool = False) -> Owners | None:
-    """Read entries; None where one of them makes no sense. `foreign`: they come from a client, so their fields are spelled anew."""
+    """Read entries; None if one of them makes no sense. `foreign`: they come from a client, so their fields are spelled anew."""
     owners: Owners = {}
     for entry in entries or ():
         if not isinstance(entry, dict):
@@ -72,7 +72,7 @@ def read(entries: Any, *, foreign: bool = False) -> Owners | None:
 
 
 def write(owners: Mapping[Key, Owner]) -> list[Data] | None:
-    """Write the entries in the server's order: appliers first, then by time and name. None where there is none."""
+    """Write the entries in the server's order: appliers first, then by time and name. None if there is none."""
     if not owners:
         return None
     entries = [_entry(key, owner) for key, owner in owners.items()]
@@ -108,7 +108,7 @@ def _entry(key: Key, owner: Owner) -> Data:
 
 
 def strip(fields: Fields) -> Fields:
-    """Take out what nobody owns: type, identity and bookkeeping."""
+    """Remove the fields that have no owner: type, identity and bookkeeping."""
     metadata = fields.get("f:metadata")
     if metadata is None and "f:apiVersion" not in fields and "f:kind" not in fields:
         return fields

@@ -26,7 +26,7 @@ class MapShape:
 
     fields: dict[str, Shape]
     element: Shape | None
-    """What other names hold; None where they are not allowed."""
+    """The shape of other names' values; None if other names are not allowed."""
     atomic: bool = False
     defaults: dict[str, Any] = field(default_factory=dict)
 
@@ -40,7 +40,7 @@ class MapShape:
 
 @dataclass(slots=True)
 class ListShape:
-    """A list: owned as one, or item by item (by keys, or by value where there are none)."""
+    """A list: owned as one, or item by item (by keys, or by value if there are none)."""
 
     element: Shape
     associative: bool = False
@@ -52,7 +52,7 @@ class ListShape:
 
 
 class _Home:
-    """What the shapes of one schema share: named types, and memory of field sets that need no change."""
+    """Shared by the shapes of one schema: named types, and a cache of field sets that need no change."""
 
     def __init__(self, custom: bool) -> None:
         self.custom = custom
@@ -93,7 +93,7 @@ class Shape:
 
     @cached_property
     def scalar(self) -> str:
-        """`numeric`, `string`, `boolean`, `untyped`; "" where no scalar may stand."""
+        """`numeric`, `string`, `boolean`, `untyped`; "" if no scalar may stand."""
         node = self._node
         if node.reference in (_QUANTITY, _RAW_EXTENSION) or node.type == "":
             return "untyped"
@@ -105,7 +105,7 @@ class Shape:
 
     @cached_property
     def list(self) -> ListShape | None:
-        """How a list merges here, None where none may stand."""
+        """How a list merges here, or None if none may stand."""
         node = self._node
         if node.reference == _RAW_EXTENSION:
             return ListShape(UNTYPED)
@@ -117,7 +117,7 @@ class Shape:
 
     @cached_property
     def map(self) -> MapShape | None:
-        """How an object merges here, None where none may stand."""
+        """How an object merges here, or None if none may stand."""
         node = self._node
         if node.reference == _RAW_EXTENSION:
             return MapShape({}, UNTYPED, True)

@@ -1,7 +1,7 @@
 """Who owns what after a create or an update: `track_update`.
 
-Promises: pure; arguments are never changed, unchanged entries are the very dicts of the live object. Where the new object does not fit its
-schema, nobody owns anything any more (a server cannot tell then, and validation refuses such an object right after). Facts: apimachinery
+Promises: pure; arguments are never changed, unchanged entries are the very dicts of the live object. If the new object does not fit its
+schema, all owners are dropped (a server cannot track them then, and validation refuses such an object right after). Facts: apimachinery
 `pkg/util/managedfields/internal/{fieldmanager,skipnonapplied,structuredmerge}.go`, structured-merge-diff v6 `merge/update.go`.
 """
 
@@ -33,7 +33,7 @@ __all__ = ["Versions", "deduct", "reset_fields", "settle", "track", "track_updat
 Data = dict[str, Any]
 
 Versions = Mapping[str, Node] | None
-"""The schemas of all versions of a resource by apiVersion; None where only the request's own is known and stands for all."""
+"""The schemas of all versions of a resource by apiVersion; None if only the request's own is known and stands for all."""
 
 _REMEMBERED = 4096
 _encode = msgspec.json.Encoder().encode
@@ -52,13 +52,13 @@ def track_update(
     versions: Versions = None,
     settled: bool = False,
 ) -> list[Data] | None:
-    """Return managedFields of an object after a create (`live` None) or an update; None where there is nothing to store.
+    """Return managedFields of an object after a create (`live` None) or an update; None if there is nothing to store.
 
-    What the client sent in `new` counts, as on the server: other entries than the live ones are taken over, `[{}]` forgets all owners (and
-    an object without owners stays so until somebody applies), what makes no sense or is absent means the live ones. `[]` forgets them too,
-    but for custom resources, where it is as if absent. Through a subresource only the live ones count. `reset` are paths that a write
-    through this subresource does not own. With `versions`, an owner of an unknown version is dropped. `settled`: the live object's entries
-    were written under the schemas of today.
+    The entries that the client sent in `new` count, as on the server: entries other than the live ones are taken over, `[{}]` forgets all
+    owners (and an object without owners stays so until the next apply), and invalid or absent entries mean the live ones. `[]` forgets
+    them too, except on custom resources, which treat it as absent. Through a subresource only the live ones count. `reset` are paths that
+    a write through this subresource does not own. With `versions`, an owner of an unknown version is dropped. `settled`: the live object's
+    entries were written under the schemas of today.
     """
     before = (live.get("metadata") or {}).get("managedFields") if live is not None else None
     sent = (new.get("metadata") or {}).get("managedFields")
@@ -94,7 +94,7 @@ def track(
     now: str,
     reset: Sequence[tuple[str, ...]],
 ) -> None:
-    """Give to the writer (manager, apiVersion, subresource) what it changed, and take it from everybody else. Changes `owners`."""
+    """Give the changed fields to the writer (manager, apiVersion, subresource), and take them from all other owners. Changes `owners`."""
     manager, version, subresource = who
     change = compare(shape_of(node), blank(node) if live is None else live, new)
     excluded = reset_fields(reset)
@@ -156,7 +156,7 @@ def settle(node: Node, owners: Owners, version: str, versions: Versions) -> None
 
 
 def _settled(shape: Shape, fields: Fields) -> Fields | None:
-    """Return the set as of the schema, None where it is that already; remembered by its JSON, for most sets are written again and again."""
+    """Return the set as of the schema, or None if it is that already; remembered by its JSON, for most sets are written again and again."""
     memory = shape.settled
     text = _encode(fields)
     if text not in memory:

@@ -36,7 +36,7 @@ def same(one: Any, two: Any) -> bool:
 
 
 def element_of(shape: ListShape, item: Any) -> str:
-    """Return the element of an item of an associative list. Raises Misfit with the server's words where it has none."""
+    """Return the element of an item of an associative list. Raises Misfit with the server's words if it has none."""
     if len(shape.keys) == 1 and isinstance(item, dict):
         value = item.get(shape.keys[0])
         if isinstance(value, str):
@@ -98,7 +98,7 @@ def field_set(shape: Shape, value: Any, *, duplicates: bool = True) -> Fields:
 
 
 def _named(shape: Shape, value: Any, duplicates: bool) -> Fields | None:
-    """Return the node of a place, None where neither it nor anything below it counts on its own."""
+    """Return the node of a place, or None if neither it nor anything below it counts on its own."""
     if isinstance(value, dict):
         return _named_in_map(shape.map, value, duplicates)
     if isinstance(value, list):
@@ -166,7 +166,7 @@ def _named_in_list(shape: ListShape | None, value: list[Any], duplicates: bool) 
 
 @dataclass(slots=True)
 class Change:
-    """What differs between two objects: sets of the fields that were added, modified and removed."""
+    """The difference of two objects: sets of the fields that were added, modified and removed."""
 
     added: Fields
     modified: Fields
@@ -174,7 +174,7 @@ class Change:
 
     @property
     def touched(self) -> Fields:
-        """What was added or modified."""
+        """The fields that were added or modified."""
         return union(self.added, self.modified) if self.added and self.modified else self.added or self.modified
 
 
@@ -185,7 +185,7 @@ _NONE: Final[list[Any]] = []
 
 
 def compare(shape: Shape, old: dict[str, Any], new: dict[str, Any]) -> Change:
-    """Compare two whole objects, without the metadata that nobody owns."""
+    """Compare two whole objects, without the metadata that has no owner."""
     root = shape.map
     if root is None:
         raise Misfit

@@ -1,4 +1,4 @@
-"""What a request wants to do, as authorization sees it: verb, resource or path; and the words of its refusal.
+"""`Attributes`: a request as authorization sees it (verb, resource or path), and the message of its refusal.
 
 Promises: pure. `attributes_of` reads them from a call by its path and method alone, without knowing what is served. The rules are those of
 k8s.io/apiserver `pkg/endpoints/request/requestinfo.go`, the words of `pkg/endpoints/handlers/responsewriters/errors.go`.
@@ -25,7 +25,7 @@ _NAMESPACE_PARTS: Final = frozenset({"finalize", "status"})
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """One thing that somebody wants to do: to a resource, or (`path`) to a URL that is none."""
+    """One action of a user: on a resource, or (`path`) on a non-resource URL."""
 
     verb: str
     group: str = ""

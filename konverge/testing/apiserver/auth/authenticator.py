@@ -1,10 +1,10 @@
 """Who asks: tokens that the server was made with, ServiceAccount tokens that it issued itself, else anonymous; and impersonation.
 
 Promises: synchronous and without I/O; the time is `wall_clock`. A token of a ServiceAccount holds while it has not expired, the account
-(and the Pod, Node or Secret that it is bound to) exists under the same uid, and its audience is the API's. A wrong token is a 401 even
-where nobody would have been let in as anonymous. Headers that were sent more than once (Impersonate-Group) are expected as one value
-joined by commas or line feeds; a group with a comma in its name cannot be impersonated, therefore. The rules are those of Kubernetes'
-`pkg/serviceaccount/claims.go`, `pkg/registry/core/serviceaccount/storage/token.go` and
+(and the Pod, Node or Secret that it is bound to) exists under the same uid, and its audience is the API's. A wrong token is a 401 even if
+a request without one would have been served as anonymous. Headers that were sent more than once (Impersonate-Group) are expected as one
+value joined by commas or line feeds; a group with a comma in its name cannot be impersonated, therefore. The rules are those of
+Kubernetes' `pkg/serviceaccount/claims.go`, `pkg/registry/core/serviceaccount/storage/token.go` and
 `pkg/registry/authentication/tokenreview/storage.go`.
 """
 
@@ -78,7 +78,7 @@ class Authenticator:
     def authenticate(self, call: Call, attributes: Attributes | None = None) -> User:
         """Return who a call is from, impersonation included; raises 401, or 403 where one may not impersonate.
 
-        `attributes` are those of the call where they are known already.
+        `attributes` are those of the call if they are known already.
         """
         user = call.user if call.user is not None else self._by_header(call.headers.get("authorization", ""))
         wanted = wanted_user(call.headers)

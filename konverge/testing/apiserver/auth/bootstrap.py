@@ -28,7 +28,7 @@ def bootstrap_objects() -> list[Data]:
 
 @cache
 def _made() -> bytes:
-    """Aggregate once in a process, for tests start many servers; as JSON, so that everybody gets fresh objects."""
+    """Aggregate once in a process, since tests start many servers; as JSON, so that each server decodes objects of its own."""
     found: list[Data] = json.loads(files(__package__).joinpath("bootstrap.json").read_bytes())
     roles = [each for each in found if each["kind"] == "ClusterRole"]
     filled = {each["metadata"]["name"]: rules for each in roles if (rules := aggregated(each, roles)) is not None}

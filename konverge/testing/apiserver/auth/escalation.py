@@ -1,4 +1,4 @@
-"""Nobody gives away rights that they do not have: the check on writes of Roles and bindings.
+"""The check against privilege escalation on writes of Roles and bindings: a user can grant only rights that the user holds.
 
 Promises: pure apart from reading roles. Raises the server's 403 with its list of missing rights. The rules are those of Kubernetes'
 `pkg/registry/rbac/escalation_check.go`, `pkg/registry/rbac/*/policybased/storage.go` and `pkg/registry/rbac/validation/rule.go`.
@@ -29,7 +29,7 @@ _UNGUARDED_METADATA: Final = ("finalizers", "managedFields", "ownerReferences")
 def require_no_escalation(
     rbac: Rbac, user: User, plural: str, namespace: str, new: Data, old: Data | None, name: str = ""
 ) -> None:
-    """Raise 403 where a write of a Role or binding would give more than the writer has.
+    """Raise 403 if a write of a Role or binding would give more than the writer has.
 
     `name` is the name in the request's path, "" for a POST. `new` is what would be stored, `old` what is; None at creation.
     """
@@ -67,7 +67,7 @@ def _check_binding(rbac: Rbac, user: User, plural: str, namespace: str, new: Dat
 
 
 def _missing(rbac: Rbac, user: User, namespace: str, wanted: Sequence[PolicyRule]) -> str:
-    """Return the server's words for the rights that are wanted and not held, "" where there are none."""
+    """Return the server's words for the rights that are wanted and not held, or "" if there are none."""
     owned, problems = rbac.rules_for(user, namespace)
     lacking = uncovered(owned, wanted)
     if not lacking:

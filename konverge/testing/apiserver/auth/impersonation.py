@@ -1,4 +1,4 @@
-"""Acting as somebody else: the Impersonate-* headers and the rights that they need.
+"""User impersonation: the Impersonate-* headers and the rights that they need.
 
 Promises: pure apart from asking for rights. A server of 1.36 has constrained impersonation: a mode that fits the wanted user is tried
 with its own verbs (`impersonate-on:user-info:list`, `impersonate:user-info`) before the plain verb `impersonate`, and the first mode's
@@ -36,7 +36,7 @@ _PREFIXED: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*/[A-Za-z0-9._~%!$&'()*+,;=
 
 
 def wanted_user(headers: Mapping[str, str]) -> User | None:
-    """Return whom the headers name, None where they name nobody; raises 400 for groups, uid or extra without a name."""
+    """Return the user that the headers name, or None if they name none; raises 400 for groups, uid or extra without a name."""
     extra: dict[str, tuple[str, ...]] = {}
     for header in sorted(headers):
         if header.startswith(_EXTRA):
@@ -109,7 +109,7 @@ def _check(rbac: Rbac, requestor: User, wanted: User, attributes: Attributes, mo
         rbac.require(requestor, replace(attributes, verb=f"impersonate-on:{mode}:{attributes.verb}"))
     for asked in _asked(requestor, wanted, mode):
         if isinstance(asked, tuple):
-            # Upstream asks for all at once where there are many, and goes through them only if that is refused.
+            # Upstream asks for all at once if there are many, and goes through them only if that is refused.
             whole, each = asked
             if rbac.allows(requestor, whole).allowed:
                 continue

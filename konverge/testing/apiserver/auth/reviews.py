@@ -1,6 +1,6 @@
 """Answers to questions about rights: SubjectAccessReview and its three relatives, body in and body out.
 
-Promises: pure apart from asking for rights. What is wrong with a body is refused in the server's words. Selectors in resourceAttributes are
+Promises: pure apart from asking for rights. An invalid body is refused in the server's words. Selectors in resourceAttributes are
 checked for their shape and else ignored, as RBAC does. The rules are those of Kubernetes' `pkg/registry/authorization` and
 `pkg/apis/authorization/validation/validation.go`.
 """
@@ -49,7 +49,7 @@ def review_own_access(rbac: Rbac, user: User, body: Data) -> Data:
 
 
 def review_own_rules(rbac: Rbac, user: User, body: Data) -> Data:
-    """Answer a SelfSubjectRulesReview. Rights that come from the group system:masters are no rules and do not show."""
+    """Answer a SelfSubjectRulesReview. Rights of the group system:masters are not rules and are not listed."""
     namespace = (body.get("spec") or {}).get("namespace", "")
     if not namespace:
         raise bad_request("no namespace on request")

@@ -118,7 +118,7 @@ def compacted(parts: Iterable[PolicyRule]) -> list[PolicyRule]:
 
 
 def aggregated(role: Data, roles: Sequence[Data]) -> list[Data] | None:
-    """Return the rules that aggregation gives a ClusterRole among all of them; None where it has no aggregationRule.
+    """Return the rules that aggregation gives a ClusterRole among all of them; None if it has no aggregationRule.
 
     Roles come in by name, each with what aggregation gives itself; equal rules once.
     """

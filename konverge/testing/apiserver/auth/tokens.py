@@ -1,9 +1,9 @@
 """ServiceAccount tokens: JWTs that this server signs (HS256, a key of its own) and believes only itself.
 
 Promises: pure; nothing here reads a clock or an object. The claims are a real server's (issuer, subject, audience, times, jti,
-`kubernetes.io`), the signature is not: a real server signs with RSA or an elliptic curve, which costs a start-up its time and nobody here
-verifies. `read` returns the claims of a token that carries this key's signature, None for anything else; whether they still hold is for the
-authenticator to say. The claims follow Kubernetes' `pkg/serviceaccount/claims.go`.
+`kubernetes.io`), the signature is not: a real server signs with RSA or an elliptic curve, which would slow the start and which no
+component here verifies. `read` returns the claims of a token that carries this key's signature, None for anything else; whether they still
+hold is for the authenticator to say. The claims follow Kubernetes' `pkg/serviceaccount/claims.go`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Signer:
         return _decode(text.partition(".")[2])
 
     def resembles(self, token: str) -> bool:
-        """Tell whether a token claims to be from such a server, whoever signed it."""
+        """Tell whether a token claims to be from such a server; its signature is not checked."""
         parts = token.split(".")
         return len(parts) == 3 and (_decode(parts[1]) or {}).get("iss") == ISSUER
 

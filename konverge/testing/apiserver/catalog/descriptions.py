@@ -1,4 +1,4 @@
-"""What the built-in kinds are, in one sentence each, for `kubectl explain`. Fields have no descriptions here."""
+"""Descriptions of the built-in kinds, one sentence each, for `kubectl explain`. Fields have no descriptions here."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _kinds() -> Mapping[tuple[str, str], _Kind]:
 def builtin(strategies: Mapping[tuple[str, str], Strategy] | None = None) -> list[Resource]:
     """Make the built-in resources in discovery's order; schemas are read when they are looked at.
 
-    `strategies` are by group and plural; None takes those of the room `strategies`, and then the resources, which nobody changes, are
+    `strategies` are by group and plural; None takes those of the room `strategies`, and then the resources, which are immutable, are
     shared by all servers of a process. A kind without one gets the plain `Strategy`.
     """
     if strategies is None:
@@ -153,6 +153,6 @@ def storage_hash(resource: Resource) -> str:
 
 
 def returns_deleted(resource: Resource) -> bool:
-    """Whether the answer to a deletion is the object as it last was, and not a Status, where it is gone at once."""
+    """Whether the answer to a deletion is the object as it last was, and not a Status, if it is gone at once."""
     known = None if resource.custom else _kinds().get(resource.id)
     return known is not None and known.returns_deleted

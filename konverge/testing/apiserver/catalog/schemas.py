@@ -1,8 +1,8 @@
 """Schemas of the built-in kinds, read from `definitions.json` when the first of them is looked at.
 
 Promises: what a real server publishes under /openapi/v3, word by word but for descriptions: types, formats, enums, required fields,
-defaults, list types and keys, map types, patch keys, unions. `tools/record/catalog.py` records it. The parsed file is shared by
-all servers of a process, and nobody may change it.
+defaults, list types and keys, map types, patch keys, unions. `tools/record/catalog.py` records it. The parsed file is shared by all
+servers of a process and must not be changed.
 
 Does not promise what the real schemas do not say: `default` at a built-in place is what Go makes of an absent field (`{}`, `""`, `0`) as
 often as it is a default of the API, so it must not be filled in from here; it tells the default of a list's map key (`protocol: TCP`).
@@ -68,7 +68,9 @@ def _by_kind() -> Mapping[tuple[str, str, str], str]:
 
 
 def definition_of(group: str, version: str, kind: str) -> str:
-    """Return the name of a kind's definition, "" where there is none; kinds that are no resource are known too (`Scale`, `Eviction`)."""
+    """Return the name of a kind's definition, or "" if there is none; kinds without a resource of their own are known too (`Scale`,
+    `Eviction`).
+    """
     return _by_kind().get((group, version, kind), "")
 
 

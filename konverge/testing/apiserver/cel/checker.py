@@ -1,8 +1,8 @@
 """The type check of a rule, and its complaints in the words of a real server.
 
 Promises: pure. Order, reach and wording follow cel-go `checker/checker.go` and `checker/errors.go` (0.26, as in Kubernetes 1.36), with
-homogeneous list and map literals as Kubernetes demands them. `Checked.calls` tells for each call what it resolved to, so that a rewriter
-can send it to whoever runs it. Not checked: the estimated cost of a rule, which makes a real server refuse very expensive ones.
+homogeneous list and map literals as Kubernetes demands them. `Checked.calls` has the overload of each call, so that the rewriter can
+direct it to its implementation. Not checked: the estimated cost of a rule, which makes a real server refuse very expensive ones.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class TypeProblem:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What a call means: the function by its whole name, whether its target was only a part of that name, and whether it is ours to run."""
+    """The resolution of a call: the function's qualified name, whether its target was only a part of that name, and whether the
+    implementation is in this package.
+    """
 
     function: str
     namespaced: bool

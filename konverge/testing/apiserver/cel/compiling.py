@@ -34,7 +34,7 @@ class Compiled:
     reads: Mapping[str, frozenset[tuple[str, ...]]]
     """Per variable, the paths that are read; () is all of it."""
     without_old: Executable | None = None
-    """What runs where `optional_old` has no value."""
+    """The program that runs if `optional_old` has no value."""
 
 
 def compile_text(text: str, variables: Mapping[str, CelType], *, optional_old: str = "") -> Compiled:

@@ -1,6 +1,6 @@
 """The CEL library, as rules see it: parse, prepare, run.
 
-Promises: the library is imported when the first expression is compiled, and its absence is told with the extra that brings it. One
+Promises: the library is imported when the first expression is compiled, and the error for its absence names the extra that installs it. One
 environment is made per set of variable names and kept. Errors at run time come out in cel-go's words where the two libraries differ.
 """
 
@@ -52,7 +52,7 @@ _WORDS: Final = (
     (re.compile(r"invalid regular expression: (.*)"), r"error parsing regexp: \1"),
 )
 _OURS: Final = "kubernetes: "
-"""What the errors of our functions begin with on their way through the library; their words are right already."""
+"""Prefix of the errors of our own functions on their way through the library; their messages need no translation."""
 _CODE: Final = re.compile(r"^[A-Z_]+: ")
 
 
@@ -116,7 +116,7 @@ def _runtime(kind: CelType) -> tuple[str, ...]:
 
 
 def parse(text: str, variables: Iterable[str]) -> Parsed:
-    """Read an expression; raise SyntaxProblem where that fails."""
+    """Read an expression; raise SyntaxProblem if that fails."""
     try:
         return decode(_environment(tuple(variables)).compile(text, disable_check=True).serialize())
     except RuntimeError as error:
@@ -138,7 +138,7 @@ class Executable:
         return self._environment.Activation(values)
 
     def run(self, activation: Any) -> Any:
-        """Return the value as plain data; raise EvalError where there is none."""
+        """Return the value as plain data; raise EvalError if there is none."""
         result = self._run(activation)
         value = result.plain_value() if (name := result.type().name()) != "ERROR" else None
         if name == "ERROR":

@@ -1,4 +1,4 @@
-"""What goes wrong with expressions. Nothing else, so that it costs nothing to know the names."""
+"""Errors of expressions. Nothing else, so that it costs nothing to know the names."""
 
 from __future__ import annotations
 

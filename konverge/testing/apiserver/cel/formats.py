@@ -89,7 +89,7 @@ CHECKS: Final[Mapping[str, Callable[[str], Sequence[str]]]] = {
     "date": _date,
     "datetime": _datetime,
 }
-"""What is wrong with a text, by the name of the format."""
+"""The check of each format, which returns the errors of a text."""
 
 
 def validate(name: str, text: str) -> list[str]:

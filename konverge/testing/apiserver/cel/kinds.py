@@ -53,7 +53,7 @@ class CelType:
     name: str = ""
     fields: Mapping[str, CelType] = field(default_factory=dict, compare=False, repr=False)
     keys: tuple[str, ...] | None = field(default=None, compare=False, repr=False)
-    """Of a list that merges: () for a set, the keys of a map, None where order counts."""
+    """Of a list that merges: () for a set, the keys of a map, or None if order counts."""
 
     def __str__(self) -> str:
         if self.kind == "error":
@@ -136,7 +136,7 @@ def rooted(node: Node) -> Node:
 
 
 def declared(node: Node, name: str, root: bool = False) -> CelType | None:
-    """Return what a place is to a rule, None where rules do not see it. `name` is given to structs."""
+    """Return what a place is to a rule, or None if rules do not see it. `name` is given to structs."""
     if node.int_or_string:
         return DYN
     if root:

@@ -30,7 +30,7 @@ _PREFIX: Final = "network address parse error during conversion from string: "
 
 
 class BadAddress(ValueError):
-    """The text is no address or network; the message is the server's."""
+    """The text is not an address or network; the message is the server's."""
 
 
 def address(text: str) -> Address:

@@ -1,6 +1,6 @@
 r"""`find` and `findAll`: regular expressions of Go (RE2), run by Python's.
 
-Promises: pure. What RE2 has and Python writes differently is translated (`\z`, POSIX classes); leftmost-first matching is the same.
+Promises: pure. Syntax that RE2 and Python write differently is translated (`\z`, POSIX classes); leftmost-first matching is the same.
 Not promised: RE2's Unicode classes (`\p{Greek}`); such a pattern is refused as not implemented.
 """
 
@@ -52,7 +52,7 @@ def find(text: str, pattern: str) -> str:
 
 
 def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    """Return the matches one after another, at most `limit` where it is not negative."""
+    """Return the matches one after another, at most `limit` if it is not negative."""
     found: list[str] = []
     if limit == 0:
         return found

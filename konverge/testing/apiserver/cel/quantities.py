@@ -28,7 +28,7 @@ _EXPONENT_LIMIT: Final = 1000
 
 
 class BadQuantity(ValueError):
-    """The text is no quantity; the message is the server's."""
+    """The text is not a quantity; the message is the server's."""
 
 
 @lru_cache(maxsize=1024)

@@ -1,7 +1,8 @@
-"""What expressions read of a variable, as paths and as trees of names: nothing else is handed to them, and what passed on it passes again.
+"""The parts of a variable that expressions read, as paths and as trees of names: expressions get nothing else, and a value whose read
+parts are unchanged need not be validated again.
 
 Promises: pure; imports nothing of the CEL library. A path is the fields from the variable on, () for all of it, and what stands below its
-end is read as well. Two names are no fields: see EACH and THERE.
+end is read as well. Two names do not stand for fields: see EACH and THERE.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def tree_of(paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:
 
 
 def pruned(value: Any, tree: Mapping[str, Any]) -> Any:
-    """Return a value of unknown type without what is not read of it; null where nothing is."""
+    """Return a value of unknown type without what is not read of it; null if nothing is."""
     if not tree:
         return None
     if "" in tree:

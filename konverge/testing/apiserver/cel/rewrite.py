@@ -29,7 +29,7 @@ from konverge.testing.apiserver.cel.syntax import (
 __all__ = ["OWN", "expand", "inner", "paths", "rewrite", "wrap_old"]
 
 OWN: Final = "@kubernetes."
-"""What the names of our functions begin with at run time."""
+"""Prefix of the names of our functions at run time."""
 
 _TIMES: Final = ("timestamp", "duration")
 _OPTIONAL_RESULTS: Final = frozenset({"validate", "format.named"})
@@ -90,7 +90,7 @@ def rewrite(expr: Expr, checked: Checked) -> Expr:
 
 
 def _timed(expr: Expr, kind: CelType | None) -> Expr:
-    """Read times and durations where they come out of data or of our functions: both are text there."""
+    """Parse times and durations that come out of data or of our functions, which represent them as text."""
     if (
         kind is None
         or isinstance(expr, (Const, ListOf, MapOf, Comprehension))

@@ -1,6 +1,6 @@
 """`x-kubernetes-validations`: the rules of a schema, tried on objects and checked when a definition is made.
 
-Promises: where there are no rules nothing is compiled, and what compiles is not even imported. `validate_rules` says what rules refuse in
+Guarantees: without rules nothing is compiled, and the compiler is not imported. `validate_rules` says what rules refuse in
 the words of a real server. Not promised: costs. A real server refuses rules that it estimates to be too expensive (often for want of
 maxLength or maxItems) and stops objects whose rules cost too much.
 """
@@ -20,7 +20,7 @@ __all__ = ["Findings", "check_rules", "compile_message", "compile_rule", "uses_o
 
 @dataclass(slots=True)
 class Findings:
-    """What rules refuse, and what they would refuse had it not been so before (to be sent as warnings)."""
+    """The errors of rules, and the errors that are ratcheted because the old value had them too (sent as warnings)."""
 
     errors: list[FieldError] = field(default_factory=list)
     forgiven: list[FieldError] = field(default_factory=list)

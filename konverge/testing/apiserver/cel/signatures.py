@@ -21,7 +21,7 @@ __all__ = ["TYPE_NAMES", "Overload", "functions"]
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One way to call a function: the receiver, where there is one, is the first of `args`."""
+    """One way to call a function: the receiver, if there is one, is the first of `args`."""
 
     args: tuple[CelType, ...]
     result: CelType

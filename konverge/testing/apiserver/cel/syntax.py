@@ -104,7 +104,7 @@ class MapOf:
 
 @dataclass(slots=True)
 class Comprehension:
-    """What the macros over lists and maps become."""
+    """The expansion of the macros over lists and maps."""
 
     id: int
     variable: str

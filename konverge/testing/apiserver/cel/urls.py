@@ -22,7 +22,7 @@ _PATH_SAFE: Final = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@\[\]/%-]*")
 
 
 class BadURL(ValueError):
-    """The text is no URL; the message is Go's."""
+    """The text is not a URL; the message is Go's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class URL:
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> URL:
-    """Read a URL; raise BadURL where it is none."""
+    """Read a URL; raise BadURL if it is none."""
     try:
         _read(text, request=True)
         return _read(text.partition("#")[0], request=False)

@@ -1,7 +1,7 @@
 """Rules in place: each compiled once, and the walk over an object with its schema.
 
 Promises: pure, but for a cache of what was compiled. Order and words are those of apiextensions-apiserver
-`pkg/apiserver/schema/cel/validation.go`: transition rules run only where there is an old value, old items are found by the keys of their
+`pkg/apiserver/schema/cel/validation.go`: transition rules run only if there is an old value, old items are found by the keys of their
 list, errors of what did not change are forgiven.
 """
 
@@ -97,7 +97,7 @@ class _Rule:
 
     @cached_property
     def compiled(self) -> Compiled | str:
-        """What runs, or what is wrong."""
+        """The program, or the error of its compilation."""
         text = str(self.raw.get("rule", ""))
         problem = wrong(self.node, text, kinds.BOOL, root=self.root, optional_old=self.optional_old)
         return problem if problem is not None else self._compile(text, wrapped=self.optional_old)
@@ -137,7 +137,7 @@ class _Validator:
     passed: set[bytes] = field(default_factory=set)
     """Values, as JSON, of which nothing here or below had anything to say: most of an object is as it was at the last write."""
     accepted: set[bytes] = field(default_factory=set)
-    """What the rules here read, as JSON, where they all passed."""
+    """The parts that the rules here read, as JSON, if all rules passed."""
 
     @cached_property
     def looks_back(self) -> bool:
@@ -147,7 +147,7 @@ class _Validator:
 
     @cached_property
     def readers(self) -> tuple[Reader, Reader, bool]:
-        """What makes self and oldSelf for all rules here, and whether old lists have to be brought into order."""
+        """Converts self and oldSelf for all rules here; says whether old lists have to be sorted."""
         parts = [part for rule in self.rules for part in (rule.compiled, rule.message) if isinstance(part, Compiled)]
         made = [
             reader(self.node, {path for part in parts for path in part.reads[name]}, root=self.root)
@@ -193,7 +193,7 @@ class _Validator:
                 child.run(f"{path}.{name}" if path else name, new[name], old.get(name), ratchet.step(name), findings)
 
     def _read(self, new: Any, old: Any) -> tuple[bytes, dict[str, Any] | None]:
-        """Return all that the rules here read, as JSON and, where old lists stay in their order, as data; b"" where it cannot be read."""
+        """Return all that the rules here read, as JSON and, where old lists stay in their order, as data; b"" if it cannot be read."""
         read_self, read_old, ordered = self.readers
         try:
             values = {"self": read_self(new), "oldSelf": None if old is None else read_old(old)}
@@ -260,7 +260,7 @@ def _overlaps(path: tuple[str, ...], others: Iterable[tuple[str, ...]]) -> bool:
 
 
 def _spoken(message: Compiled | None, activation: Any) -> str:
-    """Run a messageExpression; "" where it gives nothing to say."""
+    """Run a messageExpression; "" if it gives nothing to say."""
     if message is None:
         return ""
     try:
@@ -287,7 +287,7 @@ def _validator(node: Node, root: bool) -> _Validator | None:
 
 
 def _built(node: Node, root: bool) -> _Validator | None:
-    """Make the validator of a place, None where no rules stand there or below."""
+    """Make the validator of a place, or None if no rules stand there or below."""
     raw = node.schema.get("x-kubernetes-validations") or ()
     rules = [_Rule(node, rule, root) for rule in raw if str(rule.get("rule", "")).strip()]
     below = {

@@ -1,6 +1,6 @@
 """Data as rules see it: projected to what is read, names escaped, numbers, times and bytes typed by the schema.
 
-Promises: pure; the given data is never changed, and handed on as it is where nothing has to be converted. Follows k8s.io/apiserver
+Promises: pure; the given data is never changed, and handed on as it is if nothing has to be converted. Follows k8s.io/apiserver
 `pkg/cel/common/valuesunstructured.go`: a null field of an object is an absent one, a number is a double, formats make
 timestamps, durations (both as text, to be read again by the rewritten rule; kept to microseconds) and bytes. Equality of lists that merge
 is had by `aligned`, which brings an old list into the order of the new one.
@@ -46,7 +46,7 @@ class BadData(ValueError):
 
 
 def duration(text: str, *, go: bool = False) -> timedelta | None:
-    """Read a duration as Go does, or as the OpenAPI format does, which knows days and words; None where it is none.
+    """Read a duration as Go does, or as the OpenAPI format does, which knows days and words; None if it is none.
 
     >>> duration("1h30m"), duration("2 days"), duration("2 days", go=True)
     (datetime.timedelta(seconds=5400), datetime.timedelta(days=2), None)
@@ -66,7 +66,7 @@ def duration(text: str, *, go: bool = False) -> timedelta | None:
 
 
 def spelled(value: datetime | timedelta) -> str:
-    """Write a time or a duration as it goes into rules, where it is read again.
+    """Write a time or a duration as text for rules, which parse it again.
 
     >>> spelled(timedelta(minutes=-90)), spelled(datetime(2024, 1, 1, tzinfo=UTC))
     ('-5400s', '2024-01-01T00:00:00Z')
@@ -180,7 +180,7 @@ def _picker(picks: list[tuple[str, str, Reader | None, bool]]) -> Reader:
 
 
 def _whole(node: Node) -> Reader | None:
-    """Return what converts everything at a place, None where nothing has to be."""
+    """Return what converts everything at a place, or None if nothing has to be."""
     if node.int_or_string:
         return None
     match node.type:
@@ -247,7 +247,7 @@ def _merging(node: Node, path: tuple[str, ...]) -> bool:
 
 
 def key_of(node: Node, item: Any) -> object | None:
-    """Return what identifies an item of a list that is a map; None where the item lacks a key."""
+    """Return what identifies an item of a list that is a map; None if the item lacks a key."""
     if not isinstance(item, dict):
         return None
     found = [item.get(name) for name in node.list_keys]

@@ -18,7 +18,7 @@ _WORD: Final = re.compile(r"[0-9A-Za-z-]+")
 
 
 class BadVersion(ValueError):
-    """The text is no version; the message is the server's."""
+    """The text is not a version; the message is the server's."""
 
 
 @total_ordering

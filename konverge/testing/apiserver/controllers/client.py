@@ -1,4 +1,4 @@
-"""What controllers write with: the same verbs as clients, past routing and rights, under a name of their own."""
+"""The client of the built-in controllers: the verbs of clients without routing and authorization, under the controller's own user."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ControllerClient:
         return ResourceRequest(call, place, resource, version, self._user, WriteOptions(validation="Ignore"))
 
     async def create(self, resource: Resource, data: Data) -> None:
-        """Create an object; harmless where it exists."""
+        """Create an object; does nothing if it exists."""
         ask = self._ask("create", resource, data["metadata"].get("namespace", ""), "")
         conform(ask, data)
         try:
@@ -52,7 +52,7 @@ class ControllerClient:
                 raise
 
     async def delete(self, resource: Resource, namespace: str, name: str, *, policy: str = "", uid: str = "") -> None:
-        """Delete an object; harmless where it is gone or is another one by now."""
+        """Delete an object; does nothing if it is gone or is another one by now."""
         ask = self._ask("delete", resource, namespace, name)
         try:
             entry = self.registry.store.get(resource.id, namespace, name)
@@ -64,7 +64,7 @@ class ControllerClient:
     async def merge(
         self, resource: Resource, namespace: str, name: str, document: dict[str, Any], *, subresource: str = ""
     ) -> None:
-        """Merge-patch an object; harmless where it is gone."""
+        """Merge-patch an object; does nothing if it is gone."""
         body = msgspec.json.encode(document)
         try:
             await patch(self.registry, self._ask("patch", resource, namespace, name, subresource, body))

@@ -108,7 +108,7 @@ class DefinitionController:
 
 
 def _told_ending(data: Data, now: str) -> Data | None:
-    """Return the definition with the condition Terminating, None where it has it."""
+    """Return the definition with the condition Terminating, or None if it has it."""
     conditions = (data.get("status") or {}).get("conditions") or []
     if any(one["type"] == "Terminating" and one["status"] == "True" for one in conditions):
         return None

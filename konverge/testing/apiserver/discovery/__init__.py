@@ -1,4 +1,4 @@
-"""What a server says of itself: groups, versions and resources, OpenAPI documents, version and health. See `Discovery`."""
+"""Discovery: groups, versions and resources, OpenAPI documents, version and health. See `Discovery`."""
 
 from konverge.testing.apiserver.discovery.responses import Discovery
 

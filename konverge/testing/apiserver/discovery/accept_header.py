@@ -1,7 +1,7 @@
 """Which of its forms a client wants: the Accept header, as far as discovery decides by it.
 
-Promises: pure. The first clause that can be served wins, by `q` and then by order. What is served is JSON; a client that accepts only
-Protobuf or YAML is refused with 406.
+Promises: pure. The first clause that can be served wins, by `q` and then by order. Responses are JSON; a client that accepts only Protobuf
+or YAML is refused with 406.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def accepts_json(accept: str) -> bool:
 
 
 def json_form(accept: str, *, aggregated: bool = False) -> Literal["aggregated", "plain"]:
-    """Return the form that is wanted; raises 406 where none can be made. `aggregated`: whether there is an aggregated form at all."""
+    """Return the form that is wanted; raises 406 if none can be made. `aggregated`: whether there is an aggregated form at all."""
     for clause in clauses(accept):
         if clause.type not in _ANY:
             continue

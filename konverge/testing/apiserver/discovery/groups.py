@@ -41,7 +41,8 @@ class Group:
 
 
 def version_rank(name: str) -> tuple[int, int, int, int, str]:
-    """Return a sort key that puts the preferred version first; names that are no version of Kubernetes' kind come last, by name.
+    """Return a sort key that puts the preferred version first; names that do not follow Kubernetes' pattern for versions come last, by
+    name.
 
     >>> sorted(["v1alpha1", "foo", "v2beta1", "v1", "v11", "v2"], key=version_rank)
     ['v11', 'v2', 'v1', 'v2beta1', 'v1alpha1', 'foo']

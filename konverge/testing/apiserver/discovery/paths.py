@@ -71,7 +71,7 @@ def definition_name(served: Served) -> str:
 
 
 def list_definition(served: Served) -> str:
-    """Return the name of the schema of a resource's list, "" where there is none."""
+    """Return the name of the schema of a resource's list, or "" if there is none."""
     resource = served.resource
     list_kind = resource.list_kind or f"{resource.kind}List"
     if not resource.custom:

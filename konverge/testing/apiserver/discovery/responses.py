@@ -51,7 +51,7 @@ class Discovery:
         self._documents: dict[tuple[str, str], tuple[tuple[Resource, ...], _Body]] = {}
 
     def answer(self, path: str, accept: str, if_none_match: str = "") -> Response | None:
-        """Return what stands under a path, or the plain 404 of one that nobody has; raises StatusError 406 where no form can be made.
+        """Return the document under a path, or a plain 404 if the path is unknown; raises StatusError 406 if no form can be made.
 
         None: the path belongs to a group that is served (an unknown version of it, a resource); such a 404 is a Status.
         """
@@ -212,7 +212,7 @@ class Discovery:
 
 @dataclass(frozen=True)
 class _Builtin:
-    """A version of a built-in group: equal to that of another server where it has the same resources, since their data are the same."""
+    """A version of a built-in group: equal to that of another server if it has the same resources, since their data are the same."""
 
     key: tuple[str, str, str, tuple[str, ...]]
     group: Group = field(compare=False)

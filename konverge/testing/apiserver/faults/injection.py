@@ -38,7 +38,7 @@ _REASONS: Final = {
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """What the server is to do before it looks at a request: serve it from a view, raise its version by `jump`, forget its history."""
+    """Instructions for the server before it handles a request: serve it from a view, raise its version by `jump`, forget its history."""
 
     view: StaleView | None = None
     jump: int = 0
@@ -63,7 +63,7 @@ class _Armed:
         self._timer: asyncio.TimerHandle | None = None
 
     def strikes(self) -> int:
-        """Count one more matching request; return its number where it is struck, else 0."""
+        """Count one more matching request; return its number if it is struck, else 0."""
         self._matched += 1
         return self._matched if self.rule.strikes(self._matched) else 0
 
@@ -81,7 +81,7 @@ class _Armed:
             self._on_hit(found)
 
     def hold(self) -> None:
-        """Let the time of a holding fault begin, where it has not."""
+        """Let the time of a holding fault begin, if it has not."""
         fault = self.rule.fault
         if isinstance(fault, (kinds.Freeze, kinds.Stale)) and self._timer is None and self._steps is None:
             self._steps = fault.steps
@@ -126,13 +126,13 @@ class Faults:
 
     @property
     def watches(self) -> tuple[About, ...]:
-        """What the open watches are about, in the order of their opening."""
+        """The descriptions of the open watches, in the order of their opening."""
         return tuple(watch.about for watch in self._open)
 
     def add(self, rule: Rule, on_hit: OnHit | None = None, *, ask: MayStrike | None = None) -> Rule:
         """Put a rule in force. `on_hit` is called at each hit, before the fault shows: to end a process at a write, for instance.
 
-        `ask` is called once, where the rule would strike for the first time: where it says no, the rule never strikes, and has done nothing
+        `ask` is called once, where the rule would strike for the first time: if it says no, the rule never strikes, and has done nothing
         but count until then. It is not asked about what a rule does without a hit: a Drop of `watches`, a Stale view of open ones.
         """
         armed = _Armed(rule, on_hit, ask)
@@ -144,7 +144,7 @@ class Faults:
         return rule
 
     def remove(self, rule: Rule) -> None:
-        """Take a rule out of force, and let go what it holds; harmless where it is out already."""
+        """Take a rule out of force, and let go what it holds; does nothing if it is out already."""
         for armed in [one for one in self._armed if one.rule is rule]:
             self._armed.remove(armed)
             armed.release()

@@ -3,7 +3,7 @@
     rule = Rule(Match(verbs=("apply",), resources=("secrets",), namespace="web"), Refuse(status=503, retry_after=2), nth=2, count=1)
 
 Promises: a rule travels through JSON and back without loss, and unknown words in a plan are refused by name; matching looks at nothing
-but the `About` of a request. What a rule has hit stands in `Rule.hits`, in order.
+but the `About` of a request. `Rule.hits` lists the hits of a rule in order.
 
 Does not promise: that a fault is one that a healthy API server could show; rules of that kind say so in their own words.
 """
@@ -58,7 +58,7 @@ _NAMESPACE_PARTS: Final = frozenset({"status", "finalize"})
 
 
 class About(msgspec.Struct, frozen=True, gc=False):
-    """What one request is about, as rules look at it. `verb` is RBAC's word, "" for a path that is about no resource (discovery, health).
+    """The description of one request that rules match. `verb` is RBAC's word, "" for a path that is about no resource (discovery, health).
 
     `manager` is the field manager: the one named, else the first part of the User-Agent, as the real server takes it.
     """
@@ -144,7 +144,7 @@ def _verb(method: str, named: bool, watches: bool) -> str:
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Which requests a rule means. What is left out matches everything, discovery included; the texts are shell patterns (`web-*`).
+    """Which requests a rule means. A field that is left out matches everything, discovery included; the texts are shell patterns (`web-*`).
 
     - `verbs`: RBAC's verbs, and beside them `apply` (patches that are applies), `read` (get, list, watch), `write` (see `About.writes`);
     - `resources`: `plural.group` (`deployments.apps`), or the plural alone in the core group;

@@ -1,4 +1,4 @@
-"""What faults do to the lines of one watch: `Watched` stands between the server's lines and the shell that sends them.
+"""Faults of one watch: `Watched` sits between the server's lines and the shell that sends them.
 
 Promises: with no rule on it a line passes at the cost of one call; rules may come and go while the watch is open. Lines are never
 re-ordered, apart from bookmarks that a rule makes late. Closing it closes the server's iterator.
@@ -159,7 +159,7 @@ class Watched:
         self._settle()
 
     async def _next(self) -> bytes | None:
-        """Wait for a line; None where a late bookmark became due instead."""
+        """Wait for a line; None if a late bookmark became due instead."""
         if self._late is None and self._pull is None:
             return await anext(self._source)
         if self._pull is None:
@@ -205,7 +205,7 @@ async def _one(source: AsyncIterator[bytes]) -> bytes:
 
 
 async def close_lines(lines: AsyncIterator[bytes]) -> None:
-    """Close an async iterator where it can be closed."""
+    """Close an async iterator if it can be closed."""
     close = getattr(lines, "aclose", None)
     if close is not None:
         await close()
@@ -237,7 +237,7 @@ class _Stage:
         self.passed = 0
 
     def hit(self) -> bool:
-        """Tell whether the fault may show; whoever asks first is about to let it."""
+        """Tell whether the fault may show; the first call counts as its hit."""
         if not self._hit:
             self._hit = True
             self._may = self._struck()

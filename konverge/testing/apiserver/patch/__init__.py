@@ -1,4 +1,4 @@
-"""Patches: how a document is changed by the three kinds of patch that are no apply.
+"""The three kinds of patch other than apply: JSON patch, merge patch and strategic merge patch.
 
 Promises: pure functions over plain data; what they are given stays as it is. A patch that cannot be applied is a StatusError in the
 server's words. Server-side apply is another room.

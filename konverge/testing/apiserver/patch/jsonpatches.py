@@ -31,7 +31,7 @@ class _Unfit(Exception):
 
 
 def json_patch(document: Data, operations: list[Any]) -> Data:
-    """Apply operations; raise StatusError 422 where one does not apply, 413 where there are too many.
+    """Apply operations; raise StatusError 422 if one does not apply, 413 if there are too many.
 
     >>> json_patch({"a": [1, 2]}, [{"op": "add", "path": "/a/-", "value": 3}, {"op": "remove", "path": "/a/0"}])
     {'a': [2, 3]}

@@ -1,7 +1,7 @@
 """Merge patches (RFC 7386) as gopkg.in/evanphx/json-patch.v4 applies them.
 
-Promises: pure. Null deletes a field; what replaces something that is no object loses its own nulls, those of objects in lists included (a
-null item of a list stays).
+Promises: pure. Null deletes a field; a value that replaces something other than an object loses its own nulls, those of objects in lists
+included (a null item of a list stays).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Data: TypeAlias = dict[str, Any]
 
 
 def merge_patch(document: Data, patch: Any) -> Data:
-    """Merge a patch into a document; raise StatusError 400 where it is no object.
+    """Merge a patch into a document; raise StatusError 400 if it is not an object.
 
     >>> merge_patch({"a": {"b": 1, "c": 2}}, {"a": {"b": None}, "d": {"e": None}})
     {'a': {'c': 2}, 'd': {}}

@@ -1,7 +1,7 @@
 """The order of a list after a strategic merge.
 
-Promises: pure. What the patch names keeps the patch's order, what only the server has keeps the server's, and the two are interleaved
-by the order of the live list as far as it knows both. Source: k8s.io/apimachinery `pkg/util/strategicpatch/patch.go`.
+Promises: pure. Items that the patch names keep the patch's order, items that only the server has keep the server's, and the two are
+interleaved by the order of the live list as far as it has both. Source: k8s.io/apimachinery `pkg/util/strategicpatch/patch.go`.
 """
 
 from __future__ import annotations

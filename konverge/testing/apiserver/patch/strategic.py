@@ -1,8 +1,8 @@
 """Strategic merge patches: merges that know from the schema which lists are maps and sets.
 
 Promises: pure; neither document nor patch is changed. Follows k8s.io/apimachinery `pkg/util/strategicpatch/patch.go`, directives
-included: `$patch: delete | replace`, `$deleteFromPrimitiveList/x`, `$setElementOrder/x`, `$retainKeys`. What the schema does not know is
-merged as maps and replaced as lists (a real server would have dropped it before).
+included: `$patch: delete | replace`, `$deleteFromPrimitiveList/x`, `$setElementOrder/x`, `$retainKeys`. Among fields that the schema does
+not know, maps are merged and lists replaced (a real server would have dropped them before).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ORDER: Final = "$setElementOrder/"
 
 
 def strategic_merge(document: Data, patch: Data, node: Node) -> Data:
-    """Merge a patch into an object of this schema; raise StatusError where the patch makes no sense.
+    """Merge a patch into an object of this schema; raise StatusError if the patch makes no sense.
 
     >>> node = Node({"properties": {"l": {"type": "array", "x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": "n"}}})
     >>> strategic_merge({"l": [{"n": 1, "v": 1}, {"n": 2}]}, {"l": [{"n": 1, "v": 2}, {"n": 2, "$patch": "delete"}]}, node)

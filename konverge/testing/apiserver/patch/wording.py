@@ -1,4 +1,4 @@
-"""What patches are refused with.
+"""The errors of patches.
 
 Promises: pure. The server hides why a JSON patch does not apply behind one sentence (422); strategic merges tell (500, no reason). Source:
 k8s.io/apiserver `pkg/endpoints/handlers/patch.go`.

@@ -2,7 +2,7 @@ r"""Bodies in protobuf, read: clients in Go (kubectl, client-go) write built-in 
 
     as_json(b"k8s\x00...")  ->  b'{"apiVersion":"v1","kind":"ConfigMap",...}'
 
-Promises: what comes out is what the same client would have written as JSON: zero values of fields that are no pointers are left out,
+Guarantees: the result is the JSON that the same client would have written: zero values of fields that are not pointers are left out,
 inlined messages are merged into their place, times, quantities, raw JSON and int-or-string have their JSON forms. Unknown fields
 are skipped.
 
@@ -54,7 +54,7 @@ def _tables() -> _Tables:
 
 
 def as_json(body: bytes) -> bytes:
-    """Turn a body into JSON. Raises StatusError: 415 for kinds that have no protobuf form here, 400 for bytes that are no message."""
+    """Turn a body into JSON. Raises StatusError: 415 for kinds that have no protobuf form here, 400 for bytes that are not a message."""
     return msgspec.json.encode(decode(body))
 
 

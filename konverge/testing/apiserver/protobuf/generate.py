@@ -53,7 +53,7 @@ EXTRA = (
     ("autoscaling/v1", "k8s.io/api/autoscaling/v1", "Scale"),
     ("policy/v1", "k8s.io/api/policy/v1", "Eviction"),
 )
-"""What is sent to subresources and with deletions."""
+"""Messages that are sent to subresources and with deletions."""
 
 _FIELD = re.compile(r"^\t(?:(\w+) +)?([^\s`]+)\s*`(.*)`", re.MULTILINE)
 

@@ -1,8 +1,8 @@
-"""WATCH, decided: what a watcher is told of an event, the lines on the wire, and what a watch begins with. Pure.
+"""The decisions of WATCH: the change that a watcher sees for an event, the lines on the wire, and the first lines of a watch. Pure.
 
-As a server of 1.36: a watch from no version or "0" begins with what is there as ADDED (and, where bookmarks are wanted, one that says
-so); one from a version with what happened since; one from a version that history no longer reaches is answered 200 with one ERROR line; one
-from the future is silent until then, or, where it wants what is there, refused with an ERROR line. An object that a change moves out of the
+As a server of 1.36: a watch from no version or "0" begins with what is there as ADDED (and, where bookmarks are wanted, one that says so);
+one from a version with what happened since; one from a version that history no longer reaches is answered 200 with one ERROR line; one
+from the future is silent until then, or, if it wants what is there, refused with an ERROR line. An object that a change moves out of the
 selection is DELETED in its last selected state, under the version of the change. Source: k8s.io/apiserver `pkg/storage/cacher`
 (`cache_watcher.go`), KEP-3157.
 """
@@ -39,18 +39,18 @@ Bookmark: TypeAlias = Callable[[int, bool], bytes]
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What a watch starts with, in this order."""
+    """The beginning of a watch, in this order."""
 
     entries: Sequence[Entry] = ()
-    """What is there; each becomes ADDED."""
+    """The objects that exist; each becomes ADDED."""
     marked: bool = False
     """Whether a bookmark ends these."""
     events: Sequence[Event] = ()
-    """What happened since the version that was asked for."""
+    """The events since the requested version."""
     version: int = 0
-    """What happened up to here is not to be told."""
+    """Events up to this version are not sent."""
     ahead: int = 0
-    """The version to wait for before anything is told; 0: none."""
+    """The version to wait for before anything is sent; 0: none."""
     error: StatusError | None = None
     """Told in an ERROR line, which ends the watch."""
 

@@ -48,7 +48,7 @@ def parse_fields(text: str) -> tuple[FieldClause, ...]:
 
 
 def check_fields(clauses: tuple[FieldClause, ...], resource: Resource, version: str) -> None:
-    """Raise SelectorError where a clause names a field that the resource does not have in this served version."""
+    """Raise SelectorError if a clause names a field that the resource does not have in this served version."""
     own = _own_fields(resource, version)
     known = {NAME, *own}
     # Cluster-scoped kinds with fields of their own do not know the namespace; the default for all others does.

@@ -52,7 +52,7 @@ class ExpiredToken(StatusError):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a LIST answers."""
+    """The response of a LIST."""
 
     entries: Sequence[Entry]
     version: int
@@ -106,7 +106,7 @@ def list_page(store: Store, options: ReadOptions) -> Page:
 
 
 def list_metadata(page: Page, *, custom: bool = False) -> dict[str, Any]:
-    """Return the `ListMeta` of a page; lists of custom objects say that there is no next page, others leave it out."""
+    """Return the `ListMeta` of a page; lists of custom objects have an empty `continue` on the last page, others leave it out."""
     metadata: dict[str, Any] = {"resourceVersion": str(page.version)}
     if page.token or custom:
         metadata["continue"] = page.token

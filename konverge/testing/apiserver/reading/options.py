@@ -28,7 +28,7 @@ _DIGITS: Final = re.compile(r"[0-9]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a LIST or WATCH asks for."""
+    """The options of a LIST or WATCH."""
 
     selection: Selection
     watch: bool = False

@@ -16,7 +16,7 @@ __all__ = ["Selection"]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is asked for; `matches` decides by the entry, and decodes the object only for fields that need it."""
+    """The requested objects; `matches` decides by the entry, and decodes the object only for fields that need it."""
 
     resource: Resource
     version: str
@@ -28,7 +28,7 @@ class Selection:
 
     @property
     def plain(self) -> bool:
-        """Whether there is no selector (a namespace is none)."""
+        """Whether neither a label nor a field selector is given (a namespace does not count)."""
         return not self.labels.clauses and not self.fields
 
     @property

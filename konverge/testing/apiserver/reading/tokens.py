@@ -1,7 +1,7 @@
 """Continue tokens: where the next page of a LIST begins, and at which version.
 
-Promises: the same token as the server's, character by character. Source: k8s.io/apiserver `pkg/storage/continue.go`. What a client sends
-that is no token is refused with the server's words for the usual accidents; errors deep inside of JSON are only roughly those of Go.
+Promises: the same token as the server's, character by character. Source: k8s.io/apiserver `pkg/storage/continue.go`. Texts that are not
+tokens are refused with the server's words for the usual mistakes; errors deep inside of JSON are only roughly those of Go.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ BUFFER: Final = 10_000
 """Unread lines that a watch holds for a slow reader."""
 
 Tell: TypeAlias = Callable[[str, Entry | None], int]
-"""How often a line is told (0: dropped, 2: repeated), by its type and object; bookmarks have none."""
+"""How often a line is sent (0: dropped, 2: repeated), by its type and object; bookmarks have none."""
 
 _MINUTE: Final = 60.0
 _JITTER: Final = 1.0
@@ -54,7 +54,7 @@ class StreamCut(ConnectionError):
 
 
 class Watch:
-    """One watch; see the module. Raises StatusError where the request makes no sense."""
+    """One watch; see the module. Raises StatusError if the request makes no sense."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Watch:
     async def __anext__(self) -> bytes:
         self._unread += 1
         if self._unread % _BREATH == 0:
-            # A long backlog must not keep everybody else from running.
+            # A long backlog must not starve the other tasks of the loop.
             await asyncio.sleep(0)
         while True:
             if not self.frozen or self._left is not None:

@@ -23,7 +23,7 @@ __all__ = ["Data", "Registry"]
 Data = dict[str, Any]
 
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""What generated names end in: no vowels and nothing that is easily confused (apiserver `pkg/storage/names`)."""
+"""The characters of generated suffixes: no vowels and none that are easily confused (apiserver `pkg/storage/names`)."""
 
 
 class Registry:
@@ -64,7 +64,7 @@ class Registry:
 
     @property
     def resources(self) -> list[Resource]:
-        """What is served, in the order in which it was added."""
+        """The served resources, in the order in which they were added."""
         return list(self._resources.values())
 
     def find(self, group: str, plural: str) -> Resource | None:
@@ -80,7 +80,7 @@ class Registry:
         return None
 
     def served(self, place: RequestInfo) -> tuple[Resource, Version]:
-        """Return the resource and version of a path; raises 404 where there is none, or where the scope does not fit."""
+        """Return the resource and version of a path; raises 404 if there is none, or where the scope does not fit."""
         resource = self.find(place.group or "", place.resource)
         version = None if resource is None else resource.version(place.version)
         if resource is None or version is None:

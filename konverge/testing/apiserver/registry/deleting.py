@@ -108,7 +108,7 @@ def _seconds(given: Any) -> int:
 async def delete(
     registry: Registry, ask: ResourceRequest, entry: Entry | None, deletion: Deletion, *, admit: bool = True
 ) -> Data:
-    """Delete one object; returns what is answered: the object as it now is, or a Status where it is gone.
+    """Delete one object; returns what is answered: the object as it now is, or a Status if it is gone.
 
     `admit` False: admission was asked about what this deletion follows from.
     """
@@ -138,7 +138,7 @@ async def delete(
 
 
 def require(ask: ResourceRequest, entry: Entry, deletion: Deletion) -> None:
-    """Raise 409 where an object is not the one, or not at the version, that is to be deleted."""
+    """Raise 409 if an object is not the one, or not at the version, that is to be deleted."""
     name = entry.name
     if deletion.uid and deletion.uid != entry.uid:
         why = (
@@ -224,7 +224,7 @@ def _finalizers(ask: ResourceRequest, metadata: Data, policy: str) -> list[str]:
     """Return the finalizers with those of the garbage collector set as the policy says; no policy leaves what is there."""
     found: list[str] = [*metadata.get("finalizers", ())]
     if ask.plural == "events" and not ask.resource.custom:
-        return found  # nobody collects their children
+        return found  # the garbage collector ignores events as owners
     if _is_definition(ask) and CRD_CLEANUP not in found and not metadata.get("deletionTimestamp"):
         found.append(CRD_CLEANUP)
     orphan, foreground = ORPHAN in found, FOREGROUND in found

@@ -33,7 +33,7 @@ _KINDS: Final[dict[str, Form]] = {
 
 
 def form_of(accept: str, *, custom: bool = True) -> Form:
-    """Return the first form of the Accept header that can be made here. Raises 406 where none can."""
+    """Return the first form of the Accept header that can be made here. Raises 406 if none can."""
     if not accept or accept == "application/json":
         return "object"
     if not custom and not any(clause.type in _KNOWN for clause in clauses(accept)):

@@ -1,4 +1,4 @@
-"""What every object passes on its way in: decoded, checked against its URL, pruned, defaulted, validated; and who owns what is noted.
+"""The way of every object into the store: decoded, checked against its URL, pruned, defaulted, validated, with its field owners recorded.
 
 Promises: the order is the real server's (k8s.io/apiserver `pkg/endpoints/handlers/{create,update,patch}.go`, `pkg/registry/rest`).
 Nothing here reads or writes storage.
@@ -66,7 +66,7 @@ def decode_body(ask: ResourceRequest) -> Data:
 
 
 def identify(ask: ResourceRequest, data: Data) -> None:
-    """Refuse a body of another kind or version than the URL's; fill in both where they are missing."""
+    """Refuse a body of another kind or version than the URL's; fill in both if they are missing."""
     kind, api_version = data.get("kind"), data.get("apiVersion")
     wanted_kind, wanted_version = kind_of(ask), api_version_of(ask)
     if not ask.resource.custom and (api_version in (None, "") or kind in (None, "")):
@@ -145,7 +145,7 @@ def conform(
 
 
 def schema_of(ask: ResourceRequest) -> Node | None:
-    """Return what a custom resource is brought into form by, where it is stored in the version that it is written in; else None."""
+    """Return what a custom resource is brought into form by, if it is stored in the version that it is written in; else None."""
     return ask.version.schema if ask.resource.custom and len(ask.resource.versions) == 1 else None
 
 

@@ -23,7 +23,7 @@ _VALIDATIONS: Final = ("Ignore", "Strict", "Warn")
 
 @dataclass(frozen=True, slots=True)
 class RequestInfo:
-    """What a path and a method name. `group` is None for a path that is no resource's (`/version`)."""
+    """The target of a request, from its path and method. `group` is None for a non-resource path (`/version`)."""
 
     verb: str
     path: str
@@ -41,7 +41,7 @@ class RequestInfo:
 
 @lru_cache(maxsize=4096)
 def route(attributes: Attributes) -> RequestInfo:
-    """Tell where a request goes; the name that a list selects by its field selector is no part of its path."""
+    """Tell where a request goes; the name that a list selects by its field selector is not in its path."""
     if attributes.path:
         return RequestInfo(attributes.verb, attributes.path)
     name = "" if attributes.verb in ("deletecollection", "list", "watch") else attributes.name
@@ -63,7 +63,7 @@ class WriteOptions:
 
     dry_run: bool = False
     manager: str = ""
-    """As given, "" where nothing was."""
+    """As given, or "" if nothing was."""
     validation: str = "Warn"
     force: bool = False
 
@@ -114,7 +114,7 @@ class ResourceRequest:
 def options_of(call: Call, kind: str, *, apply: bool = False, body: dict[str, Any] | None = None) -> WriteOptions:
     """Read and check the options of a write; `kind` is CreateOptions, UpdateOptions, PatchOptions or DeleteOptions.
 
-    `body` holds the options that came in the body of a deletion; they win where they are there.
+    `body` holds the options that came in the body of a deletion; they win if they are there.
     """
     query, errors = call.query, []
     dry_runs = tuple((body or {}).get("dryRun") or ()) or query.all("dryRun")

@@ -45,7 +45,7 @@ def _call(ask: ResourceRequest, operation: Operation, new: Data | None, old: Dat
 
 
 async def mutated(registry: Registry, ask: ResourceRequest, operation: Operation, new: Data, old: Data | None) -> Data:
-    """Let mutating admission change an object; nobody owns what it changed."""
+    """Let mutating admission change an object; the fields that it changed have no owner."""
     if not registry.admission.needed(ask.resource.id, operation):
         return new
     return await registry.admission.mutate(_call(ask, operation, new, old))

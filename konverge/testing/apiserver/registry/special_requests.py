@@ -1,4 +1,4 @@
-"""Requests that are no plain object: reviews, tokens, evictions, bindings, a namespace's finalize.
+"""Requests that do not read or write a stored object directly: reviews, tokens, evictions, bindings, a namespace's finalize.
 
 Promises: what is answered is not stored, unless it says so. Subresources that need a node (log, exec, attach, port-forward, proxy)
 are answered with 501 and say so.
@@ -41,7 +41,7 @@ _BUDGETS: Final = ("policy", "poddisruptionbudgets")
 
 
 class SpecialRequests:
-    """Finds who answers a request that is no plain object, None where it is one."""
+    """Finds the handler of such a request, or None if the request is an ordinary one."""
 
     def __init__(self, registry: Registry, rbac: Rbac, authenticator: Authenticator) -> None:
         self._registry = registry

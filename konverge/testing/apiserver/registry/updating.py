@@ -1,7 +1,7 @@
 """Changing objects: what PUT and every kind of PATCH share.
 
-Promises: a change is computed from the newest object and stored only onto that; where somebody else wrote in between it is computed again,
-as etcd3's GuaranteedUpdate does, so that only a resourceVersion that the client gave leads to a conflict. A change that changes nothing is
+Promises: a change is computed from the newest object and stored only onto that; after a concurrent write it is computed again, as
+etcd3's GuaranteedUpdate does, so that only a resourceVersion that the client gave leads to a conflict. A change that changes nothing is
 not stored, and the version stays. An object under deletion whose last finalizer goes is removed. Source: apiserver
 `pkg/registry/generic/registry/store.go` (Update), `pkg/registry/rest/update.go`, `pkg/storage/etcd3/store.go`.
 """
@@ -28,10 +28,10 @@ MODIFIED: Final = "the object has been modified; please apply your changes to th
 Make = Callable[[Data, bool], Data]
 """Computes the changed object from the stored one (in the URL's version), with the owners noted in it; raises StatusError.
 
-The flag says that the stored one passed the schema of today as it is, and that nobody changes parts of it in place."""
+The flag says that the stored object passed the present schema as it is, and that its parts are not changed in place."""
 
 Uses: TypeAlias = Literal["copy", "parts", "look"]
-"""What a `Make` does with the stored object: it uses up a copy; it gives parts of it back, unchanged; it only looks."""
+"""How a `Make` uses the stored object: it consumes a copy; it returns parts of it unchanged; it only reads it."""
 
 _PREFIXES: Final = {
     ("", "endpoints"): "services/endpoints",
@@ -81,7 +81,7 @@ def _moved(ask: ResourceRequest, entry: Entry, old: Data) -> bool:
 
 
 def _steady(registry: Registry, ask: ResourceRequest, entry: Entry) -> bool:
-    """Tell whether an object was stored under the schema of today, and nobody may change parts of it in place."""
+    """Tell whether an object was stored under the present schema; its parts must not be changed in place then."""
     own = schema_of(ask) is not None and in_form(entry, ask.resource)
     return own and not registry.admission.needed(ask.resource.id, "UPDATE")
 

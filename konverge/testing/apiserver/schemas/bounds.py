@@ -19,7 +19,7 @@ _EPSILON: Final = 1e-9
 
 
 class NumberProblem(NamedTuple):
-    """Something wrong with a number: its words; `value` is None where the error has no field of its own."""
+    """Something wrong with a number: its words; `value` is None if the error has no field of its own."""
 
     words: str
     value: float | None

@@ -28,7 +28,7 @@ class Correlated:
         self._keyed: dict[Any, Any] | None = None
 
     def key(self, name: str) -> Correlated | None:
-        """Return the field of both, None where it has no old value or no schema."""
+        """Return the field of both, or None if it has no old value or no schema."""
         if (
             not isinstance(self.new, dict)
             or not isinstance(self.old, dict)
@@ -40,7 +40,7 @@ class Correlated:
         return None if child is None else Correlated(self.new[name], self.old[name], child)
 
     def index(self, index: int) -> Correlated | None:
-        """Return an item of a keyed list and the old item of the same keys, None where there is none."""
+        """Return an item of a keyed list and the old item of the same keys, or None if there is none."""
         if (
             not isinstance(self.new, list)
             or not isinstance(self.old, list)

@@ -26,7 +26,7 @@ _decode_json = msgspec.json.Decoder().decode
 
 
 def strict_words(problems: Sequence[str]) -> str:
-    """Return the words of a refusal by `fieldValidation=Strict`; the same problems are warnings where it is Warn."""
+    """Return the words of a refusal by `fieldValidation=Strict`; the same problems are warnings if it is Warn."""
     lines = [problem for problem in problems if problem.startswith("line ")]
     found = ["yaml: unmarshal errors:" + "".join(f"\n  {line}" for line in lines)] if lines else []
     found += [problem for problem in problems if not problem.startswith("line ")]

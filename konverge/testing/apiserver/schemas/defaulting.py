@@ -88,5 +88,5 @@ def _plan(node: Node) -> _Plan:
 
 
 def _default_of(node: Node) -> Any:
-    """Return a default, None where there is none: null is no default on the server."""
+    """Return a default, or None if the schema has none: null is not a default on the server."""
     return None if node.default is MISSING else node.default

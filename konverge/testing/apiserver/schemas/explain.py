@@ -1,4 +1,4 @@
-"""What is wrong with a value, in the words and with the choices of kube-openapi's validator; run only where `checks` found something.
+"""The errors of a value, in the words and with the choices of kube-openapi's validator; runs only after `checks` found one.
 
 Promises: pure. The order of errors is that of the validators; where Go ranges over a map, it is the order of schema or object. With a
 correlation, what did not change is tolerated (ratcheting). Match counts decide which branch of anyOf and oneOf is reported, as

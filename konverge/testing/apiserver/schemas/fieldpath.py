@@ -16,7 +16,7 @@ _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "
 
 
 class Found(NamedTuple):
-    """What a path leads to, or why it leads nowhere (`wrong`)."""
+    """The target of a path, or the error of the path (`wrong`)."""
 
     path: str = ""
     root: str = ""

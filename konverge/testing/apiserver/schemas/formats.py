@@ -1,6 +1,6 @@
 """The string formats that CRDs can ask for, decided as the server's kube-openapi decides them.
 
-Promises: pure. Names are normalised (dashes do not count). Formats that the server does not know are no constraint (`effective`). Sources:
+Promises: pure. Names are normalised (dashes do not count). Formats that the server does not know are ignored (`effective`). Sources:
 k8s.io/kube-openapi `pkg/validation/strfmt`, `pkg/internal/third_party/govalidator`, apiextensions `pkg/apiserver/validation/formats.go`.
 """
 
@@ -20,13 +20,13 @@ __all__ = ["FORMATS", "effective", "matches", "unrecognized"]
 
 
 def effective(schema: Mapping[str, Any]) -> str:
-    """Return the format of a schema that the server enforces, "" where it has none or one that is unknown for its type."""
+    """Return the format of a schema that the server enforces, or "" if it has none or one that is unknown for its type."""
     found: str = schema.get("format") or ""
     return "" if unrecognized(schema) else found
 
 
 def unrecognized(schema: Mapping[str, Any]) -> str:
-    """Return the format of a schema that the server does not know, "" where it is known or absent."""
+    """Return the format of a schema that the server does not know, or "" if it is known or absent."""
     found: str = schema.get("format") or ""
     if not found:
         return ""
@@ -45,7 +45,7 @@ def matches(name: str, text: str) -> bool:
 
 @cache
 def _compiled(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """Compile a pattern when it is first needed: most formats are asked for by nobody, and some take long."""
+    """Compile a pattern when it is first needed: most formats are never used, and some take long."""
     return re.compile(pattern, flags)
 
 

@@ -19,7 +19,7 @@ Data = dict[str, Any]
 
 
 class Malformed(ValueError):
-    """Metadata is of a wrong type; the message is the JSON decoder's. Where it has a place in the object, `error` says so."""
+    """Metadata is of a wrong type; the message is the JSON decoder's. If it has a place in the object, `error` says so."""
 
     def __init__(self, words: str, error: FieldError | None = None) -> None:
         super().__init__(words)
@@ -66,7 +66,7 @@ _JSON: Final = {str: "string", bool: "bool", int: "number", float: "number", lis
 
 
 def coerce_metadata(metadata: Any, unknown: list[str], prefix: str = "metadata") -> Data | None:
-    """Bring metadata into the typed form in place and return it; None where there is none.
+    """Bring metadata into the typed form in place and return it; None if there is none.
 
     Paths of fields that ObjectMeta does not have are added to `unknown`. Raises Malformed.
     """

@@ -1,7 +1,7 @@
 r"""RE2 patterns, as CRDs have them, as Python's `re`: translated once, and refused in Go's words where RE2 would refuse them.
 
-Promises: pure. `$` is the very end, classes such as \d are ASCII, POSIX and Unicode classes are spelled out, flags work in the middle. What
-RE2 has not (look-around, back references) is refused. Source: github.com/google/re2 syntax, Go `regexp/syntax`.
+Promises: pure. `$` is the very end, classes such as \d are ASCII, POSIX and Unicode classes are spelled out, flags work in the middle.
+Syntax that RE2 lacks (look-around, back references) is refused. Source: github.com/google/re2 syntax, Go `regexp/syntax`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class _Translation:
         self.at = 0
         self.out: list[str] = []
         self.closing: list[str] = [""]
-        """What has to be closed before each open group is: flags that were set within it."""
+        """The flag groups to close before each open group: one per flag that was set within it."""
         self.multi_line = [False]
         self.repeatable = False
 
@@ -274,7 +274,7 @@ class _Translation:
         inside.append(f"{low}-{high}")
 
     def _single(self, inside: list[str], others: list[str]) -> str | None:
-        """Read one character of a class; None where it was a class of its own."""
+        """Read one character of a class; None if it was a class of its own."""
         char = self.pattern[self.at]
         if char != "\\":
             self.at += 1

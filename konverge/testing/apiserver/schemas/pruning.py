@@ -1,4 +1,4 @@
-"""What the server drops on decoding: fields that the schema does not name, and the wrong or unknown in metadata.
+"""Pruning: drops fields that the schema does not name, and unknown or wrongly typed metadata.
 
 Promises: works in place; returns what was dropped as the server words it, metadata first, then sorted. A wrong type in metadata raises
 StatusError 400. Sources: apiextensions `pkg/apiserver/schema/{pruning,objectmeta}/algorithm.go`, `customresource_handler.go`.
@@ -115,7 +115,7 @@ def _prune_object(node: Node, value: dict[str, Any], top: bool, keep: bool, done
 
 
 def _lost(node: Node, value: Any, top: bool) -> list[str]:
-    """Prune a field; a whole object's are remembered where nothing was lost, for most of them come again unchanged."""
+    """Prune a field; a whole object's are remembered if nothing was lost, for most of them come again unchanged."""
     if not top:
         return prune_value(node, value)
     known: set[bytes] = node.__dict__.setdefault(_KNOWN, set())

@@ -1,4 +1,4 @@
-"""Instants and durations as Go's `time` package reads them, and its words where it cannot.
+"""Instants and durations as Go's `time` package parses them, with its messages for invalid ones.
 
 Promises: pure. `instant` takes RFC 3339 and gives what the server writes back: UTC, whole seconds.
 """
@@ -33,7 +33,7 @@ _RANGES: Final = (("month", 2, 1, 12), ("hour", 4, 0, 23), ("minute", 5, 0, 59),
 
 
 class TimeError(ValueError):
-    """A text is no instant; the message is Go's."""
+    """A text is not an instant; the message is Go's."""
 
 
 def instant(text: str) -> str:

@@ -1,4 +1,5 @@
-"""What a schema has anywhere below a place, found once for each node: most schemas have no embedded objects, keyed lists or rules.
+"""The features that a schema has anywhere below a place, found once for each node: most schemas have no embedded objects, keyed lists or
+rules.
 
 Promises: pure; the answer is kept on the node. Recursive definitions are looked at once.
 """
@@ -16,7 +17,7 @@ _SLOT: Final = "_schemas_traits"
 
 
 def map_values(node: Node) -> Node | None:
-    """Return what the values of a map are, None where nothing is said of them (`additionalProperties: true` too)."""
+    """Return what the values of a map are, or None if nothing is said of them (`additionalProperties: true` too)."""
     found = node.additional
     return None if found is ANYTHING else found
 

@@ -1,4 +1,4 @@
-"""What is stored: entries (one object each, as JSON bytes) and the events that writing them makes.
+"""Stored entries (one object each, as JSON bytes) and the events of their writes.
 
 Promises: an entry is never changed; `Entry.object()` is fresh each time and the caller's own. In `raw` the keys stand in this order:
 apiVersion, kind, metadata with resourceVersion as its first key, everything else as it was given. So the version of an encoded object can
@@ -47,11 +47,12 @@ class Entry(msgspec.Struct, frozen=True, eq=False, gc=False):
     deleted: bool = False
     """Whether this is the last state of an object that is gone; `version` is then the deletion's."""
     schema: object = None
-    """What the object was brought into form by when it was written, None where nobody says: by the same it needs no second look."""
+    """The schema by which the object was normalized when it was written, or None if unknown: under the same schema it needs no second
+    check."""
 
     @property
     def key(self) -> str:
-        """Where it sorts among the objects of its resource."""
+        """Its sort key among the objects of its resource."""
         return key_of(self.namespace, self.name)
 
     def object(self) -> dict[str, Any]:
@@ -81,7 +82,7 @@ class Event(msgspec.Struct, eq=False, gc=False):
     type: EventType
     entry: Entry
     previous: Entry | None
-    """What the write replaced; None for ADDED."""
+    """The entry that the write replaced; None for ADDED."""
     lines: dict[Any, bytes] | None = None
     """Scratch of the readers: lines that were encoded while the event is handed out. Emptied by the store afterwards."""
 

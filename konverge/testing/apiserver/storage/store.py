@@ -1,13 +1,14 @@
 """The store: all objects of all resources under one version counter, with a bounded history and synchronous news.
 
 Promises
-- One counter for everything, as etcd's revision: each write adds one, and no two writes share a version. An update that changes nothing is
-  no write, as in the server's own store: it returns what is there.
+- One counter for everything, as etcd's revision: each write adds one, and no two writes share a version. An update that changes nothing
+  does not write, as in the server's own store: it returns the stored entry.
 - Writes are compare-and-swap on the entry that the caller read. Nothing here awaits, so a call is atomic on its loop.
-- After each commit the resource's subscribers and then all observers are called with the event, in the order of commits for everybody: a
+- After each commit the resource's subscribers and then all observers are called with the event, each of them in the order of commits: a
   write that a callback makes is delivered after the one that is being delivered. An exception of a callback reaches the writer when all
   others were called; the write stays.
-- History is a window: at most `window` events and about `window_bytes` bytes that only history holds. What is older is `Compacted`.
+- History is a window: at most `window` events and about `window_bytes` bytes that only history holds. Reading an older version raises
+  `Compacted`.
 
 Does not promise: any check of an object beyond its key. Not for use from several threads.
 """
@@ -39,7 +40,7 @@ class Exists(Exception):
 
 
 class Changed(Exception):
-    """Somebody wrote in between: `current` is what is there now, None where the object is gone."""
+    """A concurrent write: `current` is the entry that is stored now, or None if the object is gone."""
 
     def __init__(self, before: Entry, current: Entry | None) -> None:
         now = "gone" if current is None else f"at version {current.version}"
@@ -123,7 +124,7 @@ class Store:
         return tuple(self._tables)
 
     def changed(self, resource: ResourceId) -> int:
-        """Return the version of the last change to any object of a resource, 0 where there was none."""
+        """Return the version of the last change to any object of a resource, or 0 if there was none."""
         table = self._tables.get(resource)
         return 0 if table is None else table.changed
 
@@ -201,14 +202,14 @@ class Store:
     # History
 
     def compact(self, version: int | None = None) -> None:
-        """Forget the history up to a version (None: all of it): whoever starts before it gets Compacted."""
+        """Forget the history up to a version (None: all of it): a watch that starts before it gets Compacted."""
         floor = self.version if version is None else min(version, self.version)
         self.floor = max(self.floor, floor)
         while self._history and self._history[0].version <= self.floor:
             self._drop()
 
     def forget(self) -> None:
-        """Forget all history: whoever is behind the present version gets Compacted."""
+        """Forget all history: a watch from before the present version gets Compacted."""
         self.compact()
 
     # News

@@ -27,5 +27,5 @@ class StoredObjects:
         return [entry.object() for entry in self.store.list(resource, namespace)]
 
     def changed(self, resource: ResourceId) -> int:
-        """Return the version of the last change to any object of a resource, 0 where there was none."""
+        """Return the version of the last change to any object of a resource, or 0 if there was none."""
         return self.store.changed(resource)

@@ -1,4 +1,4 @@
-"""What each built-in kind does beyond its schema: defaults, checks, what a client has no say in, what fields select by.
+"""The behaviour of each built-in kind beyond its schema: defaults, checks, fields that clients cannot set, selectable fields.
 
 Promises: `STRATEGIES` has a `Strategy` for every built-in kind with rules of its own, by (group, plural); kinds that are absent have none.
 Everything is pure and synchronous, and works on plain data in the version that is stored. `normalise` and `decode_errors` stand for Go's

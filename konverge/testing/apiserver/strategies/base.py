@@ -87,7 +87,7 @@ def text_errors(path: str, value: str, check: Callable[[str], Sequence[str]]) ->
 
 
 def not_negative(data: Mapping[str, Any], path: str, *names: str) -> Errors:
-    """Check that numbers, where they are given, are 0 or more."""
+    """Check that numbers, if they are given, are 0 or more."""
     return [
         invalid(f"{path}.{name}", data[name], NOT_NEGATIVE)
         for name in names
@@ -213,7 +213,7 @@ class BuiltInStrategy(Strategy):
     """How the name is checked: a key of `schemas.names.NAME_RULES`."""
 
     named_label = False
-    """Whether a name that is no DNS label earns a warning, since pods will be named by it."""
+    """Whether a name that is not a DNS label causes a warning, since it becomes part of the names of pods."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

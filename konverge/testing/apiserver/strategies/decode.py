@@ -1,7 +1,7 @@
 """A body of a built-in kind that Go cannot decode into its struct: the 400 with the words of Go's decoder.
 
-Promises: the first mistake in the order of the body is told, as `json: cannot unmarshal T into Go struct field S.path of type G`, or with
-the words of the type's own decoder (quantities, times, base64). Names that are no fields are none of this module's business.
+Guarantees: the first mistake in the order of the body is reported, as `json: cannot unmarshal T into Go struct field S.path of type G`, or
+with the words of the type's own decoder (quantities, times, base64). This module ignores unknown fields.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What an object of a built-in kind looks like after Go has decoded it into structs and encoded it again.
+"""Objects of built-in kinds in the form that decoding into Go structs and encoding again gives them.
 
 Promises: `normalise` changes the object in place: nulls, empty lists and maps and zero values go where Go's `omitempty` drops them, and
-stay (or appear) where it does not; names that are no fields go; quantities, times and base64 get their one spelling. It expects an object
-in which `decode_errors` found nothing. Storage is protobuf, so an empty list and no list are the same.
+stay (or appear) in other places; unknown fields are dropped; quantities, times and base64 get their one spelling. It expects an object in
+which `decode_errors` found nothing. Storage is protobuf, so an empty list and no list are the same.
 
 Does not promise: anything for custom resources, which are stored as they are sent.
 """
@@ -36,7 +36,7 @@ _ZEROS: Final[dict[str, Any]] = {"string": "", "integer": 0, "number": 0, "boole
 
 
 def special(node: Node) -> str:
-    """Return what a place is beyond its OpenAPI type: quantity, time, microtime, intstr, base64, any; "" where it is nothing special."""
+    """Return what a place is beyond its OpenAPI type: quantity, time, microtime, intstr, base64, any; "" if it is nothing special."""
     found = _SPECIAL.get(node.reference, "")
     return "base64" if not found and node.schema.get("format") == "byte" else found
 
@@ -46,9 +46,9 @@ class _Field:
     node: Node
     kind: str
     zero: Any
-    """What is dropped, MISSING where nothing is."""
+    """The value that is dropped, or MISSING if none is."""
     empty: Any
-    """What stands where nothing was sent, MISSING for nothing."""
+    """The value that Go writes for an absent field, or MISSING if it writes none."""
 
 
 @dataclass(slots=True)

@@ -40,7 +40,7 @@ from konverge.testing.apiserver.strategies.service_numbers import (
 __all__ = ["PROTOCOLS", "Service"]
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
-"""What ports may speak."""
+"""The protocols of ports."""
 
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _DISTRIBUTIONS: Final = ("PreferClose", "PreferSameZone", "PreferSameNode")
@@ -159,7 +159,7 @@ class Service(BuiltInStrategy):
 
 
 def _drop_dependent(spec: Data, old: Data) -> None:
-    """Drop what the new type has no use for, where it was not changed besides."""
+    """Drop what the new type has no use for, if it was not changed besides."""
     if needs_address(old) and not needs_address(spec):
         if spec.get("clusterIPs") == old.get("clusterIPs"):
             spec.pop("clusterIP", None)

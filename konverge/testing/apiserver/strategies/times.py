@@ -29,7 +29,7 @@ _PARTS: Final = (
 
 
 class BadTime(ValueError):
-    """The text is no time; the message is Go's."""
+    """The text is not a time; the message is Go's."""
 
 
 def canonical_time(text: str, *, micro: bool = False) -> str:

@@ -54,7 +54,7 @@ UNMATCHED: Final = "`selector` does not match template `labels`"
 
 
 class Workload(BuiltInStrategy):
-    """What runs pods from a template."""
+    """The kinds that run pods from a template."""
 
     generation = True
     has_status = True
@@ -267,7 +267,7 @@ class ReplicaSet(Workload):
 
 
 class ReplicationController(Workload):
-    """What ReplicaSet was before."""
+    """The predecessor of ReplicaSet."""
 
     empty_status: Mapping[str, Any] = {"replicas": 0}
 

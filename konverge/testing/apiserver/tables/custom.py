@@ -25,7 +25,7 @@ AGE: Final = Column("Age", "date", ".metadata.creationTimestamp")
 """The column of a CustomResourceDefinition without any."""
 
 _ESCAPED: Final = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
-"""What Go's encoder escapes for the sake of HTML."""
+"""Characters that Go's encoder escapes for HTML."""
 
 
 def custom_cells(columns: tuple[Column, ...], object_: Data, now: datetime) -> list[Any]:
@@ -70,7 +70,7 @@ def _text(value: Any) -> str:
 
 
 def _integer(value: float) -> int:
-    """Return a number as Go converts it to int64: cut, and the least one where it does not fit."""
+    """Return a number as Go converts it to int64: cut, and the least one if it does not fit."""
     return int(value) if abs(value) < 1 << 63 else -(1 << 63)
 
 

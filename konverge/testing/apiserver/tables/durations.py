@@ -46,7 +46,7 @@ def _two(whole: int, big: int, big_unit: str, small: int, small_unit: str) -> st
 
 
 def parsed(stamp: object) -> datetime | None:
-    """Return a time of RFC 3339, None where there is none."""
+    """Return a time of RFC 3339, or None if there is none."""
     if not isinstance(stamp, str) or not stamp:
         return None
     try:
@@ -57,6 +57,6 @@ def parsed(stamp: object) -> datetime | None:
 
 
 def since(stamp: object, now: datetime) -> str:
-    """Return how long ago something was, `<unknown>` where nobody knows."""
+    """Return the age of something, or `<unknown>` without a time."""
     found = parsed(stamp)
     return "<unknown>" if found is None else human((now - found).total_seconds())

@@ -20,7 +20,7 @@ _ENDED: Final = {"Succeeded": "The pod has completed successfully.", "Failed": "
 
 
 def pod_conditions(object_: Data) -> list[Data]:
-    """Return the conditions of the row: kubectl hides rows that are completed where it is asked to."""
+    """Return the conditions of the row: kubectl hides rows that are completed if it is asked to."""
     phase = text(object_, "status", "phase")
     if phase not in _ENDED:
         return []

@@ -37,7 +37,7 @@ _SIGNS = {"In": "in", "NotIn": "notin"}
 
 
 def at(value: Any, *path: str) -> Any:
-    """Return what stands under a path, None where something is missing."""
+    """Return what stands under a path, or None if something is missing."""
     for key in path:
         if not isinstance(value, dict):
             return None
@@ -46,13 +46,13 @@ def at(value: Any, *path: str) -> Any:
 
 
 def text(value: Any, *path: str) -> str:
-    """Return the text under a path, "" where there is none."""
+    """Return the text under a path, or "" if there is none."""
     found = at(value, *path)
     return "" if found is None else str(found)
 
 
 def number(value: Any, *path: str) -> int:
-    """Return the number under a path, 0 where there is none."""
+    """Return the number under a path, or 0 if there is none."""
     found = at(value, *path)
     return int(found) if isinstance(found, (int, float)) else 0
 
@@ -93,7 +93,7 @@ def labels(found: Any) -> str:
 
 
 def selector(found: Any) -> str:
-    """Return a label selector as text, "" where it selects everything or nothing."""
+    """Return a label selector as text, or "" if it selects everything or nothing."""
     parts = [(key, f"{key}={value}") for key, value in (at(found, "matchLabels") or {}).items()]
     for expression in items(found, "matchExpressions"):
         key, sign = text(expression, "key"), text(expression, "operator")

@@ -1,4 +1,4 @@
-"""What a CustomResourceDefinition is to the server: defaults, the resource that it makes, and which of its names are free.
+"""A CustomResourceDefinition for the server: its defaults, the `Resource` that it defines, and which of its names are free.
 
 Promises: pure. Sources: apiextensions `pkg/apis/apiextensions/v1/defaults.go`, `pkg/apiserver/customresource_{handler,discovery}.go`,
 `pkg/controller/status/naming_controller.go`, k8s.io/apimachinery `pkg/version/helpers.go`.
@@ -45,7 +45,7 @@ def crd_default(crd: Data) -> None:
 
 
 def compare_api_versions(one: str, other: str) -> int:
-    """Compare versions by Kubernetes' rule: more than 0 where `one` is preferred (v2, v1, v1beta1, v1alpha1, then others by name).
+    """Compare versions by Kubernetes' rule: more than 0 if `one` is preferred (v2, v1, v1beta1, v1alpha1, then others by name).
 
     >>> sorted(["v1alpha1", "v10", "foo", "v1beta2", "v2"], key=cmp_to_key(compare_api_versions), reverse=True)
     ['v10', 'v2', 'v1beta2', 'v1alpha1', 'foo']
@@ -60,7 +60,7 @@ def compare_api_versions(one: str, other: str) -> int:
 
 
 def crd_resource(crd: Data) -> Resource:
-    """Return the resource that a definition makes, by its accepted names where it has them."""
+    """Return the resource that a definition makes, by its accepted names if it has them."""
     spec = crd["spec"]
     accepted = (crd.get("status") or {}).get("acceptedNames") or {}
     names = accepted if accepted.get("plural") and accepted.get("kind") else spec["names"]

@@ -45,10 +45,10 @@ class _Place:
     path: str
     root: bool = False
     no_defaults: str = ""
-    """Why defaults are forbidden, "" where they are not."""
+    """Why defaults are forbidden, or "" if they are not."""
     in_meta: bool = False
     uncorrelated: str = ""
-    """The outermost place from which old values cannot be told, "" where they can."""
+    """The outermost place below which old values cannot be correlated, or "" if all can."""
     rules: bool = True
     """Whether rules are compiled here."""
 

@@ -47,7 +47,7 @@ _FORBIDDEN: Final = (
 
 
 def unstructurable(schema: Schema) -> str:
-    """Return why a schema cannot even be read as a structural one, "" where it can."""
+    """Return why a schema cannot even be read as a structural one, or "" if it can."""
     for wire, name in _UNSUPPORTED:
         if schema.get(wire) or (wire == "additionalItems" and schema.get(wire) is not None):
             return f"OpenAPIV3Schema '{name}' is not supported"

@@ -1,4 +1,4 @@
-"""What may be wrong with the spec of a pod, or with a pod template.
+"""Validation of the spec of a pod and of a pod template.
 
 Promises: pure; errors come in the server's order. Left out: Windows and SELinux options, sysctls, resource claims, DNS configuration.
 Source: `pkg/apis/core/validation/validation.go`.

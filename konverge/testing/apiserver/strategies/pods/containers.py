@@ -1,4 +1,4 @@
-"""What may be wrong with the containers of a pod.
+"""Validation of the containers of a pod.
 
 Promises: pure; errors come in the server's order. Source: `pkg/apis/core/validation/validation.go`.
 """

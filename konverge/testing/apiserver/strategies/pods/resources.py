@@ -1,4 +1,4 @@
-"""What a pod as a whole asks for, beside its containers: defaults and checks of `spec.resources`.
+"""The resources of a pod as a whole, beside its containers: defaults and checks of `spec.resources`.
 
 Promises: pure. Left out: claims of containers by name, sizes of huge pages. Source: `pkg/apis/core/v1/defaults.go`,
 `pkg/apis/core/validation/validation.go`.
@@ -20,7 +20,7 @@ _NAMES: Final = ("cpu", _HUGE, "memory")
 
 
 def default_pod_resources(spec: Data) -> None:
-    """Fill in, in place, what a pod says of its whole in part: limits of huge pages, and requests where it has limits."""
+    """Fill in, in place, what a pod says of its whole in part: limits of huge pages, and requests if it has limits."""
     whole = spec.get("resources")
     if not whole or not (whole.get("limits") or whole.get("requests")):
         return

@@ -1,4 +1,4 @@
-"""What may be wrong with the volumes of a pod.
+"""Validation of the volumes of a pod.
 
 Promises: pure. The volume types of single vendors are only checked for being alone. Source: `pkg/apis/core/validation/validation.go`.
 """
@@ -118,7 +118,7 @@ def _no_backsteps(target: str, path: str) -> Errors:
 
 
 def descending_path_errors(target: str, path: str, *, reserved: bool = False) -> Errors:
-    """Check a path that has to stay below where it starts; `reserved`: it may not start with two dots either."""
+    """Check a path that has to stay below its root; `reserved`: it may not start with two dots either."""
     errors = [invalid(path, target, "must be a relative path")] if target.startswith("/") else []
     errors += _no_backsteps(target, path)
     if reserved and target.startswith("..") and not target.startswith("../"):
