@@ -4,7 +4,7 @@
     assert not answer.allowed
     assert answer.message == "..."
 
-Promises: what is called is what is served: the write becomes an AdmissionReview, and the answer is read from one, patch applied. An error
+Guarantees: what is called is what is served: the write becomes an AdmissionReview, and the answer is read from one, patch applied. An error
 of a handler is raised to the caller, where a server would contain it (see `konverge.runtime.admission.handler`).
 """
 
@@ -203,8 +203,7 @@ def _reading(body: bytes) -> Callable[[], Awaitable[bytes]]:
 def handler_of(
     door: Callable[[], WebhookRouter | None], path: str
 ) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]:
-    """Return a handler for the in-memory API server (`ApiServer.webhooks`) that passes each review to the router that `door` returns at
-    that time.
+    """Return a handler for the in-memory API server (`ApiServer.webhooks`) that passes each review to the router that `door` returns then.
 
     None stands for a process that does not run: the API server sees a refused connection.
     """

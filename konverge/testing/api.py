@@ -1,6 +1,6 @@
 """The few calls to the API server that the test kit itself makes: readiness, namespaces, ServiceAccount tokens.
 
-Promises: blocking, one connection per call, a deadline on each; they work before there is any client and outside any event
+Guarantees: blocking, one connection per call, a deadline on each; they work before there is any client and outside any event
 loop. For everything else there is `konverge.client`.
 """
 

@@ -1,6 +1,6 @@
 """The command lines and files of a control plane, as pure functions of its configuration.
 
-Promises: nothing here touches a disk, a port or a process. A flag of the user replaces our own flag of the same name; other flags are
+Guarantees: nothing here touches a disk, a port or a process. A flag of the user replaces our own flag of the same name; other flags are
 appended.
 
 Sources of the rules: the flag references of etcd 3.6 and of kube-apiserver and kube-controller-manager 1.36, and shared

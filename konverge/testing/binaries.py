@@ -1,6 +1,6 @@
 """Where etcd, kube-apiserver, kube-controller-manager and kubectl come from.
 
-Promises: the places are asked in a fixed order, and `Binaries.source` says which was taken:
+Guarantees: the places are asked in a fixed order, and `Binaries.source` says which was taken:
 
 1. the directory named by `KUBEBUILDER_ASSETS`;
 2. `/usr/local/kubebuilder/bin`;
@@ -52,10 +52,10 @@ PROGRAMS = (ETCD, APISERVER, CONTROLLER_MANAGER, KUBECTL)
 """All programs, in the order in which they are built: what is needed first comes first."""
 
 KUBERNETES_VERSION = "1.36.3"
-"""What the build from source gives; a test holds it against `build/kubernetes/go.mod`."""
+"""The version of the build from source; a test compares it with `build/kubernetes/go.mod`."""
 
 ETCD_VERSION = "3.6.16"
-"""What the build from source gives; a test holds it against `build/etcd/go.mod`."""
+"""The version of the build from source; a test compares it with `build/etcd/go.mod`."""
 
 ENVTEST_VERSION = "1.36.2"
 """The newest envtest archive of the same minor version."""

@@ -1,6 +1,6 @@
 """Keys and certificates of one throw-away control plane.
 
-Promises: every authority signs with a key that lives in memory only; leaf keys are returned as PEM for the caller to write
+Guarantees: every authority signs with a key that lives in memory only; leaf keys are returned as PEM for the caller to write
 with mode 0600. Elliptic curve P-256 throughout: a plane must be up in seconds, and making RSA keys takes them. Validity is
 ten days from the making of the authority, for everything that it signs: the certificates are for short tests only.
 

@@ -1,6 +1,6 @@
 """The configuration of a control plane: what it runs, and what of it a test wants different.
 
-Promises: plain frozen data with defaults that give the smallest plane; making one starts nothing and looks at nothing.
+Guarantees: plain frozen data with defaults that give the smallest plane; making one starts nothing and looks at nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A real control plane for tests: etcd, kube-apiserver and, on request, kube-controller-manager, as plain processes on loopback.
 
-Promises
+Guarantees
 - TLS, RBAC, client certificates, ServiceAccount tokens; free ports; a temporary directory; a kubeconfig of mode 0600. Ready in about four
   seconds if the programs are on the machine (`konverge.testing.binaries` finds them).
 - `async with` leaves nothing behind: no process, no file; also when the block is cancelled, and also when this process is

@@ -1,10 +1,10 @@
 """The official envtest archive: etcd, kube-apiserver and kubectl, fetched over HTTPS and held against a pinned SHA-512.
 
-Promises: nothing is unpacked before the whole archive has the pinned checksum, so neither a mirror nor a proxy need be
+Guarantees: nothing is unpacked before the whole archive has the pinned checksum, so neither a mirror nor a proxy need be
 trusted. Where the network is closed it fails within seconds, so that the next source gets its turn. Only regular files with
 the expected names leave the archive, whatever their paths in it say.
 
-Does not promise: kube-controller-manager, which the archive does not hold; other versions than the pinned one.
+Caveats: without kube-controller-manager, which the archive lacks; only the pinned version.
 
 Sources of the rules: the release index of the controller-tools project, from which the checksums come.
 """

@@ -1,6 +1,6 @@
 """The files that a control plane needs before its first program starts: keys, certificates, kubeconfigs, the audit policy.
 
-Promises: every file has mode 0600, every folder 0700. There are two authorities: one for the API server and its users, one
+Guarantees: every file has mode 0600, every folder 0700. There are two authorities: one for the API server and its users, one
 for etcd, so that no certificate of a user opens etcd.
 """
 

@@ -1,6 +1,6 @@
 """Building the programs from their public Go modules.
 
-Promises: versions and the checksums of all sources are pinned by the go.mod and go.sum beside this file, which a build
+Guarantees: versions and the checksums of all sources are pinned by the go.mod and go.sum beside this file, which a build
 never changes. The build cache is one of our own, so that it can be removed; an interrupted build finds in it what was
 compiled before. The modules go into the user's module cache.
 

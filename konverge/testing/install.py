@@ -3,7 +3,7 @@
 Guarantees: a finished step stays finished, whatever interrupts the rest; the same command continues with the next step, and returns
 quickly if nothing is left to do. Two installs into one cache do not run at once: the second waits, and finds the work done.
 
-Does not promise: anything about programs that other tools put into the cache's folders.
+Caveats: programs that other tools put into the cache's folders are not checked.
 """
 
 from __future__ import annotations

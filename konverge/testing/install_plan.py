@@ -1,6 +1,6 @@
 """The steps that an install still needs: pure decisions by the programs that were found.
 
-Promises: `plan_install` looks at nothing but its arguments, and planning again after any number of finished steps, failures
+Guarantees: `plan_install` looks at nothing but its arguments, and planning again after any number of finished steps, failures
 or interruptions gives exactly the rest. The first plan of a complete machine is empty.
 
 Rules

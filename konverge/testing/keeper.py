@@ -2,7 +2,7 @@
 
 Run as a script, never imported by konverge: `python -I -S keeper.py DIRECTORY LOCK_FD`. It needs the standard library only.
 
-Promises
+Guarantees
 - It starts and kills programs as its standard input says, one JSON object per line, and reports on its standard output:
   `{"do": "start", "name": ..., "argv": [...], "log": ...}` -> `{"did": "started", "name": ..., "pid": ...}`,
   `{"do": "kill", "name": ...}`; `{"do": "end"}`; the end of every program -> `{"did": "exited", "name": ..., "code": ...}`.
@@ -14,7 +14,7 @@ Promises
 - It holds the lock on LOCK_FD as long as it lives, and hands it to no program: a free lock means that DIRECTORY is a dead
   one's.
 
-Does not promise: on systems other than Linux, that the programs die when the keeper alone is killed with SIGKILL.
+Caveats: on systems other than Linux the programs survive if the keeper alone is killed with SIGKILL.
 """
 
 from __future__ import annotations

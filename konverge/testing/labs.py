@@ -1,10 +1,10 @@
-"""The pytest side of the lab: the fixture `lab`, where it runs, and the reruns under every plan.
+"""The pytest side of the lab: the fixture `lab`, the choice of its environment, and the reruns under every plan.
 
     pytest --lab-on=memory|control-plane|kubeconfig      where tests that ask for `lab` run (default: memory)
     pytest --lab=quick|full                              rerun each test that is marked `scenario` under every plan
     pytest --lab-plan FILE                               rerun them under one plan from a file
 
-Promises: a coroutine test that asks for `lab` needs no mark and no configuration. In memory it runs on an event loop whose time is
+Guarantees: a coroutine test that asks for `lab` needs no mark and no configuration. In memory it runs on an event loop whose time is
 virtual. A project that has konverge installed and uses no lab notices nothing of this file: the hook that chooses loops is registered
 when the first such test is collected.
 

@@ -1,15 +1,15 @@
 """An event loop whose time jumps when nothing is ready.
 
-Promises: code that sleeps, sets timeouts or asks `loop.time()` runs unchanged, and a test that covers hours ends in
+Guarantees: code that sleeps, sets timeouts or asks `loop.time()` runs unchanged, and a test that covers hours ends in
 milliseconds. `loop.time()` starts at 0 and moves only when every task waits for time: then it jumps to the next timer.
 `konverge.clock.wall_clock()` moves along, from 2030-01-01T00:00:00Z. Work in threads counts as busy: while a call made
 through `run_in_executor` (so also `asyncio.to_thread`) is open, time stands still.
 
 With a `random` the loop is a seeded scheduler: of the tasks that are ready in a turn, which one takes its step first is drawn. Only tasks
-are reordered; callbacks that are no task's keep the order that asyncio promises. The same seed on the same program gives the same run.
+are reordered; other callbacks keep the order that asyncio guarantees. The same seed on the same program gives the same run.
 
-Does not promise: sockets to the outside. Data in flight over a real connection is not seen as work, so time may jump past a
-deadline while bytes travel; use it with in-process transports only.
+Caveats: use it with in-process transports only. Data in flight over a real connection is not seen as work, so time may jump past a
+deadline while bytes travel.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 
 _IDLE_SECONDS = 1.0
 _OWN_FILES = 1
-"""What an asyncio loop registers for itself: the pipe that wakes it."""
+"""The descriptors that an asyncio loop registers for itself: the pipe that wakes it."""
 _ROUNDING = 1e-3
 """Far above what sums of floats lose, far below what asyncio cuts a long wait to (a day)."""
 
@@ -42,7 +42,7 @@ class Deadlock(RuntimeError):
 
 
 class Livelock(RuntimeError):
-    """Time stands still although nothing waits for a thread: somebody does the same thing again and again without a pause."""
+    """Time stands still although nothing waits for a thread: a task does the same thing again and again without a pause."""
 
 
 class _JumpingSelector(selectors.DefaultSelector):
@@ -120,8 +120,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def _jump(self, seconds: float) -> None:
         """Move to the next timer, and to nowhere else.
 
-        The sum of now and the difference may fall short of the timer's own time by a rounding error; the timer would run early, and
-        whoever then sets it again for the same moment would do so for ever, since no time passes in between.
+        The sum of now and the difference may fall short of the timer's own time by a rounding error; the timer would run early, and code
+        that then sets it again for the same moment would do so for ever, since no time passes in between.
         """
         timers = self._scheduled  # type: ignore[attr-defined]  # asyncio's own heap of timers: there is no public seam
         due = self._now + seconds

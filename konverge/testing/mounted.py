@@ -1,6 +1,6 @@
 """A ServiceAccount's files, laid out as the kubelet mounts them.
 
-Promises: `token`, `ca.crt` and `namespace` are links through `..data` to a directory of their own, and a second call
+Guarantees: `token`, `ca.crt` and `namespace` are links through `..data` to a directory of their own, and a second call
 replaces all three at once by renaming that link, as a rotation does. A reader sees the old set or the new one, never a
 mixture.
 """

@@ -1,6 +1,6 @@
 """Putting a program into the cache whole or not at all.
 
-Promises: a program appears under its name only when it is complete, on disk and executable. An interruption at any moment
+Guarantees: a program appears under its name only when it is complete, on disk and executable. An interruption at any moment
 leaves the old state, and perhaps a hidden file that the next attempt overwrites.
 """
 

@@ -1,13 +1,13 @@
 """A control plane as blocking code: processes, readiness, credentials.
 
-Promises
+Guarantees
 - `start` returns when `/readyz` is ok, and raises ControlPlaneError with the last lines of the guilty log when that takes
   too long or a program ends; either way nothing is left behind. `stop` leaves no process, no file and no reserved port.
 - The programs and the directory are gone also when this process dies, however it dies (see `keeper.py`).
 - Methods may be called from any thread; none needs an event loop. `abort` makes a start in another thread give up.
 
-Does not promise: that the controllers have filled their caches when `start` returns. That takes about three seconds more;
-what they do is level-triggered, so nothing is missed.
+Caveats: the controllers may not have filled their caches when `start` returns. That takes about three seconds more; they are
+level-triggered, so nothing is missed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _KUBECTL_SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Running:
-    """What exists between `start` and `stop`."""
+    """The state between `start` and `stop`."""
 
     binaries: Binaries
     layout: Layout
@@ -124,7 +124,7 @@ class Plane:
 
     @property
     def _parts(self) -> _Running:
-        """What runs; raises ControlPlaneError outside `start` and `stop`."""
+        """The running state; raises ControlPlaneError outside `start` and `stop`."""
         if self._running is None:
             raise ControlPlaneError("this control plane does not run: enter it first")
         return self._running

@@ -1,6 +1,6 @@
 """The pytest plugin: fixtures on a real control plane, and what happens if there is none.
 
-Promises
+Guarantees
 - Nothing happens in a test run that uses none of it: importing this file imports pytest only.
 - `control_plane` is one plane for the whole session (one per worker under xdist), started when the first test asks for it,
   usable from any event loop. It runs kube-controller-manager too where that program is on the machine, so that owners'
@@ -124,7 +124,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how many tests were skipped because there is no control plane."""
+    """Report the number of tests that were skipped for want of a control plane."""
     reports = terminalreporter.stats.get("skipped", [])
     reasons = [report.longrepr[2] for report in reports if isinstance(report.longrepr, tuple)]
     ours = [reason for reason in reasons if _SUMMARY in reason]

@@ -1,10 +1,10 @@
 """Ports on loopback that stay ours while the program that uses them is down.
 
-Promises: on Linux the reserved port is given to nobody else until `release`: the socket stays bound without listening, so
+Guarantees: on Linux the reserved port is given to no other program until `release`: the socket stays bound without listening, so
 neither an outgoing connection nor a bind to port 0 gets its number, while a program that binds it by name with SO_REUSEADDR
 (as every Go program does) may listen on it. So an API server that is restarted finds its port free.
 
-Does not promise: the same elsewhere; there the port was free a moment ago.
+Caveats: on other systems the port is not reserved; it was free a moment ago.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The near end of the keeper: start programs that cannot outlive this process, and know when one ends.
 
-Promises: `start` returns once the program runs; `kill` once it has ended; `exit_of` knows the end of each program, expected
+Guarantees: `start` returns once the program runs; `kill` once it has ended; `exit_of` knows the end of each program, expected
 or not. Every method may be called from any thread; none of them needs an event loop. `close` ends all programs and removes
 the directory; so does the keeper by itself when this process dies (see `keeper.py`).
 
-Does not promise: gentle ends. Programs are killed with SIGKILL, because kube-apiserver answers SIGTERM only when its
+Caveats: no graceful termination. Programs are killed with SIGKILL, because kube-apiserver answers SIGTERM only when its
 watches have ended, a minute later or more, and the data is thrown away.
 """
 

@@ -5,12 +5,12 @@
         struck = proxy.at_write(3, "after", program.kill)          # the third write is stored, its answer never arrives
         await struck.wait()
 
-Promises: requests are forwarded as they are, streams included, with the caller's own Authorization header, so rights stay the caller's.
-What breaks above breaks below: where the server cuts a stream or refuses a connection, so does the proxy. A write is every POST, PUT,
+Guarantees: requests are forwarded as they are, streams included, with the caller's own Authorization header, so rights stay the caller's.
+Failures of the server are passed on: if it cuts a stream or refuses a connection, so does the proxy. A write is every POST, PUT,
 PATCH or DELETE that changes objects (see `is_write`). "before" a write means that the server never sees it; "after" means that the server
 has answered, and the caller never learns what. In both moments the caller's connection is dropped without a byte.
 
-Does not promise: client certificates (give the program a token), upgrades (exec, attach, port-forward). For faults below HTTP see
+Caveats: without client certificates (give the program a token) and upgrades (exec, attach, port-forward). For faults below HTTP see
 `konverge.testing.wire`.
 """
 
@@ -77,7 +77,7 @@ def is_write(call: ProxiedRequest) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """What to do at one write: `act` is called at that moment; then the caller's connection is dropped, and `struck` is set."""
+    """An interruption at one write: `act` is called at that moment; then the caller's connection is dropped, and `struck` is set."""
 
     write: int
     moment: Moment
@@ -86,7 +86,7 @@ class Interruption:
 
 
 class _Dropped(Exception):
-    """The caller's connection was dropped; there is nobody to answer."""
+    """The caller's connection was dropped; a response cannot be sent."""
 
 
 class FaultProxy:

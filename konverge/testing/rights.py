@@ -1,6 +1,6 @@
 """Giving a ServiceAccount rights: the RBAC documents, and the question by which one knows that they hold.
 
-Promises: `documents_for` and `probe_of` are pure. `grant` returns when the API server answers by the new rules; RBAC is eventually
+Guarantees: `documents_for` and `probe_of` are pure. `grant` returns when the API server answers by the new rules; RBAC is eventually
 consistent there, and a test that begins too early would meet a 403 that means nothing.
 """
 
@@ -91,7 +91,7 @@ def grant(api: Api, namespace: str, account: str, rules: Sequence[Rule], cluster
 
 
 def revoke(api: Api, paths: Sequence[str]) -> None:
-    """Delete what `grant` made outside the namespace; what is gone already is no error."""
+    """Delete what `grant` made outside the namespace; objects that are gone already are skipped."""
     for path in reversed(paths):
         api.delete(path)
 

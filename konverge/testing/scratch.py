@@ -1,11 +1,11 @@
 """Directories of running control planes, and the sweeping of dead ones.
 
-Promises: every plane gets a fresh directory, mode 0700, below one root per user. A directory is alive exactly as long as
+Guarantees: every plane gets a fresh directory, mode 0700, below one root per user. A directory is alive exactly as long as
 the lock in it is held; the kernel frees the lock when its last holder ends, however it ends. `claim` sweeps what dead
 planes left behind (a machine that lost power, a keeper killed with SIGKILL), and never touches a living one: making,
 locking and sweeping happen under the root's own lock.
 
-Does not promise: sweeping across users or hosts; a root on a network file system whose locks do not work.
+Caveats: no sweeping across users or hosts; a root on a network file system needs working locks.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def default_root() -> Path:
 def claim(root: Path) -> Claim:
     """Sweep the root, then make and lock a directory in it.
 
-    Raises ControlPlaneError if the root belongs to somebody else or is open to others.
+    Raises ControlPlaneError if the root belongs to another user or is open to others.
     """
     _ensure_private(root)
     with _locked(root / _LOCK):

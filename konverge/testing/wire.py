@@ -2,9 +2,9 @@
 
     async with SilentWire(plane.host, plane.port) as wire:
         config = ...                                # a server URL of https://127.0.0.1:{wire.port}; TLS passes through as it is
-        wire.go_silent()                            # the connections that are open now are dead, and nobody is told
+        wire.go_silent()                            # the connections that are open now are dead, and neither end notices
 
-Promises: bytes are forwarded as they come, in both directions, until `go_silent`; from then on the connections that were open swallow
+Guarantees: bytes are forwarded as they come, in both directions, until `go_silent`; from then on the connections that were open swallow
 whatever arrives from either side, and stay open. New connections work. This is what a firewall that forgot a connection does, or a peer
 that lost its power: TCP alone notices it after many minutes, or never where the other end only listens.
 """
@@ -103,6 +103,6 @@ class SilentWire:
             pair.ends.append(to_above)
             await asyncio.gather(pair.carry(reader, to_above), pair.carry(above, writer))
         except OSError:
-            pass  # nobody listens above, so nobody listens here
+            pass  # the server does not listen, so the connection is closed here too
         finally:
             pair.abort()

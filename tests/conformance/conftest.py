@@ -38,7 +38,7 @@ def control_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="session")
 def outcomes(request: pytest.FixtureRequest, control_plane: ControlPlane) -> dict[str, tuple[str, Records]]:
-    """What both servers answered, by the name of the case: its namespace, the real server's records, the other's."""
+    """The responses of both servers, by the name of the case: its namespace, the real server's records, the other's."""
     specs = [getattr(item, "callspec", None) for item in request.session.items]
     drawn = [spec.params.get("case") for spec in specs if spec is not None]
     wanted = [case for case in drawn if isinstance(case, Case)]

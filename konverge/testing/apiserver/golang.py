@@ -1,6 +1,6 @@
 """Values as Go prints them: what `%v`, `%q` and `encoding/json` make of numbers, strings and structures in the server's messages.
 
-Promises: pure. Floats are the shortest digits that read back, as `strconv` writes them; JSON has sorted keys and escaped angle brackets.
+Guarantees: pure. Floats are the shortest digits that read back, as `strconv` writes them; JSON has sorted keys and escaped angle brackets.
 Numbers are sorted into Go's kinds the way sigs.k8s.io/json decodes them: an integer beyond 64 bits is a float there.
 """
 

@@ -3,12 +3,12 @@
     async with HttpShell(server.handle, tls=True) as shell:
         write_kubeconfig(path, shell)
 
-Promises: requests reach the handler as they came (repeated parameters kept, header names in lower case, the path decoded), and answers
+Guarantees: requests reach the handler as they came (repeated parameters kept, header names in lower case, the path decoded), and answers
 leave at once, streams as their lines come. A client that goes away ends its stream, whose `aclose` is awaited. Stopping ends open
 streams in good order and leaves no task and no socket. Answers over 128 KiB are compressed for clients that accept gzip. Bodies in
 protobuf, which Go's typed clients send, are turned into JSON here; answers are JSON, which those clients read too.
 
-Does not promise: HTTP/2, upgrades (exec, attach, port-forward), virtual time: over sockets time is real.
+Caveats: no HTTP/2, no upgrades (exec, attach, port-forward); over sockets time is real.
 
 Source of the rules: k8s.io/apiserver `pkg/endpoints/handlers/responsewriters/writers.go` (compression), `pkg/server/filters` (headers).
 """

@@ -1,6 +1,6 @@
 """Rules for names: DNS labels and subdomains, label keys and values, path segments; each tells what is wrong in the server's words.
 
-Promises: pure; an empty list means valid. Sources: k8s.io/apimachinery `pkg/util/validation/validation.go`, `pkg/api/validate/content`,
+Guarantees: pure; an empty list means valid. Sources: k8s.io/apimachinery `pkg/util/validation/validation.go`, `pkg/api/validate/content`,
 `pkg/api/validation/generic.go`. Lengths are counted in bytes, as Go's `len` does.
 """
 

@@ -1,6 +1,6 @@
 """Schemas as the server walks them: `Node`, one for each place of an object, made from OpenAPI v3 of a CRD or of a built-in kind.
 
-Promises: pure; a node is never changed once it was made. References (`$ref`, `allOf` of one) are followed when a place is first visited,
+Guarantees: pure; a node is never changed once it was made. References (`$ref`, `allOf` of one) are followed when a place is first visited,
 so recursive schemas (JSONSchemaProps) are supported. `raw` has the rest of the schema.
 """
 

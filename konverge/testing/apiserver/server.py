@@ -4,7 +4,7 @@
         async with Client(server.config(), name="me") as client: ...     # in process: no socket, no thread, virtual time if the loop has it
         async with server.http() as shell: ...                           # the same server over HTTP: for kubectl and other clients
 
-Promises: one implementation for both ways in. Objects, versions, watches, validation, apply, deletion, garbage, namespaces and CRDs
+Guarantees: one implementation for both ways in. Objects, versions, watches, validation, apply, deletion, garbage, namespaces and CRDs
 behave as those of kube-apiserver 1.36 with its controllers; `make conformance` compares the two. Requests for deliberately absent features
 get 501 or 405, never a silently wrong response. Time is the loop's, chance comes from `random` alone: the same seed gives the same
 answers, uids included.

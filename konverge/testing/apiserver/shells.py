@@ -1,6 +1,6 @@
 """Shared by both shells: the interface of the handler, errors as responses, and the pump that reads a stream for them.
 
-Promises: whatever a handler raises on purpose (`StatusError`) becomes an answer; a body over the limit is refused before the handler
+Guarantees: whatever a handler raises on purpose (`StatusError`) becomes an answer; a body over the limit is refused before the handler
 sees it. A pump reads ahead of its client by a bounded number of bytes, and closing it awaits the stream's `aclose`.
 
 Source of the rules: k8s.io/apiserver `pkg/server/config.go` (3 MiB), `pkg/endpoints/handlers/rest.go` (the words of a 413),

@@ -1,6 +1,6 @@
 """Refusals as the API server words them: `StatusError`, one constructor a reason, and the field errors that `Invalid` collects.
 
-Promises: pure. `StatusError.body()` is the `metav1.Status` that goes on the wire. Texts, reasons, codes and details follow
+Guarantees: pure. `StatusError.body()` is the `metav1.Status` that goes on the wire. Texts, reasons, codes and details follow
 k8s.io/apimachinery `pkg/api/errors/errors.go` and `pkg/util/validation/field/errors.go`; the conformance suite compares them with a real
 server's.
 """

@@ -1,6 +1,6 @@
 """TLS of the HTTP shell: one throw-away authority, a serving certificate, and who a client certificate says its bearer is.
 
-Promises: keys touch the disk only while the context is made, in a folder of mode 0700 that is gone afterwards. A certificate of another
+Guarantees: keys touch the disk only while the context is made, in a folder of mode 0700 that is gone afterwards. A certificate of another
 authority ends the handshake (the real server answers 401 there instead).
 """
 

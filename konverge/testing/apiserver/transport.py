@@ -2,7 +2,7 @@
 
     async with Client(in_process(server.handle)) as client: ...
 
-Promises: nothing is started and nothing waits for real time, so it runs on `konverge.testing.VirtualTimeLoop`. Each call gives the loop
+Guarantees: nothing is started and nothing waits for real time, so it runs on `konverge.testing.VirtualTimeLoop`. Each call gives the loop
 one turn before the handler is called and one after it: others run while a request and its answer are on their way, as they do over a
 network, and a call that is cancelled may have been done. A request that a fault drops raises `Unreachable`. Closing the transport ends its
 streams.

@@ -3,11 +3,11 @@
     async with HelmController(config, world=World(refused={"1.2.0": "Service is invalid"})):
         ...                                 # HelmReleases become ready, or fail, as Flux would say it
 
-Promises: what it writes, and in which order, is what the real controllers were recorded writing (tests/recordings/flux; the
+Guarantees: what it writes, and in which order, is what the real controllers were recorded writing (tests/recordings/flux; the
 comparison is a test). It writes as the field manager `helm-controller`, through the status subresource, adds and removes Flux's finalizers,
 makes the HelmChart of a release, and reads the Secrets and ConfigMaps with values.
 
-Does not promise: to look again by itself at each `interval`; to render or install anything. `World` decides the outcome of each chart and
+Caveats: no reconcile at each `interval`; nothing is rendered or installed. `World` decides the outcome of each chart and
 may be changed while the controller runs; `look_again` requests a reconcile of every object at once.
 """
 

@@ -4,9 +4,10 @@ A run is the same to the byte until its first fault strikes. So plans of one see
 branches off at its first effect: a crash or a foreign write at its number, a rule at its first hit. Until then the rule is a probe: it
 counts, as it would in a run of its own, and does nothing. A rule that acts when it is put in force branches off at that point.
 
-Promises: a branched run is that plan's run from nothing, to the byte of its timeline. A plan whose faults never strike ends as the prefix.
+Guarantees: a branched run is that plan's run from nothing, to the byte of its timeline. A plan whose faults never strike ends as the
+prefix.
 
-Does not promise: to share what a plan with lease faults or without any fault does; these run alone.
+Caveats: plans with lease faults and plans without any fault run alone.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def acts_when_armed(timed: Timed, watches: Iterable[About]) -> bool:
 
 @dataclass(slots=True)
 class SharedPrefix:
-    """What several plans wait for in one run, and what of them has happened already."""
+    """The common beginning of several plans in one run: the plans that still wait to branch off, and their probes."""
 
     waiting: dict[int, Plan]
     """Plans that have not branched off, by their places."""

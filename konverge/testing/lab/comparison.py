@@ -1,4 +1,4 @@
-"""What is wrong with a run, measured against the reference. Pure."""
+"""Comparison of a run with the reference run. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST: int = 12
 
 def problems_of(reference: Run, run: Run) -> list[str]:
     """Return everything that is wrong with a run, or nothing if it is as good as the reference."""
-    # If somebody else's change may stay, what the scenario waits for may rightly never come.
+    # If a foreign change may stay, the state that the scenario waits for may never come.
     problems = [one for one in run.problems if run.plan.same_end or not one.startswith(EXPECTATION)]
     if run.plan.same_end:
         problems += [f"the end state differs: {one}" for one in differences(reference.state, run.state)]

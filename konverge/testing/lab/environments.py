@@ -1,6 +1,6 @@
 """Where a lab runs: the in-memory API server, a real control plane, or a cluster. The same test runs on each.
 
-Promises: leaving an environment removes what it made. On a cluster that is the test's own namespace alone; CRDs are installed there only
+Guarantees: leaving an environment removes what it made. On a cluster that is the test's own namespace alone; CRDs are installed there only
 where `install` says so, and stay.
 """
 

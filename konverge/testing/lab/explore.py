@@ -3,12 +3,12 @@
     report = explore(scenario, process="lab", mode="quick")
     assert report.passed, report.text()
 
-Promises: the reference runs first, with several seeds, and a difference between these is a finding of its own. Then plans run, in an
-order that the seed draws and that takes one plan of each kind of fault before it takes a second one of any. `quick` runs the first plans of
-that order, a fixed number, so that a slow machine runs the same plans as a fast one; `full` runs all of them within the budget. Plans that
-did not run are counted. A plan that fails is shrunk to the parts that it needs.
-Failures are reported in the order of their plans, however many processes ran them. Each run is single-threaded, and nothing is left
-behind. Plans may share the beginning of their runs (`branching`); what comes of a plan is what its run from nothing comes to.
+Guarantees: the reference runs first, with several seeds, and a difference between these is a finding of its own. Then plans run, in an
+order that the seed draws and that takes one plan of each kind of fault before it takes a second one of any. `quick` runs the first plans
+of that order, a fixed number, so that a slow machine runs the same plans as a fast one; `full` runs all of them within the budget. Plans
+that did not run are counted. A plan that fails is shrunk to the parts that it needs. Failures are reported in the order of their plans,
+however many processes ran them. Each run is single-threaded, and nothing is left behind. Plans may share the beginning of their runs
+(`branching`); what comes of a plan is what its run from nothing comes to.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Failure:
     """The place in the timeline of the first write that the reference did not make."""
 
     def text(self) -> str:
-        """Tell it: what was done, what was wrong, and the timeline up to the first write that differs."""
+        """Return the report of the failure: the plan, the problems, and the timeline up to the first write that differs."""
         entries = self.run.timeline.entries
         end = len(entries) if self.diverged is None else self.diverged + 1
         shown = [str(entry) for entry in entries[max(0, end - 40) : end]]
@@ -79,7 +79,7 @@ class Failure:
 
 @dataclass(slots=True)
 class Report:
-    """What exploring a scenario came to."""
+    """The result of exploring a scenario."""
 
     reference: Run
     failures: list[Failure] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Report:
         return not self.failures
 
     def line(self) -> str:
-        """Say in one line how much was tried."""
+        """Return one line with the number of plans."""
         rate = self.ran / self.seconds if self.seconds else 0.0
         words = f"{self.ran} plans ran, {len(self.failures)} failed, {len(self.pruned)} were pruned"
         left = f", {self.left} were left for want of time" if self.left else ""
@@ -105,18 +105,18 @@ class Report:
         return f"{words}{left}; {self.seconds:.1f} s, {rate:.1f} plans/s"
 
     def listing(self) -> str:
-        """Say how much was tried, and list what was left out as pointless, each plan with its reason."""
+        """Return the line, and the pruned plans with their reasons."""
         return "\n".join([self.line(), *(f"  pruned: {one.plan.name}: {one.reason}" for one in self.pruned)])
 
     def text(self, most: int = 3) -> str:
-        """Tell everything that failed, at most so many plans in full."""
+        """Return all failures, the first `most` of them in full."""
         told = [failure.text() for failure in self.failures[:most]]
         more = [f"FAILED: {failure.plan.name}: {failure.problems[0]}" for failure in self.failures[most:]]
         return "\n\n".join([self.line(), *told, *more])
 
 
 def replay(scenario: Scenario, plan: Plan) -> tuple[Run, list[str]]:
-    """Run one plan against a fresh reference; returns the run and what is wrong with it."""
+    """Run one plan against a fresh reference; returns the run and its problems."""
     reference = run(scenario, Plan(name="reference"))
     disturbed = run(scenario, plan)
     return disturbed, problems_of(reference, disturbed)
@@ -169,7 +169,7 @@ def explore(
 
 
 def _random_plans(planned: Planned, random: Random, count: int) -> list[Plan]:
-    """Draw joined plans, some dozens of orders of what is ready among them: those of one order share their beginning."""
+    """Draw joined plans of some dozens of seeds: those of one seed share their beginning."""
     if len(planned.plans) <= 3:
         return []
     seeds = [random_seed(random) for _ in range(0, count, _OF_ONE_SEED)]
@@ -181,8 +181,8 @@ def _random_plans(planned: Planned, random: Random, count: int) -> list[Plan]:
 
 @contextlib.contextmanager
 def _collector_frozen() -> Iterator[None]:
-    """Keep the collector from walking again and again over what was there before: that takes longer than what a run leaves behind."""
-    if gc.get_freeze_count():  # somebody else's, who would not want it undone
+    """Keep the garbage collector from traversing older objects again and again: that takes longer than collecting the garbage of a run."""
+    if gc.get_freeze_count():  # frozen by a caller, who expects it to stay so
         yield
         return
     gc.collect()
@@ -196,7 +196,7 @@ def _collector_frozen() -> Iterator[None]:
 def _collect(
     outcomes: Iterable[tuple[int, Failure | None]], report: Report, progress: Callable[[str], None] | None
 ) -> None:
-    """Note in the report what comes of the plans, in the order of these."""
+    """Add the outcomes of the plans to the report, failures in the order of the plans."""
     began = monotonic() - report.seconds
     earlier, places = len(report.failures), list[int]()
     for place, failure in outcomes:
@@ -214,7 +214,7 @@ def _collect(
 def _outcomes(
     scenario: Scenario, reference: Run, plans: list[Plan], workers: int, more: Callable[[], bool], *, share: bool
 ) -> Iterator[tuple[int, Failure | None]]:
-    """Run the plans while there is time, batch by batch in their order; yield the place of each, and what failed."""
+    """Run the plans while there is time, batch by batch in their order; yield the place of each, and its failure."""
 
     def work(batch: Batch, link: Link) -> None:
         if batch.shared:
@@ -227,7 +227,7 @@ def _outcomes(
             link.began(place)
             link.done(place, _run_plan(scenario, reference, plans[place]))
 
-    # Whoever traces this process, a debugger or a measurement of coverage, would see nothing of the copies.
+    # A debugger or a coverage tool that traces this process would not see the copies.
     cut = batches(plans, workers, share=share and possible() and sys.gettrace() is None)
     try:
         if workers > 1 and possible():
@@ -248,7 +248,7 @@ def _outcomes(
 def _with_own_plans(
     plans: list[Plan], outcomes: Iterable[tuple[int, Failure | None]]
 ) -> Iterator[tuple[int, Failure | None]]:
-    """Put our own plans in place of copies that came from elsewhere: a field of a copy that has its default is written out in its file."""
+    """Replace the plans that workers sent back by our own: a copy writes out fields that have their default."""
     for place, failure in outcomes:
         if failure is not None:
             ours, theirs = plans[place], failure.plan
@@ -285,7 +285,7 @@ def _run_plan(scenario: Scenario, reference: Run, plan: Plan) -> Failure | None:
 
 
 def _failure_of(scenario: Scenario, reference: Run, disturbed: Run) -> Failure | None:
-    """Say what is wrong with a run of a plan, or None if nothing is; the plan is shrunk to what its failure needs."""
+    """Return the failure of a run, or None if it has no problems; its plan is shrunk to the parts that the failure needs."""
     problems = problems_of(reference, disturbed)
     if not problems:
         return None

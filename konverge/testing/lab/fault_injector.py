@@ -1,7 +1,7 @@
-"""Who carries a plan out while a run goes on: counts the process's writes, strikes where the plan says so, and notes everything.
+"""`FaultInjector`: injects the plan's faults during a run, counts the process's writes, and records the timeline.
 
-Promises: a fault strikes at most once. What somebody else does, happens after the write that it waits for and before the process hears of
-that write's answer, so the same plan always meets the same moment.
+Guarantees: a fault strikes at most once. A foreign write happens after the write that it waits for is stored and before the process gets
+that write's response, so the same plan always meets the same moment.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST_WRITES: Final = 1000
 
 
 class TargetProcess(Protocol):
-    """What a injector needs of the lab."""
+    """The process under test, as the injector controls it."""
 
     @property
     def process(self) -> str:
@@ -51,7 +51,7 @@ class TargetProcess(Protocol):
 
 @dataclass(slots=True)
 class FaultInjector:
-    """One run's."""
+    """Injects the faults of one run."""
 
     plan: Plan
     faults: Faults
@@ -59,17 +59,17 @@ class FaultInjector:
     foreign_writer: ForeignWriter
     timeline: Timeline
     prefix: SharedPrefix | None = None
-    """Where this run is the common beginning of others; None again in the copy that has become one of these."""
+    """Set if this run is the common beginning of others; None again in the copy that has become one of these."""
     always: list[Callable[[], None]] = field(default_factory=list)
     """Predicates of the user; each raises AssertionError."""
     problems: list[str] = field(default_factory=list)
     created: Counter[str] = field(default_factory=Counter)
     deleted: Counter[str] = field(default_factory=Counter)
     commits: int = 0
-    """Of anybody, Events and Leases aside."""
+    """Commits of all writers, Events and Leases aside."""
     last_commit: float = 0.0
     touched: set[str] = field(default_factory=set)
-    """Objects that somebody else wrote by order of the plan; their counts of creations and deletions are not compared."""
+    """Objects that the foreign writer touched; their counts of creations and deletions are not compared."""
     _taken: int | None = None
     _halted: bool = False
     _effects: set[int] = field(default_factory=set)
@@ -77,7 +77,7 @@ class FaultInjector:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def begin(self) -> None:
-        """Put in force what holds from the start."""
+        """Start the faults that hold from the start."""
         self._start_faults_after(0)
 
     # --- the gate at every write ---------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ class FaultInjector:
                 return
 
     async def after(self, number: int, request: Request, answer: Response) -> None:
-        """Called when a write was answered, before the process hears of it."""
+        """Called with the response to a write, before the process gets it."""
         outcome = "" if answer.status < 400 else f" -> {answer.status}"
         self._note("write", "process", f"{_describe(request)}{outcome}", number, effect=number in self._effects)
         self._start_faults_after(number)
@@ -118,7 +118,7 @@ class FaultInjector:
     # --- the common beginning of plans -----------------------------------------------------------------------------------------------
 
     def _start_faults_after(self, number: int) -> None:
-        """Put in force what begins after a write."""
+        """Start the faults that begin after a write."""
         self._branch(number, "after")
         if self.prefix is not None:
             for place, timed in self.prefix.armed_after(number):
@@ -129,18 +129,18 @@ class FaultInjector:
                 self._arm(timed)
 
     def _branch(self, number: int, moment: Moment) -> None:
-        """Let the plans go their own ways whose turn it is; whoever returns in a copy of this process goes on as the run of its plan."""
+        """Branch off the plans whose first fault is due; in a copy of this process, go on as the run of its plan."""
         if self.prefix is not None:
             for place in self.prefix.due(number, moment, self.faults.watches):
                 if self._takes_over(place):
                     return
 
     def _takes_over(self, place: int) -> bool:
-        """Tell whether this is, from here on, the run of a place's plan."""
+        """Tell whether this process is from here on the run of the plan of a place."""
         if self.prefix is None:
             return self._taken == place
         prefix = self.prefix
-        if place not in prefix.waiting:  # a probe that is out of force, and that somebody is still about to ask
+        if place not in prefix.waiting:  # a probe that was removed while a request was about to ask it
             return False
         taken, others = prefix.branch(place)
         for rule in others:
@@ -194,7 +194,7 @@ class FaultInjector:
         task.add_done_callback(self._tasks.discard)
 
     async def end(self) -> None:
-        """Let what has a time run its time, then end every fault: from here on the world is well."""
+        """Wait for the faults with a duration, then end every fault: from here on nothing is injected."""
         while self._tasks:
             await asyncio.wait(set(self._tasks))
         await self.foreign_writer.put_back()
@@ -203,7 +203,7 @@ class FaultInjector:
     # --- what is stored ------------------------------------------------------------------------------------------------------
 
     def observe(self, event: Event) -> None:
-        """Note one commit, and check what must never be otherwise."""
+        """Record one commit, and check the invariants."""
         entry = event.entry
         number = WRITE.get()
         if number:
@@ -221,7 +221,7 @@ class FaultInjector:
         elif event.type == "DELETED":
             self.deleted[where] += 1
         self._note("commit", "process" if number else "", f"{event.type.lower()} {where}", number)
-        problems = violated(event, self._places) if number else []  # what others write is theirs
+        problems = violated(event, self._places) if number else []  # invariants concern the process's own writes
         for check in self.always:
             try:
                 check()

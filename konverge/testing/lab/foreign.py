@@ -1,4 +1,4 @@
-"""Somebody else at the same cluster: people with kubectl, other controllers. What they do is what plans name."""
+"""`ForeignWriter`: writes of other users of the cluster, people with kubectl or other controllers, as plans name them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEPT = ("name", "namespace", "labels", "annotations", "ownerReferences")
 
 
 class ForeignWriter:
-    """Writes under a name of its own. Where what it wants to touch is gone, it does nothing."""
+    """Writes under a name of its own. Does nothing if the object is gone."""
 
     def __init__(self, client: Client, registry: Registry) -> None:
         self._client = client
@@ -30,7 +30,7 @@ class ForeignWriter:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def act(self, foreign: Foreign) -> set[str]:
-        """Do one thing; returns the objects that it is about, as the injector names them."""
+        """Carry out one write; returns the objects that it concerns, as the injector names them."""
         resource = self._find(foreign.resource)
         if resource is None:
             return set()
@@ -53,7 +53,7 @@ class ForeignWriter:
                 case "remove-crd":
                     touched |= await self._remove_definition(resource, foreign)
         except ApiError:
-            pass  # a person whose command is refused shrugs
+            pass  # a refused foreign write has no further effect
         return touched
 
     async def put_back(self) -> None:
@@ -77,7 +77,7 @@ class ForeignWriter:
         appliers = [
             one["manager"] for one in data["metadata"].get("managedFields") or () if one["operation"] == "Apply"
         ]
-        if appliers:  # as a tool that restores what it deployed: a mere copy would belong to the stranger
+        if appliers:  # as a tool that restores what it deployed: a mere copy would belong to the foreign writer
             await self._client.apply(what, again, manager=appliers[0], force=True)
         else:
             await self._client.create(what.decode(again))

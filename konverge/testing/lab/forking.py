@@ -1,10 +1,11 @@
 """Copies of a run that is going on: one for each plan that branches off. The shell of `branching`.
 
-Promises: the original stands still until its copy has told what came of the plan, and is not touched by it: the copy shares the loop's
+Guarantees: the original blocks until its copy has sent the outcome of the plan, and is not changed by it: the copy shares the loop's
 descriptors and neither closes nor unregisters any, runs no cleanup of the original, flushes nothing that it inherited, and leaves by
-`os._exit`. A copy that dies is told as the failure of its plan's work. The original leaves as soon as the last plan has branched off.
+`os._exit`. The death of a copy is reported as the failure of its plan's work. The original leaves as soon as the last plan has branched
+off.
 
-Does not promise: copies of a run that has threads or sockets of its own; their plans are handed back, to be run alone.
+Caveats: a run that has threads or sockets of its own is not copied; its plans are handed back, to be run alone.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ __all__ = ["run_shared"]
 def run_shared(
     scenario: Scenario, plans: dict[int, Plan], link: Link, more: Callable[[], bool], judge: Callable[[Run], Any]
 ) -> None:
-    """Run plans of one seed that share their beginning, and tell what `judge` says of each. May leave the process at its end.
+    """Run plans of one seed that share their beginning, and send what `judge` returns for each. May end the process when it is done.
 
-    `more` is asked before each plan; if it says no, the rest is left.
+    `more` is called before each plan; the rest is left if it returns False.
     """
     forks = _Forks(link, more)
     prefix = forks.prefix = SharedPrefix(dict(plans), forks.fork)
@@ -41,11 +42,11 @@ def run_shared(
         result = run(scenario, Plan(name="the common beginning", seed=seed), prefix=prefix)
         if prefix.taken is not None:
             forks.leave_copy("", judge(replace(result, plan=plans[prefix.taken])))
-    except BaseException:  # whatever it is, a copy must not go on as if it were the original
+    except BaseException:  # a copy must never go on as if it were the original
         if prefix.taken is None:
             raise
         forks.leave_copy(traceback.format_exc(), None)
-    for place, plan in tuple(prefix.waiting.items()):  # nothing ever struck: these ran along to the end
+    for place, plan in tuple(prefix.waiting.items()):  # no fault of these plans struck
         if not more():
             return
         link.began(place)
@@ -62,7 +63,7 @@ class _Forks:
         self._out = -1
 
     def fork(self, place: int) -> bool:
-        """Copy the process; True in the copy. The original waits for what the copy tells and passes it on."""
+        """Copy the process; True in the copy. The original waits for the outcome of the copy and passes it on."""
         try:
             if not self._more():
                 self._link.end()
@@ -78,7 +79,7 @@ class _Forks:
         return False
 
     def _copies(self) -> bool:
-        """Whether a copy can go on: threads stay behind, and a socket would have two owners."""
+        """Whether the process can be copied: threads do not survive a fork, and a socket would have two owners."""
         selector: Any = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]  # asyncio's own: there is no public seam
         return threading.active_count() <= self._threads and len(selector.get_map()) <= 1
 
@@ -106,7 +107,7 @@ class _Forks:
         return False
 
     def leave_copy(self, error: str, outcome: Any) -> NoReturn:
-        """Tell the original what came of the plan, and end the copy."""
+        """Send the outcome of the plan to the original, and end the copy."""
         code = 1
         try:
             try:

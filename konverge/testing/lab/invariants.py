@@ -1,4 +1,4 @@
-"""What must hold after every single write, whatever happens: no reconciler may break it for a moment. Pure."""
+"""Invariants that must hold after every single write, under every fault. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _KSTATUS: Final = frozenset({"Reconciling", "Stalled"})
 
 
 def violated(event: Event, namespaces: Mapping[str, str]) -> list[str]:
-    """Tell what one commit broke: an observedGeneration that went back, a condition that vanished, an owner that cannot be one.
+    """Return the violations of one commit: an observedGeneration that went back, a condition that vanished, an invalid owner.
 
-    Reconciling and Stalled are kstatus's: they may vanish, since they are there while they are True alone, and exclude each other.
+    Reconciling and Stalled are kstatus's: they may vanish, since they exist only while they are True, and they exclude each other.
 
     `namespaces` has the namespace of every uid that was ever stored, "" for those of the whole cluster.
     """
@@ -50,7 +50,7 @@ def _conditions(status: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _owners(data: dict[str, Any], namespaces: Mapping[str, str]) -> list[str]:
-    """An owner is in the object's own namespace or of the whole cluster, and stands there once: else the garbage collector errs."""
+    """An owner must be in the object's namespace or cluster-scoped, and be listed once: else the garbage collector errs."""
     references = data["metadata"].get("ownerReferences") or ()
     own = data["metadata"].get("namespace", "")
     where = f"{data['kind']} {own}/{data['metadata']['name']}"

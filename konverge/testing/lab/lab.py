@@ -8,9 +8,9 @@ first.
         await lab.create(Backup.new("nightly", spec=BackupSpec(schedule="0 3 * * *")))
         backup = await lab.until(Backup, "nightly", kv.is_false("Ready"))
 
-Promises: the manager watches the lab's own namespace alone, is strict about conditions, and is drained and stopped at the end. The CRDs of
-the resources that a `build` names are installed and established before it starts. `until` waits on state, never on time alone; if it fails
-it says what was awaited, how the object stood, its last passes with their reasons, and the last writes.
+Guarantees: the manager watches the lab's own namespace alone, is strict about conditions, and is drained and stopped at the end. The CRDs
+of the resources that a `build` names are installed and established before it starts. `until` waits on state, never on time alone; on a
+timeout its error has the awaited state, the object's last state, its last reconciles with their reasons, and the last writes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _POLL = 0.02
 
 
 class Unmet(AssertionError):
-    """What `until` waited for did not come; the message is the story."""
+    """`until` timed out; the message describes the object, its last reconciles and the managers."""
 
 
 async def install_crds(client: Client, manifests: list[dict[str, Any]], *, timeout: float = 30.0) -> None:
@@ -89,7 +89,7 @@ async def _served(client: Client, spec: dict[str, Any]) -> None:
 
 @dataclass(slots=True)
 class _Life:
-    """One manager that was started, and what it takes to start it again."""
+    """One manager that was started, with everything that is needed to start it again."""
 
     build: Callable[[Manager], None]
     name: str
@@ -137,7 +137,7 @@ class Lab:
         self.always: list[Callable[[], None]] = []
         """Predicates that must hold after every write; each raises AssertionError. Checked where the lab explores plans."""
         self.masks: list[str | Callable[[dict[str, Any]], None]] = []
-        """What may differ from run to run and is not compared: dotted paths (`status.lastRun`), or functions that edit a copy."""
+        """Parts that may differ from run to run and are not compared: dotted paths (`status.lastRun`), or functions that edit a copy."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -152,7 +152,7 @@ class Lab:
             await asyncio.wait(self._dying)
         if kind_ is None:
             for life in self._lives:
-                await life.manager.wait()  # raises what ended it, if anything did
+                await life.manager.wait()  # raises the error that ended it, if one did
 
     @property
     def server(self) -> ApiServer:
@@ -163,7 +163,7 @@ class Lab:
 
     @property
     def patience(self) -> float:
-        """What timeouts are multiplied by: 1 if nothing disturbs the run."""
+        """The factor of timeouts: 1 if no fault disturbs the run."""
         return self._patience
 
     @property
@@ -193,7 +193,7 @@ class Lab:
         metrics = self.metrics if not self._lives else Metrics()
         life = self._life(build, name, config or self.config, chosen, metrics)
         if life.manager.webhooks and chosen.webhooks == WebhookSettings():
-            # Built again, now that there is something to reach: where it is served is part of what it is.
+            # Built again with the address of the webhooks, which is part of the settings.
             chosen = replace(chosen, webhooks=self._reachable(name))
             life = self._life(build, name, config or self.config, chosen, metrics)
         if crds and self._install:
@@ -224,7 +224,7 @@ class Lab:
         )
 
     async def _register(self, life: _Life) -> None:
-        """Have the API server ask a manager's webhooks, for as long as the lab is there."""
+        """Register a manager's webhooks with the API server for the life of the lab."""
         if self._server is not None:
             for webhook in life.manager.webhooks:
                 url = f"{life.settings.webhooks.url}{webhook.path}"
@@ -236,7 +236,9 @@ class Lab:
                 self._others.push_async_callback(self.client.delete, what, life.settings.webhooks.configuration)
 
     async def _wait_until_called(self, life: _Life) -> None:
-        """Wait until a real API server asks; the one in memory does so at once. Certificates of the test's own are its own business."""
+        """Wait until a real API server calls the webhooks; the one in memory does so at once. A test with certificates of its own has to
+        wait itself.
+        """
         webhooks = life.settings.webhooks
         if self._server is not None or webhooks.certificates or not webhooks.url:
             return
@@ -251,7 +253,7 @@ class Lab:
             )
 
     def _router(self, name: str) -> WebhookRouter | None:
-        """Return what answers for the webhooks of the managers of a name: the first that is up."""
+        """Return the webhook router of the first manager of a name that is up."""
         for life in self._lives:
             if life.name != name or not life.up or not life.manager.webhooks:
                 continue
@@ -275,11 +277,11 @@ class Lab:
         return _Life(build, name, config, settings, metrics, manager, wire)
 
     async def enter(self, other: AbstractAsyncContextManager[T]) -> T:
-        """Enter something that lives as long as the lab does: another controller's stand-in, a webhook."""
+        """Enter a context manager for the life of the lab: a stand-in of another controller, a webhook."""
         return await self._others.enter_async_context(other)
 
     def rng(self) -> Random:
-        """Return randomness for such a thing: seeded where the lab is, so that its runs repeat."""
+        """Return a random number generator for such a stand-in: seeded if the lab is, so that its runs repeat."""
         return Random() if self._random is None else Random(self._random.getrandbits(64))  # noqa: S311  # jitter, no secret
 
     async def stop(self) -> None:
@@ -287,9 +289,9 @@ class Lab:
         await self._lives.pop().manager.stop()
 
     def crash(self, manager: Manager | None = None) -> None:
-        """Kill a manager (None: the last) as a killed process dies, and start it anew at once; its successor is not ready yet.
+        """Kill a manager (None: the last) as SIGKILL would, and start it again at once; its successor is not ready yet.
 
-        What it had in flight may or may not have been done. Needs the in-memory API server: raises LookupError elsewhere.
+        Its requests in flight may or may not have been stored. Needs the in-memory API server: raises LookupError elsewhere.
         """
         life = next(life for life in self._lives if manager in (None, life.manager)) if manager else self._lives[-1]
         if life.wire is None:
@@ -356,7 +358,7 @@ class Lab:
         return name
 
     async def until(self, what: Kind[R] | type[R], name: str, test: Callable[[R], bool], *, timeout: float = 20.0) -> R:
-        """Wait until an object exists and passes a test; returns it. Raises Unmet with the story."""
+        """Wait until an object exists and passes a test; returns it. Raises Unmet on a timeout."""
         last: R | None = None
         timeout, began = timeout * self._patience, asyncio.get_running_loop().time()
         try:
@@ -370,7 +372,7 @@ class Lab:
             raise Unmet(self._story(kind_of(what), name, test, last, timeout)) from None
 
     async def until_gone(self, what: Kind[Any] | type[Any], name: str, *, timeout: float = 20.0) -> None:
-        """Wait until an object is really gone. Raises Unmet with the story."""
+        """Wait until an object is really gone. Raises Unmet on a timeout."""
         last: Any = None
         timeout, began = timeout * self._patience, asyncio.get_running_loop().time()
         try:
@@ -381,7 +383,7 @@ class Lab:
             raise Unmet(self._story(kind_of(what), name, "to be gone", last, timeout)) from None
 
     async def _pause(self, began: float) -> None:
-        """Wait for the next look: soon at first, and the longer it takes the less often."""
+        """Sleep until the next poll: briefly at first, and longer the longer the wait has lasted."""
         await asyncio.sleep(max(_POLL, (asyncio.get_running_loop().time() - began) / 50))
 
     async def settled(self, *, quiet: float = 0.3, timeout: float = 20.0) -> None:
@@ -396,7 +398,7 @@ class Lab:
                 await asyncio.sleep(_POLL)
 
     def _activity(self) -> tuple[bool, int]:
-        """Whether anybody works, and how much there was to do so far."""
+        """Whether any controller is busy, and how many keys were added so far."""
         up = [life.manager for life in self._lives if life.up]
         queues = [manager.runner(spec.name).queue.statistics() for manager in up for spec in manager.controllers]
         busy = any(queue.ready or queue.held or queue.working for queue in queues) or len(up) < len(self._lives)

@@ -1,6 +1,6 @@
 """The end state of a run as it is compared: everything that is stored, under masks for what must differ from run to run.
 
-Promises: pure. Masked are uids (an owner reference shows whom it names, and whether that one is there), versions, times, generation
+Guarantees: pure. Masked are uids (an owner reference shows whom it names, and whether that one is there), versions, times, generation
 numbers (an observedGeneration shows whether it is current), and what the caller names. Who owns which field is not compared: a
 process that died between two writes may own the same fields otherwise. Everything else counts.
 """
@@ -28,7 +28,7 @@ IGNORED: Final = frozenset(
         ("apiextensions.k8s.io", "customresourcedefinitions"),
     }
 )
-"""Resources that are no part of what a reconciler is to bring about."""
+"""Resources whose end state is not compared."""
 
 _TIME: Final = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")
 _DROPPED: Final = frozenset({"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"})

@@ -1,6 +1,6 @@
-"""From a reference run to plans: every fault at every place where it can matter, and the list of those that cannot. Pure.
+"""From a reference run to plans: every fault at every place that matters, and the list of the pruned ones. Pure.
 
-Promises: the same reference gives the same plans in the same order. A plan that is left out is listed with the reason; nothing is left
+Guarantees: the same reference gives the same plans in the same order. A plan that is left out is listed with the reason; nothing is left
 out silently. Source of the kinds of plan: Sieve (OSDI '22) for crashes, stale views and unobserved events;
 docs/reference/runtime.md#fault-plans for the rest.
 """
@@ -25,7 +25,7 @@ __all__ = ["Planned", "Pruned", "kind_of_fault", "plans_of", "random_plan", "ran
 
 _REFUSALS: Final = ((409, None), (422, None), (429, 2), (500, None), (503, None), (504, None))
 _MOST_EVENTS: Final = 12
-"""Events of one kind that plans are made for; what comes later in a stream is like what came before."""
+"""Events of one kind that get plans of their own; later events of a stream are like earlier ones."""
 
 _PLACES: Final = ("first", "lines")
 """Fields of a fault that say at which event of a watch it strikes."""
@@ -41,7 +41,7 @@ class Pruned:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What there is to run, and what there is not."""
+    """The plans to run, and the pruned ones."""
 
     plans: tuple[Plan, ...]
     pruned: tuple[Pruned, ...]
@@ -133,7 +133,7 @@ def _refuse(status: int, retry_after: int | None) -> dict[str, Any]:
 
 
 def _pointless(plan: Plan, write: TimelineEntry, earlier: TimelineEntry | None, reference: Run) -> str:
-    """Tell why a plan cannot come to anything new, or "" if it can."""
+    """Return the reason why a plan cannot find anything new, or "" if it can."""
     if not write.effect and not _is_refusal(plan):
         return "the write changed nothing in the reference run"
     if plan.crashes and plan.crashes[0].moment == "before" and earlier is not None and earlier.effect:
@@ -212,7 +212,7 @@ def _lost(match: dict[str, Any], before: int, resource: str, agent: str) -> tupl
 
 
 def _foreign_writes(reference: Run) -> Iterator[Plan]:
-    """What others do to objects while they are there, right after writes that concern them, and after the last one."""
+    """Yield the foreign writes on existing objects, right after writes that concern them, and after the last write."""
     gone: tuple[Touch, ...] = ("delete", "recreate")
     changed: tuple[Touch, ...] = ("edit", "take")
     unmade: tuple[Touch, ...] = ("recreate", "unfinalize")
@@ -224,7 +224,7 @@ def _foreign_writes(reference: Run) -> Iterator[Plan]:
         namespace, _, name = place.rpartition("/")
         about: dict[str, Any] = {"after": after, "resource": resource, "namespace": namespace, "name": name}
         for do in gone if made else unmade if resource in primaries else ():
-            # What the scenario itself ends may rightly stay if somebody made it anew.
+            # An object that the scenario itself deletes may stay after a foreign recreate.
             same = made or where in reference.state
             name_ = f"{where}: {do} by hand after write {after}"
             yield Plan(name=name_, foreign=(Foreign(do=do, **about),), same_end=same)
@@ -288,12 +288,12 @@ def _first(here: Any, path: tuple[str, ...]) -> tuple[tuple[str, ...], Any] | No
 
 
 def random_seed(random: Random) -> int:
-    """Draw the seed of another order of what is ready."""
+    """Draw the seed of another order of ready tasks."""
     return random.getrandbits(31) + 1
 
 
 def random_plan(plans: Iterable[Plan], random: Random, number: int, *, seed: int | None = None) -> Plan:
-    """Join two or three plans into one, with a seed for the order of what is ready, of its own if none is given."""
+    """Join two or three plans into one, with a seed for the order of ready tasks (None: a new one)."""
     chosen = random.sample(list(plans), k=random.choice((2, 3)))
     name = f"random {number}: {'; '.join(plan.name for plan in chosen)}"
     joined = Plan(name=name, seed=random_seed(random) if seed is None else seed)

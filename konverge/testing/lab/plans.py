@@ -1,4 +1,4 @@
-"""Plans: what is done to a run, as small JSON files that replay alone. Pure.
+"""Plans: the faults of a run, as small JSON files that can be replayed alone. Pure.
 
 A plan names its faults by numbers of a reference run: the k-th write request of the process under test (from 1), the n-th line of a
 watch. Since a run is the same to the byte for the same seed, the numbers mean the same thing in a rerun, up to the first fault.
@@ -17,8 +17,8 @@ from konverge.testing.apiserver.faults.rules import Moment, Rule
 __all__ = ["Crash", "Foreign", "Lease", "Plan", "Timed", "Touch"]
 
 Touch: TypeAlias = Literal["edit", "take", "delete", "recreate", "unfinalize", "terminate", "remove-crd"]
-"""What somebody else does: change a field and own it; take a field that the process owns; delete; delete and make anew with another uid;
-remove the finalizers by hand; delete the namespace; remove the kind's CRD and put it back."""
+"""Foreign writes: change a field and own it; take a field that the process owns; delete; delete and create again with another uid; remove
+the finalizers by hand; delete the namespace; remove the kind's CRD and put it back."""
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -28,7 +28,7 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 class Crash(_Part, frozen=True):
     """The process dies at its write `write`: before it reaches the server, or after it was stored and before the answer came.
 
-    What it held in memory is gone, and a new one is started at once. With `behind` the new one first reads a server that lags by so many
+    Its memory is lost, and a new one is started at once. With `behind` the new one first reads a server that lags by so many
     versions, for `stale_seconds`.
     """
 
@@ -52,7 +52,7 @@ class Timed(_Part, frozen=True):
 
 
 class Foreign(_Part, frozen=True):
-    """Somebody else writes, right after the process's write `after`."""
+    """A foreign write, right after the process's write `after`."""
 
     after: int
     do: Touch
@@ -67,8 +67,7 @@ class Foreign(_Part, frozen=True):
 
 
 class Lease(_Part, frozen=True):
-    """What happens to the process's leadership: `lose` it with a write in flight, or `pause` the whole process for `seconds` and let it
-    wake.
+    """A fault of the process's leadership: `lose` it with a write in flight, or `pause` the whole process for `seconds` and let it wake.
 
     The format is fixed so that plans stay readable; running one needs leader election and is refused until there is some.
     """
@@ -79,7 +78,7 @@ class Lease(_Part, frozen=True):
 
 
 class Plan(_Part, frozen=True):
-    """Everything that is done to one run. Without any part it is the reference run.
+    """All faults of one run. A plan without faults is the reference run.
 
     >>> Plan.from_json('{"name": "x", "crashes": [{"write": 3}], "seed": 7}').crashes[0].moment
     'after'
@@ -92,7 +91,7 @@ class Plan(_Part, frozen=True):
     foreign: tuple[Foreign, ...] = ()
     leases: tuple[Lease, ...] = ()
     same_end: bool = True
-    """Whether the run has to end as the reference did; if somebody else's change may stay, it only has to come to rest."""
+    """Whether the run has to end as the reference did; if a foreign change may stay, it only has to come to rest."""
 
     @property
     def faults(self) -> int:
@@ -105,7 +104,7 @@ class Plan(_Part, frozen=True):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Plan:
-        """Read a plan. Raises ValueError that names the place and the trouble."""
+        """Read a plan. Raises ValueError that names the place and the error."""
         plan = msgspec.json.decode(text, type=Plan)
         for place, timed in enumerate(plan.rules):
             try:

@@ -1,10 +1,10 @@
 """One process under test: a manager behind a wire that can be cut, so that it dies as a killed process does.
 
-Promises: from the moment of its death nothing that it sends reaches the server and nothing reaches it; what it had in memory is of no use
-to its successor, which is made by the same `build`. Every write request is numbered from 1 over all lives of the process, and the numbers
-are those of plans.
+Guarantees: from the moment of its death no request of it reaches the server and no response reaches it; its successor, which is made by
+the same `build`, shares no memory with it. Every write request is numbered from 1 over all lives of the process, and the numbers are those
+of plans.
 
-Does not promise: that objects which a `build` shares between its calls are forgotten; make them inside of it.
+Caveats: objects that a `build` shares between its calls survive; create them inside of it.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from konverge.testing.apiserver.faults.rules import About, about_request
 __all__ = ["WRITE", "Gate", "Wire", "about_of", "killable"]
 
 WRITE: ContextVar[int] = ContextVar("konverge_lab_write", default=0)
-"""The number of the process's write that is being carried; 0 for everybody else's. The server runs in the caller's context."""
+"""The number of the process's write that is being sent; 0 for all other clients. The server runs in the caller's context."""
 
 
 class Gate(Protocol):
-    """What stands at every write of a process."""
+    """Hooks around every write of a process."""
 
     async def before(self, number: int, request: Request) -> None:
         """Called before a write is sent; may end the process (`Wire.cut`)."""
 
     async def after(self, number: int, request: Request, answer: Response) -> None:
-        """Called when a write was answered and the process has not heard of it."""
+        """Called with the response to a write, before the process gets it."""
 
 
 class Wire:
-    """The connection of one life of a process. `cut` is its death: whoever waits on it waits for ever."""
+    """The connection of one life of a process. `cut` is its death: a caller that waits on it waits for ever."""
 
     def __init__(self, numbers: Callable[[], int], gate: Gate | None = None) -> None:
         self.alive = True
@@ -50,7 +50,7 @@ class Wire:
         self.alive = False
 
     async def hang(self) -> None:
-        """Never return: what a request of a dead process does."""
+        """Never return, as a request of a dead process."""
         await asyncio.get_running_loop().create_future()
 
     async def send(self, transport: Transport, request: Request) -> Response:
@@ -76,7 +76,7 @@ class Wire:
         return answer
 
     async def receive(self, reading: Awaitable[bytes]) -> bytes:
-        """Return what is read, or nothing for ever once the process is dead."""
+        """Return the bytes read; never return once the process is dead."""
         found = await reading
         if not self.alive:
             await self.hang()

@@ -1,7 +1,7 @@
 """One run of a scenario under a plan, on an in-memory API server and a loop of its own: from nothing to a verdict.
 
-Promises: nothing outside of the run is touched, and nothing of it remains. The same scenario, plan and seed give the same run, to the
-byte of its timeline. A run ends: what does not converge within `HORIZON` virtual seconds is a finding.
+Guarantees: nothing outside of the run is touched, and nothing of it remains. The same scenario, plan and seed give the same run, to the
+byte of its timeline. A run ends: a run that does not converge within `HORIZON` virtual seconds is a finding.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ HORIZON: Final = 7200.0
 STEADY: Final = 1100.0
 """Virtual seconds without a write that count as converged."""
 PATIENCE: Final = 200.0
-"""What the timeouts of a scenario are multiplied by where a plan disturbs it: they are for machines, and time is virtual."""
+"""The factor of a scenario's timeouts under a plan: they are made for real machines, and time is virtual."""
 _LONG: Final = 11 * 3600.0
 """Virtual seconds that the reference run goes on after it converged: the informers' resync falls within."""
 _AT_ONCE: Final = 100
-"""Passes of one key at one moment that count as a hang."""
+"""Reconciles of one key at one moment that count as a hang."""
 _TURNS: Final = 10_000
 """Turns of the loop at one moment that count as a hang: an ordinary run has a few hundred in all."""
 
 
 @dataclass(slots=True)
 class Run:
-    """What one run came to."""
+    """The result of one run."""
 
     plan: Plan
     timeline: Timeline = field(default_factory=Timeline)
     state: State = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
-    """What was wrong, whatever the reference run did."""
+    """Problems that do not depend on the reference run."""
     created: Counter[str] = field(default_factory=Counter)
     deleted: Counter[str] = field(default_factory=Counter)
     touched: set[str] = field(default_factory=set)
@@ -72,7 +72,7 @@ class Run:
 
 
 class _LabProcess:
-    """What the injector may do to the lab."""
+    """The lab's manager as the process under test."""
 
     def __init__(self) -> None:
         self.lab: Lab | None = None
@@ -97,7 +97,7 @@ def run(scenario: Scenario, plan: Plan, *, long: bool = False, prefix: SharedPre
     With a `prefix` the run is the common beginning of other plans' runs. It may return in copies of the process, as the run of one of
     them, and its loop, whose descriptors the copies share, is not closed.
 
-    Raises UsageError for a plan with lease faults: there is no leader election yet that could lose one.
+    Raises UsageError for a plan with lease faults: konverge has no leader election yet that could lose one.
     """
     if plan.leases:
         raise errors.UsageError(
@@ -264,7 +264,7 @@ def _leaks(lab: Lab, server: ApiServer) -> list[str]:
 
 
 def _grown(manager: Manager) -> list[str]:
-    """Tell what a manager at rest still holds: work, failures that nobody retries, writes that nobody waits for."""
+    """Return the leftovers of a manager at rest: work, failures without a retry, writes that no reconcile waits for."""
     problems, objects = [], 0
     for spec in manager.controllers:
         runner = manager.runner(spec.name)

@@ -1,6 +1,6 @@
-"""What happened in a run: requests, commits, passes, deaths, in order and with their causes. The same seed gives the same bytes.
+"""The timeline of a run: requests, commits, reconciles, deaths, in order and with their causes. The same seed gives the same bytes.
 
-Promises: a line says when (loop time), who (the process, or somebody else), what, and what it led to; no object content. Uids and
+Guarantees: a line has the loop time, the actor (the process, or another one), the action and its effect; no object content. Uids and
 versions are not in the lines, so that two runs can be compared line by line.
 """
 

@@ -1,7 +1,7 @@
-"""From a webhook configuration that is stored to an API server that acts by it: the wait in between, on a real server.
+"""The wait until a real API server acts on a stored webhook configuration.
 
 kube-apiserver learns of configurations by a watch of its own, a moment after they were written, and says nowhere that it has. So a probe
-is put beside the webhooks under test: it concerns ConfigMaps of one label alone, and leads to a path that nobody serves. Once a dry run of
+is put beside the webhooks under test: it concerns ConfigMaps of one label alone, and leads to a path that does not exist. Once a dry run of
 such a ConfigMap is refused because that path was not found, the server has read this configuration, and reached and trusted ours.
 """
 
@@ -27,7 +27,7 @@ _LOOK: Final = 0.02
 async def wait_until_called(
     client: Client, what: Kind[Object], name: str, *, url: str, namespace: str, timeout: float
 ) -> None:
-    """Wait until the API server acts by a configuration as it is now; raises TimeoutError."""
+    """Wait until the API server acts on a configuration as it is now; raises TimeoutError."""
     async with asyncio.timeout(timeout):
         while not await _put(client, what, name, url):
             await asyncio.sleep(_LOOK)
@@ -42,7 +42,7 @@ async def wait_until_called(
 
 
 async def _put(client: Client, what: Kind[Object], name: str, url: str) -> bool:
-    """Put the probe beside the webhooks, with the certificates that they trust; False if somebody wrote at the same time."""
+    """Put the probe beside the webhooks, with the certificates that they trust; False after a concurrent write."""
     found = await client.get(what, name)
     webhooks: list[dict[str, Any]] = found.data["webhooks"]
     if any(entry["name"] == _NAME for entry in webhooks):

@@ -1,12 +1,11 @@
 """Work in processes of its own, so that exploring uses every core.
 
-Promises: what is to be done is handed out in order, one batch to whoever is free; what comes back is plain data (it is pickled), in any
-order, with the place of the piece, as soon as it is done. Nothing of a worker outlives the iteration, however that ends: neither it nor
-what it forked. What a piece of work raises is raised here as `WorkFailed`, and so is the death of a worker, each with the place of its
-piece.
+Guarantees: batches are handed out in order, one to each free worker; outcomes are plain data (they are pickled) and come in any order,
+with the place of the piece, as soon as it is done. Nothing of a worker outlives the iteration, however that ends: neither it nor what it
+forked. An error of a piece of work is raised here as `WorkFailed`, and so is the death of a worker, each with the place of its piece.
 
-Does not promise: workers where processes cannot be forked (`possible` tells). A scenario is a function of a test module, often a closure:
-only a copy of this very process has it.
+Caveats: workers need `fork` (see `possible`). A scenario is a function of a test module, often a closure: only a copy of this very process
+has it.
 """
 
 from __future__ import annotations
@@ -48,36 +47,36 @@ def possible() -> bool:
 
 
 class Link:
-    """What a worker tells: which piece it began, what came of it, and that it is at its end."""
+    """The messages of a worker: the piece that it began, the outcome of a piece, and its end."""
 
     def __init__(self, theirs: Connection) -> None:
         self._theirs = theirs
 
     def began(self, place: int) -> None:
-        """Say whose fault it is if the worker dies."""
+        """Report the piece that is blamed if the worker dies."""
         self._theirs.send((_BEGAN, place))
 
     def done(self, place: int, outcome: Any) -> None:
-        """Hand over what came of a piece."""
+        """Send the outcome of a piece."""
         self._theirs.send((_DONE, (place, outcome)))
 
     def failed(self, words: str) -> NoReturn:
-        """Say that the piece that was begun last has failed, and end the process."""
+        """Report that the piece that was begun last has failed, and end the process."""
         self._leave(_FAILED, words)
 
     def end(self, back: tuple[int, ...] = ()) -> NoReturn:
-        """End the process; what is given `back` is done by another one, each piece alone."""
+        """End the process; the pieces in `back` are done by another one, each alone."""
         self._leave(_END, back)
 
     def close(self) -> None:
-        """Have nothing to tell any more: in a copy of the worker."""
+        """Close the pipe in a copy of the worker, which has nothing to report."""
         self._theirs.close()
 
     def _leave(self, kind: str, what: Any) -> NoReturn:
         try:
             self._theirs.send((kind, what))
         finally:
-            os._exit(0)  # what was inherited is not ours to clean up or to flush
+            os._exit(0)  # inherited resources are neither cleaned up nor flushed
 
 
 Work: TypeAlias = Callable[[Batch, Link], None]
@@ -91,9 +90,9 @@ class _Worker:
 
 
 def spread(work: Work, batches: Iterable[Batch], workers: int, more: Callable[[], bool]) -> Iterator[tuple[int, Any]]:
-    """Yield `(place, outcome)` for what the work tells, as it is told; `workers` processes at a time, each with a batch.
+    """Yield `(place, outcome)` for each piece as its outcome arrives; `workers` processes at a time, each with a batch.
 
-    `more` is asked before each batch is handed out; False hands out no more.
+    `more` is called before each batch is handed out; False hands out no more.
     """
     waiting = deque(batches)
     crew: dict[Connection, _Worker] = {}
@@ -126,7 +125,7 @@ def _start_worker(work: Work, batch: Batch, others: tuple[Connection, ...]) -> t
         target=_serve, args=(work, batch, theirs, (ours, *others)), name="konverge lab worker", daemon=True
     )
     with warnings.catch_warnings():
-        # Threads that are there belong to others, a debugger's or a test runner's, and the copy never asks anything of them.
+        # Existing threads belong to others, a debugger or a test runner, and the copy never uses them.
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     theirs.close()
@@ -135,7 +134,9 @@ def _start_worker(work: Work, batch: Batch, others: tuple[Connection, ...]) -> t
 
 
 def _own_process_group(process: int) -> None:
-    """Make a worker the head of a group of its own, with all that it forks. Both sides do so, and whoever is late has nothing to do."""
+    """Make a worker the head of a group of its own, with all that it forks. Parent and worker both do so, and the later call changes
+    nothing.
+    """
     with contextlib.suppress(OSError):
         os.setpgid(process, process)
 
@@ -167,6 +168,6 @@ def _serve(work: Work, batch: Batch, theirs: Connection, not_mine: tuple[Connect
     link = Link(theirs)
     try:
         work(batch, link)
-    except BaseException:  # noqa: BLE001  # whatever it is, the parent tells it
+    except BaseException:  # noqa: BLE001  # the parent raises it again
         link.failed(traceback.format_exc())
     link.end()

@@ -1,4 +1,4 @@
-"""Exploring: the reference and its seeds, plans within a budget, shrinking, and what is told at the end."""
+"""Exploring: the reference and its seeds, plans within a budget, shrinking, and the report."""
 
 from __future__ import annotations
 

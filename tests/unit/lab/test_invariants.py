@@ -1,4 +1,4 @@
-"""What no commit may break: generations that were seen, conditions, owners."""
+"""Invariants of every commit: observed generations, conditions, owners."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ async def test_settled_waits_for_who_works_and_gives_up_on_who_never_rests(lab: 
 
 
 async def test_nothing_of_a_killed_process_reaches_the_server(lab: Lab) -> None:
-    """It dies between two writes of one pass: what it does from then on is done in nothing."""
+    """It dies between two writes of one reconcile: from then on its requests reach nothing."""
     first, reached = True, False
 
     async def counting(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:

@@ -48,7 +48,7 @@ def thought_of(planned: Planned) -> list[Plan]:
 
 
 def shapes(planned: Planned, number: int) -> Counter[str]:
-    """What was thought of at a write, run or not, with the write's number taken out."""
+    """The plans at a write, pruned ones included, without the write's number."""
     everything = [plan.name for plan in thought_of(planned) if not plan.foreign]
     return Counter(re.sub(r"\bwrite \d+", "write N", name) for name in everything if f"write {number} " in f"{name} ")
 

@@ -105,7 +105,7 @@ def test_a_rule_that_goes_when_another_asks_does_nothing_to_the_same_line() -> N
     faults.add(Rule(Match(), fault_of({"type": "cut", "lines": 0})), ask=alone)
     faults.add(handled)
     half = LINES[0][: len(LINES[0]) // 2]
-    assert read(faults) == [half, "dropped"]  # a half line is no JSON: whoever looked into it would fail
+    assert read(faults) == [half, "dropped"]  # half a line is not JSON: decoding it would fail
 
 
 @pytest.mark.parametrize("may", [True, False])

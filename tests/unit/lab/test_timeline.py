@@ -1,4 +1,4 @@
-"""What happened in a run, as lines that can be compared."""
+"""The timeline of a run, as lines that can be compared."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_whoever_stops_listening_ends_the_workers_and_what_they_forked() -> None
         assert pipe.read(2) == b"!!"
         outcomes.close()
         os.close(outlet)
-        assert pipe.read() == b""  # the pipe is at its end when nobody is left who has the other one
+        assert pipe.read() == b""  # the pipe ends when no process holds its other end
     assert multiprocessing.active_children() == []
 
 
@@ -110,5 +110,5 @@ def descriptors() -> list[str]:
 
 
 def children() -> set[str]:
-    """The processes of this one, dead ones that nobody waited for too; those of fixtures of the session among them."""
+    """The children of this process, zombies and those of session fixtures included."""
     return {pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}

@@ -1,4 +1,4 @@
-"""The shell of the stand-in for Flux: what it asks the API server for. What it writes is compared with recordings elsewhere."""
+"""The shell of the stand-in for Flux: what it asks the API server for. Its writes are compared with recordings elsewhere."""
 
 from __future__ import annotations
 

@@ -349,7 +349,7 @@ def test_a_scenario_takes_the_lab_and_nothing_else(pytester: pytest.Pytester) ->
 
 
 def test_a_project_without_lab_tests_keeps_its_own_loops_and_names(pytester: pytest.Pytester) -> None:
-    """Also where it has marks and factories of its own: with a hook of ours its tests would have a loop's name in theirs."""
+    """Also for a project with marks and factories of its own: a hook of ours would put a loop's name into the ids of its tests."""
     pytester.makepyfile(
         """
         import asyncio

@@ -1,4 +1,4 @@
-"""What a proxy makes of a request; its behaviour on a real API server is in tests/e2e/faults/test_proxies.py."""
+"""How a proxy forwards a request; its behaviour on a real API server is in tests/e2e/faults/test_proxies.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scripts that put programs for the tests into the cache, where they cannot: one line that says why, and no trace."""
+"""Failures of the scripts that put programs for the tests into the cache: one line that says why, and no traceback."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Reaching a webhook: a function in this process, or a server over HTTPS. The thin shell of admission.
 
-Promises: `ask` returns what the webhook answered, decoded, or raises CallFailedError with the server's words, also when the time is over.
+Guarantees: `ask` returns what the webhook answered, decoded, or raises CallFailedError with the server's words, also when the time is over.
 A handler is found by the webhook's URL, or for a service by `https://NAME.NAMESPACE.svc:PORT/PATH` or `NAMESPACE/NAME`; it runs on the
 loop of the caller, so that virtual time holds. An address on the network is real time and real TLS (`caBundle`).
 

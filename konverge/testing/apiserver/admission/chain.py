@@ -1,6 +1,6 @@
 """The admission chain: built-in plugins, then webhooks, then quota, in the order of a real server.
 
-Promises
+Guarantees
 - `needed` costs about a microsecond and is False only if neither `mutate` nor `validate` would do anything.
 - `mutate` never changes the given object: what it returns is either that object or a new one.
 - `validate` ends with quota, without a pause behind its check: what it returns, called in the same step as the write, stores what the

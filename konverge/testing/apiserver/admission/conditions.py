@@ -1,6 +1,6 @@
 """matchConditions of a webhook: CEL over the request, by the room `cel`.
 
-Promises: pure. All conditions must hold; one that is false excludes the write whatever the others say; one that fails refuses it
+Guarantees: pure. All conditions must hold; one that is false excludes the write whatever the others say; one that fails refuses it
 (failurePolicy Fail) or excludes it (Ignore). The rules are those of k8s.io/apiserver
 `pkg/admission/plugin/webhook/matchconditions/matcher.go`.
 

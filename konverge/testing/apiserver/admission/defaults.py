@@ -1,7 +1,7 @@
 """The built-in mutating plugins, which fill in new objects: a pod's ServiceAccount, tolerations and priority; a claim's finalizer.
 
-Promises: pure apart from reading ServiceAccounts and PriorityClasses; `call.object` is changed in place. The rules are those of Kubernetes'
-`plugin/pkg/admission/{serviceaccount,defaulttolerationseconds,priority,storage/storageobjectinuseprotection}`.
+Guarantees: pure apart from reading ServiceAccounts and PriorityClasses; `call.object` is changed in place. The rules are those of
+Kubernetes' `plugin/pkg/admission/{serviceaccount,defaulttolerationseconds,priority,storage/storageobjectinuseprotection}`.
 
 LimitRanger is in `limits`. Does not promise: DefaultStorageClass, DefaultIngressClass, RuntimeClass, pod security.
 """

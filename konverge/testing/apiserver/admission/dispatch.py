@@ -1,6 +1,6 @@
 """Asking webhooks: mutating ones in turn, validating ones all at once.
 
-Promises
+Guarantees
 - Mutating hooks see what those before them made of the object; a hook with reinvocationPolicy IfNeeded is asked once more where the
   object has changed behind it, after the built-in plugins. A patched object is defaulted before the next hook sees it.
 - A hook that cannot be asked refuses the write as a 500, or lets it pass (failurePolicy Ignore); a hook that says no refuses it with its

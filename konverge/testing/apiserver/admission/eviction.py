@@ -1,6 +1,6 @@
 """Eviction: whether a pod may be evicted under its PodDisruptionBudgets, and what is written for it.
 
-Promises: pure. The registry carries the verdict out: it writes the budget's status, puts the condition DisruptionTarget on the pod
+Guarantees: pure. The registry carries the verdict out: it writes the budget's status, puts the condition DisruptionTarget on the pod
 (nothing of that in a dry run) and deletes the pod with the eviction's deleteOptions. The rules are those of Kubernetes'
 `pkg/registry/core/pod/storage/eviction.go`.
 """

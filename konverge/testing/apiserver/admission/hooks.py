@@ -1,6 +1,6 @@
 """Webhook configurations, compiled; and which hook is asked about which write.
 
-Promises: pure apart from reading the configurations and the request's namespace. Hooks come in the order in which a server asks them: by
+Guarantees: pure apart from reading the configurations and the request's namespace. Hooks come in the order in which a server asks them: by
 the name of the configuration, then as written. The rules are those of k8s.io/apiserver
 `pkg/admission/plugin/webhook/{generic,predicates}`.
 

@@ -1,6 +1,6 @@
 """NamespaceLifecycle: nothing is created in a namespace that is not there or on its way out, and three namespaces stay.
 
-Promises: pure apart from reading the namespace. The rules are those of k8s.io/apiserver
+Guarantees: pure apart from reading the namespace. The rules are those of k8s.io/apiserver
 `pkg/admission/plugin/namespace/lifecycle/admission.go`.
 """
 

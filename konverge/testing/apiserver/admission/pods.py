@@ -1,6 +1,6 @@
 """The resources that a pod requests of a node, as the scheduler and quota count them; and its quality of service.
 
-Promises: pure. The rules are those of k8s.io/component-helpers `resource/helpers.go` and of Kubernetes'
+Guarantees: pure. The rules are those of k8s.io/component-helpers `resource/helpers.go` and of Kubernetes'
 `pkg/apis/core/v1/helper/qos/qos.go`.
 """
 

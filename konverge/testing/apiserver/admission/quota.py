@@ -1,6 +1,6 @@
 """ResourceQuota: whether a write still fits, what it uses up, and what is used in all.
 
-Promises: pure. `charge` raises the server's 403, or returns the statuses that must be written in the same step as the object, so that two
+Guarantees: pure. `charge` raises the server's 403, or returns the statuses that must be written in the same step as the object, so that two
 writes cannot spend the same remainder. `recalculate` is what the controller writes. The rules are those of k8s.io/apiserver
 `pkg/admission/plugin/resourcequota/controller.go` and `pkg/quota/v1/resources.go`, and of Kubernetes' `pkg/controller/resourcequota`.
 

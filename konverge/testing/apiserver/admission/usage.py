@@ -1,8 +1,9 @@
 """The usage of an object in a ResourceQuota, and the quotas that cover it.
 
-Promises: pure. Pods with requests and limits (init containers, sidecars, overhead, pod-level resources, resized containers), Services with
-node ports and load balancers, PersistentVolumeClaims with storage by class, and the plain count of everything else. The rules are those of
-Kubernetes' `pkg/quota/v1/evaluator/core`, of k8s.io/apiserver `pkg/quota/v1/generic` and of k8s.io/component-helpers `resource/helpers.go`.
+Guarantees: pure. Pods with requests and limits (init containers, sidecars, overhead, pod-level resources, resized containers), Services
+with node ports and load balancers, PersistentVolumeClaims with storage by class, and the plain count of everything else. The rules are
+those of Kubernetes' `pkg/quota/v1/evaluator/core`, of k8s.io/apiserver `pkg/quota/v1/generic` and of k8s.io/component-helpers
+`resource/helpers.go`.
 
 Does not promise: device classes of ResourceClaims (`<class>.deviceclass.resource.k8s.io/devices`).
 """

@@ -1,6 +1,6 @@
 """Server-side apply: `apply` merges a configuration into the live object and says who owns what.
 
-Promises: pure; arguments are never changed, but the result shares parts with them, so change copies only. Refusals are `StatusError`s in
+Guarantees: pure; arguments are never changed, but the result shares parts with them, so change copies only. Refusals are `StatusError`s in
 the server's words. Facts: apimachinery `pkg/util/managedfields/internal/{structuredmerge,versioncheck,conflict,lastapplied*}.go`,
 structured-merge-diff v6 `merge/update.go`.
 """

@@ -1,6 +1,6 @@
 """Path elements, the names inside FieldsV1: `f:name`, `k:{"type":"Ready"}`, `v:"value"`, `i:0`; and the JSON in them.
 
-Promises: pure. An element is a plain string, spelled exactly as the server spells it, so two equal places have equal strings. `order` is
+Guarantees: pure. An element is a plain string, spelled exactly as the server spells it, so two equal places have equal strings. `order` is
 the server's order of siblings and `text` its wording of a place in messages. Facts: structured-merge-diff v6 `fieldpath/element.go`,
 `fieldpath/serialize-pe.go`, `value/value.go`.
 """

@@ -1,6 +1,6 @@
 """An applied configuration merged into an object, and items taken out of one.
 
-Promises: pure; results share what did not change with the arguments, and if nothing changed the result is the argument itself. Facts:
+Guarantees: pure; results share what did not change with the arguments, and if nothing changed the result is the argument itself. Facts:
 structured-merge-diff v6 `typed/merge.go`, `typed/remove.go`, `fieldpath/set.go`, `typed/reconcile_schema.go`.
 """
 

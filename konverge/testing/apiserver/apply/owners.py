@@ -1,6 +1,6 @@
 """Entries of managedFields as owners: read, sorted and written as the server does.
 
-Promises: pure; an owner whose fields and time did not change keeps the very entry that it was read from. Facts: apimachinery
+Guarantees: pure; an owner whose fields and time did not change keeps the very entry that it was read from. Facts: apimachinery
 `pkg/util/managedfields/internal/{managedfields,managedfieldsupdater,capmanagers,stripmeta,buildmanagerinfo}.go`.
 """
 

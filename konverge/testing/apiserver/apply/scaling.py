@@ -1,6 +1,6 @@
 """Owners of `replicas` as the scale subresource sees them, and back: a write through `/scale` is tracked on a Scale, not on its parent.
 
-Promises: pure. Facts: apimachinery `pkg/util/managedfields/scalehandler.go`.
+Guarantees: pure. Facts: apimachinery `pkg/util/managedfields/scalehandler.go`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How the places of an object merge: `Shape`, one for each `Node`, with up to three readings (scalar, list, map) as the value decides.
 
-Promises: pure; compiled lazily and kept with its node. A schema without `definitions` is a CustomResourceDefinition's: its metadata, and
+Guarantees: pure; compiled lazily and kept with its node. A schema without `definitions` is a CustomResourceDefinition's: its metadata, and
 that of embedded resources, follow ObjectMeta whatever the schema says. Facts: kube-openapi `pkg/schemaconv`, apiextensions-apiserver
 `pkg/controller/openapi/builder`.
 """

@@ -1,6 +1,6 @@
 """Who owns what after a create or an update: `track_update`.
 
-Promises: pure; arguments are never changed, unchanged entries are the very dicts of the live object. If the new object does not fit its
+Guarantees: pure; arguments are never changed, unchanged entries are the very dicts of the live object. If the new object does not fit its
 schema, all owners are dropped (a server cannot track them then, and validation refuses such an object right after). Facts: apimachinery
 `pkg/util/managedfields/internal/{fieldmanager,skipnonapplied,structuredmerge}.go`, structured-merge-diff v6 `merge/update.go`.
 """

@@ -1,6 +1,6 @@
 """Values by their schema: do they fit, which fields do they name, what differs between two.
 
-Promises: pure; arguments are never changed. `field_set` and `compare` raise `Misfit` at the first thing that does not fit, `misfits` in
+Guarantees: pure; arguments are never changed. `field_set` and `compare` raise `Misfit` at the first thing that does not fit, `misfits` in
 `wording` says all of it. Facts: structured-merge-diff v6 `typed/validate.go`, `typed/tofieldset.go`, `typed/compare.go`,
 `typed/helpers.go`.
 """

@@ -1,6 +1,6 @@
 """`misfits`: the places of an object that do not fit its schema, in the server's words.
 
-Promises: pure. Where several things do not fit, the server's order is its maps' random one; here it is that of the names. Facts:
+Guarantees: pure. Where several things do not fit, the server's order is its maps' random one; here it is that of the names. Facts:
 structured-merge-diff v6 `typed/validate.go` and `typed/helpers.go`, as kube-apiserver 1.36 prints them.
 """
 

@@ -1,6 +1,6 @@
 """Who asks and what they may: authentication, impersonation, RBAC, reviews.
 
-Promises: synchronous, no I/O; decisions depend on the stored objects, the call and the clock alone.
+Guarantees: synchronous, no I/O; decisions depend on the stored objects, the call and the clock alone.
 """
 
 from __future__ import annotations

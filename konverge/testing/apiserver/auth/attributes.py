@@ -1,7 +1,7 @@
 """`Attributes`: a request as authorization sees it (verb, resource or path), and the message of its refusal.
 
-Promises: pure. `attributes_of` reads them from a call by its path and method alone, without knowing what is served. The rules are those of
-k8s.io/apiserver `pkg/endpoints/request/requestinfo.go`, the words of `pkg/endpoints/handlers/responsewriters/errors.go`.
+Guarantees: pure. `attributes_of` reads them from a call by its path and method alone, without knowing what is served. The rules are those
+of k8s.io/apiserver `pkg/endpoints/request/requestinfo.go`, the words of `pkg/endpoints/handlers/responsewriters/errors.go`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Who asks: tokens that the server was made with, ServiceAccount tokens that it issued itself, else anonymous; and impersonation.
 
-Promises: synchronous and without I/O; the time is `wall_clock`. A token of a ServiceAccount holds while it has not expired, the account
+Guarantees: synchronous and without I/O; the time is `wall_clock`. A token of a ServiceAccount holds while it has not expired, the account
 (and the Pod, Node or Secret that it is bound to) exists under the same uid, and its audience is the API's. A wrong token is a 401 even if
 a request without one would have been served as anonymous. Headers that were sent more than once (Impersonate-Group) are expected as one
 value joined by commas or line feeds; a group with a comma in its name cannot be impersonated, therefore. The rules are those of

@@ -1,6 +1,6 @@
 """The roles and bindings that every API server makes for itself, as a real one (Kubernetes 1.36.3) showed them.
 
-Promises: pure; fresh objects with every call. They carry what a client may write (no uid, version or times); ClusterRoles that aggregate
+Guarantees: pure; fresh objects with every call. They carry what a client may write (no uid, version or times); ClusterRoles that aggregate
 have the rules that the controller would have given them. The file beside this module is recorded by `tools/record/admission/recorder.py`.
 """
 

@@ -1,6 +1,6 @@
 """The check against privilege escalation on writes of Roles and bindings: a user can grant only rights that the user holds.
 
-Promises: pure apart from reading roles. Raises the server's 403 with its list of missing rights. The rules are those of Kubernetes'
+Guarantees: pure apart from reading roles. Raises the server's 403 with its list of missing rights. The rules are those of Kubernetes'
 `pkg/registry/rbac/escalation_check.go`, `pkg/registry/rbac/*/policybased/storage.go` and `pkg/registry/rbac/validation/rule.go`.
 """
 

@@ -1,6 +1,6 @@
 """User impersonation: the Impersonate-* headers and the rights that they need.
 
-Promises: pure apart from asking for rights. A server of 1.36 has constrained impersonation: a mode that fits the wanted user is tried
+Guarantees: pure apart from asking for rights. A server of 1.36 has constrained impersonation: a mode that fits the wanted user is tried
 with its own verbs (`impersonate-on:user-info:list`, `impersonate:user-info`) before the plain verb `impersonate`, and the first mode's
 refusal is what the client reads. The rules are those of k8s.io/apiserver `pkg/endpoints/filters/impersonation`.
 """

@@ -1,6 +1,6 @@
 """Who may do what: Roles, ClusterRoles and their bindings, compiled once for every state of them.
 
-Promises: `allows` decides as the RBAC authorizer does (with the group system:masters before it), reasons included; where several bindings
+Guarantees: `allows` decides as the RBAC authorizer does (with the group system:masters before it), reasons included; where several bindings
 allow the same, the one that comes first by name is named (upstream's order is that of a Go map). Aggregated ClusterRoles have the rules
 of the roles that they select, whether or not a controller has written them down. A change of any object counts with the next question.
 

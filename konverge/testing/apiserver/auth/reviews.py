@@ -1,6 +1,6 @@
 """Answers to questions about rights: SubjectAccessReview and its three relatives, body in and body out.
 
-Promises: pure apart from asking for rights. An invalid body is refused in the server's words. Selectors in resourceAttributes are
+Guarantees: pure apart from asking for rights. An invalid body is refused in the server's words. Selectors in resourceAttributes are
 checked for their shape and else ignored, as RBAC does. The rules are those of Kubernetes' `pkg/registry/authorization` and
 `pkg/apis/authorization/validation/validation.go`.
 """

@@ -1,6 +1,6 @@
 """ServiceAccount tokens: JWTs that this server signs (HS256, a key of its own) and believes only itself.
 
-Promises: pure; nothing here reads a clock or an object. The claims are a real server's (issuer, subject, audience, times, jti,
+Guarantees: pure; nothing here reads a clock or an object. The claims are a real server's (issuer, subject, audience, times, jti,
 `kubernetes.io`), the signature is not: a real server signs with RSA or an elliptic curve, which would slow the start and which no
 component here verifies. `read` returns the claims of a token that carries this key's signature, None for anything else; whether they still
 hold is for the authenticator to say. The claims follow Kubernetes' `pkg/serviceaccount/claims.go`.

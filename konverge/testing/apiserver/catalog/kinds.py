@@ -1,7 +1,7 @@
 """The built-in resources as discovery lists them, read from `resources.json`, and what discovery says of any resource beyond its contract.
 
-Promises: groups, resources and versions in the order of a real server's aggregated discovery; names, scope, verbs, short names, categories,
-subresources with the kinds that they speak, storage version hashes, and the warnings of deprecated versions as they are there.
+Guarantees: groups, resources and versions in the order of a real server's aggregated discovery; names, scope, verbs, short names,
+categories, subresources with the kinds that they speak, storage version hashes, and the warnings of deprecated versions as they are there.
 
 Left out, as on a server that was started without them: `resource.k8s.io`, `flowcontrol.apiserver.k8s.io`, and `autoscaling/v1` as a
 version of HorizontalPodAutoscaler (its Scale is there). `componentstatuses` is listed, and not stored.

@@ -1,11 +1,11 @@
 """Schemas of the built-in kinds, read from `definitions.json` when the first of them is looked at.
 
-Promises: what a real server publishes under /openapi/v3, word by word but for descriptions: types, formats, enums, required fields,
+Guarantees: what a real server publishes under /openapi/v3, word by word but for descriptions: types, formats, enums, required fields,
 defaults, list types and keys, map types, patch keys, unions. `tools/record/catalog.py` records it. The parsed file is shared by all
 servers of a process and must not be changed.
 
-Does not promise what the real schemas do not say: `default` at a built-in place is what Go makes of an absent field (`{}`, `""`, `0`) as
-often as it is a default of the API, so it must not be filled in from here; it tells the default of a list's map key (`protocol: TCP`).
+Caveats: `default` of a built-in field is as often the value that Go gives an absent field (`{}`, `""`, `0`) as a default of the API, so it
+must not be filled in from here; it is right for the map keys of lists (`protocol: TCP`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The type check of a rule, and its complaints in the words of a real server.
 
-Promises: pure. Order, reach and wording follow cel-go `checker/checker.go` and `checker/errors.go` (0.26, as in Kubernetes 1.36), with
+Guarantees: pure. Order, reach and wording follow cel-go `checker/checker.go` and `checker/errors.go` (0.26, as in Kubernetes 1.36), with
 homogeneous list and map literals as Kubernetes demands them. `Checked.calls` has the overload of each call, so that the rewriter can
 direct it to its implementation. Not checked: the estimated cost of a rule, which makes a real server refuse very expensive ones.
 """

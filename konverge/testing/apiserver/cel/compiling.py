@@ -1,6 +1,6 @@
 """From the text of an expression to something that runs: parse, check, rewrite.
 
-Promises: `compile_text` raises CompileError with what a real server writes behind "compilation failed: ", places included.
+Guarantees: `compile_text` raises CompileError with what a real server writes behind "compilation failed: ", places included.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Property names as CEL identifiers, and back.
 
-Promises: pure; the rules of k8s.io/apiserver `pkg/cel/escaping.go` (KEP-2876): `__` is `__underscores__`, `.` `__dot__`, `-` `__dash__`,
+Guarantees: pure; the rules of k8s.io/apiserver `pkg/cel/escaping.go` (KEP-2876): `__` is `__underscores__`, `.` `__dot__`, `-` `__dash__`,
 `/` `__slash__`, and a reserved word stands between double underscores. A name that cannot be written as an identifier has no escape.
 """
 

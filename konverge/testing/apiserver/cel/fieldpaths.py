@@ -1,6 +1,6 @@
 """The `fieldPath` of a rule: `.spec.replicas` or `['a.b'].c`, checked against the schema.
 
-Promises: pure. `field_path` gives the path as field errors show it, or None if it is not valid; source: apiextensions-apiserver
+Guarantees: pure. `field_path` gives the path as field errors show it, or None if it is not valid; source: apiextensions-apiserver
 `pkg/apiserver/schema/cel/validation.go`.
 """
 

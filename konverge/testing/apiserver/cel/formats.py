@@ -1,6 +1,6 @@
 """The format library: named formats, each with what is wrong with a text.
 
-Promises: pure; an empty list is a valid text. Source: k8s.io/apiserver `pkg/cel/library/format.go`.
+Guarantees: pure; an empty list is a valid text. Source: k8s.io/apiserver `pkg/cel/library/format.go`.
 """
 
 from __future__ import annotations

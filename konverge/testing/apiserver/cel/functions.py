@@ -1,6 +1,6 @@
 """Kubernetes' own functions, for the CEL library to call.
 
-Promises: pure functions over plain values. Values of types that Kubernetes has and the library lacks (quantities, addresses, URLs,
+Guarantees: pure functions over plain values. Values of types that Kubernetes has and the library lacks (quantities, addresses, URLs,
 versions, formats) are passed through rules as a map with one entry, the type's name, whose value is in canonical form: equal things are
 equal maps. Every exception becomes an error of the rule, and its text is what the server says.
 """

@@ -1,6 +1,6 @@
 """Static types of expressions: what a schema declares to CEL, and how two types fit together.
 
-Promises: pure. `declared` follows k8s.io/apiserver `pkg/cel/common/schemas.go`: places of unknown type are not declared at all, an
+Guarantees: pure. `declared` follows k8s.io/apiserver `pkg/cel/common/schemas.go`: places of unknown type are not declared at all, an
 int-or-string is dynamic, strings of format date, date-time, duration and byte have types of their own, nullable changes nothing. The rules
 of assignability are those of cel-go `checker/types.go`. Sizes, from which a real server estimates costs, are not kept.
 """

@@ -1,7 +1,7 @@
 """The ip and cidr libraries: addresses as netip reads them, without zones and without IPv4-mapped IPv6.
 
-Promises: pure. Addresses and networks are passed through rules as text in canonical form. Source: k8s.io/apiserver `pkg/cel/library/ip.go`
-and `cidr.go`; the words for malformed IPv6 addresses are Go's only in the common cases.
+Guarantees: pure. Addresses and networks are passed through rules as text in canonical form. Source: k8s.io/apiserver
+`pkg/cel/library/ip.go` and `cidr.go`; the words for malformed IPv6 addresses are Go's only in the common cases.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 r"""`find` and `findAll`: regular expressions of Go (RE2), run by Python's.
 
-Promises: pure. Syntax that RE2 and Python write differently is translated (`\z`, POSIX classes); leftmost-first matching is the same.
+Guarantees: pure. Syntax that RE2 and Python write differently is translated (`\z`, POSIX classes); leftmost-first matching is the same.
 Not promised: RE2's Unicode classes (`\p{Greek}`); such a pattern is refused as not implemented.
 """
 

@@ -1,6 +1,6 @@
 """Expressions over free variables: `matchConditions` of webhooks, and whatever else asks CEL about plain data.
 
-Promises: compiled when it is made (what compiles is imported then), pure afterwards. Variables are dynamic. Not promised: the authorizer
+Guarantees: compiled when it is made (what compiles is imported then), pure afterwards. Variables are dynamic. Not promised: the authorizer
 library (a real server offers it to match conditions), nor types of `request`.
 """
 

@@ -1,6 +1,6 @@
 """The quantity library: amounts such as 500m and 1.5Gi, exactly.
 
-Promises: pure. A quantity is passed through rules as its worth in lowest terms; a mark behind it says that Go does not keep it as a whole
+Guarantees: pure. A quantity is passed through rules as its worth in lowest terms; a mark behind it says that Go does not keep it as a whole
 number although it is one (`1000m`, `1.0`), for which isInteger is false. Source: k8s.io/apimachinery `pkg/api/resource/quantity.go`.
 """
 

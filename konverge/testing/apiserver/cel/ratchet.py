@@ -1,6 +1,6 @@
 """Ratcheting: what was wrong before and did not change is not held against an update.
 
-Promises: pure. Follows k8s.io/apiserver `pkg/cel/common/equality.go`: values correspond by field, by key of a map, and by the
+Guarantees: pure. Follows k8s.io/apiserver `pkg/cel/common/equality.go`: values correspond by field, by key of a map, and by the
 keys of a list that is a map; items of other lists do not.
 """
 

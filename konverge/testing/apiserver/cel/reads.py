@@ -1,7 +1,7 @@
 """The parts of a variable that expressions read, as paths and as trees of names: expressions get nothing else, and a value whose read
 parts are unchanged need not be validated again.
 
-Promises: pure; imports nothing of the CEL library. A path is the fields from the variable on, () for all of it, and what stands below its
+Guarantees: pure; imports nothing of the CEL library. A path is the fields from the variable on, () for all of it, and what stands below its
 end is read as well. Two names do not stand for fields: see EACH and THERE.
 """
 

@@ -1,8 +1,8 @@
 """A checked expression, turned into one that the CEL library runs.
 
-Promises: the given tree may be changed in place; the result means what the rule means on a real server. Functions of Kubernetes are sent to
-`functions.py` under names of their own; names of functions with dots become one; a validation's answer becomes an optional; lists that are
-sets or maps compare and add without regard to order (k8s.io/apiserver `pkg/cel/common/valuesunstructured.go`); an optional oldSelf is
+Guarantees: the given tree may be changed in place; the result means what the rule means on a real server. Functions of Kubernetes are sent
+to `functions.py` under names of their own; names of functions with dots become one; a validation's answer becomes an optional; lists that
+are sets or maps compare and add without regard to order (k8s.io/apiserver `pkg/cel/common/valuesunstructured.go`); an optional oldSelf is
 wrapped here, because Python values cannot be optionals.
 """
 

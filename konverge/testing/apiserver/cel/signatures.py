@@ -1,6 +1,6 @@
 """The functions that rules may call, with the types that they take and give.
 
-Promises: pure data. The environment is the one of kube-apiserver 1.36 (k8s.io/apiserver `pkg/cel/environment/base.go`): the language
+Guarantees: pure data. The environment is the one of kube-apiserver 1.36 (k8s.io/apiserver `pkg/cel/environment/base.go`): the language
 itself, strings in version 2, sets, lists in version 3, optionals, two-variable comprehensions and Kubernetes' own libraries; not math,
 encoders, bindings or protos, which a real server does not have either. The authorizer library is missing here.
 """

@@ -1,6 +1,6 @@
 """Expressions as trees, read from and written back to the protobuf bytes in which the CEL library exchanges them (cel.expr.ParsedExpr).
 
-Promises: pure. `decode` reads what the library's parser made, macros already expanded; `encode` makes bytes that it takes back. Positions
+Guarantees: pure. `decode` reads what the library's parser made, macros already expanded; `encode` makes bytes that it takes back. Positions
 are offsets in code points by expression id. The field numbers are those of cel-spec `proto/cel/expr/syntax.proto`; no protobuf package is
 needed.
 """

@@ -1,6 +1,6 @@
 """`'%s'.format([x])` as strings of version 2 print it, and the check of a literal template before it ever runs.
 
-Promises: pure. Numbers of `%f` and `%e` are printed for American English, with thousands separators and a written-out power of ten, as
+Guarantees: pure. Numbers of `%f` and `%e` are printed for American English, with thousands separators and a written-out power of ten, as
 cel-go `ext/formatting.go` does (the CEL library prints the newer form of version 4).
 """
 

@@ -1,7 +1,7 @@
 """The url library: absolute URIs and absolute paths, as Go's net/url reads them.
 
-Promises: pure; `parse` refuses what `url.ParseRequestURI` refuses, in its words, and then reads as `url.Parse` does, fragment aside. A URL
-is passed through rules as its text. Source: k8s.io/apiserver `pkg/cel/library/urls.go`.
+Guarantees: pure; `parse` refuses what `url.ParseRequestURI` refuses, in its words, and then reads as `url.Parse` does, fragment aside. A
+URL is passed through rules as its text. Source: k8s.io/apiserver `pkg/cel/library/urls.go`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rules in place: each compiled once, and the walk over an object with its schema.
 
-Promises: pure, but for a cache of what was compiled. Order and words are those of apiextensions-apiserver
+Guarantees: pure, but for a cache of what was compiled. Order and words are those of apiextensions-apiserver
 `pkg/apiserver/schema/cel/validation.go`: transition rules run only if there is an old value, old items are found by the keys of their
 list, errors of what did not change are forgiven.
 """

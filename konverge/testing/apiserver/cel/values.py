@@ -1,6 +1,6 @@
 """Data as rules see it: projected to what is read, names escaped, numbers, times and bytes typed by the schema.
 
-Promises: pure; the given data is never changed, and handed on as it is if nothing has to be converted. Follows k8s.io/apiserver
+Guarantees: pure; the given data is never changed, and handed on as it is if nothing has to be converted. Follows k8s.io/apiserver
 `pkg/cel/common/valuesunstructured.go`: a null field of an object is an absent one, a number is a double, formats make
 timestamps, durations (both as text, to be read again by the rewritten rule; kept to microseconds) and bytes. Equality of lists that merge
 is had by `aligned`, which brings an old list into the order of the new one.

@@ -1,6 +1,6 @@
 """The semver library: versions as blang/semver reads them.
 
-Promises: pure. A version is passed through rules as its text without build metadata, so that equal versions are equal. Source:
+Guarantees: pure. A version is passed through rules as its text without build metadata, so that equal versions are equal. Source:
 k8s.io/apiserver `pkg/cel/library/semverlib.go`; errors in words of github.com/blang/semver.
 """
 

@@ -1,6 +1,6 @@
 """CustomResourceDefinitions: names accepted, established, served; and how one goes, with all its objects.
 
-Promises: what apiextensions-apiserver's controllers do (`pkg/controller/{status,establish,finalizer}`): acceptedNames, the conditions
+Guarantees: what apiextensions-apiserver's controllers do (`pkg/controller/{status,establish,finalizer}`): acceptedNames, the conditions
 NamesAccepted, Established and Terminating, storedVersions; the objects are served from the moment of `Established`. A definition under
 deletion refuses new objects, deletes those that are there, waits for their finalizers, and then goes. An object of a kind that is served
 no more is not reachable.

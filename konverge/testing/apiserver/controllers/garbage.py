@@ -1,6 +1,6 @@
 """The garbage collector: children follow their owners.
 
-Promises: the rules of kube-controller-manager's (k8s.io/kubernetes `pkg/controller/garbagecollector`). A child with no owner left is
+Guarantees: the rules of kube-controller-manager's (k8s.io/kubernetes `pkg/controller/garbagecollector`). A child with no owner left is
 deleted; one that keeps an owner loses the dead references; `orphan` frees the children first, `foregroundDeletion` waits for those that
 block. An owner is looked for in the child's own namespace, or cluster-wide for a cluster-scoped kind; one of another uid is absent. A
 cluster-scoped child that names a namespaced owner, and an owner of a kind that is not served, are left alone, since nothing can be known.

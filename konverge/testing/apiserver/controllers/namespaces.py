@@ -1,6 +1,6 @@
 """Namespaces: what a new one gets, and how one ends.
 
-Promises: a namespace under deletion is emptied resource by resource, tells in its conditions what remains, and goes when nothing does and
+Guarantees: a namespace under deletion is emptied resource by resource, tells in its conditions what remains, and goes when nothing does and
 `spec.finalizers` is empty (k8s.io/kubernetes `pkg/controller/namespace/deletion`). A new namespace gets the ServiceAccount `default`.
 """
 

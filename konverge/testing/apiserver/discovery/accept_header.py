@@ -1,7 +1,7 @@
 """Which of its forms a client wants: the Accept header, as far as discovery decides by it.
 
-Promises: pure. The first clause that can be served wins, by `q` and then by order. Responses are JSON; a client that accepts only Protobuf
-or YAML is refused with 406.
+Guarantees: pure. The first clause that can be served wins, by `q` and then by order. Responses are JSON; a client that accepts only
+Protobuf or YAML is refused with 406.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The schema of a CustomResourceDefinition as it is published: the user's own, and what Kubernetes adds to it.
 
-Promises: pure; what is given is not changed. The root gets apiVersion, kind, metadata and the kind's group and version; an embedded
+Guarantees: pure; what is given is not changed. The root gets apiVersion, kind, metadata and the kind's group and version; an embedded
 resource gets apiVersion, kind and metadata, the first two required; a place for an integer or a string says so in plain OpenAPI.
 
 Source: k8s.io/apiextensions-apiserver `pkg/controller/openapi/builder/builder.go`, `pkg/apiserver/schema/kubeopenapi.go`.

@@ -1,6 +1,6 @@
 """OpenAPI v3 documents: one for each group and version, and the short ones for the lists of discovery.
 
-Promises: pure; a document refers only to what it holds.
+Guarantees: pure; a document refers only to what it holds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The served groups, versions and resources in the order in which discovery lists them.
 
-Promises: pure. Built-in groups stand in the order in which they are given, then the groups of CustomResourceDefinitions by name; the
+Guarantees: pure. Built-in groups stand in the order in which they are given, then the groups of CustomResourceDefinitions by name; the
 versions of a group of theirs are sorted as Kubernetes sorts versions (GA before beta before alpha, newer first:
 k8s.io/apimachinery `pkg/version/helpers.go`), their resources by name.
 """

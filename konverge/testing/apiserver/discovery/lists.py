@@ -1,6 +1,6 @@
 """The bodies of discovery: APIVersions, APIGroupList, APIGroup, APIResourceList, and the aggregated APIGroupDiscoveryList.
 
-Promises: pure; the fields and their order are those of a real server, its small oddities included (the list of the core group has no
+Guarantees: pure; the fields and their order are those of a real server, its small oddities included (the list of the core group has no
 apiVersion; an aggregated kind of a built-in resource's own group has neither group nor version). `serverAddressByClientCIDRs` is left out:
 clients of today do not read it, and this server has no address of its own in process.
 

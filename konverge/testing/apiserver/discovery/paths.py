@@ -1,8 +1,8 @@
 """The `paths` of an OpenAPI v3 document: one operation for each thing that can be asked of a resource.
 
-Promises: pure. Paths, operation ids, actions, kinds and parameters are those that a real server publishes, so that clients which decide by
-them do the same here (kubectl looks for `fieldValidation` at the patch operation of a kind). Descriptions are left out but for the words
-of the responses, which OpenAPI demands.
+Guarantees: pure. Paths, operation ids, actions, kinds and parameters are those that a real server publishes, so that clients which decide
+by them do the same here (kubectl looks for `fieldValidation` at the patch operation of a kind). Descriptions are left out but for the
+words of the responses, which OpenAPI demands.
 
 Left out: the old `/watch/` paths, and the connecting subresources (exec, attach, portforward, proxy, log), which this server answers 501.
 Bodies are JSON only.

@@ -1,6 +1,6 @@
 """`Discovery`: answers the paths under which a server tells about itself.
 
-Promises: no I/O. Bodies are made when they are first asked for, and kept until the set of resources changes; of the OpenAPI documents
+Guarantees: no I/O. Bodies are made when they are first asked for, and kept until the set of resources changes; of the OpenAPI documents
 only those are made again whose own resources changed, and those of built-in groups once in a process. Every list and document has an ETag
 made of its content, and the URLs in the index of /openapi/v3 carry it too, since kubectl keeps documents on disk by their URL.
 

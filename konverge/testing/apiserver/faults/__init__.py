@@ -7,7 +7,7 @@
     faults.remove(frozen)                                                            # thaws
     assert [str(hit.about) for hit in rule.hits] == ["create secrets web/target"]
 
-Promises: rules act in the order in which they were added, on both shells alike, and by the loop's own time. Without rules each hook
+Guarantees: rules act in the order in which they were added, on both shells alike, and by the loop's own time. Without rules each hook
 costs one comparison. A rule that is removed lets go of what it held.
 
 The server calls the hooks: `before` when it knows what a request is about and before it looks at any object, `after` when a write is

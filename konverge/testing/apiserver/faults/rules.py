@@ -2,7 +2,7 @@
 
     rule = Rule(Match(verbs=("apply",), resources=("secrets",), namespace="web"), Refuse(status=503, retry_after=2), nth=2, count=1)
 
-Promises: a rule travels through JSON and back without loss, and unknown words in a plan are refused by name; matching looks at nothing
+Guarantees: a rule travels through JSON and back without loss, and unknown words in a plan are refused by name; matching looks at nothing
 but the `About` of a request. `Rule.hits` lists the hits of a rule in order.
 
 Does not promise: that a fault is one that a healthy API server could show; rules of that kind say so in their own words.

@@ -1,6 +1,6 @@
 """Faults of one watch: `Watched` sits between the server's lines and the shell that sends them.
 
-Promises: with no rule on it a line passes at the cost of one call; rules may come and go while the watch is open. Lines are never
+Guarantees: with no rule on it a line passes at the cost of one call; rules may come and go while the watch is open. Lines are never
 re-ordered, apart from bookmarks that a rule makes late. Closing it closes the server's iterator.
 
 Does not promise: to be read by several tasks at once.

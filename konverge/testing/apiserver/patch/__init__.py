@@ -1,6 +1,6 @@
 """The three kinds of patch other than apply: JSON patch, merge patch and strategic merge patch.
 
-Promises: pure functions over plain data; what they are given stays as it is. A patch that cannot be applied is a StatusError in the
+Guarantees: pure functions over plain data; what they are given stays as it is. A patch that cannot be applied is a StatusError in the
 server's words. Server-side apply is another room.
 """
 

@@ -1,6 +1,6 @@
 """The body of a patch request as data.
 
-Promises: pure. A JSON patch is a list of operations, the other two are objects; what is neither is refused in the words of encoding/json.
+Guarantees: pure. A JSON patch is a list of operations, the other two are objects; what is neither is refused in the words of encoding/json.
 Not promised: what a real server says of fields given twice in a patch.
 """
 

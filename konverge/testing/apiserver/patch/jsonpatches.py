@@ -1,6 +1,6 @@
 """JSON patches (RFC 6902) as gopkg.in/evanphx/json-patch.v4 applies them, which is not quite the RFC.
 
-Promises: pure; document and operations are not changed. The library's own ways: replacing a field that is absent sets it, a test of an
+Guarantees: pure; document and operations are not changed. The library's own ways: replacing a field that is absent sets it, a test of an
 absent field succeeds against null, copying an absent field makes a null, negative indices count from the end (`-1` adds at the end),
 numbers are compared as they are written. (The Python library jsonpatch follows the RFC instead, and therefore does not serve here.)
 """

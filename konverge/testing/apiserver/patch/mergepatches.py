@@ -1,6 +1,6 @@
 """Merge patches (RFC 7386) as gopkg.in/evanphx/json-patch.v4 applies them.
 
-Promises: pure. Null deletes a field; a value that replaces something other than an object loses its own nulls, those of objects in lists
+Guarantees: pure. Null deletes a field; a value that replaces something other than an object loses its own nulls, those of objects in lists
 included (a null item of a list stays).
 """
 

@@ -1,6 +1,6 @@
 """The order of a list after a strategic merge.
 
-Promises: pure. Items that the patch names keep the patch's order, items that only the server has keep the server's, and the two are
+Guarantees: pure. Items that the patch names keep the patch's order, items that only the server has keep the server's, and the two are
 interleaved by the order of the live list as far as it has both. Source: k8s.io/apimachinery `pkg/util/strategicpatch/patch.go`.
 """
 

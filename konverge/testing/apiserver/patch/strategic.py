@@ -1,6 +1,6 @@
 """Strategic merge patches: merges that know from the schema which lists are maps and sets.
 
-Promises: pure; neither document nor patch is changed. Follows k8s.io/apimachinery `pkg/util/strategicpatch/patch.go`, directives
+Guarantees: pure; neither document nor patch is changed. Follows k8s.io/apimachinery `pkg/util/strategicpatch/patch.go`, directives
 included: `$patch: delete | replace`, `$deleteFromPrimitiveList/x`, `$setElementOrder/x`, `$retainKeys`. Among fields that the schema does
 not know, maps are merged and lists replaced (a real server would have dropped them before).
 """

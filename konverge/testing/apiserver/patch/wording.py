@@ -1,7 +1,7 @@
 """The errors of patches.
 
-Promises: pure. The server hides why a JSON patch does not apply behind one sentence (422); strategic merges tell (500, no reason). Source:
-k8s.io/apiserver `pkg/endpoints/handlers/patch.go`.
+Guarantees: pure. The server hides why a JSON patch does not apply behind one sentence (422); strategic merges tell (500, no reason).
+Source: k8s.io/apiserver `pkg/endpoints/handlers/patch.go`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Guarantees: the result is the JSON that the same client would have written: zero
 inlined messages are merged into their place, times, quantities, raw JSON and int-or-string have their JSON forms. Unknown fields
 are skipped.
 
-Does not promise: answers in protobuf. Such clients accept JSON too, and get it. Custom resources have no protobuf form (nor on a real
+Caveats: responses are never in protobuf. Such clients accept JSON too, and get it. Custom resources have no protobuf form (nor on a real
 server).
 
 In `messages.json` (see `generate.py`) a field is its JSON name and a word: `s` text, `i` integer, `b` boolean, `d` double, `y` bytes,

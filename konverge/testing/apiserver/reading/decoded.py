@@ -1,6 +1,6 @@
 """A stored object as it is read: in the form that today's schema gives it, whatever it was when it was written.
 
-Promises: pure; what is returned is the caller's own. A custom resource whose definition has changed since is pruned and defaulted when it
+Guarantees: pure; what is returned is the caller's own. A custom resource whose definition has changed since is pruned and defaulted when it
 is read, and nothing is written by that. Source: apiextensions `pkg/apiserver/customresource_handler.go` (the decoder of what etcd holds).
 """
 

@@ -4,7 +4,7 @@ As a server of 1.36 that answers from its watch cache: unset reads the present, 
 here), Exact and a bare version with a limit that very state. A limit with "0" is ignored. Source: k8s.io/apiserver `pkg/storage/cacher` and
 KEP-2340, KEP-4988; texts recorded from a server of 1.36.
 
-Does not promise: the three seconds that a real server waits for a version from the future before it refuses it.
+Caveats: a version from the future is refused at once; a real server waits three seconds for it first.
 """
 
 from __future__ import annotations

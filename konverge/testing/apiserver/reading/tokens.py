@@ -1,6 +1,6 @@
 """Continue tokens: where the next page of a LIST begins, and at which version.
 
-Promises: the same token as the server's, character by character. Source: k8s.io/apiserver `pkg/storage/continue.go`. Texts that are not
+Guarantees: the same token as the server's, character by character. Source: k8s.io/apiserver `pkg/storage/continue.go`. Texts that are not
 tokens are refused with the server's words for the usual mistakes; errors deep inside of JSON are only roughly those of Go.
 """
 

@@ -1,6 +1,6 @@
 """WATCH, carried out: a stream of lines on the running loop's own time. A thin shell around `changes.py`.
 
-Promises
+Guarantees
 - A `Watch` is an async iterator of whole lines. It subscribes when it is made, so nothing is lost between its request and its first line;
   what is there at the beginning is encoded only as it is read.
 - Bookmarks come about once a minute and two seconds before the end, the end after timeoutSeconds or, where that is not given, 30 to 60

@@ -1,6 +1,6 @@
 """Creating objects: POST, and the PUT or apply of what is absent.
 
-Promises: the order of steps is the real server's: fields that the system fills, owners noted, mutating admission, the kind's own
+Guarantees: the order of steps is the real server's: fields that the system fills, owners noted, mutating admission, the kind's own
 preparation, validation, validating admission, storage. Nothing is stored in a dry run. Source: `pkg/registry/generic/registry/store.go`,
 `pkg/registry/rest/create.go`.
 """

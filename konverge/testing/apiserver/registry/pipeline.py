@@ -1,6 +1,6 @@
 """The way of every object into the store: decoded, checked against its URL, pruned, defaulted, validated, with its field owners recorded.
 
-Promises: the order is the real server's (k8s.io/apiserver `pkg/endpoints/handlers/{create,update,patch}.go`, `pkg/registry/rest`).
+Guarantees: the order is the real server's (k8s.io/apiserver `pkg/endpoints/handlers/{create,update,patch}.go`, `pkg/registry/rest`).
 Nothing here reads or writes storage.
 """
 

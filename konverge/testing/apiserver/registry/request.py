@@ -1,6 +1,6 @@
 """One request for a resource, as far as its URL and parameters tell: verb, place, and the options of writes with their checks.
 
-Promises: pure. `options_of` refuses what the real server refuses, in its words (`pkg/apis/meta/v1/validation`).
+Guarantees: pure. `options_of` refuses what the real server refuses, in its words (`pkg/apis/meta/v1/validation`).
 """
 
 from __future__ import annotations

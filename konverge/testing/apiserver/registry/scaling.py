@@ -141,7 +141,7 @@ def _owned(registry: Registry, ask: ResourceRequest, old: Data, new: Data) -> No
     }
     before = old["metadata"].get("managedFields")
     if _at(old, _paths(ask)["specReplicasPath"]) is None:
-        return  # without a number to begin with there is no owner to record
+        return  # if the object had no number, no owner is recorded
     scale = track_update(
         _SCALE,
         _with_managers(scale_of(ask, old), to_scale(before, places)),

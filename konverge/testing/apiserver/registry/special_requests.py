@@ -1,6 +1,6 @@
 """Requests that do not read or write a stored object directly: reviews, tokens, evictions, bindings, a namespace's finalize.
 
-Promises: what is answered is not stored, unless it says so. Subresources that need a node (log, exec, attach, port-forward, proxy)
+Guarantees: what is answered is not stored, unless it says so. Subresources that need a node (log, exec, attach, port-forward, proxy)
 are answered with 501 and say so.
 """
 

@@ -1,6 +1,6 @@
 """Changing objects: what PUT and every kind of PATCH share.
 
-Promises: a change is computed from the newest object and stored only onto that; after a concurrent write it is computed again, as
+Guarantees: a change is computed from the newest object and stored only onto that; after a concurrent write it is computed again, as
 etcd3's GuaranteedUpdate does, so that only a resourceVersion that the client gave leads to a conflict. A change that changes nothing is
 not stored, and the version stays. An object under deletion whose last finalizer goes is removed. Source: apiserver
 `pkg/registry/generic/registry/store.go` (Update), `pkg/registry/rest/update.go`, `pkg/storage/etcd3/store.go`.

@@ -1,6 +1,6 @@
 """Whether a value is valid, and nothing else: schemas compiled to tables of predicates, for the common case that everything is in order.
 
-Promises: pure; agrees with `explain` (which words what is wrong) on every value: a property test holds both together. A table maps the
+Guarantees: pure; agrees with `explain` (which words what is wrong) on every value: a property test holds both together. A table maps the
 class of a value to True (valid as it is), or to a predicate; a class that is missing is a wrong type.
 """
 

@@ -1,7 +1,7 @@
 """Which old value belongs to which new one: what ratcheting compares.
 
-Promises: pure. Fields correlate by name, items of keyed lists by their keys, nothing else.
-Source: k8s.io/apiserver `pkg/cel/common/equality.go`, `maplist.go` (KEP-4008).
+Guarantees: pure. Fields correlate by name, items of keyed lists by their keys, nothing else. Source: k8s.io/apiserver
+`pkg/cel/common/equality.go`, `maplist.go` (KEP-4008).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Bodies of requests become plain data: JSON fast, YAML as go-yaml reads it, and the server's words for what is neither.
 
-Promises: pure. The kind and version of an object are not compared with anything here; only their absence and a wrong type are refused.
+Guarantees: pure. The kind and version of an object are not compared with anything here; only their absence and a wrong type are refused.
 Source: k8s.io/apimachinery `pkg/runtime/serializer/json`, k8s.io/apiserver `pkg/endpoints/handlers/rest.go` (transformDecodeError).
 """
 

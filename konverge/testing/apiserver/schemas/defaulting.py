@@ -1,7 +1,7 @@
 """Structural defaulting: absent fields get their defaults, and nulls that a schema does not allow go, or become the default.
 
-Promises: works in place; every default is a fresh copy. Source: apiextensions `pkg/apiserver/schema/defaulting/{algorithm,prunenulls}.go`.
-Null items of a list stay unless the items have a default, as on the server.
+Guarantees: works in place; every default is a fresh copy. Source: apiextensions
+`pkg/apiserver/schema/defaulting/{algorithm,prunenulls}.go`. Null items of a list stay unless the items have a default, as on the server.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Embedded objects have a kind, an apiVersion, and metadata that is in order.
 
-Promises: pure; data has passed `prune`. Source: apiextensions `pkg/apiserver/schema/objectmeta/validation.go`.
+Guarantees: pure; data has passed `prune`. Source: apiextensions `pkg/apiserver/schema/objectmeta/validation.go`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The errors of a value, in the words and with the choices of kube-openapi's validator; runs only after `checks` found one.
 
-Promises: pure. The order of errors is that of the validators; where Go ranges over a map, it is the order of schema or object. With a
+Guarantees: pure. The order of errors is that of the validators; where Go ranges over a map, it is the order of schema or object. With a
 correlation, what did not change is tolerated (ratcheting). Match counts decide which branch of anyOf and oneOf is reported, as
 there. Sources: k8s.io/kube-openapi `pkg/validation/validate`, apiextensions `pkg/apiserver/validation/{validation,ratcheting}.go`.
 """

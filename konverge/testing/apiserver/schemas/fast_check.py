@@ -1,6 +1,6 @@
 """Whether a value is wholly in order, answered by one walk in C: a schema compiled to a type of msgspec that takes such values only.
 
-Promises: pure; `fits` is never true by mistake. An object that fits has nothing to prune, lacks no default, holds no null out of place,
+Guarantees: pure; `fits` is never true by mistake. An object that fits has nothing to prune, lacks no default, holds no null out of place,
 and is valid: this saves three walks in Python, since most written objects fit. An object that does not fit may be valid too: schemas that
 say more than a type can (junctors, embedded objects, most formats) have no type, and then nothing fits. List types and rules are not
 looked at.

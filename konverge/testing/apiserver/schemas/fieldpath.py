@@ -1,6 +1,6 @@
 """Simple JSON paths of CRDs (`.spec.color`, `.metadata['a.b']`) against a schema, in the server's words.
 
-Promises: pure. Source: apiextensions `pkg/apiserver/schema/cel/validation.go` (ValidFieldPath).
+Guarantees: pure. Source: apiextensions `pkg/apiserver/schema/cel/validation.go` (ValidFieldPath).
 """
 
 from __future__ import annotations

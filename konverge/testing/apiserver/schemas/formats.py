@@ -1,6 +1,6 @@
 """The string formats that CRDs can ask for, decided as the server's kube-openapi decides them.
 
-Promises: pure. Names are normalised (dashes do not count). Formats that the server does not know are ignored (`effective`). Sources:
+Guarantees: pure. Names are normalised (dashes do not count). Formats that the server does not know are ignored (`effective`). Sources:
 k8s.io/kube-openapi `pkg/validation/strfmt`, `pkg/internal/third_party/govalidator`, apiextensions `pkg/apiserver/validation/formats.go`.
 """
 

@@ -1,6 +1,7 @@
 """Lists that are sets or maps hold no two items of one value or key.
 
-Promises: pure. Source: apiextensions `pkg/apiserver/schema/listtype/validation.go`. From the third on, equal items are not reported again.
+Guarantees: pure. Source: apiextensions `pkg/apiserver/schema/listtype/validation.go`. From the third on, equal items are not reported
+again.
 """
 
 from __future__ import annotations

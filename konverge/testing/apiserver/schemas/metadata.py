@@ -1,6 +1,6 @@
 """Validation of ObjectMeta, at creation and at update, in the server's words and order.
 
-Promises: pure; metadata has passed `prune` (types are right). Source: k8s.io/apimachinery `pkg/api/validation/objectmeta.go`,
+Guarantees: pure; metadata has passed `prune` (types are right). Source: k8s.io/apimachinery `pkg/api/validation/objectmeta.go`,
 `pkg/apis/meta/v1/validation/validation.go`. Go ranges over labels and annotations in random order; here it is the object's.
 """
 

@@ -1,6 +1,6 @@
 """ObjectMeta as the typed struct that it is on the server: wrong types are refused, unknown fields dropped and told, zero values left out.
 
-Promises: pure; works in place. Source: apiextensions `pkg/apiserver/schema/objectmeta/coerce.go`, k8s.io/apimachinery
+Guarantees: pure; works in place. Source: apiextensions `pkg/apiserver/schema/objectmeta/coerce.go`, k8s.io/apimachinery
 `pkg/apis/meta/v1/types.go`, sigs.k8s.io/json. Words are those of Go's encoding/json, the first error in the order of sorted keys.
 """
 

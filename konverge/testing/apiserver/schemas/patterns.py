@@ -1,6 +1,6 @@
 r"""RE2 patterns, as CRDs have them, as Python's `re`: translated once, and refused in Go's words where RE2 would refuse them.
 
-Promises: pure. `$` is the very end, classes such as \d are ASCII, POSIX and Unicode classes are spelled out, flags work in the middle.
+Guarantees: pure. `$` is the very end, classes such as \d are ASCII, POSIX and Unicode classes are spelled out, flags work in the middle.
 Syntax that RE2 lacks (look-around, back references) is refused. Source: github.com/google/re2 syntax, Go `regexp/syntax`.
 """
 

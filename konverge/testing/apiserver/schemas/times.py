@@ -1,6 +1,6 @@
 """Instants and durations as Go's `time` package parses them, with its messages for invalid ones.
 
-Promises: pure. `instant` takes RFC 3339 and gives what the server writes back: UTC, whole seconds.
+Guarantees: pure. `instant` takes RFC 3339 and gives what the server writes back: UTC, whole seconds.
 """
 
 from __future__ import annotations

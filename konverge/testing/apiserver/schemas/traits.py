@@ -1,7 +1,7 @@
 """The features that a schema has anywhere below a place, found once for each node: most schemas have no embedded objects, keyed lists or
 rules.
 
-Promises: pure; the answer is kept on the node. Recursive definitions are looked at once.
+Guarantees: pure; the answer is kept on the node. Recursive definitions are looked at once.
 """
 
 from __future__ import annotations

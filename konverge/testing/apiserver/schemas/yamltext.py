@@ -1,6 +1,6 @@
 """YAML as the server reads it: YAML 1.1 with Go's idea of plain scalars, then everything as JSON.
 
-Promises: pure. Keys become strings, whole floats integers, timestamps stay text; anchors and merges work, binary is decoded to text.
+Guarantees: pure. Keys become strings, whole floats integers, timestamps stay text; anchors and merges work, binary is decoded to text.
 Source: sigs.k8s.io/yaml `yaml.go`, go-yaml v2 `resolve.go`.
 """
 

@@ -1,6 +1,6 @@
 """Stored entries (one object each, as JSON bytes) and the events of their writes.
 
-Promises: an entry is never changed; `Entry.object()` is fresh each time and the caller's own. In `raw` the keys stand in this order:
+Guarantees: an entry is never changed; `Entry.object()` is fresh each time and the caller's own. In `raw` the keys stand in this order:
 apiVersion, kind, metadata with resourceVersion as its first key, everything else as it was given. So the version of an encoded object can
 be replaced (`with_version`) and its type cut off (`reading.items`) without decoding the rest.
 """

@@ -1,6 +1,6 @@
 """The store: all objects of all resources under one version counter, with a bounded history and synchronous news.
 
-Promises
+Guarantees
 - One counter for everything, as etcd's revision: each write adds one, and no two writes share a version. An update that changes nothing
   does not write, as in the server's own store: it returns the stored entry.
 - Writes are compare-and-swap on the entry that the caller read. Nothing here awaits, so a call is atomic on its loop.

@@ -1,6 +1,6 @@
 """IP addresses and blocks of them as kube-apiserver checks them.
 
-Promises: pure. kube-apiserver is lenient about IPv4 with leading zeros, and so is this. Source: k8s.io/apimachinery
+Guarantees: pure. kube-apiserver is lenient about IPv4 with leading zeros, and so is this. Source: k8s.io/apimachinery
 `pkg/util/validation/ip.go`.
 """
 

@@ -1,6 +1,6 @@
 """Resources by name, and how much of them: which names are known, and what a quantity of each may be.
 
-Promises: pure. Source: `pkg/apis/core/helper/helpers.go`, `pkg/apis/core/validation/validation.go`.
+Guarantees: pure. Source: `pkg/apis/core/helper/helpers.go`, `pkg/apis/core/validation/validation.go`.
 """
 
 from __future__ import annotations

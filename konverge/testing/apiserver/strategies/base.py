@@ -1,6 +1,6 @@
 """`BuiltInStrategy`, the base class of all strategies, with constructors of field errors and checks of labels and selectors.
 
-Promises: pure. Checks return lists of errors in the order of the real server's. Source: `pkg/apis/core/validation/validation.go` and
+Guarantees: pure. Checks return lists of errors in the order of the real server's. Source: `pkg/apis/core/validation/validation.go` and
 k8s.io/apimachinery `pkg/apis/meta/v1/validation`.
 """
 

@@ -1,6 +1,6 @@
 """Base64 as Go's encoding/json reads it into bytes: newlines are passed over, and the first wrong byte is named.
 
-Promises: pure. Source: Go's encoding/base64 `decodeQuantum`.
+Guarantees: pure. Source: Go's encoding/base64 `decodeQuantum`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Cron schedules as kube-apiserver checks them.
 
-Promises: pure; `wrong_schedule` gives the words of github.com/robfig/cron/v3 for the first thing wrong.
+Guarantees: pure; `wrong_schedule` gives the words of github.com/robfig/cron/v3 for the first thing wrong.
 """
 
 from __future__ import annotations

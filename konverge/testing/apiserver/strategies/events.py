@@ -49,7 +49,7 @@ def as_new(event: Data) -> Data:
     renamed = {back.get(name, name): value for name, value in event.items()}
     for name in ("reportingController", "reportingInstance"):
         if renamed.get(name) == "":
-            del renamed[name]  # written there even where they are empty, and not here
+            del renamed[name]  # the other API writes them even if they are empty
     return {**renamed, "apiVersion": "events.k8s.io/v1"}
 
 

@@ -1,6 +1,6 @@
 """Objects of built-in kinds in the form that decoding into Go structs and encoding again gives them.
 
-Promises: `normalise` changes the object in place: nulls, empty lists and maps and zero values go where Go's `omitempty` drops them, and
+Guarantees: `normalise` changes the object in place: nulls, empty lists and maps and zero values go where Go's `omitempty` drops them, and
 stay (or appear) in other places; unknown fields are dropped; quantities, times and base64 get their one spelling. It expects an object in
 which `decode_errors` found nothing. Storage is protobuf, so an empty list and no list are the same.
 

@@ -1,7 +1,7 @@
 """Cluster addresses and node ports of services: what the server hands out.
 
-Promises: pure: what is taken is an argument, and so is randomness. The ranges are those of a kube-apiserver with default flags on one IPv4
-family (`KUBERNETES_RANGE`, 30000-32767). Source: `pkg/registry/core/service/storage/{storage,alloc}.go`.
+Guarantees: pure: what is taken is an argument, and so is randomness. The ranges are those of a kube-apiserver with default flags on one
+IPv4 family (`KUBERNETES_RANGE`, 30000-32767). Source: `pkg/registry/core/service/storage/{storage,alloc}.go`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rows of what a cluster is made of: namespaces, nodes, configuration, events, leases, rights, admission, and the rest.
 
-Promises: pure; one function a kind, cells in the order of `columns.json`.
+Guarantees: pure; one function a kind, cells in the order of `columns.json`.
 
 Source: k8s.io/kubernetes `pkg/printers/internalversion/printers.go`, k8s.io/kube-aggregator `pkg/registry/apiservice/etcd/etcd.go`.
 """

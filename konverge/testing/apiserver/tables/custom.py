@@ -1,6 +1,6 @@
 """Cells of custom resources: what additionalPrinterColumns find.
 
-Promises: pure. The first result counts; a value of another type than the column's is an empty cell (null, which kubectl prints as
+Guarantees: pure. The first result counts; a value of another type than the column's is an empty cell (null, which kubectl prints as
 `<none>`), except in a column of strings, which shows everything: structures as JSON with sorted keys, numbers and booleans as Go prints
 them.
 

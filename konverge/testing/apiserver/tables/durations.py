@@ -1,6 +1,6 @@
 """Ages as people read them.
 
-Promises: pure. The steps are those of k8s.io/apimachinery `pkg/util/duration`: the older, the coarser, two units at most.
+Guarantees: pure. The steps are those of k8s.io/apimachinery `pkg/util/duration`: the older, the coarser, two units at most.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The paths of additionalPrinterColumns: a compiled subset of kubectl's JSONPath.
 
-Promises: pure; `compile_path` is cached. Understood: `.name` (dots escaped by a backslash), `['name']`, `[0]`, `[-1]`, `[1:3]`, `[0,2]`,
+Guarantees: pure; `compile_path` is cached. Understood: `.name` (dots escaped by a backslash), `['name']`, `[0]`, `[-1]`, `[1:3]`, `[0,2]`,
 `[*]`, `.*`, `..name`, and filters `[?(@.a.b == "x")]` with == != < <= > >= or alone (it exists). A path to a missing field has no result.
 A path that is not understood has no results at all, as a real server shows an empty cell for it.
 

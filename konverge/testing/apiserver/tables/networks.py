@@ -1,6 +1,6 @@
 """Rows of Services and what belongs to them, and of storage.
 
-Promises: pure; one function a kind, cells in the order of `columns.json`.
+Guarantees: pure; one function a kind, cells in the order of `columns.json`.
 
 Source: k8s.io/kubernetes `pkg/printers/internalversion/printers.go`.
 """

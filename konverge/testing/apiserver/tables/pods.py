@@ -1,6 +1,6 @@
 """The row of a pod: what `kubectl get pods` makes of phases, container states and restarts.
 
-Promises: pure. The status is the most telling of phase, reason, init progress and container states, by the rules of the real printer.
+Guarantees: pure. The status is the most telling of phase, reason, init progress and container states, by the rules of the real printer.
 
 Source: k8s.io/kubernetes `pkg/printers/internalversion/printers.go` (printPod).
 """

@@ -1,6 +1,6 @@
 """`table` and `row`: objects as meta.k8s.io/v1 Table, the form that `kubectl get` asks for.
 
-Promises: pure; objects are not changed. Columns (name, type, format, priority) of the built-in kinds are a real server's, recorded in
+Guarantees: pure; objects are not changed. Columns (name, type, format, priority) of the built-in kinds are a real server's, recorded in
 `columns.json`; a kind without columns of its own shows Name and Created At, a custom resource its additionalPrinterColumns, or Age if it
 has none. Descriptions of columns are the user's own, or "".
 

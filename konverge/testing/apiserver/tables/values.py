@@ -1,6 +1,6 @@
 """How cells look into plain data, and the bits of text that many kinds share.
 
-Promises: pure; what is missing, null or of another type reads as empty.
+Guarantees: pure; what is missing, null or of another type reads as empty.
 
 Source: k8s.io/kubernetes `pkg/printers/internalversion/printers.go`, k8s.io/apimachinery `pkg/apis/meta/v1/helpers.go`.
 """

@@ -1,6 +1,6 @@
 """Rows of what runs pods: Deployments and their kin, Jobs, autoscalers, disruption budgets.
 
-Promises: pure; one function a kind, cells in the order of `columns.json`.
+Guarantees: pure; one function a kind, cells in the order of `columns.json`.
 
 Source: k8s.io/kubernetes `pkg/printers/internalversion/printers.go`.
 """

@@ -1,4 +1,4 @@
-"""LimitRanges where no recording helps: random order upstream, subresources that are not served, and what they cost where there are none."""
+"""LimitRanges beyond the recordings: random order upstream, subresources that are not served, and the cost without LimitRanges."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ ADDRESS = "https://hooks.example.com:8443"
 ONLY_REAL = frozenset(
     {"absent", "broken", "broken and ignored", "refused", "refused and ignored", "a status", "unknown authority"}
 )
-"""What only a connection does: tried over HTTPS in another file."""
+"""Cases that need a connection: tested over HTTPS in another file."""
 
 
 class Room:

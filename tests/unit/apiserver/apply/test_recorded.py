@@ -1,4 +1,4 @@
-"""What a real kube-apiserver answered to sequences of writes (`tools/record/apply.py`), asked again here."""
+"""Replays the recorded responses of a real kube-apiserver to sequences of writes (`tools/record/apply.py`)."""
 
 from __future__ import annotations
 

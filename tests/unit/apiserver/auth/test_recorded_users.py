@@ -84,7 +84,7 @@ def test_impersonation_is_allowed_or_refused_as_by_a_real_server(desk: Desk, cas
     call = Call.of("GET", "/api/v1/namespaces/rights/pods", authorization=f"Bearer {desk.token(case['account'])}")
     call.headers = {**call.headers, **joined}
     if case["account"] != "robot":
-        # The plane had let these act as somebody before: the mode that worked is remembered.
+        # The plane had allowed these users to impersonate before: the mode that worked is cached.
         before = Call.of("GET", call.path, authorization=call.headers["authorization"], impersonate_user="ann")
         desk.authenticator.authenticate(before)
     _, refused = _outcome(lambda: desk.rbac.require(desk.authenticator.authenticate(call), auth.attributes_of(call)))

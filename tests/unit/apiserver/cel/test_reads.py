@@ -1,4 +1,4 @@
-"""What a rule reads, and that it is handed nothing else, with the answers unchanged."""
+"""A rule gets only the parts that it reads, with the same results."""
 
 from __future__ import annotations
 

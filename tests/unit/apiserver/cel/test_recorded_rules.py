@@ -1,4 +1,4 @@
-"""What a real API server said of rules (`tools/record/cel.py`), said again by ours."""
+"""Replays the recorded results of rules on a real API server (`tools/record/cel.py`)."""
 
 from __future__ import annotations
 

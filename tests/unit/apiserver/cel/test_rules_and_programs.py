@@ -1,4 +1,4 @@
-"""What rules and programs promise beyond what was recorded."""
+"""Guarantees of rules and programs beyond the recordings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a real kube-apiserver says of itself, asked again here. See `tools/record/discovery.py`."""
+"""Replays the recorded discovery of a real kube-apiserver. See `tools/record/discovery.py`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a real API server made of patches (`tools/record/patch.py`), made again by ours.
+"""Replays the recorded results of patches on a real API server (`tools/record/patch.py`).
 
-The server fills in defaults after patching; what it may have added so is listed here. What it refuses after patching (validation, decoding) is
-not the patch's business: there it only has to have been merged.
+The server fills in defaults after patching; what it may have added so is listed here. Refusals after patching (validation, decoding) do
+not concern the patch: in these cases only the merge is compared.
 """
 
 from __future__ import annotations

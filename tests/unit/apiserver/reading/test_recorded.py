@@ -1,4 +1,5 @@
-"""What a real kube-apiserver answered to GET, LIST and WATCH, asked again of the in-memory store. See `tools/record/reading.py`."""
+"""Replays the recorded responses of a real kube-apiserver to GET, LIST and WATCH against the in-memory store. See
+`tools/record/reading.py`."""
 
 from __future__ import annotations
 

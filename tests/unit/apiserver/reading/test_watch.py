@@ -1,4 +1,4 @@
-"""Watches over time, slow readers, and the faults of a stream. What they say is in `test_recorded.py`."""
+"""Watches over time, slow readers, and the faults of a stream. Their content is tested in `test_recorded.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fits is wholly in order: the walk in C never takes what one of the walks in Python would change or refuse."""
+"""The check in C never accepts an object that one of the walks in Python would change or refuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a real server answered to cases.yaml (tools/record/schemas.py) is what these schemas answer."""
+"""Replays the recorded responses of a real server to cases.yaml (tools/record/schemas.py) against these schemas."""
 
 from __future__ import annotations
 

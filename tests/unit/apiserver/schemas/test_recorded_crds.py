@@ -1,4 +1,4 @@
-"""What a real server answered to cases_crds.yaml (tools/record/schemas.py) is what `validate_crd` answers."""
+"""Replays the recorded responses of a real server to cases_crds.yaml (tools/record/schemas.py) against `validate_crd`."""
 
 from __future__ import annotations
 

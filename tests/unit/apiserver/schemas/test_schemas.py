@@ -1,4 +1,4 @@
-"""What the recordings do not show: built-in kinds, freshness of defaults, definitions as resources, names, patterns."""
+"""Cases beyond the recordings: built-in kinds, freshness of defaults, definitions as resources, names, patterns."""
 
 from __future__ import annotations
 

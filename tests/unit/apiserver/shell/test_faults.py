@@ -1,4 +1,4 @@
-"""What each fault does to watches, and what it orders the server to do; on virtual time."""
+"""The effect of each fault on watches, and its orders to the server; on virtual time."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def body(api_version: str, kind: str, raw: bytes) -> bytes:
 
 
 def metadata(name: str) -> bytes:
-    # As Go writes it: fields that are no pointers stand there though they are empty.
+    # As Go writes it: fields that are not pointers are written even if they are empty.
     return message((1, name), (2, ""), (3, ""), (4, ""), (5, ""), (6, ""), (7, 0), (8, b""))
 
 

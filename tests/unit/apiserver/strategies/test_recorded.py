@@ -1,4 +1,5 @@
-"""What a real kube-apiserver made of objects of built-in kinds, and what the strategies make of them. See tools/record/strategies.py."""
+"""Replays the recorded forms of objects of built-in kinds on a real kube-apiserver against the strategies. See
+tools/record/strategies.py."""
 
 from __future__ import annotations
 

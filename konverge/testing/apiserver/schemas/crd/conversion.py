@@ -1,6 +1,7 @@
 """The conversion of a CustomResourceDefinition: None, or a webhook that is well described.
 
-Promises: pure. Source: apiextensions `pkg/apis/apiextensions/validation/validation.go`, k8s.io/apiserver `pkg/util/webhook/validation.go`.
+Guarantees: pure. Source: apiextensions `pkg/apis/apiextensions/validation/validation.go`, k8s.io/apiserver
+`pkg/util/webhook/validation.go`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Defaults in a schema are valid by it, and have no fields that it would drop.
 
-Promises: pure. Not checked: that defaults inside metadata of embedded objects leave it valid as a whole. Source: apiextensions
+Guarantees: pure. Not checked: that defaults inside metadata of embedded objects leave it valid as a whole. Source: apiextensions
 `pkg/apiserver/schema/defaulting/validation.go`.
 """
 

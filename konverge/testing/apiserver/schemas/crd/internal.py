@@ -1,6 +1,6 @@
 """CustomResourceDefinitions as the server checks them: its internal form, in which what all versions have alike is at the top.
 
-Promises: pure; copies nothing but the outer maps. Paths of errors follow this form (`spec.validation.openAPIV3Schema` for one version).
+Guarantees: pure; copies nothing but the outer maps. Paths of errors follow this form (`spec.validation.openAPIV3Schema` for one version).
 Structures that errors show are printed as the server prints them: Go's internal types, all their fields.
 Source: apiextensions `pkg/apis/apiextensions/v1/conversion.go`, `types.go`, `types_jsonschema.go`.
 """

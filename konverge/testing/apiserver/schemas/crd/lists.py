@@ -1,6 +1,6 @@
 """Lists and maps in the schema of a CRD: types that merge have what merging needs.
 
-Promises: pure. Source: apiextensions `pkg/apis/apiextensions/validation/validation.go`.
+Guarantees: pure. Source: apiextensions `pkg/apis/apiextensions/validation/validation.go`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A CustomResourceDefinition for the server: its defaults, the `Resource` that it defines, and which of its names are free.
 
-Promises: pure. Sources: apiextensions `pkg/apis/apiextensions/v1/defaults.go`, `pkg/apiserver/customresource_{handler,discovery}.go`,
+Guarantees: pure. Sources: apiextensions `pkg/apis/apiextensions/v1/defaults.go`, `pkg/apiserver/customresource_{handler,discovery}.go`,
 `pkg/controller/status/naming_controller.go`, k8s.io/apimachinery `pkg/version/helpers.go`.
 """
 

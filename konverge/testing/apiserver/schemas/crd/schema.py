@@ -1,7 +1,7 @@
 """The schema of a CustomResourceDefinition: what OpenAPI allows in a CRD, lists and maps, rules that compile; with structure and defaults.
 
-Promises: pure. Not promised: the estimated cost of rules (a real server refuses expensive ones).
-Source: apiextensions `pkg/apis/apiextensions/validation/validation.go` (ValidateCustomResourceDefinitionOpenAPISchema).
+Guarantees: pure. Not promised: the estimated cost of rules (a real server refuses expensive ones). Source: apiextensions
+`pkg/apis/apiextensions/validation/validation.go` (ValidateCustomResourceDefinitionOpenAPISchema).
 """
 
 from __future__ import annotations

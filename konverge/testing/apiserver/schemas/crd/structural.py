@@ -1,6 +1,7 @@
 """Whether a schema is structural: types everywhere outside of value validation, and nothing but validation inside it.
 
-Promises: pure; errors are sorted as the server sorts them. Sources: apiextensions `pkg/apiserver/schema/{validation,complete,convert}.go`.
+Guarantees: pure; errors are sorted as the server sorts them. Sources: apiextensions
+`pkg/apiserver/schema/{validation,complete,convert}.go`.
 """
 
 from __future__ import annotations

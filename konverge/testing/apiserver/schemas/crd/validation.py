@@ -1,6 +1,6 @@
 """`validate_crd`: what makes a CustomResourceDefinition invalid, beyond generic metadata.
 
-Promises: pure; `crd_default` ran before. Errors have the order and paths of the server, where what all versions have alike is at the top.
+Guarantees: pure; `crd_default` ran before. Errors have the order and paths of the server, where what all versions have alike is at the top.
 Not promised: certificates of conversion webhooks are not parsed; a stored CRD that broke a rule is held to it again. Source: apiextensions
 `pkg/apis/apiextensions/validation/validation.go`.
 """

@@ -1,6 +1,6 @@
 """Validation of the spec of a pod and of a pod template.
 
-Promises: pure; errors come in the server's order. Left out: Windows and SELinux options, sysctls, resource claims, DNS configuration.
+Guarantees: pure; errors come in the server's order. Left out: Windows and SELinux options, sysctls, resource claims, DNS configuration.
 Source: `pkg/apis/core/validation/validation.go`.
 """
 

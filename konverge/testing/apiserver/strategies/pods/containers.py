@@ -1,6 +1,6 @@
 """Validation of the containers of a pod.
 
-Promises: pure; errors come in the server's order. Source: `pkg/apis/core/validation/validation.go`.
+Guarantees: pure; errors come in the server's order. Source: `pkg/apis/core/validation/validation.go`.
 """
 
 from __future__ import annotations

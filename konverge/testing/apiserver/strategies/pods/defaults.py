@@ -1,6 +1,6 @@
 """Defaults of pods and of everything that has a pod template.
 
-Promises: changes its argument in place; idempotent. The additions of admission (service account, tolerations, priority) are not here.
+Guarantees: changes its argument in place; idempotent. The additions of admission (service account, tolerations, priority) are not here.
 Source: `pkg/apis/core/v1/defaults.go`, `pkg/apis/core/v1/conversion.go`.
 """
 

@@ -1,6 +1,6 @@
 """The resources of a pod as a whole, beside its containers: defaults and checks of `spec.resources`.
 
-Promises: pure. Left out: claims of containers by name, sizes of huge pages. Source: `pkg/apis/core/v1/defaults.go`,
+Guarantees: pure. Left out: claims of containers by name, sizes of huge pages. Source: `pkg/apis/core/v1/defaults.go`,
 `pkg/apis/core/validation/validation.go`.
 """
 

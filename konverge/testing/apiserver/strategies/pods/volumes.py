@@ -1,6 +1,6 @@
 """Validation of the volumes of a pod.
 
-Promises: pure. The volume types of single vendors are only checked for being alone. Source: `pkg/apis/core/validation/validation.go`.
+Guarantees: pure. The volume types of single vendors are only checked for being alone. Source: `pkg/apis/core/validation/validation.go`.
 """
 
 from __future__ import annotations

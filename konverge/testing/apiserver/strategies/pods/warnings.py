@@ -1,6 +1,6 @@
 """Warnings for pods and pod templates: accepted, but probably a mistake.
 
-Promises: pure; `path` is "" for a pod and the template's place otherwise. Left out: deprecated volume types and annotations, node labels
+Guarantees: pure; `path` is "" for a pod and the template's place otherwise. Left out: deprecated volume types and annotations, node labels
 that were renamed. Source: `pkg/api/pod/warnings.go`.
 """
 
