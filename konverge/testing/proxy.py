@@ -57,8 +57,8 @@ class ProxiedRequest:
     def resource(self) -> str:
         """The plural of the resource that it is about; "" if it is about none.
 
-        >>> Call("GET", "/apis/apps/v1/namespaces/web/deployments/shop/status").resource, Call("GET", "/api/v1/namespaces/web").resource
-        ('deployments', 'namespaces')
+        >>> ProxiedRequest("GET", "/apis/apps/v1/namespaces/web/deployments/shop/status").resource
+        'deployments'
         """
         return about_request(self.method, self.path).resource
 
@@ -69,8 +69,10 @@ class ProxiedRequest:
 def is_write(call: ProxiedRequest) -> bool:
     """Tell whether a request changes what a reconciler decides about: no review, token or dry run, no Event, no Lease.
 
-    >>> is_write(Call("PATCH", "/api/v1/namespaces/web/secrets/target")), is_write(Call("POST", "/api/v1/namespaces/web/events"))
-    (True, False)
+    >>> is_write(ProxiedRequest("PATCH", "/api/v1/namespaces/web/secrets/target"))
+    True
+    >>> is_write(ProxiedRequest("POST", "/api/v1/namespaces/web/events"))
+    False
     """
     return about_request(call.method, call.path, dry_run="dryRun" in call.query).writes
 
