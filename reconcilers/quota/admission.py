@@ -46,8 +46,8 @@ def wants_a_pool(claim: ClaimView, stored: ClaimView | None) -> bool:
     if stored is None:
         return True
     if stored.pool:
-        said = stored.condition
-        return not (said is not None and said.type == QuotaCondition.BOUND and said.is_true)
+        condition = stored.condition
+        return not (condition is not None and condition.type == QuotaCondition.BOUND and condition.is_true)
     return not stored.assigned[0]
 
 
@@ -62,17 +62,17 @@ class _Assigner:
         if not pools.synced or not isinstance(spec, dict) or spec.get("pool") not in (None, ""):
             return Allow()  # the schema rejects a malformed claim
         stored = None if request.old is None else claim_view(request.old)
-        asked = claim_view(request.object)
-        if not wants_a_pool(asked, stored):
+        view = claim_view(request.object)
+        if not wants_a_pool(view, stored):
             return Allow()
         facts = {one.name: one for one in self._book.read(pools, pools.all_metadata(), pool_facts).values()}
         # The status in a request is not stored, so it is ignored.
-        asked = replace(asked, namespace=request.namespace, assigned=("", ""), queue=("", ""), condition=None)
-        if waits_for_new_pool(asked, facts, wall_clock()):
+        view = replace(view, namespace=request.namespace, assigned=("", ""), queue=("", ""), condition=None)
+        if waits_for_new_pool(view, facts, wall_clock()):
             return Allow()
-        judged = decide_claim(asked, facts)
-        if judged is not None and judged[0] is ASSIGNED:
-            spec["pool"] = judged[1].name
+        decided = decide_claim(view, facts)
+        if decided is not None and decided[0] is ASSIGNED:
+            spec["pool"] = decided[1].name
         return Allow()
 
 

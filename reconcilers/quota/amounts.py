@@ -25,14 +25,14 @@ _BEYOND = 2 * _LARGEST
 _MOST_BINARY = (2**63 - 1) * WHOLE
 
 
-def show(resource: str, amount: int, hard: Mapping[str, Quantity], wished: Format | None = None) -> str:
+def show(resource: str, amount: int, hard: Mapping[str, Quantity], wanted_format: Format | None = None) -> str:
     """Format an amount like the pool's hard, or in the wished format; a resource without either is formatted as DecimalSI.
 
     >>> show("memory", 640 * 2**20 * WHOLE, {"memory": Quantity.parse("2Gi")})
     '640Mi'
     """
-    kept = hard.get(resource)
-    return _written(amount, wished or (kept.format if kept is not None else "DecimalSI"))
+    quantity = hard.get(resource)
+    return _written(amount, wanted_format or (quantity.format if quantity is not None else "DecimalSI"))
 
 
 @lru_cache(maxsize=4096)
@@ -64,8 +64,8 @@ def is_counted(resource: str) -> bool:
     >>> [is_counted(name) for name in ("pods", "count/jobs.batch", "cpu", "requests.example.com/gpu")]
     [True, True, False, False]
     """
-    named = "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
-    return resource in COUNTED or named
+    extended = "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
+    return resource in COUNTED or extended
 
 
 def problem_in(claim: Mapping[str, int]) -> str:

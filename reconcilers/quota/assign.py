@@ -61,10 +61,10 @@ def choose(
     reasons = []
     candidates = sorted(offers, key=lambda offer: offer.name)
     for offer in candidates:
-        why = _rejection(amounts, offer, formats)
-        if not why:
+        reason = _rejection(amounts, offer, formats)
+        if not reason:
             return PoolChoice(offer, _queue_offer(amounts, candidates))
-        reasons.append((offer.name, why))
+        reasons.append((offer.name, reason))
     return PoolChoice(None, _queue_offer(amounts, candidates), tuple(reasons))
 
 
@@ -85,19 +85,21 @@ def _rejection(amounts: Mapping[str, int], offer: Offer, formats: Mapping[str, F
     lacking = [resource for resource in sorted(amounts) if resource not in offer.hard]
     if lacking:
         return join(not_claimable(resource, offer.name) for resource in lacking)
-    asked = [resource for resource in sorted(amounts) if amounts[resource]]
+    requested = [resource for resource in sorted(amounts) if amounts[resource]]
 
-    def shown(resource: str, amount: int) -> str:
+    def formatted(resource: str, amount: int) -> str:
         return show(resource, amount, offer.hard, formats.get(resource))
 
     ahead = blocked_by_older(amounts, offer.waiting)
     if ahead:
         return join(
-            queued(resource, shown(resource, amounts[resource]), shown(resource, offer.waiting[resource]))
+            queued(resource, formatted(resource, amounts[resource]), formatted(resource, offer.waiting[resource]))
             for resource in ahead
         )
-    short = [resource for resource in asked if amounts[resource] > offer.available.get(resource, 0)]
+    short = [resource for resource in requested if amounts[resource] > offer.available.get(resource, 0)]
     return join(
-        shortage(resource, shown(resource, amounts[resource]), shown(resource, offer.available.get(resource, 0)))
+        shortage(
+            resource, formatted(resource, amounts[resource]), formatted(resource, offer.available.get(resource, 0))
+        )
         for resource in short
     )

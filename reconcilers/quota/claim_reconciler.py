@@ -51,16 +51,16 @@ class ResourcePoolClaimReconciler:
             self._wake_index.waiting[path] = ""
             ctx.status.skip_write()
             return RequeueAfter(1)
-        judged = None if view is None else decide_claim(view, pools)
-        if view is None or (judged is None and (view.pool or view.assigned[0])):
+        decided = None if view is None else decide_claim(view, pools)
+        if view is None or (decided is None and (view.pool or view.assigned[0])):
             self._wake_index.waiting.pop(path, None)
             ctx.status.skip_write()
             return Done()
         self._wake_index.waiting[path] = view.pool
-        if judged is None:  # it waits in the queue of one pool, and another one may get room
+        if decided is None:  # it waits in the queue of one pool, and another one may get room
             ctx.status.skip_write()
             return Done()
-        self._write_status(view, *judged, ctx)
+        self._write_status(view, *decided, ctx)
         return Done()
 
     def report_failure(self, claim: ResourcePoolClaim, ctx: Context[Any], message: str) -> None:
@@ -90,28 +90,28 @@ class ResourcePoolClaimReconciler:
         draft = ctx.status.draft
         if self._semantics == Semantics.V014:
             draft.semantics, draft.condition = self._semantics, None
-            for mark in condition_fields(decision):
-                ctx.status.set_condition(*mark)
+            for fields in condition_fields(decision):
+                ctx.status.set_condition(*fields)
         else:
             draft.semantics, draft.condition = None, claim_condition(view, decision, ctx.now())
             for type_ in (QuotaCondition.READY, QuotaCondition.EXHAUSTED, QuotaCondition.BOUND):
                 ctx.status.remove_condition(type_)
         draft.pool = _reference(place.pool)
         draft.queue = _reference(place.queue)
-        news = claim_event(view, decision)
-        if news is not None:
-            ctx.event(news[0], decision.message, type_=news[1], action=news[2])
+        event = claim_event(view, decision)
+        if event is not None:
+            ctx.event(event[0], decision.message, type_=event[1], action=event[2])
         self._metrics.set_claim(view, decision, place.name)
 
 
 def _pool_writes_status(claim: ResourcePoolClaim, stored: Object, ctx: Context[Any]) -> bool:
     """Whether a pool writes the status of a claim: a live one that wrote it before, or one whose finalizer reads it."""
     pools, status = ctx.cache(POOL), claim.status
-    given, waits = ((place.name or "") if place is not None else "" for place in (status.pool, status.queue))
-    pool = pools.metadata("", pool_named_in(stored) or given or waits)
+    assigned, queued = ((place.name or "") if place is not None else "" for place in (status.pool, status.queue))
+    pool = pools.metadata("", pool_named_in(stored) or assigned or queued)
     if pool is not None and not pool.deleting:
         return bool(claim.conditions)
-    holder = pools.metadata("", given)
+    holder = pools.metadata("", assigned)
     return holder is not None and holder.deleting
 
 

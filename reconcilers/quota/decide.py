@@ -47,7 +47,7 @@ __all__ = [
     "waits_for_new_pool",
 ]
 
-_PATIENCE: Final = timedelta(seconds=10)
+_NEW_POOL_GRACE: Final = timedelta(seconds=10)
 """How long claims wait for the first status of a new pool."""
 
 
@@ -82,7 +82,7 @@ def plan_writes(observed: PoolObservation, allocation: PoolAllocation) -> PoolWr
             )
         ):
             applies[namespace] = hard
-    said = (
+    decided = (
         (claim, allocation.decisions[claim.uid])
         for claim in in_queue_order(observed.claims)
         if claim.uid in allocation.decisions
@@ -92,7 +92,7 @@ def plan_writes(observed: PoolObservation, allocation: PoolAllocation) -> PoolWr
         deletes=tuple(deletes),
         claim_statuses=tuple(
             (claim, decision)
-            for claim, decision in said
+            for claim, decision in decided
             if not status_is_current(claim, decision, place_after(claim, decision, observed.pool), observed.semantics)
         ),
         spent_releases=allocation.spent_releases,
@@ -128,21 +128,21 @@ def place_after(claim: ClaimView, decision: ClaimDecision, pool: PoolView) -> Cl
         return ClaimPlace(this)
     if claim.queue in (this, NOWHERE.queue):
         return ClaimPlace(queue=this)
-    short = decision.reason in (QuotaReason.POOL_EXHAUSTED, QuotaReason.QUEUE_EXHAUSTED)
-    return ClaimPlace(queue=claim.queue) if short else ClaimPlace(this, claim.queue)
+    has_no_room = decision.reason in (QuotaReason.POOL_EXHAUSTED, QuotaReason.QUEUE_EXHAUSTED)
+    return ClaimPlace(queue=claim.queue) if has_no_room else ClaimPlace(this, claim.queue)
 
 
 def status_is_current(
     claim: ClaimView, decision: ClaimDecision, place: ClaimPlace, semantics: str = Semantics.V012
 ) -> bool:
     """Whether the claim's status shows this decision already, for its present generation."""
-    said = claim.condition
+    shown = claim.condition
     return (
-        said is not None
-        and (said.type, said.is_true, said.reason, said.message)
+        shown is not None
+        and (shown.type, shown.is_true, shown.reason, shown.message)
         == (decision.type, decision.status, decision.reason, decision.message)
-        and (said.is_true or said.is_false)
-        and said.observed_generation == claim.generation
+        and (shown.is_true or shown.is_false)
+        and shown.observed_generation == claim.generation
         and claim.place == place
         and claim.semantics == semantics
         and claim.in_use == decision.in_use
@@ -165,8 +165,13 @@ def decide_claim(claim: ClaimView, pools: Mapping[str, PoolFacts]) -> tuple[Clai
         return (failed(Message.NOT_AVAILABLE), NOWHERE) if pool.deleting else None
     if claim.place == NOWHERE and any(claim.uid in pool.listed and not pool.deleting for pool in pools.values()):
         return None  # its status was wiped, and its pool restores it
-    given = pools.get(claim.assigned[0])
-    if given is not None and given.uid == claim.assigned[1] and not given.deleting and not claim.needs_new_pool:
+    assigned_pool = pools.get(claim.assigned[0])
+    if (
+        assigned_pool is not None
+        and assigned_pool.uid == claim.assigned[1]
+        and not assigned_pool.deleting
+        and not claim.needs_new_pool
+    ):
         return None
     if claim.problem:
         return failed(claim.problem), NOWHERE
@@ -190,5 +195,5 @@ def waits_for_new_pool(claim: ClaimView, pools: Mapping[str, PoolFacts], now: da
     """Whether a claim waits for the first status of a new pool, so that manifests applied together always end the same."""
     if claim.pool or (claim.assigned[0] and not claim.needs_new_pool):
         return False
-    born = (pool.unseen_since for pool in pools.values() if not pool.deleting and pool.unseen_since is not None)
-    return any(now - moment < _PATIENCE for moment in born)
+    created = (pool.unseen_since for pool in pools.values() if not pool.deleting and pool.unseen_since is not None)
+    return any(now - moment < _NEW_POOL_GRACE for moment in created)

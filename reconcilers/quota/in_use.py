@@ -24,17 +24,17 @@ def covering(used: Mapping[str, int], claims: Sequence[tuple[str, Mapping[str, i
     """
     left: Amounts = {resource: used[resource] for resource in hard if used.get(resource, 0) > 0}
     # The cover of a claim only decreases, so its earlier value is an upper bound.
-    turns = [(-_covers(amounts, left), place) for place, (_, amounts) in enumerate(claims)]
-    heapify(turns)
+    heap = [(-_covers(amounts, left), index) for index, (_, amounts) in enumerate(claims)]
+    heapify(heap)
     found: set[str] = set()
-    while turns and left:
-        before, place = heappop(turns)
-        uid, amounts = claims[place]
-        now = -_covers(amounts, left)
-        if not now:
+    while heap and left:
+        bound, index = heappop(heap)
+        uid, amounts = claims[index]
+        cover = -_covers(amounts, left)
+        if not cover:
             continue
-        if now != before:
-            heappush(turns, (now, place))
+        if cover != bound:
+            heappush(heap, (cover, index))
             continue
         found.add(uid)
         left = {resource: rest for resource, amount in left.items() if (rest := amount - amounts.get(resource, 0)) > 0}

@@ -68,8 +68,8 @@ class _MapFunctions:
     def claims_of_pool(self, pool: Object, caches: Caches) -> Iterable[Key]:
         """Map a pool to the claims that wait for it or for any pool, and, if it is being deleted, to all of its own."""
         waiting = [path for path, name in self._wake_index.waiting.items() if name in ("", pool.name)]
-        stands = caches(POOL).metadata("", pool.name)
-        if stands is None or stands.deleting:
+        stored = caches(POOL).metadata("", pool.name)
+        if stored is None or stored.deleting:
             waiting += [(claim.namespace, claim.name) for claim in caches(CLAIM).list() if pool.name in pools_of(claim)]
         return [Key("", kind_of(ResourcePoolClaim), namespace, name) for namespace, name in waiting]
 
@@ -83,15 +83,15 @@ def controllers(
 ) -> tuple[Controller[ResourcePool], Controller[ResourcePoolClaim]]:
     """Return the controllers of pools and of claims; starts nothing."""
     chosen = QuotaSettings() if settings is None else settings
-    shown = QuotaMetrics(chosen.semantics) if metrics is None else metrics
-    notes = WakeIndex(by_use=chosen.semantics == words.Semantics.V014)
-    maps = _MapFunctions(notes, shown)
+    quota_metrics = QuotaMetrics(chosen.semantics) if metrics is None else metrics
+    wake_index = WakeIndex(by_use=chosen.semantics == words.Semantics.V014)
+    maps = _MapFunctions(wake_index, quota_metrics)
     pools = (
         Controller.of(ResourcePool)
         .named(words.ControllerName.POOL)
         .finalizer(words.FINALIZER)
         .when(pool_changed)
-        .owns(RESOURCE_QUOTA, when=notes.quota_matters, known_by=lambda quota: words.pool_of_quota(quota.name))
+        .owns(RESOURCE_QUOTA, when=wake_index.quota_matters, known_by=lambda quota: words.pool_of_quota(quota.name))
         .watches(CLAIM, to=maps.pools_of_claim, when=claim_changed)
         .watches(NAMESPACE, to=maps.pools_of_namespace, when=namespace_changed, metadata_only=True)
         .writes_status_of(ResourcePoolClaim, words.STATUS_MANAGER)
@@ -103,7 +103,7 @@ def controllers(
         Controller.of(ResourcePoolClaim)
         .named(words.ControllerName.CLAIM)
         .when(claim_changed)
-        .watches(POOL, to=maps.claims_of_pool, when=notes.pool_affects_claims)
+        .watches(POOL, to=maps.claims_of_pool, when=wake_index.pool_affects_claims)
         .writes_status_as(words.STATUS_MANAGER, shared=True)
         .needs(Rule(GROUP, (str(CLAIM.plural),), ("patch",)))
         .reads_live()
@@ -112,9 +112,9 @@ def controllers(
     if not chosen.beside_capsule:
         pools = pools.starts_when(capsule_serves).needs(*_GATE_RULES)
         claims = claims.starts_when(capsule_serves).needs(*_GATE_RULES)
-    claim_reconciler = ResourcePoolClaimReconciler(notes, shown, chosen.semantics)
+    claim_reconciler = ResourcePoolClaimReconciler(wake_index, quota_metrics, chosen.semantics)
     return (
-        pools.reconciled_by(ResourcePoolReconciler(chosen, notes, shown)),
+        pools.reconciled_by(ResourcePoolReconciler(chosen, wake_index, quota_metrics)),
         claims.reports_failure(by=claim_reconciler.report_failure).reconciled_by(claim_reconciler),
     )
 

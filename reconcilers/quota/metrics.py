@@ -30,7 +30,7 @@ Series: TypeAlias = dict[tuple[Metric, tuple[str, ...]], float]
 """Values by metric and label values."""
 
 
-def pool_series(pool: PoolView, allocation: PoolAllocation, marks: Iterable[ConditionUpdate]) -> Series:
+def pool_series(pool: PoolView, allocation: PoolAllocation, conditions: Iterable[ConditionUpdate]) -> Series:
     """Return the series of a pool."""
     name, series = pool.name, Series()
     for resource, quantity in pool.hard.items():
@@ -54,8 +54,8 @@ def pool_series(pool: PoolView, allocation: PoolAllocation, marks: Iterable[Cond
                 series[words.POOL_NAMESPACE_USAGE_PERCENTAGE, (name, namespace, resource)] = (
                     amount / total.billionths * 100
                 )
-    for mark in marks:
-        series[words.POOL_CONDITION, (name, mark.type)] = float(bool(mark.status))
+    for condition in conditions:
+        series[words.POOL_CONDITION, (name, condition.type)] = float(bool(condition.status))
     return series
 
 
@@ -109,10 +109,10 @@ class QuotaMetrics(Collector):
     def set_claim(self, claim: ClaimView, decision: ClaimDecision, pool: str) -> None:
         """Replace the series of a claim."""
         path = (claim.namespace, claim.name)
-        what = (decision, pool, claim.version)
+        state = (decision, pool, claim.version)
         known = self._claims.get(path)
-        if known is None or known[0] != what:
-            self._claims[path] = (what, claim_series(claim, decision, pool, self._semantics))
+        if known is None or known[0] != state:
+            self._claims[path] = (state, claim_series(claim, decision, pool, self._semantics))
 
     def remove_claim(self, namespace: str, name: str) -> None:
         """Remove the series of a claim."""
@@ -125,9 +125,9 @@ class QuotaMetrics(Collector):
     def collect(self) -> list[GaugeMetricFamily]:
         """Return the metric families with their present values."""
         families = self._families()
-        shown: list[Mapping[tuple[Metric, tuple[str, ...]], float]] = [*self._pools.values()]
-        shown += [series for _, series in self._claims.values()]
-        for series in shown:
+        all_series: list[Mapping[tuple[Metric, tuple[str, ...]], float]] = [*self._pools.values()]
+        all_series += [series for _, series in self._claims.values()]
+        for series in all_series:
             for (metric, labels), value in series.items():
                 families[metric.name].add_metric(labels, value)
         return list(families.values())

@@ -69,9 +69,9 @@ def _shared(
         )
     if not headroom:
         return used, ""
-    wished = {name: _rounded(resource, amount, 1 + headroom, limit, up=True) for name, amount in used.items()}
-    if sum(amount.billionths for amount in wished.values()) <= limit.billionths:
-        return wished, ""
+    wanted = {name: _rounded(resource, amount, 1 + headroom, limit, up=True) for name, amount in used.items()}
+    if sum(amount.billionths for amount in wanted.values()) <= limit.billionths:
+        return wanted, ""
     part = min(headroom, Fraction(room, total))
     fitting = {name: _rounded(resource, amount, 1 + part, limit, up=False) for name, amount in used.items()}
     return fitting, f"headroom of {float(100 * headroom):g} % is more than hard ({limit}) has room for; it is less"

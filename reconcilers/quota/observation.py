@@ -121,16 +121,26 @@ class ClaimView:
 
     def is_bound_to(self, pool: str, uid: str) -> bool:
         """Whether the claim's own status says that it is allocated in the pool of this name and uid."""
-        said = self.condition
-        return said is not None and said.type == QuotaCondition.BOUND and said.is_true and self.assigned == (pool, uid)
+        condition = self.condition
+        return (
+            condition is not None
+            and condition.type == QuotaCondition.BOUND
+            and condition.is_true
+            and self.assigned == (pool, uid)
+        )
 
     @property
     def needs_new_pool(self) -> bool:
         """Whether a waiting claim that names no pool was edited after its assignment, for example to remove its pool."""
-        said = self.condition
-        if self.pool or not self.assigned[0] or said is None or (said.type == QuotaCondition.BOUND and said.is_true):
+        condition = self.condition
+        if (
+            self.pool
+            or not self.assigned[0]
+            or condition is None
+            or (condition.type == QuotaCondition.BOUND and condition.is_true)
+        ):
             return False
-        return said.observed_generation != self.generation
+        return condition.observed_generation != self.generation
 
     @property
     def released(self) -> bool:
@@ -139,8 +149,8 @@ class ClaimView:
 
     def stays_released(self) -> bool:
         """Whether the claim was released by its annotation and has not been edited since."""
-        said = self.condition
-        return said is not None and self.released and said.observed_generation == self.generation
+        condition = self.condition
+        return condition is not None and self.released and condition.observed_generation == self.generation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

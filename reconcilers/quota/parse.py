@@ -66,16 +66,16 @@ def _text(value: Any) -> str:
 def claim_view(claim: Object) -> ClaimView:
     """Return the view of a claim."""
     metadata = claim.metadata
-    asked = claim.get("spec", "claim")
-    amounts, unreadable = _amounts(asked)
+    requested = claim.get("spec", "claim")
+    amounts, unreadable = _amounts(requested)
     semantics = Semantics.V014 if claim.get("status", "semantics") == Semantics.V014 else Semantics.V012
     conditions: tuple[Condition, ...] = ()
     if semantics == Semantics.V014:
         conditions = read_conditions(claim.get("status", "conditions"))
-        said, in_use = read(conditions)
+        condition, in_use = read(conditions)
     else:
         stored = claim.get("status", "condition")
-        said = Condition.lenient(stored) if isinstance(stored, Mapping) and stored.get("type") else None
+        condition = Condition.lenient(stored) if isinstance(stored, Mapping) and stored.get("type") else None
         in_use = False
     has_stale_conditions = semantics == Semantics.V012 and bool(claim.get("status", "conditions"))
     return ClaimView(
@@ -87,13 +87,13 @@ def claim_view(claim: Object) -> ClaimView:
         generation=metadata.generation,
         pool=pool_named_in(claim),
         amounts=amounts,
-        formats={name: quantity.format for name, quantity in _quantities(asked).items()},
+        formats={name: quantity.format for name, quantity in _quantities(requested).items()},
         problem=unreadable or problem_in(amounts),
         release=metadata.annotation(QuotaAnnotation.RELEASE).lower() == QuotaAnnotation.RELEASE_WANTED,
         deleting=metadata.deleting,
         assigned=(_text(claim.get("status", "pool", "name")), _text(claim.get("status", "pool", "uid"))),
         queue=(_text(claim.get("status", "queue", "name")), _text(claim.get("status", "queue", "uid"))),
-        condition=said,
+        condition=condition,
         conditions=conditions,
         semantics=semantics,
         has_stale_conditions=has_stale_conditions,
@@ -175,13 +175,13 @@ def _defaults_in(text: str) -> Amounts | None:
 def quota_view(quota: Object, pool: ResourcePool) -> QuotaView:
     """Return the view of a ResourceQuota of a pool."""
     owner = quota.metadata.controller
-    mine = owner is not None and owner.uid == pool.uid and quota.metadata.label(QuotaLabel.POOL) == pool.name
-    kept = {name: value for name in ("scopes", "scopeSelector") if (value := quota.get("spec", name))}
+    controlled = owner is not None and owner.uid == pool.uid and quota.metadata.label(QuotaLabel.POOL) == pool.name
+    scopes = {name: value for name in ("scopes", "scopeSelector") if (value := quota.get("spec", name))}
     return QuotaView(
         hard=_amounts(quota.get("spec", "hard"))[0],
         status_hard=_amounts(quota.get("status", "hard"))[0],
         used=_amounts(quota.get("status", "used"))[0],
-        intact=mine and kept == scopes_of(pool),
+        intact=controlled and scopes == scopes_of(pool),
         claims=frozenset(quota.metadata.annotation(QuotaAnnotation.CLAIMS).split()),
         defaults=_defaults_in(quota.metadata.annotation(QuotaAnnotation.DEFAULTS)),
     )

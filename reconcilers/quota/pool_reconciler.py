@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ResourcePoolReconciler"]
 
-_SOON = 0.01
+_CONTINUE_DELAY = 0.01
 """Delay of the reconcile that continues this one: the barrier holds it until the caches show our writes."""
-_CHANGED = 1.0
+_CONFLICT_DELAY = 1.0
 """Delay of the reconcile after a conflict, unless the watch event of the change comes first."""
-_AT_TIMES_EMPTY = ("claims", "exhaustions", "releasing")
+_OMITTED_IF_EMPTY = ("claims", "exhaustions", "releasing")
 
 
 class ResourcePoolReconciler:
@@ -66,16 +66,16 @@ class ResourcePoolReconciler:
         await writer.remove_release_annotations(writes.spent_releases)
         await writer.write_claim_status(observed, writes.claim_statuses)
         await asyncio.sleep(0)
-        marks = pool_conditions(observed.pool, allocation, writer.outcomes.refused)
-        _set_status(ctx, pool_status(observed.pool, allocation, tuple(sorted(observed.selected))), marks)
+        conditions = pool_conditions(observed.pool, allocation, writer.outcomes.refused)
+        _set_status(ctx, pool_status(observed.pool, allocation, tuple(sorted(observed.selected))), conditions)
         await asyncio.sleep(0)
-        self._update_metrics(observed, allocation, marks, ctx)
+        self._update_metrics(observed, allocation, conditions, ctx)
         if writer.outcomes.error is not None:
             raise writer.outcomes.error
         if allocation.pending:
-            return RequeueAfter(_SOON)
+            return RequeueAfter(_CONTINUE_DELAY)
         if writer.outcomes.again:
-            return RequeueAfter(_CHANGED)
+            return RequeueAfter(_CONFLICT_DELAY)
         return RequeueAfter(self._settings.refused_retry) if writer.outcomes.refused else Done()
 
     def _update_wake_index(self, pool: ResourcePool, observed: PoolObservation, allocation: PoolAllocation) -> None:
@@ -90,7 +90,7 @@ class ResourcePoolReconciler:
         self,
         observed: PoolObservation,
         allocation: PoolAllocation,
-        marks: tuple[ConditionUpdate, ...],
+        conditions: tuple[ConditionUpdate, ...],
         ctx: Context[Any],
     ) -> None:
         pool = observed.pool.name
@@ -99,7 +99,7 @@ class ResourcePoolReconciler:
         for path in before - self._claims_in_metrics[pool]:
             if ctx.cache(CLAIM).metadata(*path) is None:
                 self._metrics.remove_claim(*path)
-        self._metrics.set_pool(pool, pool_series(observed.pool, allocation, marks))
+        self._metrics.set_pool(pool, pool_series(observed.pool, allocation, conditions))
         for claim in observed.claims:
             decision = allocation.decisions.get(claim.uid)
             if decision is not None:
@@ -107,27 +107,27 @@ class ResourcePoolReconciler:
 
     async def finalize(self, pool: ResourcePool, ctx: Context[Any]) -> Outcome:
         """Delete the pool's claims, if it says so, and its ResourceQuotas. From now on the claim controller writes the claims' statuses."""
-        places = asyncio.Semaphore(self._settings.parallel)
+        slots = asyncio.Semaphore(self._settings.parallel)
         if pool.spec.config.delete_bound_resources:
-            await self._delete_claims(pool, ctx, places)
+            await self._delete_claims(pool, ctx, slots)
         async with asyncio.TaskGroup() as tasks:
             for metadata in _quotas_of(pool, ctx):
                 if not metadata.deleting:
-                    tasks.create_task(_delete(ctx, metadata, places))
+                    tasks.create_task(_delete(ctx, metadata, slots))
         self._wake_index.forget(pool.name)
         self._caches.forget(pool.name)
         self._claims_in_metrics.pop(pool.name, None)
         self._metrics.set_pool(pool.name, None)
         return Done()
 
-    async def _delete_claims(self, pool: ResourcePool, ctx: Context[Any], places: asyncio.Semaphore) -> None:
+    async def _delete_claims(self, pool: ResourcePool, ctx: Context[Any], slots: asyncio.Semaphore) -> None:
         """Delete the allocated claims by uid; queued claims survive, and so does a claim that was recreated under the same name.
 
         A claim is allocated if the pool lists it or its own status says so: a reconcile that was killed may not have written the pool's.
         """
 
         async def delete(namespace: str, name: str, uid: str) -> None:
-            async with places:
+            async with slots:
                 try:
                     await ctx.delete(CLAIM, name, namespace, uid=uid)
                 except Conflict:
@@ -144,13 +144,13 @@ class ResourcePoolReconciler:
                 tasks.create_task(delete(namespace, name, uid))
 
 
-def _set_status(ctx: Context[Any], status: ResourcePoolStatus, marks: tuple[ConditionUpdate, ...]) -> None:
+def _set_status(ctx: Context[Any], status: ResourcePoolStatus, conditions: tuple[ConditionUpdate, ...]) -> None:
     ctx.status.update(status)
-    for name in _AT_TIMES_EMPTY:  # empty maps are omitted, as in Capsule
+    for name in _OMITTED_IF_EMPTY:  # empty maps are omitted, as in Capsule
         if not getattr(status, name):
             ctx.status.draft.model_fields_set.discard(name)
-    for mark in marks:
-        ctx.status.set_condition(mark.type, mark.status, mark.reason, mark.message)
+    for condition in conditions:
+        ctx.status.set_condition(condition.type, condition.status, condition.reason, condition.message)
 
 
 def _quotas_of(pool: ResourcePool, ctx: Context[Any]) -> list[Metadata]:
@@ -165,8 +165,8 @@ def _quotas_of(pool: ResourcePool, ctx: Context[Any]) -> list[Metadata]:
     ]
 
 
-async def _delete(ctx: Context[Any], metadata: Metadata, places: asyncio.Semaphore) -> None:
-    async with places:
+async def _delete(ctx: Context[Any], metadata: Metadata, slots: asyncio.Semaphore) -> None:
+    async with slots:
         try:
             await ctx.delete(RESOURCE_QUOTA, metadata.name, metadata.namespace, uid=metadata.uid)
         except Conflict:

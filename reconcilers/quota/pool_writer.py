@@ -61,19 +61,19 @@ class PoolWriter:
         self._pool = pool
         self._wake_index = wake_index
         self._ctx = ctx
-        self._places = asyncio.Semaphore(parallel)
+        self._slots = asyncio.Semaphore(parallel)
         self._stripped: dict[str, str] = {}
         self.outcomes = WriteOutcomes()
 
-    async def _for_each(self, what: Iterable[T], write: Callable[[T], Awaitable[None]]) -> None:
+    async def _for_each(self, items: Iterable[T], write: Callable[[T], Awaitable[None]]) -> None:
         """Write all items with bounded concurrency, and wait for all of them."""
 
         async def one(item: T) -> None:
-            async with self._places:
+            async with self._slots:
                 await write(item)
 
         async with asyncio.TaskGroup() as tasks:
-            for item in what:
+            for item in items:
                 tasks.create_task(one(item))
 
     # --- ResourceQuotas ------------------------------------------------------------------------------------------------------
@@ -267,8 +267,12 @@ def _server_message(error: KonvergeError) -> str:
 
 def claim_event(claim: ClaimView, decision: ClaimDecision) -> tuple[str, str, str] | None:
     """Return reason, type and action of the event about a decision; None if only the message or the generation is new."""
-    said = claim.condition
-    if said is not None and (said.type, said.is_true, said.reason) == (decision.type, decision.status, decision.reason):
+    before = claim.condition
+    if before is not None and (before.type, before.is_true, before.reason) == (
+        decision.type,
+        decision.status,
+        decision.reason,
+    ):
         return None
     if decision.reason == QuotaReason.RELEASED:
         return EventReason.DISASSOCIATED, EventType.NORMAL, EventAction.DISASSOCIATING

@@ -12,7 +12,7 @@ from konverge.runtime import generation_changed
 
 __all__ = ["claim_changed", "namespace_changed", "pool_changed", "status_was_edited"]
 
-_PLACES: Final = ("pool", "queue")
+_PLACE_FIELDS: Final = ("pool", "queue")
 
 
 def namespace_changed(change: Change) -> bool:
@@ -38,14 +38,14 @@ def claim_changed(change: Change) -> bool:
         return True
     if before.annotation(QuotaAnnotation.RELEASE) != after.annotation(QuotaAnnotation.RELEASE):
         return True
-    if status_was_edited(change, but=_PLACES):
+    if status_was_edited(change, but=_PLACE_FIELDS):
         return True
-    said, says = old.status(), new.status()
-    moved = any(said.get(place) != says.get(place) for place in _PLACES)
+    old_status, new_status = old.status(), new.status()
+    place_changed = any(old_status.get(place) != new_status.get(place) for place in _PLACE_FIELDS)
     # A claim that names its pool belongs to it whatever its status says; but if only the place was removed, it is restored.
-    as_before = all(said.get(form) == says.get(form) for form in ("condition", "conditions"))
-    lost = as_before and any(said.get(place) for place in _PLACES)
-    return moved and (lost or not (new.data().get("spec") or {}).get("pool"))
+    conditions_unchanged = all(old_status.get(form) == new_status.get(form) for form in ("condition", "conditions"))
+    place_was_removed = conditions_unchanged and any(old_status.get(place) for place in _PLACE_FIELDS)
+    return place_changed and (place_was_removed or not (new.data().get("spec") or {}).get("pool"))
 
 
 def pool_changed(change: Change) -> bool:

@@ -835,7 +835,7 @@ _QUOTA: Final = (
         "the status of an edited claim goes on to speak of the generation before",
         QUOTA + "decide",
         "status_is_current",
-        "said.observed_generation == claim.generation",
+        "shown.observed_generation == claim.generation",
         "True",
         ("tenants",),
     ),
