@@ -1,6 +1,6 @@
 """Informers against a model of an API server, under random histories and faults, on virtual time.
 
-Whatever happens, in the end the store equals the server, and each handler, by replaying what it was told, has what the store has.
+After any history the store equals the server, and the replay of each handler's changes equals the store.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def encode(what: Any) -> msgspec.Raw:
 
 @dataclass
 class Stream:
-    """One open watch: what it has still to send, in network reads."""
+    """One open watch, with the network reads that it has still to send."""
 
     reads: asyncio.Queue[list[WatchEvent] | Exception | None]
     idle: float
@@ -90,7 +90,7 @@ class Server:
     uids: Any = field(default_factory=lambda: itertools.count(1))
     tokens: dict[str, tuple[int, list[dict[str, Any]]]] = field(default_factory=dict)
 
-    # What changes it
+    # Changes by the test
 
     def put(self, name: str, owner: str) -> None:
         known = self.objects.get(name)
@@ -149,7 +149,7 @@ class Server:
         self.served, self.streaming, self.lag = True, "yes", 0
         self.refusals.clear()
 
-    # What informers ask
+    # Requests of informers
 
     async def resource(self, asked: Any) -> ResourceInfo:
         if not self.served:
@@ -208,11 +208,11 @@ class Server:
             raise ServerFailure("Timeout: Too large resource version", status=504)
 
 
-# What handlers make of it
+# Handlers
 
 
 class Replay:
-    """Replays what it is told, and notes every contradiction."""
+    """A handler that replays its changes and records every contradiction."""
 
     def __init__(self) -> None:
         self.view: dict[str, tuple[str, str]] = {}
@@ -253,7 +253,7 @@ class World:
 
     @property
     def differs(self) -> str:
-        """What is not as it should be in the end, "" where all is."""
+        """The deviation from the expected end state, "" without one."""
         truth = {
             name: (one["metadata"]["uid"], one["metadata"]["resourceVersion"])
             for name, one in self.server.objects.items()
@@ -329,7 +329,7 @@ async def take(world: World, step: tuple[Any, ...]) -> None:
             server.delete(name)
             server.put(name, owner)
         case ("missed", changes):
-            # What happens now is heard of by a new list alone.
+            # Only a relist can show the following changes.
             for stream in server.streams:
                 stream.dead = True
             for change in changes:
@@ -377,7 +377,7 @@ async def take(world: World, step: tuple[Any, ...]) -> None:
 
 async def program(steps: list[tuple[Any, ...]], settings_: dict[str, Any], seed: int) -> None:
     server = Server()
-    # A slice of nothing gives the loop its turn after every piece of work: the most interleavings.
+    # A slice of zero yields to the loop after every piece of work, for the most interleavings.
     informer_settings = InformerSettings(slice=0.0, slice_objects=1, page_size=2, **settings_)
     async with InformerSet(
         server, settings=informer_settings, managers=frozenset({"ours"}), random=Random(seed)

@@ -1,7 +1,7 @@
 """The queue's core against a naive model, step by step.
 
-The model keeps for each waiting key the bare list of its adds and computes everything else from it anew, by the sentences of the
-contract: no heap, no lanes, no merging in place. All times are multiples of a quarter, so floats compare exactly.
+For each waiting key the model keeps the list of its adds, and computes everything else from it by the contract: without a heap,
+lanes or merging in place. All times are multiples of a quarter, so floats compare exactly.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BASE, CAP = 2.0, 64.0
 
 @dataclass
 class Add:
-    """One add as it came. `at` is None for an event."""
+    """One add. `at` is None for an event."""
 
     time: float
     at: float | None
@@ -36,7 +36,7 @@ class Add:
 
 @dataclass
 class Waiting:
-    """A waiting key. `moved` is the (time, step) of what last put it at the back of a line, where time alone did not."""
+    """A waiting key. `moved` is the (time, step) at which a call, rather than its time, last put it at the back of a priority."""
 
     adds: list[Add]
     moved: tuple[float, int] | None = None
@@ -54,7 +54,7 @@ class Waiting:
         return sum(add.reason not in self.reasons for add in self.adds)
 
     def ready_at(self, throttle: Throttle, floor: float) -> float:
-        """The time at which it becomes, or became, ready: adds that come later than that change nothing."""
+        """The time at which the key becomes, or became, ready; later adds do not change it."""
         ready = math.inf
         for count, add in enumerate(self.adds, start=1):
             if ready <= add.time:
@@ -75,7 +75,7 @@ class Waiting:
 
 @dataclass
 class Model:
-    """The contract, written down the slow way."""
+    """The contract of the queue as a slow and simple program."""
 
     throttle: Throttle
     now: float = 0.0
@@ -98,7 +98,7 @@ class Model:
         return [key for key in self.waiting if self.is_ready(key) and key not in self.working]
 
     def line(self, key: str) -> tuple[int, tuple[float, int]]:
-        """Where it stands: what is smaller goes first. Equal ones became ready by time at the same instant: any order."""
+        """The sort key of `get`, the smallest first; keys that became ready by time at the same instant are equal, in any order."""
         entry = self.waiting[key]
         return -entry.priority, entry.moved or (self.ready_at(key), -1)
 
@@ -157,7 +157,7 @@ class Counting(NoMetrics):
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """Does the same to the core and to the model, and compares all that can be seen."""
+    """Applies the same calls to the core and the model, and compares all observable state."""
 
     @initialize(
         min_interval=st.sampled_from([0.0, 3.0]),
@@ -221,7 +221,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.0, 0.25, 1.0, 1.5, 4.0, 30.0]))
     def pass_time(self, seconds: float) -> None:
-        """Nobody looks: the next call must find out by itself what became ready."""
+        """Let time pass without a call of the core: the next call must make the due keys ready."""
         self.model.now += seconds
         self.unseen = True
 
@@ -264,7 +264,7 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.working)
     @rule(data=st.data(), priority=PRIORITIES)
     def fail(self, data: st.DataObject, priority: int) -> None:
-        """What a worker does with a failure."""
+        """Requeue a failed key as a worker does."""
         key = data.draw(st.sampled_from(sorted(self.model.working)))
         self.add_rate_limited(key, priority)
         self.core.done(key, self.model.now)
@@ -352,7 +352,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert [model.line(key) for key in shown] == sorted(model.line(key) for key in model.available())
 
     def teardown(self) -> None:
-        """Shut-down ends: everything that is ready is handed out, re-runs of keys in work included, and then nothing is left."""
+        """After shut-down all ready keys are handed out, re-runs of keys in work included, until the queue is empty."""
         if not hasattr(self, "core"):
             return
         self.shut_down()

@@ -1,4 +1,4 @@
-"""The shell under random programs: producers, workers that are cancelled and replaced, removals, and an end, on virtual time."""
+"""The asyncio shell under random programs on virtual time: producers, cancelled and replaced workers, removals, and a drain."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Add:
 
 @dataclass(frozen=True)
 class Pause:
-    """Virtual time passes; a pause of nothing is one turn of the loop."""
+    """Let virtual time pass; zero seconds are one turn of the loop."""
 
     seconds: float
 
@@ -38,7 +38,7 @@ class Replace:
 
 @dataclass(frozen=True)
 class Grab:
-    """Take and finish an item from outside of the workers, if one comes in time."""
+    """Take and finish an item outside of the workers, with a timeout."""
 
     timeout: float
 
@@ -55,7 +55,7 @@ STEPS = st.one_of(
 
 @dataclass
 class Run:
-    """One run of a program, and what it must not do."""
+    """One run of a program, with its invariants."""
 
     queue: WorkQueue[str]
     busy: float
@@ -85,7 +85,9 @@ class Run:
         self.in_work.add(item.key)
         owed = self.owed.setdefault(item.key, set())
         owed.difference_update(item.reasons)
-        for reason in sorted(owed)[: item.more]:  # only counted, so which ones cannot be told
+        for reason in sorted(owed)[
+            : item.more
+        ]:  # only counted: which of the reasons is unknown, and does not matter here
             owed.remove(reason)
         self.started += 1
 
@@ -122,7 +124,7 @@ class Run:
         workers = [asyncio.create_task(self.worker()) for _ in range(count)]
         for number, step in enumerate(steps):
             await self.perform(step, number, workers)
-        # Longer than any delay and any work on all keys: from here on nothing may be owed any more.
+        # Longer than any delay and the work on all keys: afterwards every reason must have been handed out.
         await asyncio.sleep(60.0)
         assert not any(self.owed.values()), f"lost: {self.owed}"
         assert self.queue.statistics().getters == count, "a getter sleeps on though it was woken, or is counted twice"
@@ -142,7 +144,7 @@ class Run:
     failing=st.frozensets(st.integers(0, 20), max_size=5),
     ends=st.integers(1, 3),
 )
-def test_nothing_is_lost_nothing_runs_twice_and_the_end_comes(
+def test_no_add_is_lost_no_key_runs_twice_at_a_time_and_drain_ends(
     steps: list[Step], count: int, busy: float, failing: frozenset[int], ends: int
 ) -> None:
     async def program() -> None:

@@ -1,4 +1,4 @@
-"""A scripted API: a test sees each request of an informer, answers it, and decides when and how its stream goes on."""
+"""A scripted API: the test receives each request of an informer, responds to it, and controls its stream."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INFO = ResourceInfo(api_version="example.com/v1", kind="Thing", plural="things",
 
 
 class ListRequest:
-    """A page that was asked for and waits for its answer."""
+    """A request for a page that waits for its response."""
 
     def __init__(self, query: ListQuery) -> None:
         self.query = query
@@ -39,7 +39,7 @@ class ListRequest:
 
 
 class WatchRequest:
-    """A watch that was asked for; once accepted, the stream that the test feeds."""
+    """A request for a watch; once accepted, the stream that the test feeds."""
 
     def __init__(self, query: WatchQuery) -> None:
         self.query = query
@@ -55,7 +55,7 @@ class WatchRequest:
         self.opening.set_exception(error)
 
     def send(self, *events: WatchEvent) -> None:
-        """Send these in one network read."""
+        """Send these events in one network read."""
         self.feed.put_nowait(list(events))
 
     def end(self) -> None:
@@ -123,7 +123,7 @@ class ScriptedApi:
             return await self._watches.get()
 
     async def synced_stream(self, *bodies: bytes, version: str = "100") -> WatchRequest:
-        """Answer the next watch as a streaming list that brings these objects; return the stream, which goes on."""
+        """Respond to the next watch with a streaming list of these objects; return the stream, which continues as the watch."""
         stream = (await self.next_watch()).accept()
         stream.send(*(self.event("ADDED", body) for body in bodies), self.bookmark(version, ends=True))
         await self.settle()
@@ -134,7 +134,7 @@ class ScriptedApi:
         """Whether no request waits for the test."""
         return self._lists.empty() and self._watches.empty()
 
-    # What goes over the wire
+    # Objects and events on the wire
 
     @staticmethod
     def body(name: str, version: int, *, namespace: str = "web", uid: str = "", **more: Any) -> bytes:
@@ -168,7 +168,7 @@ class ScriptedApi:
 
     @staticmethod
     async def settle() -> None:
-        """Let everything happen that is ready: virtual time moves on only when nothing is."""
+        """Run all ready tasks: virtual time advances only if no task is ready."""
         await asyncio.sleep(0.001)
 
 
@@ -204,7 +204,7 @@ def make_set(api: ScriptedApi, metrics: Metrics) -> Callable[..., InformerSet]:
 
 
 class Heard:
-    """A handler that writes down what it is told, and what the world looks like from it."""
+    """A handler that records its changes, and the objects that they add up to."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

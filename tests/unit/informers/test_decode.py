@@ -1,4 +1,4 @@
-"""From bytes to what is cached: the cut, the owned fields, what is dropped, transforms."""
+"""Decoding of events and items: managedFields, owned fields, dropped objects, transforms."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_managed_fields_are_cut_out_and_nothing_else(decoys: Any, metadata: Any,
     assert cached.data() == expected
 
 
-def test_the_quick_cut_and_the_thorough_one_agree() -> None:
+def test_both_ways_to_cut_managed_fields_out_give_the_same_object() -> None:
     body = thing(metadata={"managedFields": managed("ours")}, spec={"replicas": 2})
     compact, spaced = json.dumps(body, **COMPACT).encode(), json.dumps(body).encode()
     fields = json.dumps(body["metadata"]["managedFields"], **COMPACT).encode()
@@ -85,11 +85,11 @@ def test_the_quick_cut_and_the_thorough_one_agree() -> None:
     assert json.loads(strip(compact, fields)) == json.loads(strip(spaced, spaced_fields))
 
 
-def test_managed_fields_alone_in_the_metadata() -> None:
+def test_managed_fields_are_cut_out_of_metadata_that_holds_nothing_else() -> None:
     assert json.loads(strip(b'{"metadata":{"managedFields":[{}]}}', b"[{}]")) == {"metadata": {}}
 
 
-def test_the_same_word_with_the_same_value_before_the_metadata_stays() -> None:
+def test_managed_fields_outside_of_the_metadata_are_not_cut_out() -> None:
     fields = managed("ours")
     metadata = {"managedFields": fields, "name": "a", "resourceVersion": "7"}
     data = {"managedFields": fields, "more": 1}
@@ -99,13 +99,13 @@ def test_the_same_word_with_the_same_value_before_the_metadata_stays() -> None:
     assert "managedFields" not in cached.data()["metadata"]
 
 
-def test_an_object_without_managed_fields_is_kept_as_it_came() -> None:
+def test_the_bytes_of_an_object_without_managed_fields_are_unchanged() -> None:
     raw = json.dumps(thing(spec={"a": 1})).encode()
     cached = only(decoder()[0].events([WatchEvent("ADDED", msgspec.Raw(raw))]))
     assert cached.body == raw
 
 
-def test_what_is_cached_shares_no_memory_with_the_read_that_brought_it() -> None:
+def test_a_cached_object_shares_no_memory_with_the_network_read() -> None:
     page = b"[" + json.dumps(thing()).encode() + b"," + json.dumps(thing()).encode() + b"]"
     raws = msgspec.json.decode(page, type=list[msgspec.Raw])
     items = decoder()[0].items(raws)
@@ -122,12 +122,12 @@ def test_field_sets_of_our_own_managers_are_kept_and_shared_where_equal() -> Non
 
 
 @pytest.mark.parametrize("style", [COMPACT, {}], ids=["compact", "spaced"])
-def test_objects_that_none_of_ours_applied_have_no_owned_fields(style: Any) -> None:
+def test_an_object_that_no_manager_of_ours_applied_has_no_owned_fields(style: Any) -> None:
     body = thing(metadata={"managedFields": managed("ours-too", "others"), "annotations": {"by": "ours"}})
     assert only(decoder(None, "ours")[0].events([event("ADDED", body, **style)])).owned is None
 
 
-def test_equal_parts_of_neighbours_are_kept_once() -> None:
+def test_equal_labels_and_owners_of_neighbouring_objects_are_interned() -> None:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u-r", "controller": True}
     parts = {"labels": {"app": "shop"}, "ownerReferences": [owner]}
     decode, _ = decoder()
@@ -142,7 +142,7 @@ def test_equal_parts_of_neighbours_are_kept_once() -> None:
     assert other.owner_references == ()
 
 
-def test_the_memory_of_shared_parts_is_bounded() -> None:
+def test_the_table_of_interned_values_is_bounded() -> None:
     sharing = Interner(limit=10)
     for number in range(100):
         assert sharing.metadata(Metadata(name="a", labels={"n": str(number)})).labels == {"n": str(number)}
@@ -150,7 +150,7 @@ def test_the_memory_of_shared_parts_is_bounded() -> None:
     assert len(sharing._known) <= 13
 
 
-def test_events_become_inputs_in_their_order() -> None:
+def test_events_are_decoded_into_inputs_in_order() -> None:
     def at(version: str, name: str = "a") -> dict[str, Any]:
         return thing(metadata={"resourceVersion": version, "name": name})
 
@@ -200,7 +200,9 @@ def test_only_the_marked_bookmark_ends_the_initial_objects() -> None:
         pytest.param(event("BOOKMARK", []), "Unreadable", id="a bookmark that is no object"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_taken_is_dropped_counted_and_told_and_the_rest_goes_on(given: WatchEvent, why: str) -> None:
+def test_undecodable_objects_are_dropped_counted_and_reported_and_the_stream_continues(
+    given: WatchEvent, why: str
+) -> None:
     decode, odd = decoder()
     good = event("ADDED", thing(metadata={"name": "good"}))
     names = [
@@ -263,7 +265,7 @@ def _forget(data: dict[str, Any]) -> Any:
 @pytest.mark.parametrize(
     "transform", [_raise, _rename, _forget], ids=["raises", "changes the identity", "returns nothing"]
 )
-def test_a_transform_that_fails_leaves_the_object_as_it_came(transform: Any) -> None:
+def test_an_object_whose_transform_fails_is_cached_untransformed(transform: Any) -> None:
     decode, odd = decoder(Selection(THING, transform=transform))
     cached = only(decode.events([event("ADDED", thing(spec={"password": "hunter2"}))]))
     assert cached.data() == thing(spec={"password": "hunter2"})

@@ -1,4 +1,4 @@
-"""What one handler is told, and when: merging, order, replaced objects, initial objects, raising handlers."""
+"""Delivery to one handler: merging, order, replaced objects, initial objects, raising handlers."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def told(waiting: HandlerQueue) -> list[tuple[Cached | None, Cached | None, bool
         pytest.param([step(None, A1), step(None, B1), step(A1, A2)], [(None, A2), (None, B1)], id="keys come in the order in which they first waited"),
     ],
 )  # fmt: skip
-def test_what_waits_keeps_the_first_old_and_the_last_new_state(
+def test_merged_changes_keep_the_first_old_and_the_last_new_object(
     steps: list[Difference], expected: list[tuple[Cached | None, Cached | None]]
 ) -> None:
     assert [(old, new) for old, new, _ in told(queue(*steps))] == expected
@@ -85,11 +85,13 @@ def test_what_waits_keeps_the_first_old_and_the_last_new_state(
         pytest.param([step(None, cached("c", 5))], [(None, cached("c", 5), False), (None, A1, True), (None, B1, True)], id="what is new is not initial"),
     ],
 )  # fmt: skip
-def test_changes_during_the_initial_delivery(steps: list[Difference], expected: list[Any]) -> None:
+def test_changes_before_the_initial_delivery_are_merged_into_it_or_follow_it(
+    steps: list[Difference], expected: list[Any]
+) -> None:
     assert told(queue(*steps, initial=(A1, B1))) == expected
 
 
-def test_events_between_two_initial_objects_are_told_in_the_order_of_their_key() -> None:
+def test_changes_during_the_initial_delivery_keep_their_order_per_key() -> None:
     waiting = queue(initial=(A1, B1))
     assert waiting.take() == (Change("web", "a", None, A1, True),)
     waiting.add(step(A1, A2), 1.0)
@@ -99,7 +101,7 @@ def test_events_between_two_initial_objects_are_told_in_the_order_of_their_key()
     assert waiting.empty
 
 
-def test_a_kind_that_went_and_came_back_is_one_change_for_who_was_not_told_of_its_end() -> None:
+def test_a_kind_that_came_back_before_its_deletions_were_delivered_is_one_change_per_object() -> None:
     waiting = queue(initial=(A1,))
     told(waiting)
     waiting.unload()
@@ -110,7 +112,7 @@ def test_a_kind_that_went_and_came_back_is_one_change_for_who_was_not_told_of_it
     assert waiting.caught_up
 
 
-def test_how_many_wait_and_how_many_were_merged_is_known() -> None:
+def test_the_handler_queue_counts_waiting_keys_and_merged_changes() -> None:
     waiting = queue(step(A1, A2), step(None, cached("c", 1)), initial=(A1, B1))
     assert (len(waiting), waiting.merged) == (3, 1)
 
@@ -215,7 +217,7 @@ async def test_an_empty_store_syncs_its_handlers_too(registered: Any) -> None:
     task.cancel()
 
 
-async def test_delivery_gives_the_loop_its_turn(registered: Any) -> None:
+async def test_delivery_yields_to_the_loop(registered: Any) -> None:
     loop: Any = asyncio.get_running_loop()
     turns = 0
 

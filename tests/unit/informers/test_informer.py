@@ -1,4 +1,4 @@
-"""An informer as its users meet it, against a scripted API, on virtual time."""
+"""An informer against a scripted API, on virtual time."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_a_plain_list_is_paged_and_watched_from_its_first_page(
         assert (page.query.limit, page.query.continue_) == (2, "more")
         page.answer(
             api.body("c", 5), version="12"
-        )  # no kube-apiserver does this; a watch from there could miss what came between
+        )  # unlike any kube-apiserver; a watch from there could miss the events between
         stream = await api.next_watch()
         assert (stream.query.resource_version, stream.query.send_initial_events, stream.query.match) == ("9", False, "")
         assert informer.synced
@@ -79,7 +79,7 @@ async def test_a_plain_list_is_paged_and_watched_from_its_first_page(
         assert heard.drain() == ["+a!", "+b!", "+c!"]
 
 
-async def test_a_page_that_expired_is_replaced_by_one_list_of_everything(
+async def test_a_page_that_expired_is_followed_by_one_list_without_pages(
     api: Any, make_set: Any, selection: Selection
 ) -> None:
     async with make_set(watch_list=False, page_size=1) as informers:
@@ -94,7 +94,7 @@ async def test_a_page_that_expired_is_replaced_by_one_list_of_everything(
 
 
 @pytest.mark.parametrize("how", ["status", "event"])
-async def test_410_lists_anew_and_tells_of_the_deletions_that_were_missed(
+async def test_a_410_on_the_watch_relists_and_delivers_the_missed_deletions(
     how: str, api: Any, make_set: Any, selection: Selection, heard: Any
 ) -> None:
     async with make_set() as informers:
@@ -120,7 +120,7 @@ async def test_410_lists_anew_and_tells_of_the_deletions_that_were_missed(
         assert informer.problem is None
 
 
-async def test_what_follows_an_error_in_the_same_read_does_not_count(
+async def test_events_after_an_error_event_in_the_same_read_are_ignored(
     api: Any, make_set: Any, selection: Selection, heard: Any
 ) -> None:
     async with make_set(slice_objects=2) as informers:
@@ -136,7 +136,7 @@ async def test_what_follows_an_error_in_the_same_read_does_not_count(
         assert again.query.resource_version == ""
 
 
-async def test_a_stream_that_breaks_at_once_again_and_again_is_a_problem_until_one_lasts(
+async def test_streams_that_break_at_once_are_a_problem_until_one_of_them_lasts(
     api: Any, make_set: Any, selection: Selection
 ) -> None:
     async with make_set() as informers:
@@ -157,7 +157,7 @@ async def test_a_stream_that_breaks_at_once_again_and_again_is_a_problem_until_o
         assert informer.store.version == "101", "and is read on"
 
 
-async def test_what_did_not_change_keeps_its_identity_over_a_relist(
+async def test_unchanged_objects_keep_their_identity_over_a_relist(
     api: Any, make_set: Any, selection: Selection
 ) -> None:
     async with make_set() as informers:
@@ -170,7 +170,7 @@ async def test_what_did_not_change_keeps_its_identity_over_a_relist(
         assert informer.store.version == "110"
 
 
-async def test_an_object_that_was_replaced_while_nobody_watched_is_told_as_two_changes(
+async def test_an_object_replaced_between_two_lists_is_delivered_as_a_deletion_and_an_addition(
     api: Any, make_set: Any, selection: Selection, heard: Any
 ) -> None:
     async with make_set() as informers:
@@ -182,7 +182,9 @@ async def test_an_object_that_was_replaced_while_nobody_watched_is_told_as_two_c
         assert heard.drain() == ["-a", "+a"]
 
 
-async def test_a_version_from_the_future_lists_anew(api: Any, make_set: Any, selection: Selection) -> None:
+async def test_a_resource_version_ahead_of_the_server_leads_to_a_relist(
+    api: Any, make_set: Any, selection: Selection
+) -> None:
     async with make_set() as informers:
         informers.acquire(selection)
         stream = await api.synced_stream(version="100")
@@ -196,7 +198,7 @@ async def test_a_version_from_the_future_lists_anew(api: Any, make_set: Any, sel
         assert stream.query.resource_version == ""
 
 
-async def test_a_clean_end_is_followed_by_a_watch_from_where_it_stood(
+async def test_a_watch_that_ends_without_error_is_restarted_from_the_same_version(
     api: Any, make_set: Any, selection: Selection
 ) -> None:
     async with make_set() as informers:
@@ -212,7 +214,7 @@ async def test_a_clean_end_is_followed_by_a_watch_from_where_it_stood(
         assert informer.statistics().lists == 0
 
 
-async def test_a_server_that_ends_every_watch_at_once_is_not_asked_in_a_tight_loop(
+async def test_a_server_that_ends_every_watch_at_once_makes_the_informer_back_off(
     api: Any, make_set: Any, selection: Selection
 ) -> None:
     async with make_set() as informers:
@@ -228,7 +230,9 @@ async def test_a_server_that_ends_every_watch_at_once_is_not_asked_in_a_tight_lo
         assert asked < 30
 
 
-async def test_a_silent_stream_is_replaced_within_75_seconds(api: Any, make_set: Any, selection: Selection) -> None:
+async def test_a_watch_without_a_byte_is_restarted_within_75_seconds(
+    api: Any, make_set: Any, selection: Selection
+) -> None:
     async with make_set() as informers:
         informer = informers.acquire(selection)
         stream = await api.synced_stream()
@@ -254,7 +258,7 @@ async def test_a_silent_stream_is_replaced_within_75_seconds(api: Any, make_set:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_a_failing_watch_waits_and_goes_on_from_the_same_version(
+async def test_a_failing_watch_backs_off_and_restarts_from_the_same_version(
     error: Exception, cause: str, api: Any, make_set: Any, selection: Selection
 ) -> None:
     async with make_set() as informers:
@@ -275,7 +279,7 @@ async def test_a_failing_watch_waits_and_goes_on_from_the_same_version(
         assert informer.problem is None
 
 
-async def test_a_missing_right_is_named_by_its_rule_and_mends_itself(
+async def test_a_missing_right_is_reported_as_its_rbac_rule_and_recovers_once_granted(
     api: Any, make_set: Any, selection: Selection
 ) -> None:
     async with make_set() as informers:
@@ -309,7 +313,7 @@ async def test_a_missing_right_is_named_by_its_rule_and_mends_itself(
         assert informer.problem is None
 
 
-async def test_a_refusal_that_no_rule_mends_names_none(api: Any, make_set: Any, selection: Selection) -> None:
+async def test_a_403_that_no_rbac_rule_can_mend_names_no_rule(api: Any, make_set: Any, selection: Selection) -> None:
     async with make_set(watch_list=False) as informers:
         informer = informers.acquire(selection)
         (await api.next_list()).refuse(Forbidden("the webhook says no", status=403))
@@ -318,7 +322,7 @@ async def test_a_refusal_that_no_rule_mends_names_none(api: Any, make_set: Any, 
         assert informer.problem.rule is None
 
 
-async def test_who_may_list_and_not_watch_has_the_state_and_the_problem(
+async def test_an_informer_with_list_but_without_watch_rights_has_the_state_and_a_problem(
     api: Any, make_set: Any, selection: Selection
 ) -> None:
     async with make_set() as informers:
@@ -337,7 +341,7 @@ async def test_who_may_list_and_not_watch_has_the_state_and_the_problem(
         assert informer.problem is None
 
 
-async def test_a_server_that_never_closes_the_initial_part_is_listed_plainly_and_remembered(
+async def test_a_streaming_list_without_its_closing_bookmark_becomes_a_plain_list_and_puts_the_resource_on_the_denylist(
     api: Any, make_set: Any, selection: Selection, metrics: Any
 ) -> None:
     async with make_set() as informers:
@@ -366,7 +370,9 @@ async def test_a_server_that_never_closes_the_initial_part_is_listed_plainly_and
         assert metrics.registry.get_sample_value("konverge_watchlist_fallbacks_total", labels) == 1
 
 
-async def test_a_watch_that_never_opens_is_given_up_too(api: Any, make_set: Any, selection: Selection) -> None:
+async def test_a_streaming_list_that_never_opens_becomes_a_plain_list(
+    api: Any, make_set: Any, selection: Selection
+) -> None:
     async with make_set() as informers:
         informers.acquire(selection)
         request = await api.next_watch()
@@ -374,7 +380,9 @@ async def test_a_watch_that_never_opens_is_given_up_too(api: Any, make_set: Any,
         assert request.closed
 
 
-async def test_after_an_hour_streaming_is_tried_again(api: Any, make_set: Any, selection: Selection) -> None:
+async def test_a_streaming_list_is_tried_again_after_an_hour_on_the_denylist(
+    api: Any, make_set: Any, selection: Selection
+) -> None:
     async with make_set() as informers:
         informers.acquire(selection)
         (await api.next_watch()).refuse(Invalid("sendInitialEvents is forbidden", status=422))
@@ -390,7 +398,7 @@ async def test_after_an_hour_streaming_is_tried_again(api: Any, make_set: Any, s
         assert (await api.next_watch()).query.send_initial_events
 
 
-async def test_a_kind_that_is_absent_is_awaited(
+async def test_an_informer_of_an_absent_kind_waits_until_it_is_served(
     api: Any, make_set: Any, selection: Selection, not_served: Exception, heard: Any
 ) -> None:
     async with make_set() as informers:
@@ -412,7 +420,7 @@ async def test_a_kind_that_is_absent_is_awaited(
         assert informer.problem is None
 
 
-async def test_a_kind_that_goes_takes_its_objects_along_and_may_come_back(
+async def test_the_objects_of_a_kind_that_is_no_longer_served_are_deleted_until_it_is_served_again(
     api: Any, make_set: Any, selection: Selection, not_served: Exception, heard: Any
 ) -> None:
     async with make_set() as informers:
@@ -443,7 +451,7 @@ async def test_a_kind_that_goes_takes_its_objects_along_and_may_come_back(
         assert informer.problem is None
 
 
-async def test_a_404_that_discovery_denies_is_asked_once_more_before_it_counts(
+async def test_a_404_repeats_discovery_and_relists_if_the_kind_is_still_served(
     api: Any, make_set: Any, selection: Selection, heard: Any
 ) -> None:
     async with make_set() as informers:
@@ -454,11 +462,11 @@ async def test_a_404_that_discovery_denies_is_asked_once_more_before_it_counts(
         stream.end()
         (await api.next_watch()).refuse(NotFound("404", status=404))
         await api.synced_stream(api.body("a", 1), version="120")
-        assert heard.drain() == ["+a!"], "it was a mistake, and nobody heard of it"
+        assert heard.drain() == ["+a!"], "no handler noticed"
         assert informer.synced
 
 
-async def test_a_defect_is_logged_and_the_informer_begins_anew(
+async def test_a_defect_is_logged_and_the_informer_lists_again(
     api: Any, make_set: Any, selection: Selection, heard: Any
 ) -> None:
     async with make_set() as informers:
@@ -476,7 +484,7 @@ async def test_a_defect_is_logged_and_the_informer_begins_anew(
         assert informer.problem is None
 
 
-async def test_a_late_handler_is_told_of_what_exists_with_no_gap_and_nothing_twice(
+async def test_a_late_handler_receives_the_existing_objects_without_gaps_or_duplicates(
     api: Any, make_set: Any, selection: Selection, heard: Any
 ) -> None:
     async with make_set() as informers:
@@ -492,7 +500,7 @@ async def test_a_late_handler_is_told_of_what_exists_with_no_gap_and_nothing_twi
         assert heard.versions == {"n0": "1", "n1": "1", "n2": "1", "n3": "101", "n5": "103"}
 
 
-async def test_a_handler_that_is_removed_hears_nothing_more(
+async def test_a_removed_handler_receives_no_more_changes(
     api: Any, make_set: Any, selection: Selection, heard: Any
 ) -> None:
     async with make_set() as informers:
@@ -536,7 +544,9 @@ async def test_informers_are_acquired_inside_the_block_only(make_set: Any, selec
         informers.acquire(selection)
 
 
-async def test_leaving_ends_every_task_and_stream(api: Any, make_set: Any, selection: Selection, heard: Any) -> None:
+async def test_leaving_the_block_of_an_informer_set_ends_every_task_and_stream(
+    api: Any, make_set: Any, selection: Selection, heard: Any
+) -> None:
     before = asyncio.all_tasks()
     async with make_set() as informers:
         informer = informers.acquire(selection)
@@ -550,7 +560,7 @@ async def test_leaving_ends_every_task_and_stream(api: Any, make_set: Any, selec
         informer.add_handler("late", heard)
 
 
-async def test_a_cluster_scoped_kind_is_asked_for_without_a_namespace(
+async def test_a_cluster_scoped_kind_is_requested_without_a_namespace(
     api: Any, make_set: Any, selection: Selection
 ) -> None:
     api.info = replace(api.info, namespaced=False)
@@ -559,7 +569,7 @@ async def test_a_cluster_scoped_kind_is_asked_for_without_a_namespace(
         assert (await api.next_watch()).query.namespace is None
 
 
-async def test_the_selection_is_what_the_server_is_asked_for(api: Any, make_set: Any, selection: Selection) -> None:
+async def test_requests_carry_the_selection_to_the_server(api: Any, make_set: Any, selection: Selection) -> None:
     async with make_set() as informers:
         informers.acquire(
             Selection(selection.kind, namespace="web", labels="a=b", fields="metadata.name=x", metadata_only=True)

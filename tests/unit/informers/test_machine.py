@@ -1,4 +1,4 @@
-"""Every edge of list and watch as a row: where the machine stands, what happens, what it puts out and where it stands then."""
+"""Every transition of list and watch as a row: state, input, outputs, and fields of the next state."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def watch(version: str) -> StartWatch:
 
 
 Row: TypeAlias = tuple[str, MachineState, Input, tuple[Any, ...] | None, dict[str, Any]]
-"""What it shows, where the machine stands, what happens, what it puts out (None: see elsewhere), fields of where it stands then."""
+"""Name, state, input, outputs (None: not compared), and fields of the next state."""
 
 FIRST_WAIT = Sleep(0.8)
 POLL = Sleep(1.0)
@@ -339,7 +339,7 @@ LISTING: list[Row] = [
         {"rv_unavailable": True},
     ),
     (
-        "a version from the future, told in a cause",
+        "a version ahead of the server, named in a cause of the status",
         at(Phase.LISTING, list_rv="7", last_rv="7"),
         failed(TOO_LARGE_CAUSE),
         (Discard(), Restarted(RestartCause.VERSION_TOO_LARGE), stream()),
@@ -391,7 +391,7 @@ WATCHING: list[Row] = [
         (*trouble(EXPIRED), FIRST_WAIT),
         {"rv_unavailable": True, "phase": Phase.LISTING},
     ),
-    ("a version from the future lists anew", at(Phase.WATCHING), failed(TOO_LARGE), (Restarted(RestartCause.VERSION_TOO_LARGE), stream()), {"rv_unavailable": True}),
+    ("a version ahead of the server leads to a relist", at(Phase.WATCHING), failed(TOO_LARGE), (Restarted(RestartCause.VERSION_TOO_LARGE), stream()), {"rv_unavailable": True}),
     ("429 waits at the same version", at(Phase.WATCHING), failed(BUSY), (*trouble(BUSY), FIRST_WAIT), {"phase": Phase.WATCHING, "last_rv": "7"}),
     ("a refused connection waits at the same version", at(Phase.WATCHING, opened=False), failed(REFUSED), (*trouble(REFUSED), FIRST_WAIT), {"phase": Phase.WATCHING, "last_rv": "7"}),
     ("a cut stream waits at the same version", at(Phase.WATCHING), failed(CUT), (*trouble(CUT), FIRST_WAIT), {"phase": Phase.WATCHING, "last_rv": "7"}),
@@ -433,19 +433,19 @@ def test_every_input_leads_to_its_outputs_and_state(
         assert got.backoff == state.backoff
 
 
-def test_an_input_that_cannot_come_is_a_defect() -> None:
+def test_an_input_that_is_impossible_in_the_phase_raises() -> None:
     with pytest.raises(LookupError, match="PageEnd cannot come in phase WATCHING"):
         step(at(Phase.WATCHING), PageEnd("7"), NOW)
 
 
-def test_the_servers_delay_is_obeyed_where_it_is_longer() -> None:
+def test_retry_after_is_obeyed_if_it_is_longer_than_the_backoff() -> None:
     error = TooManyRequests("slow down", status=429, retry_after=7.0)
     assert step(at(Phase.WATCHING), failed(error), NOW)[1][-1] == Sleep(7.0)
     error = TooManyRequests("slow down", status=429, retry_after=0.1)
     assert step(at(Phase.WATCHING), failed(error), NOW)[1][-1] == FIRST_WAIT
 
 
-def test_a_resource_that_is_known_not_to_stream_is_listed_plainly() -> None:
+def test_a_resource_on_the_watchlist_denylist_is_listed_in_pages() -> None:
     assert step(at(Phase.DISCOVERY), Discovered(), PLAIN)[1] == (ListPage("", 500),)
 
 
@@ -465,7 +465,7 @@ def test_streaming_can_be_switched_off() -> None:
         pytest.param({"last_rv": "7", "rv_unavailable": True}, ListPage("", 500), id="from the latest after 410"),
     ],
 )
-def test_lists_in_the_way_of_client_go(state: dict[str, Any], page: ListPage) -> None:
+def test_inconsistent_lists_use_the_versions_and_limits_of_client_go(state: dict[str, Any], page: ListPage) -> None:
     settings = InformerSettings(watch_list=False, consistent_lists=False)
     here = msgspec.structs.replace(initial_state(settings), phase=Phase.LISTING, **state)
     assert step(here, Woke(), NOW)[1] == (page,)
@@ -503,7 +503,7 @@ def test_polling_for_a_kind_never_waits_longer_than_twelve_seconds() -> None:
 @pytest.mark.parametrize(
     "error", [UNSERVED, MISSING], ids=["discovery says so", "the kind declares its plural, so discovery was not asked"]
 )
-def test_a_kind_that_comes_back_is_begun_anew(error: KonvergeError) -> None:
+def test_a_kind_that_is_served_again_is_listed_from_the_latest_state(error: KonvergeError) -> None:
     state = at(Phase.DISCOVERY, discovery_stale=True, last_rv="7")
     if error is MISSING:
         state, _ = step(state, Discovered(), NOW)
@@ -512,17 +512,19 @@ def test_a_kind_that_comes_back_is_begun_anew(error: KonvergeError) -> None:
     state, outputs = step(state, Woke(), NOW)
     assert outputs == (Discover(),)
     state, outputs = step(state, Discovered(), NOW)
-    assert outputs == (stream(),), "from the latest state: old versions mean nothing any more"
+    assert outputs == (stream(),), "from the latest state: old versions are meaningless now"
 
 
-def test_the_backoff_outlives_a_kind_that_flickers() -> None:
+def test_the_backoff_is_kept_if_a_kind_is_briefly_not_served() -> None:
     state, _ = step(at(Phase.WATCHING), failed(CUT), NOW)
     state, _ = step(msgspec.structs.replace(state, discovery_stale=True), failed(MISSING), NOW)
     assert state.backoff.failures == 1
 
 
 @pytest.mark.parametrize("bring", [ITEMS, Bookmark("9"), Stalled()], ids=["an event", "a bookmark", "a second"])
-def test_after_a_watch_that_brought_nothing_the_next_must_bring_something_or_last(bring: Input) -> None:
+def test_after_a_watch_without_events_the_next_one_is_healthy_after_an_event_a_bookmark_or_a_second(
+    bring: Input,
+) -> None:
     state, outputs = step(at(Phase.WATCHING, opened_at=999.9), Ended(), NOW)
     restarted, unhealthy, wait = tuple[Any, ...](outputs)
     assert restarted == Restarted(RestartCause.ENDED_EARLY)
@@ -534,7 +536,7 @@ def test_after_a_watch_that_brought_nothing_the_next_must_bring_something_or_las
     state, outputs = step(state, bring, NOW)
     assert list(outputs)[-2:] == [Healthy(), ReadOn()]
     assert not state.failed_early
-    assert Healthy() not in step(state, ITEMS, NOW)[1], "said once"
+    assert Healthy() not in step(state, ITEMS, NOW)[1], "reported once"
 
 
 def test_a_streaming_list_that_breaks_after_each_closing_bookmark_is_not_called_healthy() -> None:
@@ -547,6 +549,6 @@ def test_a_streaming_list_that_breaks_after_each_closing_bookmark_is_not_called_
     assert outputs == (Commit("9"), ReadOn(1001.0))
 
 
-def test_a_silent_watch_is_not_called_shaky() -> None:
+def test_a_watch_restarted_for_silence_is_healthy_as_soon_as_it_opens() -> None:
     state, _ = step(at(Phase.WATCHING), failed(IDLE), NOW)
     assert step(state, Opened(), NOW)[1] == (Healthy(), ReadOn())

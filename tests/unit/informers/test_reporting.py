@@ -1,4 +1,4 @@
-"""What informers tell about themselves: metrics, problems, logs, statistics."""
+"""Metrics, problems, logs and statistics of informers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def value(metrics: Metrics, name: str, labels: dict[str, str]) -> float | None:
     return found
 
 
-async def test_gauges_tell_of_this_moment(api: Any, make_set: Any, selection: Selection, metrics: Metrics) -> None:
+async def test_gauges_show_the_state_at_the_scrape(
+    api: Any, make_set: Any, selection: Selection, metrics: Metrics
+) -> None:
     async with make_set() as informers:
         informer = informers.acquire(selection)
         stream = await api.synced_stream(api.body("a", 1), api.body("b", 2), version="1234567890123456789")
@@ -44,7 +46,7 @@ async def test_gauges_tell_of_this_moment(api: Any, make_set: Any, selection: Se
         assert value(metrics, "informer_queued_items", INFORMER) == 0
 
 
-async def test_latency_is_observed_for_events_and_not_for_what_existed(
+async def test_latency_is_observed_for_events_but_not_for_initial_objects(
     api: Any, make_set: Any, selection: Selection, metrics: Metrics
 ) -> None:
     async with make_set() as informers:
@@ -104,7 +106,7 @@ async def test_two_managers_share_metrics_without_taking_each_others_away(
     assert value(metrics, "konverge_cached_objects", KIND) is None
 
 
-async def test_statistics_are_a_picture_of_the_moment(api: Any, make_set: Any, selection: Selection) -> None:
+async def test_statistics_show_the_present_state(api: Any, make_set: Any, selection: Selection) -> None:
     async with make_set() as informers:
         informer = informers.acquire(selection)
         informer.add_handler("h", lambda change: None)
@@ -123,7 +125,7 @@ async def test_statistics_are_a_picture_of_the_moment(api: Any, make_set: Any, s
         assert first.objects == 0, "a picture does not move"
 
 
-async def test_what_is_dropped_is_logged_but_does_not_flood(api: Any, make_set: Any, selection: Selection) -> None:
+async def test_dropped_objects_are_logged_at_a_limited_rate(api: Any, make_set: Any, selection: Selection) -> None:
     async with make_set() as informers:
         informer = informers.acquire(selection)
         stream = await api.synced_stream()
@@ -155,7 +157,7 @@ DENIED = Forbidden('user "u" cannot list resource "things" in API group "example
         pytest.param([DENIED, NotServed("example.com/v1", "Thing")], ["warning", "warning"], id="another cause is news"),
     ],
 )  # fmt: skip
-async def test_problems_are_logged_when_somebody_can_act(
+async def test_problems_are_logged_at_once_if_an_operator_must_act_else_after_three_failures(
     happens: list[Any], logged: list[str], selection: Selection
 ) -> None:
     from konverge.informers.problem import cause_of
@@ -171,7 +173,7 @@ async def test_problems_are_logged_when_somebody_can_act(
     assert (reporter.problem is None) is (happens[-1] is None)
 
 
-async def test_the_rule_that_is_missing_is_in_the_log(api: Any, make_set: Any, selection: Selection) -> None:
+async def test_the_log_names_the_missing_rbac_rule(api: Any, make_set: Any, selection: Selection) -> None:
     with capture_logs() as logs:
         async with make_set(watch_list=False) as informers:
             informers.acquire(selection)

@@ -59,7 +59,7 @@ def test_a_full_state_is_seen_in_one_step() -> None:
     assert (len(store), store.synced, store.version, store.size) == (1, True, "7", 10)
 
 
-def test_events_change_objects_version_count_and_size() -> None:
+def test_applied_events_change_objects_version_count_and_size() -> None:
     store, writer = filled(cached("a"), cached("b"))
     a2 = cached("a", 101)
     changed = writer.apply([put(a2), gone("b"), put(cached("c", 103, "db"))], "103")
@@ -76,7 +76,7 @@ def test_events_change_objects_version_count_and_size() -> None:
     assert store.keys("nowhere") == []
 
 
-def test_what_brings_nothing_new_is_told_to_nobody() -> None:
+def test_an_event_with_the_stored_version_is_not_delivered() -> None:
     store, writer = filled(cached("a"))
     before = store.get("web", "a")
     assert writer.apply([put(cached("a")), gone("unknown"), gone("a", "nowhere")], "120") == []
@@ -84,7 +84,7 @@ def test_what_brings_nothing_new_is_told_to_nobody() -> None:
     assert store.version == "120"
 
 
-def test_the_difference_names_deletions_first_and_leaves_out_what_is_the_same() -> None:
+def test_the_difference_yields_deletions_first_and_omits_unchanged_objects() -> None:
     store, writer = filled(cached("a"), cached("b"), cached("c", namespace="db"))
     staging = Staging(store)
     staging.take([put(cached("new", 9, "alpha")), put(cached("a")), put(cached("b", 5))])
@@ -98,7 +98,7 @@ def test_the_difference_names_deletions_first_and_leaves_out_what_is_the_same() 
     assert store.get("web", "a") is before["web"]["a"], "the second copy was thrown away"
 
 
-def test_what_is_deleted_while_a_state_is_in_the_making_is_not_in_it() -> None:
+def test_an_object_deleted_during_a_streaming_list_is_not_in_the_new_state() -> None:
     store = Store()
     staging = Staging(store)
     staging.take([put(cached("a")), put(cached("b")), gone("a")])
@@ -106,7 +106,7 @@ def test_what_is_deleted_while_a_state_is_in_the_making_is_not_in_it() -> None:
     assert store.keys() == [("web", "b")]
 
 
-def test_a_kind_that_is_lost_empties_the_store() -> None:
+def test_clear_empties_the_store_and_makes_it_unsynced() -> None:
     store, writer = filled(cached("a", owner="o"))
     before = writer.clear()
     assert list(difference(before, {})) == [Difference("web", "a", before["web"]["a"], None)]
@@ -156,7 +156,7 @@ def by_app(one: Cached) -> Iterable[str]:
     return [value for value in (one.metadata.label("app"), "any") if value]
 
 
-def test_an_index_that_is_added_late_covers_what_is_there_and_survives_a_relist() -> None:
+def test_an_index_that_is_added_late_covers_existing_objects_and_survives_a_relist() -> None:
     store, writer = filled(cached("a", app="shop"), cached("b"))
     writer.add_index("app", by_app)
     assert names(store.by_index("app", "shop")) == ["a"]
@@ -167,7 +167,7 @@ def test_an_index_that_is_added_late_covers_what_is_there_and_survives_a_relist(
     assert names(store.by_index("app", "shop")) == ["b"]
 
 
-def test_an_index_that_is_added_while_a_state_is_in_the_making_covers_it() -> None:
+def test_an_index_that_is_added_between_two_pages_covers_the_new_state() -> None:
     store, writer = filled(cached("a", app="shop"))
     staging = Staging(store)
     staging.take([put(cached("b", 5, app="shop"))])
@@ -186,7 +186,7 @@ def test_the_same_index_may_be_added_twice_and_another_of_its_name_may_not() -> 
         store.by_index("other", "x")
 
 
-def test_an_index_function_that_raises_costs_its_object_the_values_and_is_counted() -> None:
+def test_an_object_whose_index_function_raises_has_no_values_and_the_error_is_counted() -> None:
     def fussy(one: Cached) -> Iterable[str]:
         if one.metadata.name == "bad":
             raise KeyError("label")
@@ -212,7 +212,7 @@ def test_an_index_function_that_always_raises_does_not_flood_the_log() -> None:
     assert [line["count"] for line in logs] == [1, 2, 4, 8, 16, 32, 64]
 
 
-def test_an_index_function_that_changes_its_mind_leaves_nothing_behind() -> None:
+def test_an_index_function_that_returns_other_values_leaves_no_old_ones_behind() -> None:
     answers = iter([["one", "one"], ["two"], ["three"]])
     store, writer = filled()
     writer.add_index("fickle", lambda one: next(answers))
@@ -236,12 +236,14 @@ def test_an_index_function_that_changes_its_mind_leaves_nothing_behind() -> None
         ("0101", None),
     ],
 )
-def test_whether_a_write_shows_is_told_by_versions(version: str, shown: bool | None) -> None:
+def test_a_write_is_visible_if_the_store_or_the_object_has_reached_its_version(
+    version: str, shown: bool | None
+) -> None:
     store, _ = filled(version="100")
     assert store.shows("web", "a", version) is shown
 
 
-def test_a_write_shows_in_its_object_even_where_the_store_stands_at_an_unknown_version() -> None:
+def test_a_write_is_visible_by_its_objects_version_even_if_the_stores_version_is_not_comparable() -> None:
     store, writer = filled(cached("a", 150), version="opaque")
     assert store.shows("web", "a", "150") is True
     assert store.shows("web", "a", "151") is False
@@ -250,7 +252,7 @@ def test_a_write_shows_in_its_object_even_where_the_store_stands_at_an_unknown_v
     assert store.shows("web", "b", "151") is True
 
 
-def test_an_object_is_known_by_its_uid() -> None:
+def test_has_uid_distinguishes_objects_of_one_name() -> None:
     store, _ = filled(cached("a", uid="first"))
     assert store.has_uid("web", "a", "first")
     assert not store.has_uid("web", "a", "second")
@@ -267,7 +269,7 @@ def test_an_object_is_known_by_its_uid() -> None:
         (b"", {}),
     ],
 )
-def test_the_status_of_a_cached_object_is_read_alone_and_afresh(body: bytes, status: dict[str, object]) -> None:
+def test_status_decodes_a_new_copy_each_time(body: bytes, status: dict[str, object]) -> None:
     one = Cached(Metadata(name="a"), body)
     assert one.status() == status
     assert one.status() is not one.status()

@@ -1,4 +1,4 @@
-"""The event loop gets its turns while many objects are decoded, compared and told."""
+"""Informers yield to the event loop while they decode, compare and deliver many objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from konverge.informers import Selection
 
 
 async def turns_during(work: Awaitable[Any]) -> int:
-    """Count how often another task gets on until this is done."""
+    """Count the turns of another task until the work is done."""
     turns = 0
 
     async def other() -> None:
@@ -25,7 +25,7 @@ async def turns_during(work: Awaitable[Any]) -> int:
     return turns
 
 
-async def test_decoding_stops_for_the_loop_when_the_slice_is_spent(
+async def test_decoding_yields_to_the_loop_when_the_slice_is_spent(
     api: Any, make_set: Any, selection: Selection
 ) -> None:
     loop: Any = asyncio.get_running_loop()
@@ -48,7 +48,9 @@ async def test_decoding_stops_for_the_loop_when_the_slice_is_spent(
             )
 
 
-async def test_telling_of_a_difference_stops_for_the_loop(api: Any, make_set: Any, selection: Selection) -> None:
+async def test_delivering_the_difference_of_a_relist_yields_to_the_loop(
+    api: Any, make_set: Any, selection: Selection
+) -> None:
     async with make_set(slice=0.0) as informers:
         informer = informers.acquire(selection)
         stream = await api.synced_stream(*(api.body(f"n{number}", 1) for number in range(10_000)))

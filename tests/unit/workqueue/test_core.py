@@ -1,4 +1,4 @@
-"""The rules of the queue, told the time."""
+"""The rules of the queue, with the time as an argument."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from konverge.workqueue import MAX_REASONS, Item, ItemExponential, QueueCore
 
 
 def take(core: QueueCore[str], now: float = 0.0) -> list[str]:
-    """Take everything that is ready."""
+    """Take all ready keys."""
     keys = []
     while (item := core.get(now)) is not None:
         keys.append(item.key)
@@ -18,7 +18,7 @@ def take(core: QueueCore[str], now: float = 0.0) -> list[str]:
 
 
 def end(core: QueueCore[str]) -> tuple[bool, bool]:
-    """Whether it has ended, and whether it is drained."""
+    """Return whether the queue has ended and whether it is drained."""
     return core.ended, core.drained
 
 
@@ -82,7 +82,7 @@ def test_a_key_added_during_its_work_queues_at_the_back_when_it_is_done() -> Non
     assert take(core, 3.0) == ["b", "a"]
 
 
-def test_done_without_get_is_a_mistake_that_is_named() -> None:
+def test_done_without_get_raises_and_names_the_key() -> None:
     core = QueueCore[str]()
     core.add("a", 0.0, reason="event")
     with pytest.raises(ValueError, match="the key is not in work"):
@@ -111,7 +111,7 @@ def test_the_earliest_time_wins(delays: list[float], runs_at: float) -> None:
     assert take(core, 1e6) == [], "the later times were merged, not kept"
 
 
-def test_an_event_runs_a_delayed_key_at_once_and_takes_its_delay_along() -> None:
+def test_an_event_runs_a_delayed_key_at_once_and_replaces_its_delayed_run() -> None:
     core = QueueCore[str]()
     core.add_after("a", 100.0, 0.0, reason="resync", priority=2)
     core.add("a", 3.0, reason="changed")
@@ -121,7 +121,7 @@ def test_an_event_runs_a_delayed_key_at_once_and_takes_its_delay_along() -> None
     assert core.next_at() is None
 
 
-def test_a_delay_asked_for_during_work_is_kept_through_done() -> None:
+def test_a_delayed_add_during_work_keeps_its_time_after_done() -> None:
     core = QueueCore[str]()
     core.add("a", 0.0, reason="event")
     only(core)
@@ -154,7 +154,7 @@ def test_an_event_during_work_brings_a_delay_forward_to_the_end_of_the_work() ->
     assert not core.has("a")
 
 
-def test_keys_become_ready_in_the_order_of_their_times_however_late_anybody_looks() -> None:
+def test_delayed_keys_are_handed_out_in_the_order_of_their_times_even_if_get_is_late() -> None:
     core = QueueCore[str]()
     for key, delay in ("c", 3.0), ("a", 1.0), ("d", 4.0), ("b", 2.0):
         core.add_after(key, delay, 0.0, reason="asked")
@@ -163,7 +163,7 @@ def test_keys_become_ready_in_the_order_of_their_times_however_late_anybody_look
 
 
 @pytest.mark.parametrize("delay", [math.inf, -math.inf, math.nan])
-def test_a_delay_that_is_no_time_is_refused(delay: float) -> None:
+def test_a_delay_that_is_not_finite_is_rejected(delay: float) -> None:
     with pytest.raises(ValueError, match="finite"):
         QueueCore[str]().add_after("a", delay, 0.0, reason="asked")
 
@@ -252,7 +252,7 @@ def test_a_delayed_key_of_high_priority_waits_for_its_time() -> None:
 # --- reasons ----------------------------------------------------------------------------------------------------------------
 
 
-def test_reasons_travel_with_the_run_each_once_in_the_order_in_which_they_came() -> None:
+def test_an_item_carries_each_distinct_reason_in_order() -> None:
     core = QueueCore[str]()
     for reason in ("created", "child changed", "created", "resync"):
         core.add("a", 0.0, reason=reason)
@@ -273,7 +273,7 @@ def test_reasons_of_the_running_work_do_not_leak_into_the_next() -> None:
     assert only(core).reasons == ("second",)
 
 
-def test_beyond_sixteen_reasons_they_are_counted() -> None:
+def test_reasons_beyond_sixteen_are_only_counted() -> None:
     core = QueueCore[str]()
     for number in range(MAX_REASONS + 3):
         core.add("a", 0.0, reason=f"child {number} changed")
@@ -284,7 +284,7 @@ def test_beyond_sixteen_reasons_they_are_counted() -> None:
     assert item.why.endswith("child 15 changed …and 3 more")
 
 
-def test_an_item_tells_when_it_was_added_how_long_it_waited_and_how_often_it_failed() -> None:
+def test_an_item_carries_the_time_of_its_add_its_wait_and_its_failures() -> None:
     core = QueueCore[str](limiter=ItemExponential(1.0, 10.0))
     core.add("a", 5.0, reason="event")
     assert (only(core, 7.5).waited, core.failures("a")) == (2.5, 0)
@@ -324,7 +324,7 @@ def test_forget_never_drops_a_waiting_key() -> None:
 
 
 @pytest.mark.parametrize("delay", [0.0, 10.0])
-def test_a_removed_key_waits_no_more_and_its_failures_are_forgotten(delay: float) -> None:
+def test_remove_drops_the_entry_and_the_failures_of_a_key(delay: float) -> None:
     core = QueueCore[str]()
     core.add_rate_limited("a", 0.0, reason="retry")
     core.add_after("a", delay, 0.0, reason="asked")
@@ -361,7 +361,7 @@ def test_a_key_is_known_while_it_waits_and_while_it_is_in_work() -> None:
 # --- shut-down --------------------------------------------------------------------------------------------------------------
 
 
-def test_shut_down_refuses_adds_drops_what_is_delayed_and_hands_out_the_rest() -> None:
+def test_shut_down_refuses_adds_drops_delayed_keys_and_hands_out_ready_ones() -> None:
     core = QueueCore[str]()
     core.add("a", 0.0, reason="event")
     core.add_after("b", 5.0, 0.0, reason="asked")
@@ -393,7 +393,7 @@ def test_a_re_run_that_waits_for_its_key_survives_shut_down() -> None:
     assert end(core) == (True, False)
 
 
-def test_shutting_down_twice_is_shutting_down_once() -> None:
+def test_shut_down_is_idempotent() -> None:
     core = QueueCore[str]()
     core.add_after("a", 5.0, 0.0, reason="asked")
     core.shut_down(0.0)
@@ -402,7 +402,7 @@ def test_shutting_down_twice_is_shutting_down_once() -> None:
     assert end(core) == (True, True)
 
 
-def test_shut_down_does_not_drop_a_key_that_became_ready_unseen() -> None:
+def test_shut_down_hands_out_a_key_whose_time_came_since_the_last_call() -> None:
     core = QueueCore[str]()
     core.add_after("a", 5.0, 0.0, reason="asked")
     core.shut_down(5.0)

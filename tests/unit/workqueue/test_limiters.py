@@ -1,4 +1,4 @@
-"""The delays, told the time."""
+"""The delays of the limiters, with the time as an argument."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_exponential_delay_never_exceeds_its_cap_nor_overflows(base: float, 
     assert limiter.failures("a") == 2000
 
 
-def test_each_key_fails_for_itself_and_forget_starts_it_anew() -> None:
+def test_failures_are_counted_per_key_and_forget_resets_them() -> None:
     limiter = ItemExponential[str](1.0, 100.0)
     assert [limiter.when("a", 0.0), limiter.when("a", 0.0), limiter.when("b", 0.0)] == [1.0, 2.0, 1.0]
     limiter.forget("a")
@@ -75,7 +75,7 @@ def test_the_longest_delay_wins_and_every_limiter_counts() -> None:
     assert (items.failures("a"), limiter.failures("a")) == (0, 0)
 
 
-def test_a_longest_wait_cuts_the_delay_and_not_the_count() -> None:
+def test_max_wait_limits_the_delay_but_not_the_count_of_failures() -> None:
     limiter = MaxWait(ItemExponential[str](1.0, 100.0), limit=3.0)
     assert [limiter.when("a", 0.0) for _ in range(4)] == [1.0, 2.0, 3.0, 3.0]
     assert limiter.failures("a") == 4
@@ -115,6 +115,6 @@ def test_jitter_passes_failures_and_forgetting_on() -> None:
         lambda: Jitter(Bucket[str](), Random(0), fraction=-0.1),
     ],
 )
-def test_a_limiter_that_makes_no_sense_is_refused(build: Callable[[], Limiter[str]]) -> None:
+def test_a_limiter_with_impossible_numbers_is_rejected(build: Callable[[], Limiter[str]]) -> None:
     with pytest.raises(ValueError, match="needs"):
         build()

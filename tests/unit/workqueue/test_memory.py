@@ -1,4 +1,4 @@
-"""What the queue must not keep: places left behind in lanes and timetable."""
+"""Lanes and timetable drop vacant places and void records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def places(core: QueueCore[int]) -> int:
     return sum(len(lane.row) for lane in core._lanes._lanes.values())
 
 
-def test_a_key_looked_at_again_in_hours_and_run_by_events_every_second_leaves_nothing_behind() -> None:
+def test_a_key_requeued_in_hours_and_run_by_an_event_every_second_leaves_no_records_behind() -> None:
     core = QueueCore[int]()
     for second in range(5000):
         core.add(1, float(second), reason="event")
@@ -33,7 +33,7 @@ def test_a_debounced_storm_leaves_one_record() -> None:
     assert records(core) == 1
 
 
-def test_times_brought_forward_again_and_again_leave_nothing_behind() -> None:
+def test_repeatedly_earlier_times_of_a_key_leave_no_records_behind() -> None:
     core = QueueCore[int]()
     for step in range(5000):
         core.add_after(1, 10000.0 - step, 0.0, reason="asked")
@@ -41,7 +41,7 @@ def test_times_brought_forward_again_and_again_leave_nothing_behind() -> None:
     assert core.next_at() == 5001.0
 
 
-def test_a_lane_that_is_never_served_forgets_the_keys_that_were_raised_out_of_it() -> None:
+def test_a_lane_that_is_never_popped_drops_the_vacant_places_of_promoted_entries() -> None:
     core = QueueCore[int]()
     core.add(0, 0.0, reason="listed", priority=-100)
     for key in range(1, 5000):
@@ -66,7 +66,7 @@ def test_removed_keys_leave_nothing_behind() -> None:
     assert records(core) < 100
 
 
-def test_a_priority_of_its_own_for_each_key_costs_nothing_once_it_is_done() -> None:
+def test_a_distinct_priority_per_key_leaves_no_memory_after_done() -> None:
     core = QueueCore[int]()
     for key in range(1000):
         core.add(key, 0.0, reason="event", priority=key)

@@ -1,4 +1,4 @@
-"""The measures: what is counted, when, and how often."""
+"""The calls of the metrics interface: when and how often."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from konverge.workqueue import Bucket, ItemExponential, NoMetrics, QueueCore, Qu
 
 
 class Recorder:
-    """Keeps every measure."""
+    """Records every call."""
 
     def __init__(self) -> None:
         self.adds = 0
@@ -48,7 +48,7 @@ def test_a_recorder_and_the_null_object_are_metrics() -> None:
     assert len(collectors) == 2
 
 
-def test_a_duplicate_is_not_an_add(core: QueueCore[str], measures: Recorder) -> None:
+def test_an_add_that_merges_into_a_ready_entry_is_not_counted(core: QueueCore[str], measures: Recorder) -> None:
     core.add("a", 0.0, reason="event")
     core.add("a", 1.0, reason="event")
     assert (measures.adds, measures.depths) == (1, {0: 1})
@@ -96,7 +96,7 @@ def test_a_retry_without_delay_is_only_an_add(measures: Recorder) -> None:
     assert (measures.retries, measures.adds) == (0, 1)
 
 
-def test_an_event_held_back_by_the_pace_is_no_retry(measures: Recorder) -> None:
+def test_an_event_delayed_by_the_throttle_is_not_counted_as_a_retry(measures: Recorder) -> None:
     core = QueueCore[str](metrics=measures, throttle=Throttle(debounce=1.0))
     core.add("a", 0.0, reason="event")
     core.add("a", 0.5, reason="event")
@@ -153,7 +153,7 @@ def test_the_ages_of_work_are_computed_on_demand(core: QueueCore[str]) -> None:
     assert (statistics.unfinished_work_seconds, statistics.longest_running_seconds) == (0.0, 0.0)
 
 
-def test_the_figures_count_as_the_metrics_do(core: QueueCore[str], measures: Recorder) -> None:
+def test_statistics_count_adds_and_retries_as_the_metrics_do(core: QueueCore[str], measures: Recorder) -> None:
     core.add("a", 0.0, reason="event")
     core.get(0.0)
     core.add("a", 0.0, reason="event", priority=3)

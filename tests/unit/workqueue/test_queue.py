@@ -1,4 +1,4 @@
-"""The shell: getters, the timer, cancellation, shutting down. All on virtual time."""
+"""The asyncio shell on virtual time: getters, the timer, cancellation, shut-down."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def now() -> float:
 
 
 async def turns(count: int = 3) -> None:
-    """Let everything run that can run without time passing."""
+    """Run all tasks that are ready, without a step of the time."""
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -30,7 +30,7 @@ async def work(queue: WorkQueue[str], log: list[tuple[str, float]], seconds: flo
 # --- getting ----------------------------------------------------------------------------------------------------------------
 
 
-async def test_get_returns_what_is_ready() -> None:
+async def test_get_returns_a_ready_item() -> None:
     queue = WorkQueue[str]()
     queue.add("a", reason="created", priority=3)
     item = await queue.get()
@@ -53,7 +53,7 @@ async def test_get_waits_for_the_time_of_a_delayed_key() -> None:
     assert (now(), item.waited) == (3600.0, 0.0)
 
 
-async def test_a_delay_asked_for_later_but_ending_earlier_wakes_the_getter_first() -> None:
+async def test_a_later_add_with_an_earlier_time_wakes_the_getter_at_that_time() -> None:
     queue = WorkQueue[str]()
     queue.add_after("late", 100.0, reason="asked")
     getter = asyncio.create_task(queue.get())
@@ -63,7 +63,7 @@ async def test_a_delay_asked_for_later_but_ending_earlier_wakes_the_getter_first
     assert ((await queue.get()).key, now()) == ("late", 100.0)
 
 
-async def test_a_key_taken_away_leaves_a_timer_that_does_no_harm() -> None:
+async def test_the_timer_of_a_removed_delayed_key_runs_without_effect() -> None:
     queue = WorkQueue[str]()
     queue.add_after("a", 10.0, reason="asked")
     queue.add_after("b", 20.0, reason="asked")
@@ -74,8 +74,8 @@ async def test_a_key_taken_away_leaves_a_timer_that_does_no_harm() -> None:
 async def test_a_timer_that_a_coarse_clock_runs_early_is_not_set_again_for_the_same_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # A loop runs what is due within the resolution of its clock. A queue that then saw nothing due would set its timer
-    # again, and spin until the clock ticks.
+    # A loop runs a timer early by up to its clock's resolution. If the queue then found no due key, it would set the timer again
+    # and spin until the clock ticks.
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(loop, "_clock_resolution", 0.5)
     set_for = []
@@ -108,7 +108,7 @@ async def test_done_hands_the_waiting_key_to_a_waiting_getter() -> None:
     assert (item.reasons, item.waited) == (("changed",), 50.0)
 
 
-async def test_several_getters_share_what_comes_at_once() -> None:
+async def test_several_getters_share_the_keys_of_one_turn() -> None:
     queue = WorkQueue[str]()
     getters = [asyncio.create_task(queue.get()) for _ in range(3)]
     await turns()
@@ -117,7 +117,7 @@ async def test_several_getters_share_what_comes_at_once() -> None:
     assert {item.key for item in await asyncio.gather(*getters)} == set("abc")
 
 
-async def test_several_getters_share_what_becomes_ready_in_one_instant() -> None:
+async def test_several_getters_share_the_keys_that_become_ready_at_one_time() -> None:
     queue = WorkQueue[str]()
     for key in "abc":
         queue.add_after(key, 10.0, reason="asked")
@@ -140,7 +140,7 @@ async def test_workers_run_different_keys_at_once_and_one_key_never() -> None:
     assert log == [("a", 0.0), ("b", 0.0), ("a", 10.0)]
 
 
-async def test_a_rate_limited_key_comes_back_when_its_backoff_says_so() -> None:
+async def test_a_rate_limited_key_becomes_ready_at_its_retry_deadline() -> None:
     queue = WorkQueue[str](limiter=ItemExponential(10.0, 100.0))
     queue.add("a", reason="created")
     starts = []
@@ -155,7 +155,7 @@ async def test_a_rate_limited_key_comes_back_when_its_backoff_says_so() -> None:
     assert queue.failures("a") == 0
 
 
-async def test_an_event_in_the_retry_window_runs_the_key_and_leaves_its_deadline() -> None:
+async def test_an_event_before_the_retry_deadline_runs_the_key_and_keeps_the_deadline() -> None:
     queue = WorkQueue[str](limiter=ItemExponential(60.0, 1000.0))
     starts = []
 
@@ -176,7 +176,7 @@ async def test_an_event_in_the_retry_window_runs_the_key_and_leaves_its_deadline
     assert starts == [(0.0, 0), *((5.0 * n, 1) for n in range(1, 11)), (60.0, 1), (180.0, 2)]
 
 
-async def test_the_pace_holds_in_the_shell_too() -> None:
+async def test_the_work_queue_obeys_its_throttle() -> None:
     queue = WorkQueue[str](throttle=Throttle(min_interval=30.0))
     log: list[tuple[str, float]] = []
     worker = asyncio.create_task(work(queue, log))
@@ -188,7 +188,7 @@ async def test_the_pace_holds_in_the_shell_too() -> None:
     assert log == [("a", 0.0), ("a", 30.0), ("a", 60.0)]
 
 
-async def test_workers_that_never_wait_do_not_keep_the_loop_to_themselves() -> None:
+async def test_workers_that_never_wait_do_not_stall_the_loop() -> None:
     queue = WorkQueue[int]()
     for number in range(100):
         queue.add(number, reason="listed")
@@ -233,12 +233,12 @@ async def test_a_getter_cancelled_after_it_was_woken_passes_its_turn_on() -> Non
     assert first.cancelled()
 
 
-async def test_a_getter_cancelled_before_the_add_of_the_same_turn_is_passed_over() -> None:
+async def test_a_getter_cancelled_in_the_turn_of_an_add_leaves_the_item_to_the_next_getter() -> None:
     queue = WorkQueue[str]()
     first = asyncio.create_task(queue.get())
     second = asyncio.create_task(queue.get())
     await turns()
-    first.cancel()  # its future is cancelled, its task did not run yet
+    first.cancel()  # its future is cancelled, but its task has not run yet
     queue.add("a", reason="created")
     async with asyncio.timeout(10):
         assert (await second).key == "a"
@@ -260,7 +260,7 @@ async def test_a_getter_whose_item_was_taken_by_another_goes_on_waiting() -> Non
     waiting = asyncio.create_task(queue.get())
     await turns()
     quick = asyncio.create_task(queue.get())
-    await asyncio.sleep(0)  # the quick one gives way once and is about to look
+    await asyncio.sleep(0)  # the quick one has yielded once and is about to take an item
     queue.add("a", reason="created")  # wakes the waiting one, which runs after it
     assert (await quick).key == "a"
     await turns()
@@ -272,7 +272,7 @@ async def test_a_getter_whose_item_was_taken_by_another_goes_on_waiting() -> Non
 
 
 @pytest.mark.parametrize("moment", range(8))
-async def test_no_moment_of_cancellation_loses_an_item(moment: int) -> None:
+async def test_a_getter_cancelled_at_any_time_loses_no_item(moment: int) -> None:
     queue = WorkQueue[str]()
     getter = asyncio.create_task(queue.get())
     steps: list[Callable[[], object]] = [
@@ -291,7 +291,7 @@ async def test_no_moment_of_cancellation_loses_an_item(moment: int) -> None:
     assert sorted(got + rest) == ["a", "b"]
 
 
-async def test_a_get_with_a_timeout_loses_nothing() -> None:
+async def test_a_get_that_times_out_loses_no_item() -> None:
     queue = WorkQueue[str]()
     queue.add_after("a", 10.0, reason="asked")
     got = []
@@ -309,7 +309,7 @@ async def test_a_get_with_a_timeout_loses_nothing() -> None:
 # --- shutting down ----------------------------------------------------------------------------------------------------------
 
 
-async def test_getters_drain_what_is_ready_and_then_learn_of_the_end() -> None:
+async def test_after_shut_down_getters_receive_ready_items_and_then_shutdown() -> None:
     queue = WorkQueue[str]()
     for key in "ab":
         queue.add(key, reason="created")
@@ -359,7 +359,7 @@ async def test_the_last_item_ends_the_other_getters() -> None:
     assert sorted(type(result).__name__ for result in results) == ["Item", "ShutDown", "ShutDown"]
 
 
-async def test_drain_waits_for_the_work_and_not_for_what_was_delayed() -> None:
+async def test_drain_waits_for_work_but_not_for_delayed_keys() -> None:
     queue = WorkQueue[str]()
     log: list[tuple[str, float]] = []
     worker = asyncio.create_task(work(queue, log, seconds=10.0))
@@ -385,7 +385,7 @@ async def test_drain_includes_the_re_run_of_a_key_in_work() -> None:
     await worker
 
 
-async def test_drain_gives_up_when_its_time_is_over() -> None:
+async def test_drain_returns_false_after_its_timeout() -> None:
     queue = WorkQueue[str]()
     queue.add("a", reason="created")
     await queue.get()
@@ -421,7 +421,7 @@ async def shut_down(queue: WorkQueue[str]) -> object:
         [drain, shut_down, drain, drain, shut_down],
     ],
 )
-async def test_crossing_and_repeated_ends_do_not_deadlock(
+async def test_concurrent_and_repeated_shut_down_and_drain_do_not_deadlock(
     calls: list[Callable[[WorkQueue[str]], Awaitable[object]]],
 ) -> None:
     queue = WorkQueue[str]()
@@ -458,7 +458,7 @@ async def test_a_worker_may_drain_its_own_queue_with_a_timeout() -> None:
     queue.done("a")
 
 
-async def test_after_the_end_no_timer_is_left() -> None:
+async def test_no_timer_is_left_after_shut_down() -> None:
     queue = WorkQueue[str]()
     queue.add_after("a", 1e6, reason="asked")
     queue.shut_down()
@@ -492,7 +492,7 @@ async def test_building_a_queue_needs_no_loop_and_starts_nothing() -> None:
     assert isinstance(await asyncio.to_thread(WorkQueue[str]), WorkQueue)
 
 
-async def test_the_depth_is_true_though_every_worker_is_busy() -> None:
+async def test_the_depth_counts_due_keys_even_if_every_worker_is_busy() -> None:
     queue = WorkQueue[str]()
     queue.add("a", reason="created")
     await queue.get()
@@ -501,7 +501,7 @@ async def test_the_depth_is_true_though_every_worker_is_busy() -> None:
     assert queue._core.ready == 1, "the timer moved it without anybody asking"
 
 
-async def test_the_queue_explains_itself() -> None:
+async def test_why_explains_each_waiting_key() -> None:
     queue = WorkQueue[str](limiter=ItemExponential(60.0, 100.0))
     queue.add("a", reason="created")
     item = await queue.get()

@@ -1,4 +1,4 @@
-"""Why a key waits, and what the queue shows of itself."""
+"""Wait reasons, snapshots and statistics of the queue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def waits(core: QueueCore[str], now: float) -> dict[str, tuple[float, WaitReason
     return {w.key: (w.in_seconds, w.wait, w.in_work) for w in core.snapshot(now, limit=100).waiting}
 
 
-def test_each_wait_names_what_it_waits_for(core: QueueCore[str]) -> None:
+def test_each_waiting_key_names_its_wait_reason(core: QueueCore[str]) -> None:
     core.add_after("working", 0.0, 0.0, reason="asked")
     core.get(0.0)
     core.add_after("paced", 0.0, 0.0, reason="asked")
@@ -39,7 +39,7 @@ def test_each_wait_names_what_it_waits_for(core: QueueCore[str]) -> None:
     assert waits(core, 20.0)["working"] == (0.0, WaitReason.WORK, True)
 
 
-def test_a_retry_brought_forward_by_an_event_says_so(core: QueueCore[str]) -> None:
+def test_why_names_the_event_that_runs_a_key_before_its_retry(core: QueueCore[str]) -> None:
     core.add_rate_limited("a", 0.0, reason="retry")
     core.add("a", 1.0, reason="changed")
     waiting = core.why("a", 1.0)
@@ -47,7 +47,7 @@ def test_a_retry_brought_forward_by_an_event_says_so(core: QueueCore[str]) -> No
     assert str(waiting) == "a runs in 2 s (waits for its events to settle; failures: 1) because of: retry, changed"
 
 
-def test_a_key_that_does_not_wait_has_no_why(core: QueueCore[str]) -> None:
+def test_why_returns_none_for_a_key_that_does_not_wait(core: QueueCore[str]) -> None:
     assert core.why("a", 0.0) is None
     core.add_after("a", 0.0, 0.0, reason="asked")
     core.get(0.0)

@@ -24,7 +24,7 @@ from konverge.workqueue import ItemExponential, QueueCore, RetryDeadlines, keeps
         (10.0, 1e9, math.inf, False, "with an infinite early_retry every failure counts, as in client-go"),
     ],
 )
-def test_the_rule_decides_whether_a_failure_keeps_its_deadline(
+def test_a_failure_keeps_the_deadline_only_if_it_is_more_than_early_retry_off(
     now: float, deadline: float | None, early_retry: float, keeps: bool, why: str
 ) -> None:
     assert keeps_deadline(now=now, deadline=deadline, early_retry=early_retry) is keeps, why
@@ -54,7 +54,7 @@ def test_a_negative_early_retry_is_rejected() -> None:
 
 
 def storm(core: QueueCore[str], *, seconds: float, every: float) -> list[float]:
-    """Fail every run while an event arrives each `every` seconds; return the delays that each failure was given."""
+    """Fail every run while an event arrives each `every` seconds; return the delay of each failure."""
     delays = []
     now = 0.0
     core.add("a", now, reason="event")
@@ -84,7 +84,7 @@ def test_a_minute_of_failing_events_does_not_inflate_the_delay() -> None:
     assert max(first_seconds) == pytest.approx(1000.0), "without the rule the same storm reaches the cap in two seconds"
 
 
-def test_an_event_inside_the_window_runs_the_key_and_its_failure_waits_for_the_earlier_deadline() -> None:
+def test_a_failure_of_a_run_by_an_event_waits_for_the_deadline_that_was_set_before() -> None:
     core = QueueCore[str](limiter=ItemExponential(20.0, 1000.0))
     core.add("a", 0.0, reason="created")
     assert core.get(0.0) is not None
@@ -104,7 +104,7 @@ def test_an_event_inside_the_window_runs_the_key_and_its_failure_waits_for_the_e
     assert core.get(20.0) is not None
 
 
-def test_a_success_inside_the_window_ends_the_backoff() -> None:
+def test_a_success_before_the_retry_deadline_ends_the_backoff() -> None:
     core = QueueCore[str](limiter=ItemExponential(20.0, 1000.0))
     core.add("a", 0.0, reason="created")
     core.get(0.0)

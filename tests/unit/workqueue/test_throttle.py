@@ -20,7 +20,7 @@ from konverge.workqueue.throttle import Starts
         (Throttle(debounce=1.0, debounce_max=1.0), 3.0, 3.7, 4.0),
     ],
 )
-def test_a_burst_settles_after_silence_and_no_later_than_its_longest_wait(
+def test_a_burst_settles_after_the_debounce_and_at_most_debounce_max_after_its_first_event(
     throttle: Throttle, first: float, now: float, settles: float
 ) -> None:
     assert throttle.settles_at(first_event=first, now=now) == pytest.approx(settles)
@@ -45,7 +45,7 @@ def test_a_throttle_with_negative_or_contradictory_times_is_rejected(
 
 
 def run_times(core: QueueCore[str], events: list[float], *, until: float, step: float = 0.25) -> list[float]:
-    """Deliver events at these times to a worker that takes no time; return when the key ran."""
+    """Add events at these times for an instant worker; return the times at which the key ran."""
     runs = []
     now = 0.0
     while now <= until:
@@ -129,7 +129,7 @@ def test_removing_a_key_does_not_lift_the_interval() -> None:
     assert core.next_at() == 10.0
 
 
-def test_a_time_that_was_asked_for_is_not_debounced() -> None:
+def test_an_add_with_a_time_is_not_debounced() -> None:
     core = QueueCore[str](throttle=Throttle(debounce=10.0))
     core.add("a", 0.0, reason="event")
     core.add_after("a", 2.0, 0.0, reason="asked")
@@ -140,7 +140,7 @@ def test_a_time_that_was_asked_for_is_not_debounced() -> None:
     assert core.next_at() == 2.0
 
 
-def test_an_event_that_settles_earlier_than_the_time_asked_for_wins() -> None:
+def test_an_event_that_settles_before_the_time_of_an_add_wins() -> None:
     core = QueueCore[str](throttle=Throttle(debounce=1.0))
     core.add_after("a", 100.0, 0.0, reason="asked")
     core.add("a", 3.0, reason="event")
@@ -149,7 +149,7 @@ def test_an_event_that_settles_earlier_than_the_time_asked_for_wins() -> None:
     assert (waiting.next_at, waiting.wait) == (4.0, WaitReason.DEBOUNCE)
 
 
-def test_starts_are_forgotten_when_they_hold_nothing_back_any_more() -> None:
+def test_starts_older_than_the_interval_are_dropped() -> None:
     starts = Starts[int](min_interval=10.0)
     for second in range(1000):
         starts.note(second, float(second))
@@ -158,7 +158,7 @@ def test_starts_are_forgotten_when_they_hold_nothing_back_any_more() -> None:
     assert starts.earliest(0) == -math.inf
 
 
-def test_a_key_that_starts_again_and_again_is_remembered_once_and_by_its_last_start() -> None:
+def test_only_the_last_start_of_a_key_is_kept() -> None:
     starts = Starts[str](min_interval=10.0)
     for second in (0.0, 4.0, 8.0):
         starts.note("a", second)
@@ -166,7 +166,7 @@ def test_a_key_that_starts_again_and_again_is_remembered_once_and_by_its_last_st
     assert (len(starts), starts.earliest("a")) == (2, 18.0)
 
 
-def test_a_key_that_never_rests_does_not_keep_the_others_in_memory() -> None:
+def test_a_key_that_starts_all_the_time_does_not_keep_the_starts_of_others_in_memory() -> None:
     starts = Starts[int](min_interval=10.0)
     for second in range(1000):
         starts.note(-1, float(second))
@@ -174,7 +174,7 @@ def test_a_key_that_never_rests_does_not_keep_the_others_in_memory() -> None:
     assert len(starts) <= 12
 
 
-def test_without_an_interval_no_start_is_remembered() -> None:
+def test_without_an_interval_no_start_is_recorded() -> None:
     starts = Starts[str](min_interval=0.0)
     starts.note("a", 1.0)
     assert len(starts) == 0
