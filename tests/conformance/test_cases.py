@@ -12,7 +12,7 @@ from conformance.matrix import differences
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
 
 
-def test_both_servers_answer_this_case_alike(case: Case, outcomes: dict[str, Any]) -> None:
+def test_both_servers_respond_to_this_case_alike(case: Case, outcomes: dict[str, Any]) -> None:
     namespace, (real, memory) = outcomes[f"{case.area}: {case.name}"]
     wrong = [f"{one['step']}: {one['unexpected']}: {one.get('body')}" for one in real if "unexpected" in one]
     found = differences(mask(real, namespace), mask(memory, namespace))

@@ -251,7 +251,7 @@ class Requests(RuleBasedStateMachine):
         self.send(Step(f"MERGE deploy/{name}/scale?fieldManager={manager}", {"spec": {"replicas": replicas}}, any=True))
 
 
-def test_random_requests_are_answered_alike_by_both(servers: Servers) -> None:
+def test_random_requests_get_the_same_responses_from_both_servers(servers: Servers) -> None:
     Requests.servers = servers
     run_state_machine_as_test(
         Requests,

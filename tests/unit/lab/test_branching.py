@@ -51,7 +51,7 @@ def test_plans_without_faults_or_with_leases_run_alone() -> None:
     assert batches([*plans(2), *odd], 1) == [Batch((0, 1), shared=True), Batch((2, 3, 4))]
 
 
-def test_where_nothing_can_be_shared_batches_say_so() -> None:
+def test_batches_of_single_plans_are_not_marked_as_shared() -> None:
     assert not any(batch.shared for batch in batches(plans(50), 2, share=False))
 
 
@@ -92,7 +92,9 @@ def test_a_plan_branches_off_where_its_first_fault_shows(plan: Plan, at: list[tu
         ({"type": "bookmarks", "do": "omit"}, False, False),
     ],
 )
-def test_what_needs_no_hit_acts_when_it_is_armed(fault: dict[str, Any], with_watches: bool, without: bool) -> None:
+def test_rules_that_act_without_a_hit_act_when_they_are_armed(
+    fault: dict[str, Any], with_watches: bool, without: bool
+) -> None:
     assert acts_when_armed(timed(fault), OPEN) is with_watches
     assert acts_when_armed(timed(fault), [About("watch", resource="pods")]) is without
     assert acts_when_armed(timed(fault, seconds=1.0), ()) is True
@@ -102,7 +104,7 @@ def entry(text: str) -> TimelineEntry:
     return TimelineEntry(0.0, "fault", "plan", text)
 
 
-def test_notes_of_arming_stand_where_they_would_in_a_run_of_their_own() -> None:
+def test_entries_about_arming_have_the_position_of_a_run_of_their_own() -> None:
     prefix = SharedPrefix(dict(enumerate(plans(2))), lambda _: False)
     timeline, rule = Timeline(), Rule.from_json(timed({"type": "drop"}).rule)
     prefix.probe(0, rule, timeline, entry("a"))

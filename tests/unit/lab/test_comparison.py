@@ -31,22 +31,22 @@ def run(
 REFERENCE = run(Plan(name="reference"))
 
 
-def test_a_run_that_ends_as_the_reference_did_is_well() -> None:
+def test_a_run_that_ends_as_the_reference_has_no_problems() -> None:
     assert problems_of(REFERENCE, run(CRASH)) == []
 
 
-def test_what_a_run_found_wrong_by_itself_is_wrong_whatever_the_reference_did() -> None:
+def test_problems_of_the_run_itself_count_whatever_the_reference_did() -> None:
     assert problems_of(REFERENCE, run(EDIT, problems=("unhandled KeyError",))) == ["unhandled KeyError"]
 
 
-def test_another_end_is_told_with_both_values() -> None:
+def test_a_different_end_state_is_reported_with_both_values() -> None:
     other = run(CRASH, {"configmaps lab/a": {"data": {"n": "2"}}})
     assert problems_of(REFERENCE, other) == [
         "the end state differs: configmaps lab/a .data.n: '2', in the reference run '1'"
     ]
 
 
-def test_another_end_is_no_matter_where_somebody_elses_change_may_stay() -> None:
+def test_a_different_end_state_is_accepted_if_a_foreign_change_may_stay() -> None:
     assert problems_of(REFERENCE, run(EDIT, {"configmaps lab/a": {"data": {"n": "2"}}})) == []
 
 
@@ -58,7 +58,7 @@ def test_another_end_is_no_matter_where_somebody_elses_change_may_stay() -> None
         ({"made": 0}, []),
     ],
 )
-def test_more_creations_and_deletions_than_the_reference_made_are_wrong(
+def test_more_creations_and_deletions_than_in_the_reference_are_a_problem(
     counts: dict[str, Any], said: list[str]
 ) -> None:
     found = problems_of(REFERENCE, run(CRASH, **counts))
@@ -81,7 +81,7 @@ def test_a_difference_names_its_path(one: dict[str, Any], other: dict[str, Any],
     assert differences(one, other) == said
 
 
-def test_no_more_than_a_dozen_differences_are_told() -> None:
+def test_no_more_than_a_dozen_differences_are_listed() -> None:
     found = differences({}, {f"object {number:02}": 1 for number in range(30)})
     assert len(found) == 13
     assert found[-1] == "and 18 more"

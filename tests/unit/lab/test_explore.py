@@ -92,7 +92,7 @@ def test_a_shrunk_plan_fails_again_from_its_file() -> None:
     assert again.run.timeline.text() == failure.run.timeline.text()
 
 
-def test_where_the_reference_is_not_well_no_plan_is_run() -> None:
+def test_no_plan_runs_if_the_reference_run_fails() -> None:
     async def broken(lab: Lab) -> None:
         raise AssertionError("nothing works")
 
@@ -101,7 +101,7 @@ def test_where_the_reference_is_not_well_no_plan_is_run() -> None:
     assert report.failures[0].plan.name == "reference"
 
 
-def test_an_end_that_depends_on_the_order_of_what_is_ready_is_a_finding() -> None:
+def test_an_end_state_that_depends_on_the_order_of_ready_tasks_is_a_finding() -> None:
     runs = count(1)
 
     async def capricious(lab: Lab) -> None:
@@ -113,7 +113,7 @@ def test_an_end_that_depends_on_the_order_of_what_is_ready_is_a_finding() -> Non
     assert "configmaps lab/part-102 is there and should not be" in report.failures[0].problems
 
 
-def test_what_the_budget_does_not_reach_is_counted() -> None:
+def test_plans_beyond_the_budget_are_counted() -> None:
     report = explore(scenario(careful), budget=0.0)
     assert report.ran == 0
     assert report.left > 50
@@ -161,7 +161,7 @@ def test_the_plans_that_quick_leaves_out_are_counted(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("prune", [True, False])
-def test_pruned_plans_are_listed_and_run_where_that_is_asked(prune: bool) -> None:
+def test_pruned_plans_are_listed_and_run_on_request(prune: bool) -> None:
     """A write that changed nothing in the reference run has plans that are pruned."""
     report = explore(scenario(careful), budget=0.0, prune=prune)
     assert report.pruned
@@ -169,6 +169,6 @@ def test_pruned_plans_are_listed_and_run_where_that_is_asked(prune: bool) -> Non
     assert f"{len(report.pruned)} were pruned" in report.line()
 
 
-def test_without_pruning_more_plans_wait_for_their_turn() -> None:
+def test_without_pruning_the_pruned_plans_run_too() -> None:
     pruned, whole = (explore(scenario(careful), budget=0.0, prune=prune) for prune in (True, False))
     assert whole.left == pruned.left + sum(1 for one in pruned.pruned if one.plan.faults)

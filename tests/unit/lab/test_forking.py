@@ -108,7 +108,7 @@ def whole(done: Run) -> Run:
 
 
 @pytest.mark.parametrize("seed", [0, 3])
-def test_a_branched_run_is_the_run_of_its_plan_to_the_byte(seed: int) -> None:
+def test_a_branched_run_equals_the_run_of_its_plan_to_the_byte(seed: int) -> None:
     plans = tuple(msgspec.structs.replace(plan, seed=seed) for plan in PLANS)
     branched = together(whole, plans=plans)
     for place, plan in enumerate(plans):
@@ -117,7 +117,7 @@ def test_a_branched_run_is_the_run_of_its_plan_to_the_byte(seed: int) -> None:
         assert branched[place] == alone, plan.name
 
 
-def test_what_never_strikes_runs_along_and_is_not_copied() -> None:
+def test_a_plan_whose_faults_never_strike_is_not_forked() -> None:
     processes = together(lambda _: os.getpid())
     names = {PLANS[place].name: process for place, process in processes.items()}
     along = {name for name, process in names.items() if process == names["never"]}
@@ -126,7 +126,7 @@ def test_what_never_strikes_runs_along_and_is_not_copied() -> None:
 
 
 @pytest.mark.parametrize(("code", "words"), [(3, "exit code 3"), (-signal.SIGKILL, "signal 9")])
-def test_a_copy_that_dies_is_told_with_its_plan(code: int, words: str) -> None:
+def test_the_death_of_a_copy_names_its_plan(code: int, words: str) -> None:
     def judge(done: Run) -> None:
         if done.plan.name == "foreign":
             os._exit(code) if code > 0 else os.kill(os.getpid(), -code)
@@ -136,7 +136,7 @@ def test_a_copy_that_dies_is_told_with_its_plan(code: int, words: str) -> None:
     assert PLANS[failed.value.place].name == "foreign"
 
 
-def test_what_a_copy_raises_is_told_with_its_plan() -> None:
+def test_an_error_in_a_copy_names_its_plan() -> None:
     def judge(done: Run) -> None:
         assert done.plan.name != "cut", "no cuts"
 
@@ -145,12 +145,12 @@ def test_what_a_copy_raises_is_told_with_its_plan() -> None:
     assert PLANS[failed.value.place].name == "cut"
 
 
-def test_what_cannot_be_told_is_an_error_and_no_hang() -> None:
+def test_an_outcome_that_cannot_be_pickled_is_an_error_and_does_not_hang() -> None:
     with pytest.raises(WorkFailed, match="pickle"):
         together(lambda _: threading.Lock())
 
 
-def test_where_time_is_up_the_rest_is_left() -> None:
+def test_plans_are_left_when_the_time_is_up() -> None:
     left = iter([True] * 3)
     assert len(together(lambda _: None, more=lambda: next(left, False))) == 3
 
@@ -171,7 +171,7 @@ def test_descriptors_do_not_pile_up_from_copy_to_copy() -> None:
     assert max(counts.values()) - min(counts.values()) <= 1
 
 
-def test_copies_do_not_write_what_waits_in_a_buffer(tmp_path: Path) -> None:
+def test_copies_do_not_flush_inherited_buffers(tmp_path: Path) -> None:
     with (tmp_path / "told").open("w", buffering=1 << 16) as told:
         told.write("once")
         together(lambda _: None, plans=PLANS[:3])
@@ -214,7 +214,7 @@ def test_an_exploration_finds_the_same_with_and_without_sharing(monkeypatch: pyt
     assert {one.plan.name for one in shared.failures} >= {"noisy", "plain", "two crashes"}
 
 
-def test_what_dies_in_an_exploration_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_plan_whose_process_dies_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     module = import_module("konverge.testing.lab.explore")
     monkeypatch.setattr(module, "WORTH", 0.0)
     monkeypatch.setattr(module, "_failure_of", lambda *_: os._exit(5))

@@ -47,22 +47,22 @@ def conditions(*types: str, **more: Any) -> dict[str, Any]:
         ({"conditions": "nonsense"}, {"conditions": [1, {"status": "True"}]}, []),
     ],
 )
-def test_a_commit_is_held_against_what_it_replaced(old: Any, new: Any, said: list[str]) -> None:
+def test_a_commit_is_compared_with_the_state_that_it_replaced(old: Any, new: Any, said: list[str]) -> None:
     assert violated(Event("MODIFIED", entry(new), entry(old)), {}) == [
         one.replace("lab/one", entry(new).key) for one in said
     ]
 
 
-def test_another_object_of_the_same_name_begins_anew() -> None:
+def test_a_recreated_object_is_not_compared_with_the_old_one() -> None:
     before, after = entry(conditions("Ready", observedGeneration=9)), entry({"observedGeneration": 1}, uid="u2")
     assert violated(Event("MODIFIED", after, before), {}) == []
 
 
-def test_the_end_of_an_object_breaks_nothing() -> None:
+def test_a_deletion_violates_no_invariant() -> None:
     assert violated(Event("DELETED", entry({}, deleted=True), entry(conditions("Ready"))), {}) == []
 
 
-def test_two_references_to_one_owner_are_told_from_the_first_commit_on() -> None:
+def test_two_references_to_one_owner_are_a_violation_from_creation_on() -> None:
     assert violated(Event("ADDED", entry({}, owners=("a", "b")), None), {}) == []
     assert violated(Event("ADDED", entry({}, owners=("a", "a")), None), {}) == [
         "Widget lab/one: two owner references to one uid"

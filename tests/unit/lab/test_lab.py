@@ -37,7 +37,7 @@ async def test_time_in_the_lab_is_virtual_for_the_test_too(lab: Lab) -> None:
     assert asyncio.get_running_loop().time() == before + 3600
 
 
-async def test_a_wait_in_vain_tells_object_passes_and_writes(lab: Lab) -> None:
+async def test_a_timeout_of_until_shows_the_object_its_reconciles_and_writes(lab: Lab) -> None:
     await lab.start(build)
     await lab.create(widget())
     await lab.until(Widget, "one", kv.is_false("Ready"))
@@ -53,20 +53,20 @@ async def test_a_wait_in_vain_tells_object_passes_and_writes(lab: Lab) -> None:
     ]
 
 
-async def test_a_wait_for_what_does_not_exist_says_so(lab: Lab) -> None:
+async def test_a_timeout_of_until_says_that_the_object_does_not_exist(lab: Lab) -> None:
     with pytest.raises(Unmet, match=r"Widget .*/one: waited 2 s for .*\n  it does not exist"):
         await lab.start(build)
         await lab.until(Widget, "one", kv.is_true("Ready"), timeout=2)
 
 
-async def test_a_wait_for_an_end_tells_what_is_still_there(lab: Lab) -> None:
+async def test_a_timeout_of_until_gone_shows_the_object(lab: Lab) -> None:
     await lab.start(build)
     await lab.create(widget())
     with pytest.raises(Unmet, match=r"waited 2 s for to be gone\n  generation 1"):
         await lab.until_gone(Widget, "one", timeout=2)
 
 
-async def test_a_deletion_collects_the_children(lab: Lab) -> None:
+async def test_deleting_an_owner_collects_its_children(lab: Lab) -> None:
     await lab.start(build)
     await lab.create(widget(parts=1))
     await lab.until(CONFIG_MAP, "part-0", lambda _: True)
@@ -75,7 +75,7 @@ async def test_a_deletion_collects_the_children(lab: Lab) -> None:
     await lab.until_gone(CONFIG_MAP, "part-0")
 
 
-async def test_settled_waits_for_who_works_and_gives_up_on_who_never_rests(lab: Lab) -> None:
+async def test_settled_waits_for_busy_controllers_and_times_out_on_one_that_never_rests(lab: Lab) -> None:
     async def slow(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         await asyncio.sleep(3)
         return await make_parts(owner, ctx)
@@ -90,7 +90,7 @@ async def test_settled_waits_for_who_works_and_gives_up_on_who_never_rests(lab: 
         await lab.settled(timeout=1)
 
 
-async def test_nothing_of_a_killed_process_reaches_the_server(lab: Lab) -> None:
+async def test_no_request_of_a_killed_process_reaches_the_server(lab: Lab) -> None:
     """It dies between two writes of one reconcile: from then on its requests reach nothing."""
     first, reached = True, False
 
@@ -116,7 +116,7 @@ async def test_nothing_of_a_killed_process_reaches_the_server(lab: Lab) -> None:
     assert await lab.find(CONFIG_MAP, "part-100") is None
 
 
-async def test_a_killed_process_is_followed_by_one_that_finds_its_work(lab: Lab) -> None:
+async def test_the_successor_of_a_killed_process_takes_up_its_work(lab: Lab) -> None:
     await lab.start(build)
     await lab.create(widget(parts=2))
     await lab.until(Widget, "one", kv.is_true("Ready"))
@@ -138,7 +138,7 @@ async def test_one_of_two_processes_is_killed_and_the_other_lives_on(lab: Lab) -
     assert lab.managers[0] is not first
 
 
-async def test_the_end_of_a_lab_ends_what_was_entered_last_first() -> None:
+async def test_a_lab_exits_its_context_managers_in_reverse_order() -> None:
     ended: list[str] = []
 
     class Other:
@@ -166,7 +166,7 @@ def test_a_lab_in_memory_fails_loudly_on_any_other_loop() -> None:
         asyncio.run(enter())
 
 
-async def test_the_server_is_at_hand_in_memory_alone() -> None:
+async def test_lab_server_exists_only_in_memory() -> None:
     async with memory_lab() as lab:
         assert lab.server.idle in (True, False)
         elsewhere = Lab(lab.client, lab.config, "lab")

@@ -39,13 +39,13 @@ def test_a_uid_is_shown_as_the_object_that_has_it() -> None:
     assert seen["metadata"]["ownerReferences"][0]["uid"] == "Widget one"
 
 
-def test_an_owner_that_is_not_there_is_nobody() -> None:
+def test_the_uid_of_a_missing_owner_is_masked_as_nobody() -> None:
     seen = state(uid="u1", at="x", owner="gone")["configmaps lab/part"]
     assert seen["metadata"]["ownerReferences"][0]["uid"] == "nobody"
 
 
 @pytest.mark.parametrize(("observed", "shown"), [(3, "current"), (2, "behind"), ("3", "3")])
-def test_of_an_observed_generation_only_its_being_current_is_compared(observed: Any, shown: str) -> None:
+def test_an_observed_generation_is_compared_as_current_or_behind(observed: Any, shown: str) -> None:
     widget = made("Widget", "one", "u1", status={"observedGeneration": observed})
     assert masked(widget, {})["status"] == {"observedGeneration": shown}
 
@@ -57,7 +57,7 @@ def test_a_declared_path_is_dropped_in_lists_too_and_nothing_beside_it() -> None
 
 
 @pytest.mark.parametrize("resource", [("events.k8s.io", "events"), ("coordination.k8s.io", "leases")])
-def test_events_and_leases_are_no_part_of_a_state(resource: tuple[str, str]) -> None:
+def test_events_and_leases_are_not_compared(resource: tuple[str, str]) -> None:
     assert state_of({(resource, "lab", "x"): made("Event", "x", "u1")}) == {}
 
 

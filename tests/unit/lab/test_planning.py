@@ -83,7 +83,7 @@ def test_no_plan_at_a_write_is_left_out_without_a_reason() -> None:
     assert all(one.reason for one in planned.pruned)
 
 
-def test_where_a_write_changed_nothing_only_refusals_matter() -> None:
+def test_only_refusals_are_planned_at_a_write_that_changed_nothing() -> None:
     planned = plans_of(reference(write(1, effect=False)), process="lab")
     assert planned.plans
     assert all("answered with" in plan.name for plan in planned.plans)
@@ -91,7 +91,7 @@ def test_where_a_write_changed_nothing_only_refusals_matter() -> None:
 
 
 @pytest.mark.parametrize(("between", "pruned"), [("process", True), ("", False)])
-def test_a_crash_before_a_write_is_the_one_after_the_last_where_nobody_else_stored_anything(
+def test_a_crash_before_a_write_is_pruned_if_nothing_was_stored_since_the_write_before(
     between: str, pruned: bool
 ) -> None:
     planned = plans_of(reference(write(1), commit(who=between), write(2)), process="lab")
@@ -101,7 +101,7 @@ def test_a_crash_before_a_write_is_the_one_after_the_last_where_nobody_else_stor
     )
 
 
-def test_the_events_of_a_long_stream_that_have_no_plans_are_told() -> None:
+def test_events_of_a_long_stream_without_plans_are_listed_as_pruned() -> None:
     few = plans_of(reference(watched={"configmaps": 12}), process="lab")
     many = plans_of(reference(watched={"configmaps": 40}), process="lab")
     assert few.pruned == ()
@@ -128,7 +128,7 @@ def test_the_events_of_a_long_stream_that_have_no_plans_are_told() -> None:
         "the right on configmaps is withdrawn for 30 s after write 0",
     ],
 )
-def test_every_event_of_a_watched_kind_meets_every_fault_of_its_way(words: str) -> None:
+def test_every_event_of_a_watched_kind_has_a_plan_for_every_watch_fault(words: str) -> None:
     planned = plans_of(reference(watched={"configmaps": 2}), process="lab")
     assert words in {plan.name for plan in planned.plans}
 
@@ -139,7 +139,7 @@ def test_rules_strike_the_process_under_test_alone() -> None:
     assert agents == {"shop *"}
 
 
-def test_others_touch_what_the_process_made_and_nothing_else() -> None:
+def test_foreign_writes_touch_only_objects_of_the_process() -> None:
     state = {CHILD: {"data": {"n": "1"}}, "secrets lab/other": {"data": {"n": "1"}}}
     run = reference(
         commit(), write(1), commit("added secrets lab/other", who=""), write(2, "apply x lab/x"), state=state
@@ -159,7 +159,7 @@ def test_others_touch_what_the_process_made_and_nothing_else() -> None:
             assert plan.same_end
 
 
-def test_a_scenario_that_plays_other_people_itself_has_no_plans_in_which_they_touch_objects() -> None:
+def test_with_foreign_false_plans_with_foreign_writes_are_pruned() -> None:
     run = reference(commit(), write(1))
     everything = plans_of(run, process="lab")
     planned = plans_of(run, process="lab", foreign=False)
@@ -170,7 +170,7 @@ def test_a_scenario_that_plays_other_people_itself_has_no_plans_in_which_they_to
     assert reasons(planned) == {"the scenario itself plays those who touch the objects"}
 
 
-def test_the_definition_of_a_custom_resource_that_the_process_made_goes_and_comes_back() -> None:
+def test_a_plan_removes_the_crd_of_an_object_of_the_process_and_puts_it_back() -> None:
     child = "parts.example.com lab/part"
     run = reference(commit(f"added {child}"), write(1, f"apply {child}"), state={child: {}}, own=("parts.example.com",))
     assert names(plans_of(run, process="lab"), "the CRD of parts.example.com goes after write 1 and comes back")
@@ -185,7 +185,7 @@ def test_the_same_reference_gives_the_same_plans_in_the_same_order() -> None:
     assert planned() == planned()
 
 
-def test_every_plan_survives_its_file() -> None:
+def test_every_plan_reads_back_from_json_unchanged() -> None:
     run = reference(
         commit(), write(1), watched={"configmaps": 2}, state={CHILD: {"data": {"n": "1"}}}, own=("configmaps",)
     )

@@ -35,7 +35,7 @@ def test_a_plan_comes_back_from_its_file_as_it_was(plan: Plan) -> None:
     assert Plan.from_json(plan.to_json().encode()).to_json() == plan.to_json()
 
 
-def test_what_a_plan_does_not_say_is_not_in_its_file() -> None:
+def test_defaults_of_a_plan_are_left_out_of_its_file() -> None:
     plan = Plan(name="crash after write 3", crashes=(Crash(write=3),))
     assert (
         plan.to_json()
@@ -63,12 +63,12 @@ def test_what_a_plan_does_not_say_is_not_in_its_file() -> None:
         ('{"name": ', "Input data was truncated"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_named(text: str, said: str) -> None:
+def test_an_invalid_file_is_refused_with_the_place_of_its_error(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         Plan.from_json(text)
 
 
-def test_every_part_can_be_taken_out_alone() -> None:
+def test_each_fault_of_a_plan_can_be_removed_alone() -> None:
     assert EVERYTHING.faults == 8
     smaller = [EVERYTHING.without(place) for place in range(EVERYTHING.faults)]
     assert [plan.faults for plan in smaller] == [7] * 8
@@ -79,7 +79,7 @@ def test_every_part_can_be_taken_out_alone() -> None:
     assert all((plan.name, plan.seed, plan.same_end) == ("everything", 7, False) for plan in smaller)
 
 
-def test_a_rule_is_made_anew_each_time_it_is_asked_for() -> None:
+def test_each_access_to_the_rule_of_a_plan_returns_a_new_rule() -> None:
     timed = Timed(rule=RULE)
     first, second = timed.as_rule, timed.as_rule
     assert first is not second

@@ -77,7 +77,7 @@ STREAMS = [
 
 
 @pytest.mark.parametrize("fault", STREAMS, ids=str)
-def test_a_watch_whose_rule_may_not_strike_is_as_without_it(fault: dict[str, Any]) -> None:
+def test_a_watch_is_unchanged_if_its_rule_may_not_strike(fault: dict[str, Any]) -> None:
     faults, asked, hits = Faults(), Asked(False), list[Any]()
     rule = faults.add(Rule(Match(), fault_of(fault)), hits.append, ask=asked)
     assert read(faults) == LINES
@@ -85,7 +85,7 @@ def test_a_watch_whose_rule_may_not_strike_is_as_without_it(fault: dict[str, Any
 
 
 @pytest.mark.parametrize("fault", STREAMS, ids=str)
-def test_a_watch_whose_rule_may_strike_is_as_if_nobody_had_asked(fault: dict[str, Any]) -> None:
+def test_a_rule_that_may_strike_acts_as_without_a_probe(fault: dict[str, Any]) -> None:
     plain, asking, asked = Faults(), Faults(), Asked(True)
     one = plain.add(Rule(Match(), fault_of(fault)))
     other = asking.add(Rule(Match(), fault_of(fault)), ask=asked)
@@ -94,7 +94,7 @@ def test_a_watch_whose_rule_may_strike_is_as_if_nobody_had_asked(fault: dict[str
     assert other.hits == one.hits != []
 
 
-def test_a_rule_that_goes_when_another_asks_does_nothing_to_the_same_line() -> None:
+def test_a_rule_that_is_removed_by_the_probe_of_another_leaves_the_same_line_alone() -> None:
     faults = Faults()
     handled = Rule(Match(), fault_of({"type": "lines", "do": "omit"}))
 
@@ -109,7 +109,7 @@ def test_a_rule_that_goes_when_another_asks_does_nothing_to_the_same_line() -> N
 
 
 @pytest.mark.parametrize("may", [True, False])
-def test_a_request_is_refused_only_where_the_answer_is_yes(may: bool) -> None:
+def test_a_request_is_refused_only_if_the_probe_allows_it(may: bool) -> None:
     asked = Asked(may)
 
     async def thrice() -> list[int]:

@@ -45,7 +45,7 @@ async def scenario(lab: Lab) -> None:
 REFERENCE = Plan(name="reference")
 
 
-def test_an_undisturbed_run_is_well_and_says_what_happened() -> None:
+def test_a_run_without_faults_has_no_problems_and_a_timeline() -> None:
     done = run(scenario, REFERENCE)
     assert done.problems == []
     assert [entry.text for entry in done.timeline.writes() if entry.effect] == [
@@ -123,7 +123,7 @@ def test_a_rule_strikes_where_the_plan_says_and_its_end_is_noted() -> None:
     assert "Refuse strikes" in done.timeline.text()
 
 
-def test_somebody_else_strikes_before_the_process_hears_of_its_write() -> None:
+def test_a_foreign_write_happens_before_the_process_gets_the_response_to_its_own() -> None:
     act = Foreign(after=1, do="delete", resource="configmaps", namespace="lab", name="part-0")
     done, problems = replay(scenario, Plan(name="delete", foreign=(act,)))
     assert problems == []
@@ -134,7 +134,7 @@ def test_somebody_else_strikes_before_the_process_hears_of_its_write() -> None:
     assert done.touched == {"configmaps lab/part-0"}
 
 
-def test_what_is_done_to_leases_is_refused_until_there_is_election() -> None:
+def test_a_plan_with_lease_faults_is_refused() -> None:
     plan = Plan(name="lose it", leases=(Lease(after=3, do="lose"),))
     with pytest.raises(
         UsageError, match=r"'lose it' does something to a lease \(lose after write 3\).*no leader election"
@@ -150,7 +150,7 @@ def test_a_failed_expectation_is_a_finding_and_not_an_error() -> None:
     assert run(disappointed, REFERENCE).problems == ["the scenario's own expectation failed: there should be four"]
 
 
-def test_an_error_that_is_none_of_the_apis_is_a_finding() -> None:
+def test_an_unexpected_error_of_a_reconciler_is_a_finding() -> None:
     async def stumble(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         if owner.status.parts is None:
             ctx.status.draft.parts = 0
@@ -166,7 +166,7 @@ def test_an_error_that_is_none_of_the_apis_is_a_finding() -> None:
     assert found[0].startswith("unhandled KeyError in widget lab/one")
 
 
-def test_somebody_who_never_rests_is_found() -> None:
+def test_a_controller_that_never_stops_writing_is_a_finding() -> None:
     async def restless(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         ctx.status.draft.parts = (owner.status.parts or 0) + 1
         return kv.RequeueAfter(60)
@@ -178,7 +178,7 @@ def test_somebody_who_never_rests_is_found() -> None:
     assert run(scenario, REFERENCE).problems[0].startswith("not converged 7200 s after the last fault")
 
 
-def test_somebody_who_writes_ever_more_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_is_stopped_after_a_thousand_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("konverge.testing.lab.fault_injector.MOST_WRITES", 50)
 
     async def breeding(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
@@ -198,7 +198,7 @@ def test_somebody_who_writes_ever_more_is_stopped(monkeypatch: pytest.MonkeyPatc
     )
 
 
-def test_a_predicate_of_the_user_is_asked_after_every_write() -> None:
+def test_a_predicate_of_the_user_runs_after_every_write() -> None:
     async def watched(lab: Lab) -> None:
         def no_second_part() -> None:
             assert lab.server.store.get(("", "configmaps"), "lab", "part-1") is None, "part-1 is there"
@@ -210,7 +210,7 @@ def test_a_predicate_of_the_user_is_asked_after_every_write() -> None:
     assert found[0].startswith("a predicate does not hold after added configmaps lab/part-1: part-1 is there")
 
 
-def test_what_a_scenario_masks_is_not_compared() -> None:
+def test_masked_parts_of_an_object_are_not_compared() -> None:
     async def masked(lab: Lab) -> None:
         lab.masks.append("status.parts")
         await scenario(lab)

@@ -16,13 +16,13 @@ def timeline(*texts: str) -> Timeline:
     return made
 
 
-def test_a_line_says_when_who_what_and_which_write() -> None:
+def test_a_line_of_the_timeline_has_time_actor_action_and_number_of_the_write() -> None:
     entry = TimelineEntry(1.5, "write", "process", "apply jobs.batch lab/a", 3)
     assert str(entry) == "     1.500  write  process      apply jobs.batch lab/a #3"
     assert timeline("a", ".b").text() == "     0.000  write  process      a\n     1.000  commit process      .b #1\n"
 
 
-def test_only_the_numbered_requests_are_writes() -> None:
+def test_only_writes_of_the_process_are_listed_as_writes() -> None:
     assert [entry.text for entry in timeline("a", ".b", "c").writes()] == ["a", "c"]
 
 

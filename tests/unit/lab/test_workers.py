@@ -52,19 +52,19 @@ def test_nothing_more_is_handed_out_once_time_is_up() -> None:
     assert sorted(place for place, _ in done) == [0, 1, 2]
 
 
-def test_what_raises_is_told_with_its_place() -> None:
+def test_an_error_of_a_piece_of_work_names_its_place() -> None:
     with pytest.raises(WorkFailed, match="ZeroDivisionError") as failed:
         list(spread(each(lambda place: 1 // (2 - place)), [Batch((0, 1, 2, 3, 4))], 1, always))
     assert failed.value.place == 2
 
 
-def test_a_worker_that_dies_is_told_and_hangs_nobody() -> None:
+def test_the_death_of_a_worker_is_reported_and_blocks_nothing() -> None:
     with pytest.raises(WorkFailed, match="died") as failed:
         list(spread(each(lambda _: os._exit(3)), singles(3), 2, always))
     assert failed.value.place in (0, 1)
 
 
-def test_what_a_worker_gives_back_is_done_by_another() -> None:
+def test_pieces_that_a_worker_gives_back_are_done_by_another() -> None:
     def work(batch: Batch, link: Link) -> None:
         if batch.shared:
             link.done(batch.places[0], "together")
@@ -75,7 +75,7 @@ def test_what_a_worker_gives_back_is_done_by_another() -> None:
     assert done == {0: "together", 1: "alone", 2: "alone"}
 
 
-def test_whoever_stops_listening_ends_the_workers_and_what_they_forked() -> None:
+def test_closing_the_iterator_ends_the_workers_and_their_forks() -> None:
     inlet, outlet = os.pipe()
 
     def work(batch: Batch, link: Link) -> None:

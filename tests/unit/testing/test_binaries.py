@@ -65,7 +65,7 @@ def test_a_missing_controller_manager_is_lent_by_the_cache_and_the_words_say_so(
     assert f"{CONTROLLER_MANAGER} lent by the cache" in found.describe()
 
 
-def test_what_nobody_has_is_none_and_the_words_name_the_remedy() -> None:
+def test_a_program_that_is_nowhere_is_none_and_the_message_names_the_remedy() -> None:
     found = find_binaries({}, home=HOME, exists=world({FETCHED: (ETCD, APISERVER)}))
     assert (found.kube_controller_manager, found.kubectl) == (None, None)
     assert found.describe().count("konverge control-plane install") == 2
@@ -84,7 +84,7 @@ def test_a_named_folder_that_is_passed_over_is_mentioned() -> None:
         ({"KUBEBUILDER_ASSETS": "/a", "KONVERGE_CACHE": "/c"}, ("KUBEBUILDER_ASSETS (/a)", "/c/control-plane")),
     ],
 )
-def test_where_nothing_is_found_one_line_names_the_places_and_the_remedy(
+def test_without_any_program_one_line_names_the_places_and_the_remedy(
     environment: dict[str, str], named: tuple[str, ...]
 ) -> None:
     with pytest.raises(BinariesMissing) as caught:

@@ -57,7 +57,7 @@ def test_an_install_that_lacks_only_the_controller_manager_works_and_says_so(cac
         (["--help"], 0, "plain processes on loopback"),
     ],
 )
-def test_what_fails_says_why_and_how_it_failed(cache: Cache, arguments: list[str], code: int, words: str) -> None:
+def test_a_failed_step_says_why_and_how_it_failed(cache: Cache, arguments: list[str], code: int, words: str) -> None:
     result = CliRunner().invoke(control_plane, arguments, terminal_width=200)
     assert result.exit_code == code
     assert words in result.output
@@ -93,6 +93,6 @@ def test_progress_in_a_log_is_a_line_now_and_then(
     ]
 
 
-def test_ending_without_a_step_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_that_ends_without_a_step_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     ConsoleProgress(live=False).end("interrupted")
     assert capsys.readouterr().err == ""

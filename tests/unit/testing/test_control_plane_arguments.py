@@ -37,7 +37,7 @@ def test_everything_listens_on_loopback_and_etcd_asks_for_certificates() -> None
     assert (apiserver["bind-address"], apiserver["secure-port"]) == (HOST, "3000")
 
 
-def test_rbac_is_on_and_nobody_can_be_let_in_by_a_token_file() -> None:
+def test_rbac_is_on_and_no_token_file_is_used() -> None:
     apiserver = flags(apiserver_arguments(ControlPlaneConfig(), LAYOUT))
     assert apiserver["authorization-mode"] == "RBAC"
     assert not {"token-auth-file", "anonymous-auth", "insecure-port"} & set(apiserver)

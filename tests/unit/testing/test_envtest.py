@@ -30,7 +30,7 @@ def test_the_checksum_of_every_archive_is_a_whole_sha_512(platform: str) -> None
     assert archive.url.endswith(f"/envtest-v1.36.2/envtest-v1.36.2-{platform}.tar.gz")
 
 
-def test_there_is_no_archive_where_no_checksum_is_pinned() -> None:
+def test_a_platform_without_a_pinned_checksum_has_no_archive() -> None:
     assert archive_for("linux-riscv64", {}) is None
 
 

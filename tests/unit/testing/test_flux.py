@@ -36,7 +36,7 @@ async def made(lab: Lab) -> None:
     await lab.until(REPOSITORY, "shop", ready)
 
 
-async def test_what_is_known_is_written_without_being_asked_for_again(lab: Lab) -> None:
+async def test_objects_from_the_cache_are_written_without_a_read(lab: Lab) -> None:
     await install_crds(lab.client, flux_crds())
     async with HelmController(lab.config, namespace=lab.namespace):
         verbs = asked(lab)
@@ -45,7 +45,7 @@ async def test_what_is_known_is_written_without_being_asked_for_again(lab: Lab) 
     assert verbs["get"] == 0
 
 
-async def test_where_others_wrote_in_between_their_version_is_kept(lab: Lab) -> None:
+async def test_a_stale_cache_does_not_undo_a_concurrent_write(lab: Lab) -> None:
     await install_crds(lab.client, flux_crds())
     async with HelmController(lab.config, namespace=lab.namespace) as flux:
         await made(lab)

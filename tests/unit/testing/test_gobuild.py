@@ -27,7 +27,7 @@ def test_the_version_of_kubernetes_is_stamped(program: str) -> None:
     assert "-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36" in flags
 
 
-def test_a_build_never_changes_the_modules_and_writes_where_it_is_told() -> None:
+def test_a_build_never_changes_the_modules_and_writes_to_its_target() -> None:
     command = build_command(ETCD, OUTPUT)
     assert command[:2] == ["go", "build"]
     assert "-mod=readonly" in command

@@ -86,7 +86,7 @@ def test_a_fetch_without_go_succeeds_and_says_what_is_lacking() -> None:
     assert plan.usable
 
 
-def test_a_failed_build_ends_the_install_and_the_next_one_goes_on_there() -> None:
+def test_a_failed_build_ends_the_install_and_the_next_one_continues_there() -> None:
     machine = Pretended(FoundPrograms(go=True), {Build(CONTROLLER_MANAGER): InstallFailed("compiler says no")})
     notebook = Notebook()
     with pytest.raises(InstallFailed, match="compiler says no"):
@@ -100,7 +100,7 @@ def test_a_failed_build_ends_the_install_and_the_next_one_goes_on_there() -> Non
     assert machine.done[0] == Build(CONTROLLER_MANAGER)
 
 
-def test_an_interrupted_install_goes_on_where_it_stopped() -> None:
+def test_an_interrupted_install_continues_with_the_next_step() -> None:
     machine = Pretended(FoundPrograms(go=True), {Build(APISERVER): KeyboardInterrupt()})
     with pytest.raises(KeyboardInterrupt):
         run_install(Source.GO, machine, Notebook())
@@ -133,7 +133,7 @@ def put(directory: Path, *names: str) -> None:
         (directory / name).touch(mode=0o755)
 
 
-def test_looking_finds_what_lies_in_the_places(tmp_path: Path) -> None:
+def test_the_programs_in_all_places_are_found(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache")
     environment = {"KONVERGE_CACHE": str(cache.root), "KUBEBUILDER_ASSETS": str(tmp_path / "assets"), "PATH": ""}
     assert look(environment, cache, archive=False) == FoundPrograms()

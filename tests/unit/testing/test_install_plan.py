@@ -85,7 +85,9 @@ BUILDS = tuple(map(Build, PROGRAMS))
         ),
     ],
 )
-def test_the_steps_are_what_is_left(source: Source, seen: FoundPrograms, steps: tuple[Step, ...], reason: str) -> None:
+def test_an_install_plans_only_the_missing_steps(
+    source: Source, seen: FoundPrograms, steps: tuple[Step, ...], reason: str
+) -> None:
     assert plan_install(seen, source).steps == steps, reason
 
 
@@ -100,7 +102,7 @@ def test_the_steps_are_what_is_left(source: Source, seen: FoundPrograms, steps: 
         (Source.AUTO, FoundPrograms(given=ARCHIVE), (CONTROLLER_MANAGER,), True, "no `go` in PATH"),
     ],
 )
-def test_what_cannot_be_had_is_said_with_the_reason(
+def test_a_program_that_cannot_be_installed_is_refused_with_the_reason(
     source: Source, seen: FoundPrograms, lacking: tuple[str, ...], usable: bool, words: str
 ) -> None:
     plan = plan_install(seen, source)

@@ -8,7 +8,7 @@ from konverge import clock
 from konverge.testing.loop import EPOCH, Deadlock, VirtualTimeLoop
 
 
-async def test_an_hour_passes_at_once_when_everybody_sleeps() -> None:
+async def test_an_hour_passes_at_once_when_all_tasks_sleep() -> None:
     loop = asyncio.get_running_loop()
     started, wall = loop.time(), clock.wall_clock()
     await asyncio.sleep(3600)

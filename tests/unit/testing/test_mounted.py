@@ -25,6 +25,6 @@ def test_a_second_call_exchanges_all_files_and_keeps_the_links(tmp_path: Path) -
     assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("..")) == sorted(FILES)
 
 
-def test_nobody_else_can_read_them(tmp_path: Path) -> None:
+def test_mounted_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     write_mounted(tmp_path, FILES)
     assert (tmp_path / "token").stat().st_mode & 0o077 == 0

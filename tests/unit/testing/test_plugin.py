@@ -51,7 +51,7 @@ def test_without_a_control_plane_its_tests_are_skipped_and_counted(empty_machine
     )
 
 
-def test_where_one_is_required_a_missing_control_plane_is_a_failure(
+def test_a_missing_control_plane_is_a_failure_if_one_is_required(
     empty_machine: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KONVERGE_REQUIRE_CONTROL_PLANE", "1")
@@ -61,13 +61,13 @@ def test_where_one_is_required_a_missing_control_plane_is_a_failure(
     result.stdout.no_fnmatch_line("*skipped for want*")
 
 
-def test_a_run_that_uses_none_of_it_says_nothing(empty_machine: pytest.Pytester) -> None:
+def test_a_test_run_without_control_plane_tests_prints_nothing(empty_machine: pytest.Pytester) -> None:
     result = empty_machine.runpytest_inprocess("-k", "plain")
     result.assert_outcomes(passed=1, deselected=2)
     result.stdout.no_fnmatch_line("*control plane*")
 
 
-def test_what_the_tests_will_run_on_is_said_once(
+def test_the_control_plane_of_the_tests_is_printed_once(
     empty_machine: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     directory = tmp_path / "cache" / "control-plane" / KUBERNETES_VERSION
@@ -110,7 +110,7 @@ print(*sorted(name for name in set(sys.modules) - before))
     assert done.stdout.split() == ["konverge.testing.clients"]
 
 
-def test_the_clients_are_fixtures_where_pytest_asyncio_is_and_else_are_not(empty_machine: pytest.Pytester) -> None:
+def test_client_fixtures_exist_only_with_pytest_asyncio(empty_machine: pytest.Pytester) -> None:
     # In processes of their own: a fixture function keeps its wrapping by pytest-asyncio for the life of a process.
     empty_machine.runpytest_subprocess("--fixtures").stdout.fnmatch_lines(["admin --*", "client_for --*"])
     without = empty_machine.runpytest_subprocess("--fixtures", "-p", "no:asyncio", "-o", "addopts=", "-c", "/dev/null")
@@ -195,7 +195,7 @@ def test_an_unmarked_coroutine_test_has_its_lab_beside_tests_of_every_style(
     assert result.duration < 60
 
 
-def test_a_scenario_is_rerun_under_every_plan_and_the_count_is_told(lab_suite: pytest.Pytester) -> None:
+def test_a_scenario_is_rerun_under_every_plan_and_the_count_is_printed(lab_suite: pytest.Pytester) -> None:
     result = lab_suite.runpytest_subprocess("--lab=quick", "--lab-budget=3", "--lab-seed=4", "-k", "unmarked")
     result.assert_outcomes(passed=2, deselected=3)
     result.stdout.fnmatch_lines(["lab: *test_unmarked[[]every fault[]]: * plans ran, 0 failed, * were pruned*"])
@@ -266,7 +266,7 @@ def test_a_plan_that_cannot_run_is_one_clear_failure(lab_suite: pytest.Pytester,
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
-def test_pruned_plans_run_where_that_is_asked(lab_suite: pytest.Pytester) -> None:
+def test_pruned_plans_run_on_request(lab_suite: pytest.Pytester) -> None:
     def waiting(*more: str) -> int:
         result = lab_suite.runpytest_subprocess("--lab=quick", "--lab-budget=0", "-k", "unmarked", *more)
         found = re.search(r"(\d+) were left for want of time", result.stdout.str())
@@ -303,7 +303,7 @@ def test_the_timeout_of_the_project_does_not_end_a_scenario_under_every_fault(la
     result.assert_outcomes(passed=1, deselected=4)
 
 
-def test_elsewhere_than_in_memory_a_lab_needs_what_is_there(
+def test_a_lab_outside_memory_is_skipped_or_fails_without_its_cluster(
     lab_suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KONVERGE_REQUIRE_CONTROL_PLANE", raising=False)

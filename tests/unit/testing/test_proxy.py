@@ -29,7 +29,7 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("call", "resource", "write"), CALLS, ids=[str(call) for call, _, _ in CALLS])
-def test_a_call_knows_what_it_is_about_and_whether_it_changes_anything(
+def test_a_proxied_request_knows_its_resource_and_whether_it_writes(
     call: ProxiedRequest, resource: str, write: bool
 ) -> None:
     assert call.resource == resource

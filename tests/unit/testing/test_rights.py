@@ -29,7 +29,7 @@ def test_cluster_rules_are_named_after_the_namespace_so_that_tests_do_not_meet()
     assert made[f"{base}/clusterrolebindings"]["roleRef"]["kind"] == "ClusterRole"
 
 
-def test_no_rules_are_no_documents() -> None:
+def test_no_rules_make_no_documents() -> None:
     assert list(documents_for("web", "nobody", [], [])) == []
 
 
@@ -59,7 +59,7 @@ def test_no_rules_are_no_documents() -> None:
         ),
     ],
 )
-def test_a_rule_is_asked_for_by_its_first_words(
+def test_the_probe_of_a_rule_is_its_first_verb_and_resource(
     rule: Mapping[str, Sequence[str]], namespace: str, probe: dict[str, Any]
 ) -> None:
     assert probe_of(rule, namespace) == probe

@@ -19,7 +19,7 @@ def test_a_claim_is_a_private_directory(tmp_path: Path) -> None:
         os.close(claimed.lock)
 
 
-def test_the_living_are_left_alone_and_the_dead_are_swept(tmp_path: Path) -> None:
+def test_directories_of_living_planes_stay_and_those_of_dead_ones_are_removed(tmp_path: Path) -> None:
     root = tmp_path / "root"
     living, dead = claim(root), claim(root)
     (dead.directory / "etcd").mkdir()
@@ -56,5 +56,5 @@ def test_a_link_in_place_of_the_root_is_refused(tmp_path: Path) -> None:
         claim(tmp_path / "root")
 
 
-def test_every_user_has_a_root_of_his_own() -> None:
+def test_every_user_has_a_separate_root() -> None:
     assert default_root().name.endswith(f"-{os.getuid()}")

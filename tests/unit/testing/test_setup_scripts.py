@@ -40,7 +40,7 @@ def test_a_build_that_runs_out_of_time_says_so_in_one_line(
     assert "\n" not in str(told.value)
 
 
-def test_a_package_archive_that_does_not_answer_is_told_in_one_line(
+def test_a_package_archive_that_does_not_respond_is_reported_in_one_line(
     slow_programs: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(promtool, "_SECONDS", 0.1)
@@ -50,7 +50,7 @@ def test_a_package_archive_that_does_not_answer_is_told_in_one_line(
 
 
 @pytest.mark.parametrize("script", ["go_programs.py", "promtool.py"])
-def test_a_script_that_cannot_do_it_ends_with_one_line_and_exit_code_1(script: str, tmp_path: Path) -> None:
+def test_a_setup_script_that_fails_prints_one_line_and_exits_with_1(script: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, TOOLS / script],
         env={"PATH": str(tmp_path), "KONVERGE_CACHE": str(tmp_path), "HOME": str(tmp_path)},

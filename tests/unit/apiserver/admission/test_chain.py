@@ -73,7 +73,7 @@ def _answering(response: Data, seen: list[Data] | None = None) -> Handler:
     return handle
 
 
-def test_an_update_needs_nothing_where_nothing_is_configured() -> None:
+def test_an_update_needs_no_admission_if_nothing_is_configured() -> None:
     admission = _admission()
     assert not admission.needed(("", "configmaps"), "UPDATE")
     assert not admission.needed(("", "services"), "UPDATE")
@@ -98,7 +98,7 @@ def test_asking_whether_admission_is_needed_costs_microseconds() -> None:
     assert time.process_time() - start < 0.1
 
 
-async def test_an_untouched_object_is_returned_as_the_very_same() -> None:
+async def test_an_unchanged_object_is_returned_itself() -> None:
     call = _map()
     assert await _admission().mutate(call) is call.object
 
@@ -112,7 +112,7 @@ async def test_a_mutated_object_is_a_new_one() -> None:
     assert call.object["data"] == {}
 
 
-async def test_what_a_webhook_made_is_settled_before_the_next_is_asked() -> None:
+async def test_a_patched_object_is_defaulted_before_the_next_webhook() -> None:
     seen: list[Data] = []
     handlers = {URL: _answering(patch({"op": "add", "path": "/data/k", "value": "v"}), seen)}
     admission = _admission(

@@ -70,19 +70,19 @@ def _admission(objects: Stored) -> Admission:
         (CLAIMS, "UPDATE", "status", False),
     ],
 )
-def test_limits_are_about_these_writes_alone(
+def test_limit_ranges_apply_to_these_writes_alone(
     resource: Resource, operation: Literal["CREATE", "UPDATE"], subresource: str, expected: bool
 ) -> None:
     assert limited(_call(_pod(), operation, resource, subresource=subresource)) is expected
 
 
-def test_what_is_being_deleted_is_let_through() -> None:
+def test_an_object_under_deletion_is_admitted() -> None:
     old = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
     assert not limited(_call(TWO_GI, "UPDATE", CLAIMS, old=old))
     assert limited(_call(TWO_GI, "UPDATE", CLAIMS, old={"metadata": {}}))
 
 
-def test_of_several_the_first_by_name_gives_the_default_and_the_last_note_stays() -> None:
+def test_of_several_limit_ranges_the_first_by_name_gives_the_default_and_the_last_note_stays() -> None:
     call = _call(_pod())
     first = _range("a", {"type": "Container", "default": {"cpu": "1"}})
     second = _range("b", {"type": "Container", "default": {"cpu": "2", "memory": "1Gi"}})
@@ -93,7 +93,7 @@ def test_of_several_the_first_by_name_gives_the_default_and_the_last_note_stays(
     assert call.object["metadata"]["annotations"] == {"kubernetes.io/limit-ranger": note}
 
 
-def test_of_several_the_first_by_name_that_is_violated_refuses_alone() -> None:
+def test_of_several_violated_limit_ranges_the_first_by_name_refuses() -> None:
     call = _call(_pod(requests={"cpu": "1"}, limits={"cpu": "3"}))
     ranges = [
         _range(name, {"type": "Container", "max": {"cpu": most}}) for name, most in (("a", "4"), ("b", "2"), ("c", "1"))
@@ -104,7 +104,7 @@ def test_of_several_the_first_by_name_that_is_violated_refuses_alone() -> None:
         check_limits(call, ranges)
 
 
-def test_what_a_container_shares_with_a_limit_range_is_not_the_same_object() -> None:
+def test_defaults_of_a_container_are_copies_of_the_limit_range() -> None:
     found = _range("a", {"type": "Container", "default": {"cpu": "1"}})
     before, call = copy.deepcopy(found), _call(_pod())
     fill_limits(call, [found])
@@ -113,7 +113,7 @@ def test_what_a_container_shares_with_a_limit_range_is_not_the_same_object() -> 
     assert found == before
 
 
-def test_overhead_counts_for_nothing_here() -> None:
+def test_limit_ranges_ignore_pod_overhead() -> None:
     pod = _pod(limits={"cpu": "1900m"})
     pod["spec"]["overhead"] = {"cpu": "1"}
     check_limits(_call(pod), [_range("a", {"type": "Pod", "max": {"cpu": "2"}})])

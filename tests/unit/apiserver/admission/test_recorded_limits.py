@@ -45,7 +45,7 @@ async def test_limit_ranges_default_and_bound_as_on_a_real_server(name: str) -> 
 
 
 @pytest.mark.parametrize("case", RECORDED[INJECTED], ids=lambda case: case["name"])
-async def test_what_a_webhook_adds_gets_its_defaults_as_on_a_real_server(case: Data) -> None:
+async def test_fields_added_by_a_webhook_are_defaulted_as_on_a_real_server(case: Data) -> None:
     asked: list[Any] = []
 
     def handler(path: str) -> Handler:

@@ -35,7 +35,7 @@ def _resource(group: str, plural: str, kind: str) -> Resource:
 
 
 @pytest.mark.parametrize("case", RECORDED["namespaces"], ids=lambda case: f"{case['method']} {case['path']}")
-def test_a_namespace_lets_in_what_a_real_one_does(case: Data) -> None:
+def test_a_namespace_admits_the_objects_that_a_real_one_does(case: Data) -> None:
     wanted = attributes_of(Call.of(case["method"], case["path"]))
     body = case["body"]
     call = AdmissionCall(

@@ -60,7 +60,7 @@ def test_a_write_is_charged_or_refused_as_by_a_real_server(case: Data) -> None:
 
 
 @pytest.mark.parametrize("namespace", sorted(RECORDED["recalculated"]))
-def test_the_sum_of_all_objects_is_the_controllers(namespace: str) -> None:
+def test_the_sum_of_all_objects_equals_the_controllers_status(namespace: str) -> None:
     found = RECORDED["recalculated"][namespace]
     stored = Stored()
     for key, objects in found["objects"].items():

@@ -68,7 +68,7 @@ async def _served(case: Data, seen: list[web.Request]) -> AsyncIterator[tuple[st
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-async def test_a_webhook_over_https_is_asked_as_by_a_real_server(case: Data) -> None:
+async def test_a_webhook_over_https_gets_the_review_of_a_real_server(case: Data) -> None:
     seen: list[web.Request] = []
     async with _served(case, seen) as (address, bundle):
         text = json.dumps(case["webhooks"]).replace("ADDRESS", address).replace("BUNDLE", bundle)

@@ -107,12 +107,12 @@ def test_siblings_stand_in_the_order_of_the_server() -> None:
         ("z:unknown", None),
     ],
 )
-def test_elements_of_clients_are_spelled_anew(given: str, wanted: str | None) -> None:
+def test_path_elements_of_clients_are_normalized(given: str, wanted: str | None) -> None:
     assert canonical(given) == wanted
 
 
 @pytest.mark.parametrize("given", ["x", "fx", "k:[1]", "v:{", "i:x"])
-def test_what_is_no_element_is_refused(given: str) -> None:
+def test_an_invalid_path_element_is_refused(given: str) -> None:
     with pytest.raises(ValueError):
         decode({given: {}})
 

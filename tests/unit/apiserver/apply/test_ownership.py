@@ -60,7 +60,7 @@ def owned(object_: Data) -> dict[str, Data]:
     return {entry["manager"]: entry["fieldsV1"] for entry in object_["metadata"]["managedFields"]}
 
 
-def test_what_became_atomic_is_owned_as_one() -> None:
+def test_a_field_that_became_atomic_is_owned_as_one() -> None:
     live = applied(None, widget(tags={"x": "1"}, parts=[{"name": "p", "value": 1}]))
     atomic = node(
         parts={"type": "array", "items": PART}, tags={**TAGS, "x-kubernetes-map-type": "atomic"}, color=STRING
@@ -84,14 +84,14 @@ def test_owners_of_a_version_that_is_gone_are_dropped() -> None:
     assert set(owned(applied(live, widget(tags={"x": "1"}), by="b", versions=kept))) == {"a", "b"}
 
 
-def test_nobody_owns_an_object_that_does_not_fit() -> None:
+def test_an_object_that_does_not_fit_its_schema_has_no_owners() -> None:
     live = applied(None, widget(color="red"))
     assert owned(live)
     broken = {**live, "spec": {"color": 1}}
     assert updated(live, broken)["metadata"]["managedFields"] is None
 
 
-def test_a_live_object_that_does_not_fit_is_told() -> None:
+def test_an_apply_to_a_live_object_that_does_not_fit_is_a_500_with_the_reason() -> None:
     live = {
         **widget(parts=[{"value": 1}]),
         "metadata": {"name": "w", "managedFields": applied(None, widget(color="red"))["metadata"]["managedFields"]},
@@ -116,7 +116,7 @@ def test_equal_items_of_a_live_list_are_owned_as_one_place() -> None:
     assert owned(three)["x"] == {"f:spec": {"f:parts": {'k:{"name":"x"}': {}}}}
 
 
-def test_an_apply_that_changes_nothing_is_the_live_object() -> None:
+def test_an_apply_that_changes_nothing_returns_the_live_object() -> None:
     live = applied(None, widget(color="red", tags={"x": "1"}, parts=[{"name": "p"}], flags=["a"]))
     again = applied(
         copy.deepcopy(live),
@@ -139,7 +139,7 @@ def test_arguments_are_never_changed() -> None:
     assert (live, patch) == before
 
 
-def test_only_times_of_owners_make_no_difference() -> None:
+def test_an_apply_is_unchanged_if_only_the_times_of_owners_differ() -> None:
     one = applied(None, widget(color="red"))
     two = applied(None, widget(color="red"), at=5)
     assert one != two
@@ -172,7 +172,7 @@ def test_a_live_object_with_senseless_owners_cannot_be_applied_to() -> None:
     assert refused.value.code == 500
 
 
-def test_a_kind_may_be_told_where_nothing_lives_yet() -> None:
+def test_a_create_by_apply_is_refused_for_another_kind_than_the_given_one() -> None:
     with pytest.raises(StatusError) as refused:
         applied(None, {**widget(), "kind": "Gadget"}, kind="Widget")
     assert (refused.value.code, refused.value.message) == (400, f"invalid object type: {V1}, Kind=Gadget")

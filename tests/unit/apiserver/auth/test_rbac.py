@@ -105,11 +105,11 @@ def test_a_member_of_the_masters_may_grant_anything() -> None:
         ("HEAD", "/healthz", Attributes("head", path="/healthz")),
     ],
 )
-def test_a_path_says_what_is_wanted(method: str, path: str, wanted: Attributes) -> None:
+def test_attributes_are_parsed_from_method_and_path(method: str, path: str, wanted: Attributes) -> None:
     assert auth.attributes_of(Call.of(method, path)) == wanted
 
 
-def test_a_decision_that_was_made_before_costs_microseconds() -> None:
+def test_a_cached_decision_costs_microseconds() -> None:
     rbac = auth.Rbac(Stored([*auth.bootstrap_objects(), binding("view", "ClusterRole/view", "User:ann")]))
     assert rbac.allows(ANN, LIST).allowed
     start = time.process_time()

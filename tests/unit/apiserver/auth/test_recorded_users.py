@@ -165,7 +165,7 @@ def test_a_static_token_is_its_user(desk: Desk) -> None:
     assert desk.by("letmein") is ADMIN
 
 
-def test_who_is_known_to_the_transport_needs_no_token(desk: Desk) -> None:
+def test_a_user_of_the_transport_needs_no_token(desk: Desk) -> None:
     call = Call.of("GET", "/api/v1/pods")
     call.user = User("ann")
     assert desk.authenticator.authenticate(call).name == "ann"
@@ -183,7 +183,7 @@ def test_a_token_that_has_expired_is_refused(desk: Desk) -> None:
     assert caught.value.code == 401
 
 
-def test_a_token_dies_with_the_pod_that_it_is_bound_to(desk: Desk) -> None:
+def test_a_token_is_invalid_once_its_bound_pod_is_gone(desk: Desk) -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "rights", "uid": "pod-1"}}
     desk.objects.put({**pod, "spec": {"serviceAccountName": "robot"}})
     token = desk.token(boundObjectRef={"kind": "Pod", "apiVersion": "v1", "name": "p"})

@@ -145,7 +145,7 @@ def test_a_list_that_is_a_map_has_its_keys(kind: tuple[str, str], path: tuple[st
     ],
     ids=".".join,
 )
-def test_what_is_owned_as_one_is_atomic(kind: tuple[str, str], path: tuple[str, ...]) -> None:
+def test_fields_that_are_owned_as_one_are_atomic(kind: tuple[str, str], path: tuple[str, ...]) -> None:
     assert place(kind, *path).atomic
 
 
@@ -157,7 +157,7 @@ def test_finalizers_are_a_set_and_data_a_map() -> None:
     assert not data.atomic
 
 
-def test_patch_keys_and_strategies_stand_at_the_lists() -> None:
+def test_lists_have_their_patch_keys_and_strategies() -> None:
     containers = place(DEPLOYMENT, *POD, "containers")
     assert (containers.merge_key, containers.merge_strategy) == ("name", ("merge",))
     assert place(DEPLOYMENT, *POD, "volumes").merge_strategy == ("merge", "retainKeys")
@@ -174,7 +174,7 @@ def test_defaults_formats_and_enums_are_kept() -> None:
     assert set(port.schema["required"]) == {"containerPort"}
 
 
-def test_what_is_answered_and_not_kept_is_not_stored() -> None:
+def test_review_kinds_are_not_stored() -> None:
     assert {kind.plural for kind in KINDS.values() if not kind.stored} == {
         "bindings",
         "componentstatuses",
@@ -232,12 +232,12 @@ def test_deprecated_kinds_warn_their_users() -> None:
     }
 
 
-def test_what_is_reachable_refers_to_nothing_else() -> None:
+def test_the_reachable_definitions_refer_only_to_each_other() -> None:
     found = reachable([schema_node("io.k8s.api.apps.v1.Deployment").reference])
     assert list(found) == sorted(found)
     assert set(references(dict(found))) <= set(found)
     assert "io.k8s.api.core.v1.Service" not in found
 
 
-def test_sentences_are_about_kinds_that_there_are() -> None:
+def test_every_description_is_of_an_existing_kind() -> None:
     assert set(SENTENCES) <= set(definitions())

@@ -62,7 +62,7 @@ def test_every_rule_of_a_definition_compiles(path: Path) -> None:
                 assert compile_message(place, rule["messageExpression"], root=root) is None
 
 
-def test_there_are_rules_of_our_own_to_compile() -> None:
+def test_our_own_definitions_have_rules() -> None:
     assert sum(1 for path in FILES for node in schemas(path) for _ in ruled(node)) >= 8
 
 

@@ -31,7 +31,7 @@ READS = [
 
 
 @pytest.mark.parametrize(("rule", "read"), READS)
-def test_the_parts_that_a_rule_reads_are_known(rule: str, read: set[tuple[str, ...]]) -> None:
+def test_the_paths_that_a_rule_reads_are_found(rule: str, read: set[tuple[str, ...]]) -> None:
     assert compile_text(rule, {"self": kinds.DYN}).reads["self"] == read
 
 
@@ -95,7 +95,7 @@ ITEMS = [{"type": "A", "at": "2030-01-01T00:00:00Z", "note": None}, {"type": "B"
         ("self.items.all(c, true) && self.items.exists_one(c, has(c.at))", True),
     ],
 )
-def test_a_rule_that_is_handed_parts_of_items_answers_as_on_the_whole(rule: str, passes: bool) -> None:
+def test_a_rule_on_pruned_items_has_the_result_of_whole_items(rule: str, passes: bool) -> None:
     node = Node({**SCHEMA, "x-kubernetes-validations": [{"rule": rule}]})
     value = {"phase": "Up", "items": ITEMS}
     assert (validate_rules(node, value, None, "spec") == []) is passes

@@ -36,7 +36,7 @@ def test_the_library_is_not_imported_before_an_expression_is_compiled() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_a_missing_library_is_told_with_the_extra_that_brings_it() -> None:
+def test_the_error_for_a_missing_library_names_the_extra() -> None:
     code = (
         "import sys; sys.modules['cel_expr_python'] = None\n"
         "from konverge.testing.apiserver.cel import Program\n"
@@ -159,7 +159,7 @@ def test_an_embedded_object_shows_its_name_to_its_rules() -> None:
     ]
 
 
-def test_what_was_wrong_before_is_forgiven_and_told() -> None:
+def test_an_error_that_the_old_value_had_too_is_a_warning() -> None:
     node = Node({"type": "object", "properties": {"n": ruled(INT, "self > 0"), "m": INT}})
     findings = check_rules(node, {"n": 0, "m": 2}, {"n": 0, "m": 1})
     assert (findings.errors, [str(error) for error in findings.forgiven]) == (

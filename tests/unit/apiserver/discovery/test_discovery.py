@@ -51,7 +51,7 @@ class Served:
         ("", "APIGroupList"),
     ],
 )
-def test_the_first_form_that_can_be_made_is_answered(accept: str, kind: str) -> None:
+def test_the_first_acceptable_form_is_served(accept: str, kind: str) -> None:
     assert Served().ask("/apis", accept)["kind"] == kind
 
 
@@ -64,13 +64,13 @@ def test_a_client_that_accepts_no_json_is_refused(path: str, accept: str) -> Non
 
 
 @pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3/api/v1"])
-def test_a_document_in_another_form_is_refused_without_a_word(path: str) -> None:
+def test_an_openapi_document_in_another_form_is_refused_with_an_empty_body(path: str) -> None:
     answer = Served().discovery.answer(path, "text/html")
     assert answer is not None
     assert (answer.status, answer.body) == (406, b"")
 
 
-def test_the_index_of_openapi_is_given_to_everybody_as_text() -> None:
+def test_the_index_of_openapi_is_served_to_every_client_as_text() -> None:
     answer = Served().discovery.answer("/openapi/v3", "text/html")
     assert answer is not None
     assert (answer.status, answer.content_type) == (200, "text/plain; charset=utf-8")
@@ -80,7 +80,7 @@ def test_the_index_of_openapi_is_given_to_everybody_as_text() -> None:
 @pytest.mark.parametrize(
     "path", ["/apis/apps/v2", "/apis/apps/v2/deployments", "/api/v2", "/apis/apps/v1/deployments", "/api/v1/pods"]
 )
-def test_what_belongs_to_a_served_group_is_left_to_others(path: str) -> None:
+def test_discovery_leaves_paths_of_served_groups_to_the_registry(path: str) -> None:
     assert Served().discovery.answer(path, "application/json") is None
 
 
@@ -102,14 +102,14 @@ def test_what_belongs_to_a_served_group_is_left_to_others(path: str) -> None:
         ("/openapi/v3/apis//v1", b""),
     ],
 )
-def test_a_path_that_nobody_has_is_a_plain_404(path: str, body: bytes) -> None:
+def test_an_unknown_path_is_a_plain_404(path: str, body: bytes) -> None:
     answer = Served().discovery.answer(path, "application/json")
     assert answer is not None
     assert (answer.status, answer.body) == (404, body)
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/readyz/ping", "/livez/etcd"])
-def test_health_is_a_plain_ok_for_everybody(path: str) -> None:
+def test_health_is_a_plain_ok_for_every_client(path: str) -> None:
     answer = Served().discovery.answer(path, "application/json")
     assert answer is not None
     assert (answer.status, answer.body, answer.content_type) == (200, b"ok", "text/plain; charset=utf-8")
@@ -126,7 +126,7 @@ def test_every_path_of_the_root_is_answered() -> None:
         assert getattr(served.discovery.answer(path, "application/json"), "status", 0) == 200, path
 
 
-def test_an_answer_that_the_client_has_is_not_sent_again() -> None:
+def test_a_response_with_a_known_etag_is_not_sent_again() -> None:
     discovery = Served().discovery
     for path in ("/apis", "/openapi/v3", "/openapi/v3/apis/apps/v1"):
         first = discovery.answer(path, "application/json")
@@ -202,7 +202,7 @@ def test_a_custom_schema_is_published_without_being_changed() -> None:
     assert "metadata" not in resource.versions[0].schema.raw["properties"]
 
 
-def test_the_old_openapi_is_there_and_empty() -> None:
+def test_openapi_v2_is_served_empty() -> None:
     discovery = Served().discovery
     assert json.loads(getattr(discovery.answer("/openapi/v2", "application/json"), "body", b""))["definitions"] == {}
     answer = discovery.answer("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
@@ -210,6 +210,6 @@ def test_the_old_openapi_is_there_and_empty() -> None:
     assert answer.body == b"\x0a\x032.0\x12\x12\x0a\x0aKubernetes\x12\x041.36"
 
 
-def test_explain_finds_a_sentence_of_our_own() -> None:
+def test_explain_shows_our_own_description() -> None:
     schemas = Served().ask("/openapi/v3/api/v1")["components"]["schemas"]
     assert schemas["io.k8s.api.core.v1.Pod"]["description"] == "Containers that run together on one node."

@@ -159,7 +159,7 @@ def once(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("number", CASES)
-async def test_the_answer_is_the_real_servers(number: int) -> None:
+async def test_the_response_is_the_real_servers(number: int) -> None:
     player = Player()
     player.play(number)
     expected = dict(STEPS[number]["answer"])

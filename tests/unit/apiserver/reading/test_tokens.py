@@ -29,7 +29,7 @@ def test_the_token_to_go_on_without_consistency_is_the_servers() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "e30", "bnVsbA", "W10", "MQ", "eyJydiI6", "====", "é", "abcde"])
-def test_what_is_no_token_is_a_bad_request(text: str) -> None:
+def test_an_invalid_continue_token_is_a_bad_request(text: str) -> None:
     with pytest.raises(StatusError, match="continue key is not valid") as refused:
         parse_token(text)
     assert refused.value.code == 400

@@ -120,7 +120,7 @@ async def test_a_version_that_comes_in_time_is_waited_for() -> None:
     assert store.observers == []
 
 
-async def test_a_version_that_others_reach_is_noticed_after_the_wait() -> None:
+async def test_a_version_that_other_resources_reach_is_noticed_after_the_wait() -> None:
     store = Store()
     write(store, "a")
     stream = watch(store, FUTURE)
@@ -140,7 +140,7 @@ async def test_a_version_from_the_future_is_silent_until_then() -> None:
 # Backlogs
 
 
-async def test_what_happens_between_request_and_first_read_is_not_lost() -> None:
+async def test_events_between_request_and_first_read_are_not_lost() -> None:
     store = Store()
     entry = write(store, "a")
     stream = watch(store)
@@ -150,7 +150,7 @@ async def test_what_happens_between_request_and_first_read_is_not_lost() -> None
     assert await nothing(stream)
 
 
-async def test_a_watch_that_is_made_in_the_middle_of_a_commit_hears_everything_once() -> None:
+async def test_a_watch_that_starts_in_the_middle_of_a_commit_gets_every_event_once() -> None:
     store = Store()
     made: list[Watch] = []
 
@@ -166,7 +166,7 @@ async def test_a_watch_that_is_made_in_the_middle_of_a_commit_hears_everything_o
     assert await nothing(made[0])
 
 
-async def test_a_reader_that_is_too_slow_is_cut_off_after_what_was_kept() -> None:
+async def test_a_slow_reader_gets_the_buffered_events_and_is_cut_off() -> None:
     store = Store()
     stream = watch(store, buffer=3)
     for name in "abcdefg":
@@ -175,7 +175,7 @@ async def test_a_reader_that_is_too_slow_is_cut_off_after_what_was_kept() -> Non
     assert asyncio.get_running_loop().time() == 0
 
 
-async def test_what_is_there_at_the_beginning_does_not_fill_the_buffer() -> None:
+async def test_initial_events_do_not_count_towards_the_buffer() -> None:
     store = Store()
     for number in range(BUFFER // 100):
         write(store, f"n{number:03}")
@@ -214,7 +214,7 @@ async def test_watchers_with_the_same_encoding_share_a_line() -> None:
     assert all(event.lines is None for event in store.since(MAPS.id, 1))
 
 
-async def test_a_closed_watch_hears_nothing_and_costs_nothing() -> None:
+async def test_a_closed_watch_is_unsubscribed() -> None:
     store = Store()
     encoded: list[str] = []
 
@@ -241,7 +241,7 @@ async def test_closing_ends_a_reader_that_waits() -> None:
 # Faults
 
 
-async def test_a_frozen_watch_says_nothing_and_then_everything() -> None:
+async def test_a_frozen_watch_sends_nothing_until_it_thaws_and_then_everything() -> None:
     store = Store()
     stream = watch(store)
     stream.freeze()
@@ -313,7 +313,7 @@ async def test_a_namespace_is_watched_alone() -> None:
     assert [await line(everything) for _ in range(2)] == [("ADDED", "a"), ("ADDED", "b")]
 
 
-def test_pages_add_up_to_the_first_ones_state_whatever_happens() -> None:
+def test_all_pages_show_the_state_of_the_first_one() -> None:
     store = Store()
     for namespace in ("a", "a-b", "b"):
         for name in "abcd":

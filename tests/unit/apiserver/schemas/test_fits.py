@@ -116,7 +116,7 @@ schemas = st.recursive(st.one_of(strings, numbers, odd), deeper, max_leaves=5)
 @pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(schema=schemas, candidates=st.lists(values, min_size=1, max_size=8))
-def test_what_fits_needs_no_second_look(schema: dict[str, Any], candidates: list[Any]) -> None:
+def test_a_value_that_surely_fits_is_in_order(schema: dict[str, Any], candidates: list[Any]) -> None:
     node = Node(schema)
     for value in candidates:
         if value is not None and surely_fits(node, value):
@@ -170,9 +170,9 @@ CONDITION = STATUS["conditions"][0]
         {**STATUS, "conditions": [{**CONDITION, "observedGeneration": -1}]},
     ],
 )
-def test_a_status_that_is_not_in_order_does_not_fit(broken: dict[str, Any]) -> None:
+def test_a_status_that_needs_changes_does_not_fit(broken: dict[str, Any]) -> None:
     assert not surely_fits(status_node(), broken)
 
 
-def test_the_type_is_made_only_for_what_is_written_again_and_again() -> None:
+def test_the_first_check_of_a_status_does_not_build_its_type() -> None:
     assert not fits(status_node(), STATUS)

@@ -122,7 +122,7 @@ def test_a_finalizer_cannot_come_once_deletion_began(finalizers: list[str], dele
         assert errors[0].message == f"Forbidden: {words}"
 
 
-def test_what_identifies_an_object_may_not_change() -> None:
+def test_the_identity_of_an_object_is_immutable() -> None:
     old = {"metadata": {"name": "a", "uid": "u", "generation": 2, "creationTimestamp": "2030-01-01T00:00:00Z"}}
     new = {"metadata": {"name": "b", "uid": "v", "generation": 1}}
     errors = [str(error) for error in schemas.validate_metadata_update(new, old)]
@@ -172,7 +172,7 @@ def test_a_resource_without_columns_shows_its_age() -> None:
     ]
 
 
-def test_what_a_version_has_comes_with_its_resource() -> None:
+def test_subresources_columns_and_selectable_fields_come_from_the_definition() -> None:
     scale = {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}
     column = {"name": "N", "type": "integer", "jsonPath": ".spec.n", "priority": 1}
     extra = {"subresources": {"status": {}, "scale": scale}, "additionalPrinterColumns": [column]}
@@ -203,7 +203,7 @@ def test_a_deprecated_version_names_a_better_one(deprecated: str, words: str) ->
     assert not found["v1" if deprecated == "v2" else "v2"]
 
 
-def test_names_that_nobody_has_are_accepted() -> None:
+def test_free_names_of_a_definition_are_accepted() -> None:
     names, conditions = schemas.crd_names_accepted(definition(), [])
     assert names == {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
     assert [(one["type"], one["status"], one["reason"]) for one in conditions] == [
@@ -212,7 +212,7 @@ def test_names_that_nobody_has_are_accepted() -> None:
     ]
 
 
-def test_a_name_that_another_definition_has_is_not_accepted() -> None:
+def test_a_taken_name_of_a_definition_is_not_accepted() -> None:
     other = definition(names={"plural": "gadgets", "kind": "Widget"})
     other["status"] = {
         "acceptedNames": {"plural": "gadgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}

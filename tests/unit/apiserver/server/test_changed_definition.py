@@ -65,7 +65,7 @@ async def test_a_status_write_to_an_old_object_does_not_keep_its_old_form(client
     assert (stored.data["spec"], stored.data["metadata"]["generation"]) == ({"b": 2}, 1)
 
 
-async def test_the_first_write_that_changes_nothing_stores_the_new_form_and_the_second_is_none(client: Client) -> None:
+async def test_the_first_empty_write_stores_the_new_form_and_the_second_writes_nothing(client: Client) -> None:
     read = await client.get(FORM, "one", "default")
     first = await client.replace(read)
     second = await client.replace(first)

@@ -43,7 +43,7 @@ async def gone(client: Client, what: Any, name: str, namespace: str = "") -> boo
     return False
 
 
-async def test_a_claim_that_nobody_uses_goes_at_once(client: Client) -> None:
+async def test_an_unused_claim_is_deleted_at_once(client: Client) -> None:
     made = await client.create(CLAIM.new("data", "default", spec=STORAGE))
     assert made.metadata.finalizers == ("kubernetes.io/pvc-protection",)
     await client.delete(CLAIM, "data", "default")

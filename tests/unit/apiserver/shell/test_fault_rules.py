@@ -38,7 +38,7 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("method", "target", "words"), CALLS, ids=[f"{one[0]} {one[1]}" for one in CALLS])
-def test_what_a_call_is_about_is_read_from_its_path(method: str, target: str, words: str) -> None:
+def test_the_description_of_a_call_is_read_from_its_path(method: str, target: str, words: str) -> None:
     assert str(about_call(Call.of(method, target))) == words
 
 

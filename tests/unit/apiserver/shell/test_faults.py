@@ -64,7 +64,7 @@ async def happen(toy: Toy, *what: str) -> None:
     await asyncio.sleep(0.001)
 
 
-async def test_without_rules_lines_pass_as_they_are(toy: Toy) -> None:
+async def test_without_rules_lines_are_unchanged(toy: Toy) -> None:
     async with watching(toy) as reader:
         await happen(toy, "a", "bookmark", "b")
         toy.end()
@@ -140,7 +140,7 @@ async def test_a_frozen_watch_thaws_by_time_or_after_so_many_writes(toy: Toy) ->
         assert reader.names == ["ADDED a", "ADDED b", "ADDED c", "MODIFIED c"]
 
 
-async def test_only_the_kind_that_is_meant_freezes(toy: Toy) -> None:
+async def test_only_the_matching_kind_freezes(toy: Toy) -> None:
     async with watching(toy) as reader:
         toy.faults.add(Rule(Match(verbs=("watch",), resources=("secrets",)), Freeze()))
         await happen(toy, "a")

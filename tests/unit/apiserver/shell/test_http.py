@@ -257,7 +257,7 @@ async def test_a_client_certificate_says_who_asks(tmp_path: Path) -> None:
             assert (found.user, found.headers.get("authorization", "")) == (expected, token and f"Bearer {token}")
 
 
-async def test_a_certificate_of_another_authority_is_turned_away() -> None:
+async def test_a_certificate_of_another_authority_is_refused() -> None:
     async with HttpShell(Echo().handle, tls=True) as shell:
         assert shell.authority is not None
         pair = Authority.create("someone else").client("jane")

@@ -44,7 +44,7 @@ def metadata(name: str) -> bytes:
     return message((1, name), (2, ""), (3, ""), (4, ""), (5, ""), (6, ""), (7, 0), (8, b""))
 
 
-def test_a_config_map_is_what_json_would_have_been() -> None:
+def test_a_config_map_in_protobuf_decodes_to_its_json() -> None:
     entry = message((1, "color"), (2, "red"))
     raw = message((1, metadata("shop")), (2, entry), (2, message((1, "empty"), (2, ""))), (4, 0))
     assert json.loads(as_json(body("v1", "ConfigMap", raw))) == {
@@ -76,7 +76,7 @@ def test_bytes_times_quantities_and_alternatives_have_their_json_forms() -> None
     assert decode(body("v1", "ResourceQuota", message((2, quota))))["spec"] == {"hard": {"pods": "5"}}
 
 
-def test_inlined_messages_stand_in_their_place() -> None:
+def test_inlined_messages_are_merged_into_their_parent() -> None:
     reference = message((1, message((1, "key"))), (2, "a"), (3, 1))
     env = message((1, "URL"), (2, ""), (3, message((4, reference))))
     volume = message((1, "tmp"), (2, message((2, message((1, ""))))))
@@ -148,7 +148,7 @@ def test_a_crds_schema_keeps_its_alternatives() -> None:
         (body("v1", "ConfigMap", field(1, b"\x0a\x02\xff\xfe")), 400),
     ],
 )
-def test_what_is_no_message_of_a_known_kind_is_refused(sent: bytes, code: int) -> None:
+def test_bytes_of_an_unknown_kind_are_refused(sent: bytes, code: int) -> None:
     with pytest.raises(StatusError) as caught:
         decode(sent)
     assert caught.value.code == code

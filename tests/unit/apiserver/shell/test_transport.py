@@ -33,7 +33,7 @@ def get(path: str, **params: str) -> Request:
     return Request(method="GET", path=path, params=tuple(params.items()), what=f"GET {path}")
 
 
-async def test_an_object_goes_in_and_comes_out(toy: Toy, client: Client) -> None:
+async def test_a_created_object_is_read_back(toy: Toy, client: Client) -> None:
     await client.create(CONFIG_MAP.new("a", "web", data={"k": "v"}))
     assert (await client.get(CONFIG_MAP, "a", "web")).metadata.uid == "u-a"
     with pytest.raises(NotFound, match='configmaps "b" not found'):
@@ -95,7 +95,7 @@ async def test_the_clients_watch_sees_what_happens(toy: Toy, client: Client) -> 
     assert (seen, toy.closed, toy.watchers) == (["ADDED"], 1, [])
 
 
-async def test_a_watch_that_is_refused_tells_why(toy: Toy, client: Client) -> None:
+async def test_a_refused_watch_raises_the_reason(toy: Toy, client: Client) -> None:
     toy.faults.add(Rule(Match(verbs=("watch",)), Refuse(status=410)))
     info = await client.resource(CONFIG_MAP)
     with pytest.raises(Exception, match="refused by a fault"):
@@ -173,7 +173,7 @@ DROPS = [
 
 
 @pytest.mark.parametrize(("drop", "maybe_done", "stored"), DROPS, ids=[repr(one[0]) for one in DROPS])
-async def test_a_dropped_connection_leaves_the_doubt_that_it_should(
+async def test_an_error_for_a_dropped_write_says_whether_it_may_have_been_done(
     toy: Toy, client: Client, drop: Drop, maybe_done: bool, stored: bool
 ) -> None:
     rule = toy.faults.add(Rule(Match(verbs=("create",)), drop, count=1))

@@ -59,7 +59,7 @@ def test_type_and_version_lead_the_bytes_so_that_both_can_be_cut_out() -> None:
     assert with_version(entry.raw, 1234) == entry.raw.replace(b'"resourceVersion":"2"', b'"resourceVersion":"1234"')
 
 
-def test_what_an_entry_decodes_to_belongs_to_the_caller() -> None:
+def test_each_decode_of_an_entry_returns_a_fresh_object() -> None:
     store = Store()
     made = store.create(MAPS, configmap("a", x="1"))
     made.object()["data"]["x"] = "spoiled"
@@ -88,7 +88,7 @@ def test_a_refused_write_takes_no_version() -> None:
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_a_write_on_an_old_state_learns_what_is_there_now(gone: bool) -> None:
+def test_a_write_on_an_old_state_fails_with_the_current_one(gone: bool) -> None:
     store = Store()
     made = store.create(MAPS, configmap("a"))
     now = store.update(MAPS, made, configmap("a", x="1"))
@@ -109,7 +109,7 @@ def test_a_recreated_object_is_another_one_even_if_it_looks_the_same() -> None:
 
 
 @pytest.mark.parametrize("same", [lambda: configmap("a", x="1", y="2"), lambda: configmap("a", y="2", x="1")])
-def test_an_update_that_changes_nothing_is_no_write(same: Any) -> None:
+def test_an_update_that_changes_nothing_does_not_write(same: Any) -> None:
     store = Store()
     heard: list[Event] = []
     store.observers.append(heard.append)
@@ -159,13 +159,13 @@ def history() -> Store:
     ("version", "there"),
     [(1, []), (2, ["a2"]), (3, ["a2", "b3"]), (4, ["a2", "b3"]), (5, ["a5", "b3"]), (6, ["a5"]), (7, ["a5", "c7"])],
 )
-def test_the_past_is_what_it_was(version: int, there: list[str]) -> None:
+def test_old_versions_are_readable_unchanged(version: int, there: list[str]) -> None:
     store = history()
     for _ in range(2):
         assert [f"{entry.name}{entry.version}" for entry in store.at(MAPS, version)] == there
 
 
-def test_what_happened_since_a_version_comes_in_order() -> None:
+def test_events_since_a_version_come_in_order() -> None:
     told = [(event.type, event.entry.name, event.version) for event in history().since(MAPS, 3)]
     assert told == [("MODIFIED", "a", 5), ("DELETED", "b", 6), ("ADDED", "c", 7)]
     assert history().since(NODES, 4) == ()
@@ -213,7 +213,7 @@ def test_history_is_bounded_in_events_and_in_bytes(limits: dict[str, int]) -> No
         store.since(MAPS, store.floor - 1)
 
 
-def test_subscribers_hear_their_resource_and_observers_all() -> None:
+def test_subscribers_get_events_of_their_resource_and_observers_all() -> None:
     store = Store()
     maps: list[int] = []
     everything: list[int] = []
@@ -227,7 +227,7 @@ def test_subscribers_hear_their_resource_and_observers_all() -> None:
     assert (maps, everything) == ([2], [2, 3, 4])
 
 
-def test_what_a_callback_writes_is_heard_after_what_it_heard() -> None:
+def test_a_write_of_a_callback_is_delivered_after_the_present_event() -> None:
     store = Store()
     heard: list[list[int]] = [[], []]
 
@@ -242,7 +242,7 @@ def test_what_a_callback_writes_is_heard_after_what_it_heard() -> None:
     assert heard == [[2, 3, 4, 5], [2, 3, 4, 5]]
 
 
-def test_a_failing_callback_fails_the_writer_and_nobody_else() -> None:
+def test_a_failing_callback_fails_only_the_writer() -> None:
     store = Store()
     heard: list[int] = []
 

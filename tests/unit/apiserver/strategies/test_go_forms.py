@@ -108,7 +108,7 @@ def test_a_normal_object_stays_the_same() -> None:
         ),
     ],
 )
-def test_the_first_wrong_type_is_told_in_go_s_words(spec: dict[str, Any], words: str) -> None:
+def test_the_first_wrong_type_is_reported_in_go_s_words(spec: dict[str, Any], words: str) -> None:
     version = Version("v1", NODE)
     resource = Resource(group="apps", plural="deployments", kind="Deployment", versions=(version,))
     found = decode_errors(resource, version, NODE, {"spec": spec})
@@ -141,7 +141,7 @@ def test_a_body_that_fits_its_types_is_no_mistake() -> None:
         ),
     ],
 )
-def test_a_time_that_is_none_is_told_in_go_s_words(text: str, words: str) -> None:
+def test_an_invalid_time_is_reported_in_go_s_words(text: str, words: str) -> None:
     with pytest.raises(BadTime) as caught:
         canonical_time(text)
     assert str(caught.value) == words
@@ -181,7 +181,7 @@ def _spec(**fields: Any) -> dict[str, Any]:
     return {"type": "ClusterIP", "selector": {"a": "b"}, "ports": [{"port": 80, "protocol": "TCP"}], **fields}
 
 
-def test_a_service_gets_an_address_that_nobody_has() -> None:
+def test_a_service_gets_a_free_address() -> None:
     taken = [_spec(clusterIPs=[f"10.0.0.{number}"]) for number in range(1, 254)]
     spec = _spec()
     assert allocate(spec, None, taken, random.Random(1)) == []
@@ -214,7 +214,7 @@ def test_an_update_keeps_the_numbers_of_a_service() -> None:
     assert new["spec"]["ports"] == [{"port": 81, "protocol": "TCP", "nodePort": old["ports"][0]["nodePort"]}]
 
 
-def test_every_strategy_leaves_an_empty_object_alive() -> None:
+def test_every_strategy_handles_an_empty_object() -> None:
     for (group, plural), strategy in STRATEGIES.items():
         if plural == "customresourcedefinitions":
             continue

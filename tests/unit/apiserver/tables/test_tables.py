@@ -118,7 +118,7 @@ def test_an_age_has_two_units_at_most(duration: dict[str, float], text: str) -> 
     assert human(timedelta(**duration).total_seconds()) == text
 
 
-def test_an_age_that_nobody_knows_says_so() -> None:
+def test_an_unknown_age_is_shown_as_unknown() -> None:
     assert [since(stamp, NOW) for stamp in (None, "", "never", 5, "2026-01-01T00:00:00")] == ["<unknown>"] * 5
     assert since("2026-01-01T23:59:00.123456Z", NOW) == "59s"
 
