@@ -82,9 +82,9 @@ class Keeper:
             with Path(log).open("ab") as output:
                 self._programs[name] = self._spawn(argv, output)
         except OSError as error:
-            self._say({"did": "exited", "name": name, "code": 127, "why": str(error)})
+            self._send({"did": "exited", "name": name, "code": 127, "why": str(error)})
             return
-        self._say({"did": "started", "name": name, "pid": self._programs[name].pid})
+        self._send({"did": "started", "name": name, "pid": self._programs[name].pid})
 
     def _spawn(self, argv: list[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -101,7 +101,7 @@ class Keeper:
             code = program.poll()
             if code is not None:
                 del self._programs[name]
-                self._say({"did": "exited", "name": name, "code": code})
+                self._send({"did": "exited", "name": name, "code": code})
 
     def _end_all(self) -> None:
         for program in self._programs.values():
@@ -109,7 +109,7 @@ class Keeper:
         for program in self._programs.values():
             program.wait()
 
-    def _say(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any]) -> None:
         try:
             os.write(1, json.dumps(message).encode() + b"\n")
         except BrokenPipeError:

@@ -64,14 +64,14 @@ class _Loops:
         config: pytest.Config,  # noqa: ARG002  # pytest passes by name
         item: pytest.Item,
     ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-        if _asks(getattr(item, "function", None), item) and place_of(item) == MEMORY:
+        if _uses_lab(getattr(item, "function", None), item) and place_of(item) == MEMORY:
             from konverge.testing.loop import VirtualTimeLoop
 
             return {"virtual": VirtualTimeLoop}
         return {"asyncio": asyncio.new_event_loop}
 
 
-def _asks(function: Any, item: pytest.Item | None = None) -> bool:
+def _uses_lab(function: Any, item: pytest.Item | None = None) -> bool:
     """Whether a test asks for the lab, itself or through a fixture."""
     names = getattr(getattr(item, "_fixtureinfo", None), "names_closure", ())
     if "lab" in names:
@@ -87,7 +87,7 @@ def pytest_pycollect_makeitem(collector: Any, name: str, obj: Any) -> None:
     manager = collector.config.pluginmanager
     if not manager.has_plugin(_LOOPS):
         manager.register(_Loops(), _LOOPS)
-    if _asks(obj) and not any(mark.name == "asyncio" for mark in getattr(obj, "pytestmark", ())):
+    if _uses_lab(obj) and not any(mark.name == "asyncio" for mark in getattr(obj, "pytestmark", ())):
         obj.pytestmark = [*getattr(obj, "pytestmark", ()), pytest.mark.asyncio.mark]
 
 

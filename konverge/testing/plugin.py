@@ -99,7 +99,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     needing = [item for item in items if _needs_control_plane(item)]
     if not needing:
         return
-    found = _look()
+    found = _find_programs()
     if not isinstance(found, str):
         config.stash[_FOUND] = found.describe()
         return
@@ -139,7 +139,7 @@ def control_plane() -> Iterator[ControlPlane]:
     from konverge.testing.config import ControlPlaneConfig
     from konverge.testing.control_plane import ControlPlane
 
-    found = _look()
+    found = _find_programs()
     if isinstance(found, str):
         _give_up(found)
     controllers = found.kube_controller_manager is not None
@@ -199,7 +199,7 @@ def _give_up(missing: str) -> NoReturn:
     pytest.skip(missing)
 
 
-def _look() -> Binaries | str:
+def _find_programs() -> Binaries | str:
     """Return the programs, or the one line that says why there are none."""
     if os.environ.get(DECLINE_VARIABLE, "") not in ("", "0"):
         return f"{_SUMMARY}{DECLINE_VARIABLE} is set"

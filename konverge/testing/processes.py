@@ -91,7 +91,7 @@ class KeeperClient:
         """Start a program; its output is appended to `log`. If it cannot be started, `exit_of` says so."""
         with self._changed:
             self._exits.pop(name, None)
-            self._tell({"do": "start", "name": name, "argv": list(argv), "log": str(log)})
+            self._send_command({"do": "start", "name": name, "argv": list(argv), "log": str(log)})
             self._await(lambda: name in self._pids or name in self._exits, f"{name} to start")
 
     def kill(self, name: str) -> None:
@@ -99,7 +99,7 @@ class KeeperClient:
         with self._changed:
             if name not in self._pids:
                 return
-            self._tell({"do": "kill", "name": name})
+            self._send_command({"do": "kill", "name": name})
             self._await(lambda: name not in self._pids, f"{name} to end")
 
     def wait_for_news(self, seconds: float) -> None:
@@ -113,7 +113,7 @@ class KeeperClient:
         assert self._process.stdout is not None
         try:
             # Told in words too: a forked child of this process may hold a copy of the pipe, which then never ends.
-            self._tell({"do": "end"})
+            self._send_command({"do": "end"})
         except ControlPlaneError:
             pass  # it is gone already, or was closed before
         with suppress(BrokenPipeError):
@@ -127,7 +127,7 @@ class KeeperClient:
         self._process.stdout.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _tell(self, command: dict[str, Any]) -> None:
+    def _send_command(self, command: dict[str, Any]) -> None:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(command).encode() + b"\n")

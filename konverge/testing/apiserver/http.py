@@ -139,7 +139,7 @@ class HttpShell:
         except (Dropped, asyncio.CancelledError):
             raise
         except Exception as error:  # noqa: BLE001  # as the real server: a panic is a 500
-            _tell(request, error)
+            _log_failure(request, error)
             return refusal(statuses.internal(f"{type(error).__name__}: {error}"))
 
     def _call(self, request: web.BaseRequest, body: bytes) -> Call:
@@ -151,9 +151,9 @@ class HttpShell:
         if body and headers.get("content-type", "").startswith(protobuf.MEDIA_TYPE):
             body, headers["content-type"] = protobuf.as_json(body), "application/json"
         pairs = parse_qsl(query, keep_blank_values=True) if query else ()
-        return Call(request.method, unquote(path), Query(pairs), headers, body, self._asks(request, headers))
+        return Call(request.method, unquote(path), Query(pairs), headers, body, self._user_of(request, headers))
 
-    def _asks(self, request: web.BaseRequest, headers: Mapping[str, str]) -> User | None:
+    def _user_of(self, request: web.BaseRequest, headers: Mapping[str, str]) -> User | None:
         if self._tls:
             found = user_of(request.get_extra_info("peercert"))
             if found is not None:
@@ -195,7 +195,7 @@ class HttpShell:
             pass
         except Exception as error:  # noqa: BLE001  # whatever the handler's stream raises
             # Too late for a status: the client sees the end of the connection.
-            _tell(request, error)
+            _log_failure(request, error)
             _abort(request)
             raise asyncio.CancelledError from None
         finally:
@@ -222,7 +222,7 @@ def _accepts_gzip(request: web.BaseRequest) -> bool:
     return any(offer.partition(";")[0].strip() == "gzip" for offer in offers.split(","))
 
 
-def _tell(request: web.BaseRequest, error: Exception) -> None:
+def _log_failure(request: web.BaseRequest, error: Exception) -> None:
     _log.error("the server failed on a request", **{LogKey.URL: request.path, LogKey.STACK: stack_of(error)})
 
 

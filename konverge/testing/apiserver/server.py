@@ -249,27 +249,27 @@ class ApiServer:
             if found is None:
                 raise
             return found
-        ask = ResourceRequest(call, place, resource, version, user)
+        request = ResourceRequest(call, place, resource, version, user)
         form_of(call.headers.get("accept", ""), custom=resource.custom)
         try:
-            return await self._done(ask, orders)
+            return await self._handle_resource(request, orders)
         except StatusError as error:
-            error.warnings = ask.warnings
+            error.warnings = request.warnings
             raise
 
-    async def _done(self, ask: ResourceRequest, orders: Orders) -> Response:
+    async def _handle_resource(self, request: ResourceRequest, orders: Orders) -> Response:
         """Do what is asked of a resource that is served."""
-        call, place, resource, version = ask.call, ask.place, ask.resource, ask.version
+        call, place, resource, version = request.call, request.info, request.resource, request.version
         if version.deprecated:
-            ask.warnings.append(version.deprecated)
+            request.warnings.append(version.deprecated)
         if place.verb in _OPTIONS:
-            ask.options = options_of(
-                call, _OPTIONS[place.verb], apply=ask.media_type in APPLY_TYPES and place.verb == "patch"
+            request.options = options_of(
+                call, _OPTIONS[place.verb], apply=request.media_type in APPLY_TYPES and place.verb == "patch"
             )
-        special = self._specials.find(ask)
+        special = self._specials.find(request)
         if special is not None:
-            data, status = await special(ask)
-            return shown(ask, data, self.registry.moment(), status)
+            data, status = await special(request)
+            return shown(request, data, self.registry.moment(), status)
         verb = _VERBS.get(place.verb)
         if verb is None or (place.verb not in resource.verbs and not place.subresource):
             raise method_not_allowed()
@@ -279,59 +279,70 @@ class ApiServer:
         ):
             raise method_not_allowed(*((resource.group, resource.plural, place.verb) if resource.custom else ()))
         view = orders.view
-        answer: Response = await verb(self, ask, None if view is None or view.ended.is_set() else view.version)
+        answer: Response = await verb(self, request, None if view is None or view.ended.is_set() else view.version)
         return answer
 
     # --- verbs ---------------------------------------------------------------------------------------------------------------
 
-    async def _get(self, ask: ResourceRequest, view: int | None) -> Response:
-        data = self._reader.get(ask, view)
-        return shown(ask, scale_of(ask, data) if ask.place.subresource == "scale" else data, self.registry.moment())
+    async def _get(self, request: ResourceRequest, view: int | None) -> Response:
+        data = self._reader.get(request, view)
+        return shown(
+            request, scale_of(request, data) if request.info.subresource == "scale" else data, self.registry.moment()
+        )
 
-    async def _list(self, ask: ResourceRequest, view: int | None) -> Response:
-        return self._reader.list(ask, view)
+    async def _list(self, request: ResourceRequest, view: int | None) -> Response:
+        return self._reader.list(request, view)
 
-    async def _watch(self, ask: ResourceRequest, view: int | None) -> Response:
-        return self._reader.watch(ask, view)
+    async def _watch(self, request: ResourceRequest, view: int | None) -> Response:
+        return self._reader.watch(request, view)
 
-    async def _create(self, ask: ResourceRequest, _: int | None) -> Response:
-        if ask.place.name and not ask.resource.custom:
+    async def _create(self, request: ResourceRequest, _: int | None) -> Response:
+        if request.info.name and not request.resource.custom:
             raise method_not_allowed()
-        data = decode_body(ask)
-        return shown(ask, await create(self.registry, ask, data), self.registry.moment(), 201)
+        data = decode_body(request)
+        return shown(request, await create(self.registry, request, data), self.registry.moment(), 201)
 
-    async def _update(self, ask: ResourceRequest, _: int | None) -> Response:
-        if ask.place.subresource == "scale":
-            return shown(ask, await update_scale(self.registry, ask), self.registry.moment())
-        data, created = await update(self.registry, ask)
-        return shown(ask, data, self.registry.moment(), 201 if created else 200)
+    async def _update(self, request: ResourceRequest, _: int | None) -> Response:
+        if request.info.subresource == "scale":
+            return shown(request, await update_scale(self.registry, request), self.registry.moment())
+        data, created = await update(self.registry, request)
+        return shown(request, data, self.registry.moment(), 201 if created else 200)
 
-    async def _patch(self, ask: ResourceRequest, _: int | None) -> Response:
-        if ask.place.subresource == "scale":
-            return shown(ask, await update_scale(self.registry, ask), self.registry.moment())
-        data, created = await patch(self.registry, ask)
-        return shown(ask, data, self.registry.moment(), 201 if created else 200)
+    async def _patch(self, request: ResourceRequest, _: int | None) -> Response:
+        if request.info.subresource == "scale":
+            return shown(request, await update_scale(self.registry, request), self.registry.moment())
+        data, created = await patch(self.registry, request)
+        return shown(request, data, self.registry.moment(), 201 if created else 200)
 
-    async def _delete(self, ask: ResourceRequest, _: int | None) -> Response:
-        deletion = delete_options(ask)
-        data = await delete(self.registry, ask, self.registry.entry(ask), deletion)
-        return shown(ask, data, self.registry.moment())
+    async def _delete(self, request: ResourceRequest, _: int | None) -> Response:
+        deletion = delete_options(request)
+        data = await delete(self.registry, request, self.registry.entry(request), deletion)
+        return shown(request, data, self.registry.moment())
 
-    async def _delete_collection(self, ask: ResourceRequest, _: int | None) -> Response:
-        deletion = delete_options(ask)
-        answer = self._reader.list(ask)
-        for entry in self._reader.selected(ask):
-            ask.place = ask.place.named(entry.name)
+    async def _delete_collection(self, request: ResourceRequest, _: int | None) -> Response:
+        deletion = delete_options(request)
+        answer = self._reader.list(request)
+        for entry in self._reader.selected(request):
+            request.info = request.info.named(entry.name)
             try:
-                await delete(self.registry, ask, self.store.get(ask.resource.id, entry.namespace, entry.name), deletion)
+                await delete(
+                    self.registry, request, self.store.get(request.resource.id, entry.namespace, entry.name), deletion
+                )
             except StatusError as error:
                 if error.code != 404:
                     raise
         return answer
 
-    def _escalation(self, ask: ResourceRequest, new: dict[str, Any] | None, old: dict[str, Any] | None) -> None:
-        if new is not None and self._rbac_on and ask.group == "rbac.authorization.k8s.io" and ask.plural in GUARDED:
-            require_no_escalation(self.rbac, ask.user, ask.plural, ask.namespace, new, old, ask.place.name)
+    def _escalation(self, request: ResourceRequest, new: dict[str, Any] | None, old: dict[str, Any] | None) -> None:
+        if (
+            new is not None
+            and self._rbac_on
+            and request.group == "rbac.authorization.k8s.io"
+            and request.plural in GUARDED
+        ):
+            require_no_escalation(
+                self.rbac, request.user, request.plural, request.namespace, new, old, request.info.name
+            )
 
 
 def _aliased(resource: Resource) -> Resource:

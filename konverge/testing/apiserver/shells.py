@@ -94,7 +94,7 @@ class Pump:
         self._filled: asyncio.Future[None] | None = None
         self._drained: asyncio.Future[None] | None = None
         self._task = asyncio.get_running_loop().create_task(self._run())
-        self._task.add_done_callback(self._ended)  # also if it is cancelled before it began
+        self._task.add_done_callback(self._on_done)  # also if it is cancelled before it began
 
     async def _run(self) -> None:
         try:
@@ -108,7 +108,7 @@ class Pump:
         except Exception as error:  # noqa: BLE001  # whatever it is, it is the reader's
             self._error = error
 
-    def _ended(self, _: asyncio.Task[None]) -> None:
+    def _on_done(self, _: asyncio.Task[None]) -> None:
         self._over = True
         _wake(self._filled)
 

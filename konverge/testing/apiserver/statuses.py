@@ -98,14 +98,14 @@ class FieldError:
         """The words without the field."""
         words = _CAUSES[self.kind][1]
         if self.kind not in _VALUELESS and self.value is not OMITTED:
-            words += f": {_shown(self.value)}"
+            words += f": {_formatted(self.value)}"
         return f"{words}: {self.detail}" if self.detail else words
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message}"
 
 
-def _shown(value: Any) -> str:
+def _formatted(value: Any) -> str:
     """Show a value as Go's field errors do: strings quoted, numbers and booleans plain, structures as JSON."""
     if isinstance(value, str):
         return quote(value)

@@ -80,7 +80,7 @@ class InProcessTransport:
         answer = await self._answer(request)
         body = answer.body
         if answer.stream is not None:
-            body = await _whole(request, answer.stream)
+            body = await _read_all(request, answer.stream)
         await asyncio.sleep(0)
         return Response(answer.status, body, _media_type(answer), _retry_after(answer))
 
@@ -134,7 +134,7 @@ class _InProcessStream:
             await self._pump.close()
 
 
-async def _whole(request: Request, lines: AsyncIterator[bytes]) -> bytes:
+async def _read_all(request: Request, lines: AsyncIterator[bytes]) -> bytes:
     try:
         return b"".join([line async for line in lines])
     except Dropped as error:

@@ -112,7 +112,7 @@ class HelmController:
             for name, informer in self._informers.items():
                 await informer.add_handler(NAME, partial(self._on_change, name)).synced()
             worker = asyncio.create_task(self._work(), name="konverge flux stand-in")
-            stack.push_async_callback(_ended, worker)
+            stack.push_async_callback(_on_done, worker)
             self._stack = stack.pop_all()
         return self
 
@@ -167,7 +167,7 @@ class HelmController:
                 if (
                     item.reasons != (_RETRY,) or item.key in self._due
                 ):  # else another run has done what the retry was for
-                    await self._one(item.key)
+                    await self._reconcile_key(item.key)
             except KonvergeError as error:
                 self._log.warning("the stand-in for Flux could not write", key=str(item.key), error=str(error))
                 self._due.add(item.key)
@@ -175,7 +175,7 @@ class HelmController:
             finally:
                 self._queue.done(item.key)
 
-    async def _one(self, key: Key) -> None:
+    async def _reconcile_key(self, key: Key) -> None:
         found = self.find(key.kind.kind, key.namespace, key.name)
         self._due.discard(key)
         if found is None:
@@ -247,6 +247,6 @@ def _with_finalizer(newest: Object_, *, present: bool) -> Object_:
     return {**newest, "metadata": {**newest["metadata"], "finalizers": [*others, *([FINALIZER] if present else [])]}}
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
+async def _on_done(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.wait({task})

@@ -28,7 +28,7 @@ def _at(thing: Object_ | None, *path: str) -> Any:
     return here
 
 
-def _asked(thing: Object_ | None) -> tuple[Any, ...]:
+def _own_trigger(thing: Object_ | None) -> tuple[Any, ...]:
     """The fields whose change enqueues the object itself."""
     return (
         _at(thing, "metadata", "uid"),
@@ -38,7 +38,7 @@ def _asked(thing: Object_ | None) -> tuple[Any, ...]:
     )
 
 
-def _artifact(thing: Object_ | None) -> tuple[Any, ...]:
+def _artifact_trigger(thing: Object_ | None) -> tuple[Any, ...]:
     """The fields whose change enqueues the users of a source."""
     return (_at(thing, "status", "artifact", "revision"), _at(thing, "status", "observedGeneration"))
 
@@ -55,9 +55,13 @@ def woken_by(
         if _at(thing, "metadata", "labels", WATCH_LABEL) == "Enabled":
             yield from _users_of_values(kind, namespace, name, all_of)
         return
-    if after is not None and _asked(before) != _asked(after):
+    if after is not None and _own_trigger(before) != _own_trigger(after):
         yield kind, namespace, name
-    if after is not None and _artifact(after)[0] is not None and _artifact(before) != _artifact(after):
+    if (
+        after is not None
+        and _artifact_trigger(after)[0] is not None
+        and _artifact_trigger(before) != _artifact_trigger(after)
+    ):
         yield from _users_of_source(kind, thing, all_of)
 
 

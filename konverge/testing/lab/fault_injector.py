@@ -154,7 +154,7 @@ class FaultInjector:
         assert self.prefix is not None
         rule = timed.as_rule
         self.prefix.probe(place, rule, self.timeline, self._arming_entry(timed, rule))
-        self.faults.add(rule, self._record_hit(rule), ask=lambda: self._takes_over(place))
+        self.faults.add(rule, self._record_hit(rule), may_strike=lambda: self._takes_over(place))
 
     # --- what is done ----------------------------------------------------------------------------------------------------------------
 

@@ -259,11 +259,11 @@ def _leaks(lab: Lab, server: ApiServer) -> list[str]:
                     held = ", ".join(metadata.get("finalizers") or ("nothing",))
                     problems.append(f"{resource[1]} {entry.key} is still being deleted at the end, held by {held}")
     for manager in lab.managers:
-        problems += _grown(manager)
+        problems += _leftovers(manager)
     return problems
 
 
-def _grown(manager: Manager) -> list[str]:
+def _leftovers(manager: Manager) -> list[str]:
     """Return the leftovers of a manager at rest: work, failures without a retry, writes that no reconcile waits for."""
     problems, objects = [], 0
     for spec in manager.controllers:

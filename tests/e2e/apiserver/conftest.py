@@ -23,7 +23,7 @@ from konverge.testing.failures import ControlPlaneError
 @pytest.fixture(scope="session")
 def kubectl_program() -> Path:
     """The kubectl of the control plane's programs: where there is none, a test is skipped, or fails where one is required."""
-    found = plugin._look()
+    found = plugin._find_programs()
     if isinstance(found, str):
         plugin._give_up(found)
     if found.kubectl is None:

@@ -79,7 +79,7 @@ STREAMS = [
 @pytest.mark.parametrize("fault", STREAMS, ids=str)
 def test_a_watch_is_unchanged_if_its_rule_may_not_strike(fault: dict[str, Any]) -> None:
     faults, asked, hits = Faults(), Asked(False), list[Any]()
-    rule = faults.add(Rule(Match(), fault_of(fault)), hits.append, ask=asked)
+    rule = faults.add(Rule(Match(), fault_of(fault)), hits.append, may_strike=asked)
     assert read(faults) == LINES
     assert (asked.times, hits, rule.hits) == (1, [], [])
 
@@ -88,7 +88,7 @@ def test_a_watch_is_unchanged_if_its_rule_may_not_strike(fault: dict[str, Any]) 
 def test_a_rule_that_may_strike_acts_as_without_a_probe(fault: dict[str, Any]) -> None:
     plain, asking, asked = Faults(), Faults(), Asked(True)
     one = plain.add(Rule(Match(), fault_of(fault)))
-    other = asking.add(Rule(Match(), fault_of(fault)), ask=asked)
+    other = asking.add(Rule(Match(), fault_of(fault)), may_strike=asked)
     assert read(asking) == read(plain)
     assert asked.times == 1
     assert other.hits == one.hits != []
@@ -102,7 +102,7 @@ def test_a_rule_that_is_removed_by_the_probe_of_another_leaves_the_same_line_alo
         faults.remove(handled)
         return True
 
-    faults.add(Rule(Match(), fault_of({"type": "cut", "lines": 0})), ask=alone)
+    faults.add(Rule(Match(), fault_of({"type": "cut", "lines": 0})), may_strike=alone)
     faults.add(handled)
     half = LINES[0][: len(LINES[0]) // 2]
     assert read(faults) == [half, "dropped"]  # half a line is not JSON: decoding it would fail
@@ -114,7 +114,7 @@ def test_a_request_is_refused_only_if_the_probe_allows_it(may: bool) -> None:
 
     async def thrice() -> list[int]:
         faults, refused = Faults(), list[int]()
-        faults.add(Rule(Match(), fault_of({"type": "refuse", "status": 503}), nth=2), ask=asked)
+        faults.add(Rule(Match(), fault_of({"type": "refuse", "status": 503}), nth=2), may_strike=asked)
         call = Call.of("GET", "/api/v1/namespaces/lab/secrets")
         for number in (1, 2, 3):
             try:

@@ -97,7 +97,7 @@ class Dispatcher:
             if invocation is None or (again and hook.key not in state.again):
                 continue
             review = self._review(call, invocation)
-            response = None if review is None else await self._asked(call, invocation.hook, review)
+            response = None if review is None else await self._call_webhook(call, invocation.hook, review)
             if response is None:
                 continue
             after = self._patched(call, invocation, response.patch)
@@ -114,13 +114,13 @@ class Dispatcher:
             if review is not None:
                 asked.append((hook, review))
         if len(asked) == 1:
-            await self._asked(call, *asked[0])
+            await self._call_webhook(call, *asked[0])
             return
         refusals: list[StatusError] = []
 
         async def one(hook: Hook, review: Data) -> None:
             try:
-                await self._asked(call, hook, review)
+                await self._call_webhook(call, hook, review)
             except StatusError as error:
                 refusals.append(error)
 
@@ -138,7 +138,7 @@ class Dispatcher:
         review = request_for(call, invocation.version, uid)
         return review if conditions_hold(invocation.hook, call, review) else None
 
-    async def _asked(self, call: AdmissionCall, hook: Hook, review: Data) -> WebhookResponse | None:
+    async def _call_webhook(self, call: AdmissionCall, hook: Hook, review: Data) -> WebhookResponse | None:
         """Return what a hook answered; None if its failure does not matter."""
         if call.dry_run and hook.data.get("sideEffects") not in _HARMLESS:
             raise bad_request(f"admission webhook {quoted(hook.name)} does not support dry run")

@@ -34,7 +34,7 @@ def _why(found: Data, operation: Data) -> str:
         return f"Unexpected kind: {verb}"
     if verb in ("copy", "move"):
         return _why_not_from(found, verb, str(operation.get("from", "")), path)
-    container, key = _place(found, path)
+    container, key = _container_of(found, path)
     if container is None:
         shown = f'"{path}"' if verb in ("add", "remove") else path
         words = "is missing path" if verb == "test" else "doc is missing path"
@@ -48,7 +48,7 @@ def _why(found: Data, operation: Data) -> str:
 
 
 def _why_not_from(found: Data, verb: str, origin: str, path: str) -> str:
-    container, key = _place(found, origin)
+    container, key = _container_of(found, origin)
     if container is None:
         return f"{verb} operation does not apply: doc is missing from path: {origin}: {_MISSING}"
     if problem := _problem(container, key, "get"):
@@ -57,7 +57,7 @@ def _why_not_from(found: Data, verb: str, origin: str, path: str) -> str:
     return f"{verb} operation does not apply: doc is missing destination path: {path}: {_MISSING}"
 
 
-def _place(found: Any, path: str) -> tuple[dict[str, Any] | list[Any] | None, str]:
+def _container_of(found: Any, path: str) -> tuple[dict[str, Any] | list[Any] | None, str]:
     """Return the container of the last part of a path, or None if it does not exist; and that part."""
     *parts, key = [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]] or [""]
     for part in parts:

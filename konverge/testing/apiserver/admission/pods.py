@@ -21,14 +21,14 @@ _QUALITY: Final = ("cpu", "memory")
 def pod_requests(pod: Data) -> dict[str, Quantity]:
     """Return the requests of a pod."""
     amounts = _aggregated(pod, "requests")
-    amounts |= {name: amount for name, amount in _own(pod, "requests").items() if _is_pod_level(name)}
+    amounts |= {name: amount for name, amount in _pod_level_amounts(pod, "requests").items() if _is_pod_level(name)}
     return added(amounts, read((pod.get("spec") or {}).get("overhead")))
 
 
 def pod_limits(pod: Data) -> dict[str, Quantity]:
     """Return the limits of a pod."""
     amounts = _aggregated(pod, "limits")
-    amounts |= {name: amount for name, amount in _own(pod, "limits").items() if _is_pod_level(name)}
+    amounts |= {name: amount for name, amount in _pod_level_amounts(pod, "limits").items() if _is_pod_level(name)}
     for name, amount in read((pod.get("spec") or {}).get("overhead")).items():
         if amounts.get(name):
             amounts[name] += amount
@@ -42,10 +42,10 @@ def spec_amounts(pod: Data, what: str) -> dict[str, Quantity]:
 
 def sets_pod_resources(pod: Data) -> bool:
     """Tell whether a pod has resources of its own, besides its containers'."""
-    return any(_is_pod_level(name) for what in ("requests", "limits") for name in _own(pod, what))
+    return any(_is_pod_level(name) for what in ("requests", "limits") for name in _pod_level_amounts(pod, what))
 
 
-def _own(pod: Data, what: str) -> dict[str, Quantity]:
+def _pod_level_amounts(pod: Data, what: str) -> dict[str, Quantity]:
     return read(((pod.get("spec") or {}).get("resources") or {}).get(what))
 
 

@@ -102,14 +102,14 @@ def _charged(call: AdmissionCall, quota: Data, delta: Amounts) -> QuotaUpdate | 
     over = beyond(masked(after, requested), hard) if call.subresource != "status" else []
     if over:
         parts = {"requested": requested, "used": used, "limited": hard}
-        shown = ", ".join(f"{title}: {_shown(masked(amounts, over))}" for title, amounts in parts.items())
+        shown = ", ".join(f"{title}: {_formatted(masked(amounts, over))}" for title, amounts in parts.items())
         raise denied(call, f"exceeded quota: {metadata['name']}, {shown}")
     if equal(used, after):
         return None
     return QuotaUpdate(metadata["namespace"], metadata["name"], {**status, "used": written(after)})
 
 
-def _shown(amounts: Amounts) -> str:
+def _formatted(amounts: Amounts) -> str:
     return ",".join(f"{name}={amounts[name]}" for name in sorted(amounts))
 
 

@@ -154,7 +154,7 @@ def _apply(request: _Request, owners: Owners, force: bool) -> Data:
         _misfit(request)
     if live is not None and (merged is live or same(merged, live)):
         merged = live
-    _own(owners, key, mine, request, last, changed=merged is not live)
+    _record_ownership(owners, key, mine, request, last, changed=merged is not live)
     return merged
 
 
@@ -163,21 +163,27 @@ def _fields_of(request: _Request) -> Fields:
         return field_set(request.shape, request.patch, duplicates=False)
     except Misfit:
         words = misfits(request.shape, request.patch)
-        raise StatusError(500, "", f"failed to create typed patch object ({_named(request.patch)}): {words}") from None
+        raise StatusError(
+            500, "", f"failed to create typed patch object ({_identified(request.patch)}): {words}"
+        ) from None
 
 
 def _misfit(request: _Request) -> NoReturn:
     words = misfits(request.shape, request.live or {}, duplicates=True) or "it does not fit its schema"
-    raise StatusError(500, "", f"failed to create typed live object ({_named(request.live or {})}): {words}") from None
+    raise StatusError(
+        500, "", f"failed to create typed live object ({_identified(request.live or {})}): {words}"
+    ) from None
 
 
-def _named(object_: Data) -> str:
+def _identified(object_: Data) -> str:
     metadata = object_.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     return f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}; {_gvk(object_)}"
 
 
-def _own(owners: Owners, key: Key, mine: Fields, request: _Request, last: Owner | None, *, changed: bool) -> None:
+def _record_ownership(
+    owners: Owners, key: Key, mine: Fields, request: _Request, last: Owner | None, *, changed: bool
+) -> None:
     """Record what the applier owns now. Its time moves only if the object changed."""
     time = request.now if changed else last.time if last is not None else None
     if not mine:

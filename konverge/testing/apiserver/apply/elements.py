@@ -132,15 +132,15 @@ def text(element: str) -> str:
     if kind == "f":
         return f".{rest}"
     if kind == "k":
-        return f"[{','.join(f'{name}={_shown(value)}' for name, value in json.loads(rest).items())}]"
-    return f"[={_shown(json.loads(rest))}]" if kind == "v" else f"[{rest}]"
+        return f"[{','.join(f'{name}={_formatted(value)}' for name, value in json.loads(rest).items())}]"
+    return f"[={_formatted(json.loads(rest))}]" if kind == "v" else f"[{rest}]"
 
 
-def _shown(value: Any) -> str:
+def _formatted(value: Any) -> str:
     if isinstance(value, str):
         return quote(value)
     if isinstance(value, list):
-        return f"[{','.join(_shown(item) for item in value)}]"
+        return f"[{','.join(_formatted(item) for item in value)}]"
     if isinstance(value, dict):
-        return "".join(f"{key}={_shown(item)}" for key, item in value.items())
+        return "".join(f"{key}={_formatted(item)}" for key, item in value.items())
     return "null" if value is None else plain(value)

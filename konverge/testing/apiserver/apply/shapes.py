@@ -162,7 +162,7 @@ def _relation(node: Node) -> tuple[bool, tuple[str, ...]]:
     return False, ()
 
 
-def _made(scalar: str, atomic: bool) -> Shape:
+def _recursive_shape(scalar: str, atomic: bool) -> Shape:
     """Make a shape that refers to itself: what is known of untyped places."""
     made = Shape(Node({}), _Home(custom=False))
     inner = made if atomic else UNTYPED
@@ -170,9 +170,9 @@ def _made(scalar: str, atomic: bool) -> Shape:
     return made
 
 
-UNTYPED: Final = _made("untyped", atomic=True)
+UNTYPED: Final = _recursive_shape("untyped", atomic=True)
 """Anything, owned as one."""
-DEDUCED: Final = _made("untyped", atomic=False)
+DEDUCED: Final = _recursive_shape("untyped", atomic=False)
 """Anything: maps are owned field by field, lists as one."""
 
 _STRING: Final = Shape(Node({"type": "string"}), _Home(custom=False))

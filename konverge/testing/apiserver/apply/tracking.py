@@ -150,12 +150,12 @@ def settle(node: Node, owners: Owners, version: str, versions: Versions) -> None
         if schema is None:
             del owners[key]
             continue
-        after = _settled(shape_of(schema), owner.fields)
+        after = _conformed(shape_of(schema), owner.fields)
         if after is not None:
             owners[key] = Owner(after, owner.version, owner.time)
 
 
-def _settled(shape: Shape, fields: Fields) -> Fields | None:
+def _conformed(shape: Shape, fields: Fields) -> Fields | None:
     """Return the set as of the schema, or None if it is that already; remembered by its JSON, for most sets are written again and again."""
     memory = shape.settled
     text = _encode(fields)

@@ -87,11 +87,11 @@ def _selected_name(selector: str) -> str:
 
 def refusal(user: User, attributes: Attributes, reason: str = "") -> StatusError:
     """Return the 403 for something that is not allowed; `reason` is the authorizer's."""
-    words = _words(user, attributes).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    words = _refusal_message(user, attributes).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _forbidden(attributes, f"{words}: {reason}" if reason else words)
 
 
-def _words(user: User, attributes: Attributes) -> str:
+def _refusal_message(user: User, attributes: Attributes) -> str:
     who = f"User {quoted(user.name)} cannot {attributes.verb}"
     if not attributes.is_resource:
         return f"{who} path {quoted(attributes.path)}"

@@ -135,7 +135,11 @@ class Authenticator:
             if kind in own and not (kind == "node" and "pod" in own):
                 namespace = "" if kind == "node" else own["namespace"]
                 found = self._objects.get(("", plural), namespace, own[kind]["name"])
-                if found is None or found["metadata"].get("uid", "") != own[kind].get("uid", "") or _gone(found, now):
+                if (
+                    found is None
+                    or found["metadata"].get("uid", "") != own[kind].get("uid", "")
+                    or _is_deleted(found, now)
+                ):
                     raise _InvalidTokenError("[invalid bearer token, service account token has been invalidated]")
 
     def _check_account(self, namespace: str, reference: Mapping[str, str], now: datetime) -> None:
@@ -147,7 +151,7 @@ class Authenticator:
         if uid != reference.get("uid", ""):
             words = f"service account UID ({uid}) does not match claim ({reference.get('uid', '')})"
             raise _InvalidTokenError(f"[invalid bearer token, {words}]")
-        if _gone(found, now):
+        if _is_deleted(found, now):
             raise _InvalidTokenError(f"[invalid bearer token, service account {namespace}/{name} has been deleted]")
 
     # -- answers -----------------------------------------------------------------------------------------------------
@@ -254,7 +258,7 @@ def _account_user(claims: Data) -> User:
     return User(claims["sub"], groups, own["serviceaccount"].get("uid", ""), extra)
 
 
-def _gone(found: Data, now: datetime) -> bool:
+def _is_deleted(found: Data, now: datetime) -> bool:
     marked = found["metadata"].get("deletionTimestamp")
     return marked is not None and from_rfc3339(marked) < now - timedelta(seconds=_LEEWAY)
 

@@ -22,12 +22,12 @@ Data: TypeAlias = dict[str, Any]
 
 def bootstrap_objects() -> list[Data]:
     """Return ClusterRoles, ClusterRoleBindings, Roles and RoleBindings, whole and ready to be stored."""
-    made: list[Data] = msgspec.json.decode(_made())
+    made: list[Data] = msgspec.json.decode(_aggregated_roles())
     return made
 
 
 @cache
-def _made() -> bytes:
+def _aggregated_roles() -> bytes:
     """Aggregate once in a process, since tests start many servers; as JSON, so that each server decodes objects of its own."""
     found: list[Data] = json.loads(files(__package__).joinpath("bootstrap.json").read_bytes())
     roles = [each for each in found if each["kind"] == "ClusterRole"]

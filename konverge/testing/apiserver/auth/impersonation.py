@@ -107,7 +107,7 @@ def _modes(requestor: User, wanted: User) -> Iterator[str]:
 def _check(rbac: Rbac, requestor: User, wanted: User, attributes: Attributes, mode: str) -> User:
     if mode:
         rbac.require(requestor, replace(attributes, verb=f"impersonate-on:{mode}:{attributes.verb}"))
-    for asked in _asked(requestor, wanted, mode):
+    for asked in _required_rights(requestor, wanted, mode):
         if isinstance(asked, tuple):
             # Upstream asks for all at once if there are many, and goes through them only if that is refused.
             whole, each = asked
@@ -120,7 +120,9 @@ def _check(rbac: Rbac, requestor: User, wanted: User, attributes: Attributes, mo
     return _actual(wanted, constrained=bool(mode))
 
 
-def _asked(requestor: User, wanted: User, mode: str) -> Iterator[Attributes | tuple[Attributes, list[Attributes]]]:
+def _required_rights(
+    requestor: User, wanted: User, mode: str
+) -> Iterator[Attributes | tuple[Attributes, list[Attributes]]]:
     verb = f"impersonate:{mode}" if mode else "impersonate"
     group, version = (_AUTHENTICATION, "v1") if mode else ("", "v1")
     yield _who(verb, group, wanted, mode)

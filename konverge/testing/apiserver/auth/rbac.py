@@ -91,7 +91,7 @@ class Rbac:
     def rules_for(self, user: User, namespace: str) -> tuple[list[PolicyRule], list[str]]:
         """Return the rules that hold for a user in a namespace ("": cluster-wide ones only), and what could not be resolved."""
         self._refresh()
-        grants = list(self._of(user, namespace))
+        grants = list(self._rules_of(user, namespace))
         return [rule for grant in grants for rule in grant.rules], [grant.problem for grant in grants if grant.problem]
 
     def rules_of(self, reference: Data, namespace: str) -> tuple[list[PolicyRule], str]:
@@ -116,14 +116,14 @@ class Rbac:
 
     def _decide(self, user: User, attributes: Attributes) -> Decision:
         problems: list[str] = []
-        for grant in self._of(user, attributes.namespace):
+        for grant in self._rules_of(user, attributes.namespace):
             if any(rule.allows(attributes) for rule in grant.rules):
                 return Decision(True, f"RBAC: allowed by {grant.source}")
             if grant.problem:
                 problems.append(grant.problem)
         return Decision(False, f"RBAC: {listed(problems)}" if problems else "")
 
-    def _of(self, user: User, namespace: str) -> Iterator[_Grant]:
+    def _rules_of(self, user: User, namespace: str) -> Iterator[_Grant]:
         """Yield what holds for a user, cluster-wide first; a binding once, though several of its subjects may be meant."""
         for place in ("", namespace) if namespace else ("",):
             found = [*self._grants.get((place, "User", user.name), ())]

@@ -39,7 +39,9 @@ def review_local_access(rbac: Rbac, body: Data, namespace: str) -> Data:
         errors.append(FieldError("Invalid", where, resource.get("namespace", ""), words))
     if spec.get("nonResourceAttributes") is not None:
         words = "disallowed on this kind of request"
-        errors.append(FieldError("Invalid", _WHERE["path"], _shown(spec["nonResourceAttributes"]), words))
+        errors.append(
+            FieldError("Invalid", _WHERE["path"], _non_resource_attributes(spec["nonResourceAttributes"]), words)
+        )
     return _reviewed(rbac, body, _subject(body), errors)
 
 
@@ -75,14 +77,14 @@ def _reviewed(rbac: Rbac, body: Data, user: User, errors: list[FieldError]) -> D
     if errors:
         # The kind is lost on the way to the server's own types, and the message shows it.
         raise invalid(_GROUP, "", "", errors)
-    decision = rbac.allows(user, _wanted(body["spec"]))
+    decision = rbac.allows(user, _attributes_of(body["spec"]))
     status: Data = {"allowed": decision.allowed}
     if decision.reason:
         status["reason"] = decision.reason
     return {**body, "status": status}
 
 
-def _wanted(spec: Data) -> Attributes:
+def _attributes_of(spec: Data) -> Attributes:
     asked = spec.get("resourceAttributes")
     if asked is None:
         other = spec["nonResourceAttributes"]
@@ -103,7 +105,7 @@ def _spec_errors(body: Data, *, whole: bool) -> list[FieldError]:
     errors: list[FieldError] = []
     if resource is not None and path is not None:
         words = "cannot be specified in combination with resourceAttributes"
-        errors.append(FieldError("Invalid", _WHERE["path"], _shown(path), words))
+        errors.append(FieldError("Invalid", _WHERE["path"], _non_resource_attributes(path), words))
     if resource is None and path is None:
         words = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         errors.append(FieldError("Invalid", _WHERE["resource"], None, words))
@@ -112,7 +114,7 @@ def _spec_errors(body: Data, *, whole: bool) -> list[FieldError]:
     return errors
 
 
-def _shown(path: Data) -> Data:
+def _non_resource_attributes(path: Data) -> Data:
     """Return nonResourceAttributes as the server's own type shows them."""
     return {"Path": path.get("path", ""), "Verb": path.get("verb", "")}
 

@@ -30,20 +30,20 @@ class _Lazy(Mapping[str, Mapping[str, Any]]):
     def __init__(self) -> None:
         self._read: dict[str, dict[str, Any]] | None = None
 
-    def _all(self) -> dict[str, dict[str, Any]]:
+    def _load(self) -> dict[str, dict[str, Any]]:
         if self._read is None:
             text = (resources.files("konverge.testing.apiserver.catalog") / "definitions.json").read_bytes()
             self._read = msgspec.json.decode(text, type=dict[str, dict[str, Any]])
         return self._read
 
     def __getitem__(self, name: str) -> Mapping[str, Any]:
-        return self._all()[name]
+        return self._load()[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
+        return iter(self._load())
 
     def __len__(self) -> int:
-        return len(self._all())
+        return len(self._load())
 
 
 @cache

@@ -141,7 +141,7 @@ def _report(text: str, problems: list[TypeProblem], positions: Mapping[int, int]
         line = sum(1 for start in starts if start <= offset)
         placed.append((line, offset - starts[line - 1], problem.text))
     shown = [
-        _shown(text.split("\n")[line - 1], line, column, words)
+        _format_error(text.split("\n")[line - 1], line, column, words)
         for line, column, words in sorted(placed, key=lambda at: at[:2])
     ]
     if len(shown) > _MOST_PROBLEMS:
@@ -149,7 +149,7 @@ def _report(text: str, problems: list[TypeProblem], positions: Mapping[int, int]
     return "\n".join(shown)
 
 
-def _shown(source: str, line: int, column: int, words: str) -> str:
+def _format_error(source: str, line: int, column: int, words: str) -> str:
     source = source.replace("\t", " ")
     dots = "".join("." if char.isascii() else "\uff0e" for char in source[:column])
     mark = "\uff3e" if column < len(source) and not source[column].isascii() else "^"

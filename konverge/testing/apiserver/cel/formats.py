@@ -60,7 +60,7 @@ def _datetime(text: str) -> list[str]:
     return [] if found and is_date(found[1]) else ["invalid datetime"]
 
 
-def _named(rule: str, *, prefix: bool = False) -> Callable[[str], Sequence[str]]:
+def _name_check(rule: str, *, prefix: bool = False) -> Callable[[str], Sequence[str]]:
     def check(text: str) -> Sequence[str]:
         return names.name_errors(rule, text, prefix=prefix)
 
@@ -75,13 +75,13 @@ def _label(kind: str) -> Callable[[str], Sequence[str]]:
 
 
 CHECKS: Final[Mapping[str, Callable[[str], Sequence[str]]]] = {
-    "dns1123Label": _named("label"),
-    "dns1123Subdomain": _named("subdomain"),
-    "dns1035Label": _named("dns1035"),
+    "dns1123Label": _name_check("label"),
+    "dns1123Subdomain": _name_check("subdomain"),
+    "dns1035Label": _name_check("dns1035"),
     "qualifiedName": _label("key"),
-    "dns1123LabelPrefix": _named("label", prefix=True),
-    "dns1123SubdomainPrefix": _named("subdomain", prefix=True),
-    "dns1035LabelPrefix": _named("dns1035", prefix=True),
+    "dns1123LabelPrefix": _name_check("label", prefix=True),
+    "dns1123SubdomainPrefix": _name_check("subdomain", prefix=True),
+    "dns1035LabelPrefix": _name_check("dns1035", prefix=True),
     "labelValue": _label("value"),
     "uri": _uri,
     "uuid": _uuid,

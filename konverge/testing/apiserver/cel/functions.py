@@ -32,7 +32,7 @@ _NO_OVERLOAD: Final = "no such overload"
 _MOST: Final = 1 << 63
 
 
-def _of(value: Value, name: str) -> Value:
+def _content_of(value: Value, name: str) -> Value:
     """Return what a value of a type of ours holds."""
     if not isinstance(value, dict) or name not in value:
         raise TypeError(_NO_OVERLOAD)
@@ -76,7 +76,7 @@ def _quantity(text: str) -> dict[str, str]:
 
 
 def _worth(value: Value) -> Fraction:
-    return quantities.worth(_of(value, _QUANTITY))
+    return quantities.worth(_content_of(value, _QUANTITY))
 
 
 def _approximate(amount: Fraction) -> float:
@@ -97,7 +97,7 @@ def _as_integer(value: Value) -> int:
 
 
 def _is_integer(value: Value) -> bool:
-    text = str(_of(value, _QUANTITY))
+    text = str(_content_of(value, _QUANTITY))
     return "/" not in text and not text.endswith("!")
 
 
@@ -108,7 +108,7 @@ def _sum_of(value: Value, other: Value, sign: int) -> dict[str, str]:
 
 def _compare(value: Value, other: Value) -> int:
     if isinstance(value, dict) and _SEMVER in value:
-        one, two = (versions.parse(_of(side, _SEMVER)) for side in (value, other))
+        one, two = (versions.parse(_content_of(side, _SEMVER)) for side in (value, other))
         return (one > two) - (one < two)
     first, second = _worth(value), _worth(other)
     return (first > second) - (first < second)
@@ -208,16 +208,16 @@ def _map_insert(into: Mapping[Value, Value], *more: Value) -> dict[Value, Value]
 
 def _ip(value: Value) -> dict[str, str]:
     if isinstance(value, dict):
-        return {_IP: str(network.split(_of(value, _CIDR))[0])}
+        return {_IP: str(network.split(_content_of(value, _CIDR))[0])}
     return {_IP: str(network.address(value))}
 
 
 def _ip_is(name: str) -> Callable[[Value], bool]:
-    return lambda value: bool(getattr(network.address(_of(value, _IP)), name))
+    return lambda value: bool(getattr(network.address(_content_of(value, _IP)), name))
 
 
 def _link_local(value: Value, *, multicast: bool) -> bool:
-    found = network.address(_of(value, _IP))
+    found = network.address(_content_of(value, _IP))
     if not multicast:
         return found.is_link_local
     return (
@@ -228,11 +228,13 @@ def _link_local(value: Value, *, multicast: bool) -> bool:
 
 
 def _contains_ip(value: Value, other: Value) -> bool:
-    return network.contains_ip(_of(value, _CIDR), other if isinstance(other, str) else _of(other, _IP))
+    return network.contains_ip(_content_of(value, _CIDR), other if isinstance(other, str) else _content_of(other, _IP))
 
 
 def _contains_cidr(value: Value, other: Value) -> bool:
-    return network.contains_network(_of(value, _CIDR), other if isinstance(other, str) else _of(other, _CIDR))
+    return network.contains_network(
+        _content_of(value, _CIDR), other if isinstance(other, str) else _content_of(other, _CIDR)
+    )
 
 
 def _url(text: str) -> dict[str, str]:
@@ -244,7 +246,7 @@ def _url(text: str) -> dict[str, str]:
 
 
 def _url_part(name: str) -> Callable[[Value], Value]:
-    return lambda value: getattr(urls.parse(_of(value, _URL)), name)
+    return lambda value: getattr(urls.parse(_content_of(value, _URL)), name)
 
 
 def _string(value: Value) -> str:
@@ -256,7 +258,7 @@ def _format(name: str) -> Callable[[], dict[str, str]]:
 
 
 def _version_part(name: str) -> Callable[[Value], int]:
-    return lambda value: int(getattr(versions.parse(_of(value, _SEMVER)), name))
+    return lambda value: int(getattr(versions.parse(_content_of(value, _SEMVER)), name))
 
 
 FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = {
@@ -289,19 +291,19 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = {
     "ip": _ip,
     "isIP": _valid(network.address, network.BadAddress),
     "ip.isCanonical": lambda text: str(network.address(text)) == text,
-    "family": lambda value: network.family(_of(value, _IP)),
+    "family": lambda value: network.family(_content_of(value, _IP)),
     "isUnspecified": _ip_is("is_unspecified"),
     "isLoopback": _ip_is("is_loopback"),
     "isLinkLocalMulticast": lambda value: _link_local(value, multicast=True),
     "isLinkLocalUnicast": lambda value: _link_local(value, multicast=False),
-    "isGlobalUnicast": lambda value: network.global_unicast(_of(value, _IP)),
+    "isGlobalUnicast": lambda value: network.global_unicast(_content_of(value, _IP)),
     "string": _string,
     "cidr": lambda text: {_CIDR: network.network(text)},
     "isCIDR": _valid(network.network, network.BadAddress),
     "containsIP": _contains_ip,
     "containsCIDR": _contains_cidr,
-    "prefixLength": lambda value: network.split(_of(value, _CIDR))[1],
-    "masked": lambda value: {_CIDR: network.masked(_of(value, _CIDR))},
+    "prefixLength": lambda value: network.split(_content_of(value, _CIDR))[1],
+    "masked": lambda value: {_CIDR: network.masked(_content_of(value, _CIDR))},
     "url": _url,
     "isURL": _valid(urls.parse, urls.BadURL),
     "getScheme": _url_part("scheme"),
@@ -315,7 +317,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = {
     "major": _version_part("major"),
     "minor": _version_part("minor"),
     "patch": _version_part("patch"),
-    "validate": lambda value, text: formats.validate(_of(value, _FORMAT), text),
+    "validate": lambda value, text: formats.validate(_content_of(value, _FORMAT), text),
     "format.named": lambda name: {_FORMAT: name} if name in formats.CHECKS else {},
     **{f"format.{name}": _format(name) for name in formats.CHECKS},
 }

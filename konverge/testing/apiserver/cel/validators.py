@@ -175,7 +175,7 @@ class _Validator:
 
     def _run(self, path: str, new: Any, old: Any, ratchet: Ratchet, findings: Findings) -> None:
         if self.rules:
-            self._here(path, new, old, ratchet, findings)
+            self._run_own_rules(path, new, old, ratchet, findings)
         if isinstance(new, list) and self.items is not None:
             for at, item in enumerate(new):
                 self.items.run(f"{path}[{at}]", item, matching(self.node, old, item), ratchet.step(at), findings)
@@ -201,7 +201,7 @@ class _Validator:
             return b"", None
         return _ENCODE(values), None if ordered and old is not None else values
 
-    def _here(self, path: str, new: Any, old: Any, ratchet: Ratchet, findings: Findings) -> None:
+    def _run_own_rules(self, path: str, new: Any, old: Any, ratchet: Ratchet, findings: Findings) -> None:
         """Run the rules here, unless they passed on what they read before: status changes, and the rules are about spec."""
         text, values = self._read(new, old)
         if text in self.accepted:

@@ -128,14 +128,14 @@ def _present(value: Any) -> Any:
 
 def _projection(node: Node, tree: Mapping[str, Any]) -> Reader | None:
     if not tree or "" in tree:
-        return _whole(node)
+        return _converter_of(node)
     tree = {name: below for name, below in tree.items() if name != THERE}
     if not tree:
         return _present
     if node.type == "array" and node.items is not None and tree.keys() == {EACH}:
         return _items(_projection(_rooted(node.items), tree[EACH]))
     if node.type != "object" or EACH in tree:
-        return _whole(node)
+        return _converter_of(node)
     if isinstance(node.schema.get("additionalProperties"), Mapping):
         assert node.additional is not None
         picks = [(name, name, _projection(node.additional, below), True) for name, below in tree.items()]
@@ -179,7 +179,7 @@ def _picker(picks: list[tuple[str, str, Reader | None, bool]]) -> Reader:
     return pick
 
 
-def _whole(node: Node) -> Reader | None:
+def _converter_of(node: Node) -> Reader | None:
     """Return what converts everything at a place, or None if nothing has to be."""
     if node.int_or_string:
         return None
@@ -189,10 +189,10 @@ def _whole(node: Node) -> Reader | None:
         case "number":
             return _double
         case "array":
-            return _items(_whole(node.items) if node.items is not None else None)
+            return _items(_converter_of(node.items) if node.items is not None else None)
         case "object" if isinstance(node.schema.get("additionalProperties"), Mapping):
             assert node.additional is not None
-            every = _whole(node.additional)
+            every = _converter_of(node.additional)
             if every is None:
                 return None
             return lambda value: {name: one if one is None else every(one) for name, one in value.items()}
@@ -203,7 +203,7 @@ def _whole(node: Node) -> Reader | None:
 
 
 def _struct(node: Node) -> Reader | None:
-    known = {name: (escape(name) or name, _whole(child)) for name, child in node.properties.items()}
+    known = {name: (escape(name) or name, _converter_of(child)) for name, child in node.properties.items()}
     plain = all(name == escaped and convert is None for name, (escaped, convert) in known.items())
     if plain and not any(child.nullable for child in node.properties.values()):
         return None

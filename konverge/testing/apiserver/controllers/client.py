@@ -28,7 +28,7 @@ class ControllerClient:
         self.registry = registry
         self._user = User(f"system:serviceaccount:kube-system:{controller}", ("system:masters", "system:authenticated"))
 
-    def _ask(
+    def _request(
         self, verb: str, resource: Resource, namespace: str, name: str, subresource: str = "", body: bytes = b""
     ) -> ResourceRequest:
         version = resource.storage
@@ -43,20 +43,20 @@ class ControllerClient:
 
     async def create(self, resource: Resource, data: Data) -> None:
         """Create an object; does nothing if it exists."""
-        ask = self._ask("create", resource, data["metadata"].get("namespace", ""), "")
-        conform(ask, data)
+        request = self._request("create", resource, data["metadata"].get("namespace", ""), "")
+        conform(request, data)
         try:
-            await create(self.registry, ask, data)
+            await create(self.registry, request, data)
         except StatusError as error:
             if error.reason != "AlreadyExists":
                 raise
 
     async def delete(self, resource: Resource, namespace: str, name: str, *, policy: str = "", uid: str = "") -> None:
         """Delete an object; does nothing if it is gone or is another one by now."""
-        ask = self._ask("delete", resource, namespace, name)
+        request = self._request("delete", resource, namespace, name)
         try:
             entry = self.registry.store.get(resource.id, namespace, name)
-            await delete(self.registry, ask, entry, Deletion(policy=policy, uid=uid))
+            await delete(self.registry, request, entry, Deletion(policy=policy, uid=uid))
         except StatusError as error:
             if error.code not in (404, 409):
                 raise
@@ -67,7 +67,7 @@ class ControllerClient:
         """Merge-patch an object; does nothing if it is gone."""
         body = msgspec.json.encode(document)
         try:
-            await patch(self.registry, self._ask("patch", resource, namespace, name, subresource, body))
+            await patch(self.registry, self._request("patch", resource, namespace, name, subresource, body))
         except StatusError as error:
             if error.code != 404:
                 raise

@@ -51,25 +51,25 @@ class NamespaceController:
             return
         data = entry.object()
         if not data["metadata"].get("deletionTimestamp"):
-            await self._furnish(name)
+            await self._create_account(name)
             return
         self._ending.add(name)
         if "kubernetes" not in ((data.get("spec") or {}).get("finalizers") or ()):
             return
-        remaining, finalizers = await self._empty(name)
+        remaining, finalizers = await self._delete_contents(name)
         if remaining:
-            self._tell(entry, data, remaining, finalizers)
+            self._write_conditions(entry, data, remaining, finalizers)
             return
         kept = [one for one in data["spec"]["finalizers"] if one != "kubernetes"]
         finalize(self._registry, entry, kept)
 
-    async def _furnish(self, name: str) -> None:
+    async def _create_account(self, name: str) -> None:
         resource = self._registry.find(*_ACCOUNTS)
         if self._accounts and resource is not None and self._registry.store.get(_ACCOUNTS, name, "default") is None:
             account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
             await self._hands.create(resource, account)
 
-    async def _empty(self, name: str) -> tuple[Counter[Resource], Counter[str]]:
+    async def _delete_contents(self, name: str) -> tuple[Counter[Resource], Counter[str]]:
         """Delete everything in a namespace; returns what remains, by resource and by finalizer."""
         remaining: Counter[Resource] = Counter()
         finalizers: Counter[str] = Counter()
@@ -84,7 +84,9 @@ class NamespaceController:
                 finalizers.update(entry.metadata().get("finalizers") or ())
         return remaining, finalizers
 
-    def _tell(self, entry: Entry, data: Data, remaining: Counter[Resource], finalizers: Counter[str]) -> None:
+    def _write_conditions(
+        self, entry: Entry, data: Data, remaining: Counter[Resource], finalizers: Counter[str]
+    ) -> None:
         now = self._registry.now()
         content = ", ".join(
             f"{resource.qualified if resource.group else resource.plural + '.'} has {count} resource instances"

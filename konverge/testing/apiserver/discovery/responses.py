@@ -100,7 +100,7 @@ class Discovery:
         if len(parts) > (2 if parts[0] == "api" else 3):
             return None
         form = json_form(accept, aggregated=len(parts) == 1)
-        body = self._kept(path, form, lambda: self._list_body(parts, form))
+        body = self._cached(path, form, lambda: self._list_body(parts, form))
         if body is None:
             return None
         answer = _answer(body, if_none_match, {"Cache-Control": "public", "Vary": "Accept"})
@@ -121,7 +121,7 @@ class Discovery:
         group = self._group_version(name, parts[-1])
         return resource_list(group, parts[-1]) if group else None
 
-    def _kept(self, path: str, form: str, make: Callable[[], Any]) -> _Body | None:
+    def _cached(self, path: str, form: str, make: Callable[[], Any]) -> _Body | None:
         body = self._bodies.get((path, form))
         if body is None and (made := make()) is not None:
             body = self._bodies[path, form] = _hashed(_encode(made))

@@ -51,11 +51,11 @@ NOTHING: Final = Orders()
 class _Armed:
     """A rule at work: how many requests it matched, and whether it still holds what it held."""
 
-    def __init__(self, rule: Rule, on_hit: OnHit | None, ask: MayStrike | None) -> None:
+    def __init__(self, rule: Rule, on_hit: OnHit | None, may_strike: MayStrike | None) -> None:
         self.rule = rule
         self.released = asyncio.Event()
         self._on_hit = on_hit
-        self._ask = ask
+        self._may_strike = may_strike
         self._may = True
         self._matched = 0
         self._view: StaleView | None = None
@@ -69,9 +69,9 @@ class _Armed:
 
     def may(self) -> bool:
         """Ask, the first time, whether the rule may strike at all."""
-        if self._ask is not None:
-            ask, self._ask = self._ask, None
-            self._may = ask()
+        if self._may_strike is not None:
+            may_strike, self._may_strike = self._may_strike, None
+            self._may = may_strike()
         return self._may
 
     def hit(self, about: About, number: int) -> None:
@@ -129,13 +129,13 @@ class Faults:
         """The descriptions of the open watches, in the order of their opening."""
         return tuple(watch.about for watch in self._open)
 
-    def add(self, rule: Rule, on_hit: OnHit | None = None, *, ask: MayStrike | None = None) -> Rule:
+    def add(self, rule: Rule, on_hit: OnHit | None = None, *, may_strike: MayStrike | None = None) -> Rule:
         """Put a rule in force. `on_hit` is called at each hit, before the fault shows: to end a process at a write, for instance.
 
-        `ask` is called once, where the rule would strike for the first time: if it says no, the rule never strikes, and has done nothing
-        but count until then. It is not asked about what a rule does without a hit: a Drop of `watches`, a Stale view of open ones.
+        `may_strike` is called once, when the rule would strike for the first time; if it returns False, the rule never strikes, and has
+        only counted until then. It is not called for effects without a hit: a Drop of `watches`, a Stale view of open ones.
         """
-        armed = _Armed(rule, on_hit, ask)
+        armed = _Armed(rule, on_hit, may_strike)
         self._armed.append(armed)
         for watch in tuple(self._open):
             self._enrol(armed, watch)

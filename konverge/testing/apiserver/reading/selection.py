@@ -59,7 +59,7 @@ class Selection:
                 return False
         return not self.fields or self._fields(entry)
 
-    def _seen(self, entry: Entry) -> dict[str, Any]:
+    def _decoded(self, entry: Entry) -> dict[str, Any]:
         alias = self.resource.alias
         return stored(entry, self.resource) if alias is None else alias.read(entry.object())
 
@@ -76,7 +76,7 @@ class Selection:
                 rest.append(clause)
         if not rest:
             return True
-        values = field_values(self.resource, self.version, self._seen(entry))
+        values = field_values(self.resource, self.version, self._decoded(entry))
         return all((values.get(clause.field, "") == clause.value) is clause.equal for clause in rest)
 
     def _required(self, field: str) -> str:

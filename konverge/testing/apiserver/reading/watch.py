@@ -196,7 +196,7 @@ class Watch:
     def _follow(self, beginning: Beginning) -> None:
         self._after = beginning.version
         self._first = self._opening(beginning)
-        self._leave = self._store.subscribe(self._selection.resource.id, self._heard)
+        self._leave = self._store.subscribe(self._selection.resource.id, self._on_event)
         if self.options.bookmarks:
             self._schedule_bookmark()
 
@@ -204,14 +204,14 @@ class Watch:
         selection, encode = self._selection, self._encode
         for entry in beginning.entries:
             if selection.selects(entry):
-                yield from self._told("ADDED", entry, line("ADDED", encode(entry)))
+                yield from self._repeated("ADDED", entry, line("ADDED", encode(entry)))
         if beginning.marked:
-            yield from self._told("BOOKMARK", None, line("BOOKMARK", self._bookmark(beginning.version, True)))
+            yield from self._repeated("BOOKMARK", None, line("BOOKMARK", self._bookmark(beginning.version, True)))
         for event in beginning.events:
             if (found := change(event, selection)) is not None:
-                yield from self._told(*found, line(found[0], encode(found[1])))
+                yield from self._repeated(*found, line(found[0], encode(found[1])))
 
-    def _heard(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         if event.entry.version <= self._after:
             return
         found = change(event, self._selection)
@@ -222,13 +222,13 @@ class Watch:
         if self.tell is None:
             self._lines.append(what)
         else:
-            self._lines.extend(self._told(kind, entry, what))
+            self._lines.extend(self._repeated(kind, entry, what))
         if len(self._lines) > self._limit:
             self._finish()
         elif self._waiter is not None:
             self._wake()
 
-    def _told(self, kind: str, entry: Entry | None, what: bytes) -> list[bytes]:
+    def _repeated(self, kind: str, entry: Entry | None, what: bytes) -> list[bytes]:
         return [what] if self.tell is None else [what] * self.tell(kind, entry)
 
     def _schedule_bookmark(self) -> None:

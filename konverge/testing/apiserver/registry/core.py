@@ -119,9 +119,9 @@ class Registry:
 
     # --- objects -------------------------------------------------------------------------------------------------------------
 
-    def entry(self, ask: ResourceRequest) -> Entry | None:
+    def entry(self, request: ResourceRequest) -> Entry | None:
         """Return the object of a request's URL."""
-        return self.store.get(ask.resource.id, ask.namespace, ask.place.name)
+        return self.store.get(request.resource.id, request.namespace, request.info.name)
 
 
 @lru_cache(maxsize=16)

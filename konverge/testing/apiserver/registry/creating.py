@@ -34,64 +34,64 @@ __all__ = ["allocated", "create", "placed"]
 _GENERATED_ATTEMPTS = 8
 
 
-async def create(registry: Registry, ask: ResourceRequest, data: Data, *, track: bool = True) -> Data:
+async def create(registry: Registry, request: ResourceRequest, data: Data, *, track: bool = True) -> Data:
     """Create an object that has passed `conform`; returns it as stored. `track` False: its managedFields are settled already (apply)."""
     metadata = data["metadata"]
-    if ask.resource.id in registry.ending:
+    if request.resource.id in registry.ending:
         why = "create not allowed while custom resource definition is terminating"
-        raise forbidden(ask.group, ask.plural, metadata.get("name", ""), why)
-    placed(ask, data)
-    generated = _name(registry, ask, data)
+        raise forbidden(request.group, request.plural, metadata.get("name", ""), why)
+    placed(request, data)
+    generated = _name(registry, request, data)
     _system_fields(registry, data)
-    once(ask, data)
+    once(request, data)
     if track:
-        owned(ask, None, data, registry.now())
-    data = await mutated(registry, ask, "CREATE", data, None)
-    _prepare(ask, data)
-    if ask.resource.strategy.generation or ask.resource.custom:
+        owned(request, None, data, registry.now())
+    data = await mutated(registry, request, "CREATE", data, None)
+    _prepare(request, data)
+    if request.resource.strategy.generation or request.resource.custom:
         data["metadata"]["generation"] = 1
-    validated(ask, data, None)
-    allocated(registry, ask, data, None)
-    charges = await reviewed(registry, ask, "CREATE", data, None)
+    validated(request, data, None)
+    allocated(registry, request, data, None)
+    charges = await reviewed(registry, request, "CREATE", data, None)
     for attempt in range(_GENERATED_ATTEMPTS):
-        there = registry.store.get(ask.resource.id, ask.namespace, data["metadata"]["name"])
+        there = registry.store.get(request.resource.id, request.namespace, data["metadata"]["name"])
         if there is None:
             break
         if not generated or attempt == _GENERATED_ATTEMPTS - 1:
             if b'"deletionTimestamp"' in there.raw and there.metadata().get("deletionTimestamp"):
-                raise being_deleted(ask.group, ask.plural, data["metadata"]["name"])
-            raise already_exists(ask.group, ask.plural, data["metadata"]["name"])
+                raise being_deleted(request.group, request.plural, data["metadata"]["name"])
+            raise already_exists(request.group, request.plural, data["metadata"]["name"])
         data["metadata"]["name"] = data["metadata"]["generateName"] + registry.suffix()
-    if ask.options.dry_run:
+    if request.options.dry_run:
         return data
     try:
-        entry = registry.store.create(ask.resource.id, as_stored(data, ask.resource), schema=schema_of(ask))
+        entry = registry.store.create(request.resource.id, as_stored(data, request.resource), schema=schema_of(request))
     except Exists:
-        raise already_exists(ask.group, ask.plural, data["metadata"]["name"]) from None
+        raise already_exists(request.group, request.plural, data["metadata"]["name"]) from None
     charges()
-    return read(entry, ask.resource, ask.version)
+    return read(entry, request.resource, request.version)
 
 
-def allocated(registry: Registry, ask: ResourceRequest, new: Data, old: Data | None) -> None:
+def allocated(registry: Registry, request: ResourceRequest, new: Data, old: Data | None) -> None:
     """Let a kind draw what it needs from a common pool (a service its addresses and ports), in place."""
-    allocate = getattr(ask.resource.strategy, "allocate", None)
-    if allocate is None or ask.resource.custom or ask.place.subresource:
+    allocate = getattr(request.resource.strategy, "allocate", None)
+    if allocate is None or request.resource.custom or request.info.subresource:
         return
-    place = ask.namespace, new["metadata"]["name"]
-    others = [one.object() for one in registry.store.list(ask.resource.id) if (one.namespace, one.name) != place]
+    place = request.namespace, new["metadata"]["name"]
+    others = [one.object() for one in registry.store.list(request.resource.id) if (one.namespace, one.name) != place]
     errors = allocate(new, old, others, registry.random)
     if errors:
-        raise invalid(ask.group, ask.resource.kind, place[1], errors)
+        raise invalid(request.group, request.resource.kind, place[1], errors)
 
 
-def placed(ask: ResourceRequest, data: Data) -> None:
+def placed(request: ResourceRequest, data: Data) -> None:
     """Give an object the URL's namespace, or refuse the one that it names."""
     metadata = data["metadata"]
-    if not ask.resource.namespaced:
+    if not request.resource.namespaced:
         metadata.pop("namespace", None)
         return
-    given = metadata.get("namespace") or ask.namespace
-    if given != ask.namespace:
+    given = metadata.get("namespace") or request.namespace
+    if given != request.namespace:
         raise _wrong_namespace()
     metadata["namespace"] = given
 
@@ -100,19 +100,21 @@ def _wrong_namespace() -> Exception:
     return bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
-def _name(registry: Registry, ask: ResourceRequest, data: Data) -> bool:
+def _name(registry: Registry, request: ResourceRequest, data: Data) -> bool:
     """Make the name where only its beginning is given; tell whether it was made."""
     metadata = data["metadata"]
     if metadata.get("name"):
-        if ask.place.name and metadata["name"] != ask.place.name:
-            text = f"the name of the object ({metadata['name']}) does not match the name on the URL ({ask.place.name})"
+        if request.info.name and metadata["name"] != request.info.name:
+            text = (
+                f"the name of the object ({metadata['name']}) does not match the name on the URL ({request.info.name})"
+            )
             raise bad_request(text)
         return False
-    if ask.place.name:
-        metadata["name"] = ask.place.name
+    if request.info.name:
+        metadata["name"] = request.info.name
         return False
     if not metadata.get("generateName"):
-        if ask.resource.id == ("", "limitranges"):
+        if request.resource.id == ("", "limitranges"):
             metadata["name"] = registry.uid()
         return False  # validation says so
     metadata["name"] = metadata["generateName"][:58] + registry.suffix()
@@ -129,10 +131,10 @@ def _system_fields(registry: Registry, data: Data) -> None:
     metadata["creationTimestamp"] = registry.now()
 
 
-def _prepare(ask: ResourceRequest, data: Data) -> None:
-    if ask.resource.custom:
-        if ask.version.has_status:
+def _prepare(request: ResourceRequest, data: Data) -> None:
+    if request.resource.custom:
+        if request.version.has_status:
             data.pop("status", None)
-            schemas.default(ask.version.schema, data)
+            schemas.default(request.version.schema, data)
         return
-    ask.resource.strategy.prepare_create(data)
+    request.resource.strategy.prepare_create(data)

@@ -50,13 +50,13 @@ class Deletion:
     version: str = ""
 
 
-def delete_options(ask: ResourceRequest) -> Deletion:
+def delete_options(request: ResourceRequest) -> Deletion:
     """Read and check the options from body and parameters; sets the request's options too."""
     body: dict[str, Any] = {}
-    if ask.call.body.strip():
-        body = _decoded(ask)
-    query = ask.call.query
-    ask.options = options_of(ask.call, "DeleteOptions", body=body)
+    if request.call.body.strip():
+        body = _decoded(request)
+    query = request.call.query
+    request.options = options_of(request.call, "DeleteOptions", body=body)
     policy = body.get("propagationPolicy") or query.get("propagationPolicy")
     orphan = body.get("orphanDependents")
     if orphan is None and "orphanDependents" in query:
@@ -72,9 +72,9 @@ def delete_options(ask: ResourceRequest) -> Deletion:
         raise invalid("meta.k8s.io", "DeleteOptions", "", [wrong])
     if orphan is not None:
         policy = "Orphan" if orphan else "Background"
-    if not policy and orphan is None and ask.resource.id == ("batch", "jobs"):
+    if not policy and orphan is None and request.resource.id == ("batch", "jobs"):
         policy = "Orphan"
-        ask.warnings.append(_JOB_WARNING)
+        request.warnings.append(_JOB_WARNING)
     grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds") or None)
     preconditions = body.get("preconditions") or {}
     return Deletion(
@@ -85,9 +85,9 @@ def delete_options(ask: ResourceRequest) -> Deletion:
     )
 
 
-def _decoded(ask: ResourceRequest) -> dict[str, Any]:
+def _decoded(request: ResourceRequest) -> dict[str, Any]:
     try:
-        body = schemas.decode(ask.call.body, ask.media_type or "application/json", strict=False).data
+        body = schemas.decode(request.call.body, request.media_type or "application/json", strict=False).data
     except StatusError as error:
         words = error.message.partition("(must be of type ): ")[2].rpartition(" (")[0]
         raise bad_request(words or error.message) from None
@@ -106,7 +106,7 @@ def _seconds(given: Any) -> int:
 
 
 async def delete(
-    registry: Registry, ask: ResourceRequest, entry: Entry | None, deletion: Deletion, *, admit: bool = True
+    registry: Registry, request: ResourceRequest, entry: Entry | None, deletion: Deletion, *, admit: bool = True
 ) -> Data:
     """Delete one object; returns what is answered: the object as it now is, or a Status if it is gone.
 
@@ -114,30 +114,30 @@ async def delete(
     """
     while True:
         if entry is None:
-            raise not_found(ask.group, ask.plural, ask.place.name)
-        require(ask, entry, deletion)
-        old = stored(entry, ask.resource)
+            raise not_found(request.group, request.plural, request.info.name)
+        require(request, entry, deletion)
+        old = stored(entry, request.resource)
         if admit:
-            await reviewed(registry, ask, "DELETE", None, old)
-        new, gone = _marked(registry, ask, old, deletion)
-        if ask.options.dry_run:
-            return _answer(ask, new, gone)
+            await reviewed(registry, request, "DELETE", None, old)
+        new, gone = _marked(registry, request, old, deletion)
+        if request.options.dry_run:
+            return _answer(request, new, gone)
         try:
             if gone:
-                if ask.resource.strategy.grace_period is not None and not ask.resource.custom:
-                    entry = registry.store.update(ask.resource.id, entry, new)  # marked first, then gone
+                if request.resource.strategy.grace_period is not None and not request.resource.custom:
+                    entry = registry.store.update(request.resource.id, entry, new)  # marked first, then gone
                     new = entry.object()
-                last = registry.store.delete(ask.resource.id, entry, new)
+                last = registry.store.delete(request.resource.id, entry, new)
                 new = {**new, "metadata": {**new["metadata"], "resourceVersion": str(last.version)}}
             elif new != old:
-                new = registry.store.update(ask.resource.id, entry, new, schema=schema_of(ask)).object()
+                new = registry.store.update(request.resource.id, entry, new, schema=schema_of(request)).object()
         except Changed:
-            entry = registry.store.get(ask.resource.id, entry.namespace, entry.name)
+            entry = registry.store.get(request.resource.id, entry.namespace, entry.name)
             continue
-        return _answer(ask, new, gone)
+        return _answer(request, new, gone)
 
 
-def require(ask: ResourceRequest, entry: Entry, deletion: Deletion) -> None:
+def require(request: ResourceRequest, entry: Entry, deletion: Deletion) -> None:
     """Raise 409 if an object is not the one, or not at the version, that is to be deleted."""
     name = entry.name
     if deletion.uid and deletion.uid != entry.uid:
@@ -145,29 +145,29 @@ def require(ask: ResourceRequest, entry: Entry, deletion: Deletion) -> None:
             f"the UID in the precondition ({deletion.uid}) does not match the UID in record ({entry.uid}). "
             "The object might have been deleted and then recreated"
         )
-        raise conflict(ask.group, ask.resource.kind, name, why)
+        raise conflict(request.group, request.resource.kind, name, why)
     if deletion.version and deletion.version != str(entry.version):
         why = (
             f"the ResourceVersion in the precondition ({deletion.version}) does not match the ResourceVersion in record "
             f"({entry.version}). The object might have been modified"
         )
-        raise conflict(ask.group, ask.resource.kind, name, why)
+        raise conflict(request.group, request.resource.kind, name, why)
 
 
-def _marked(registry: Registry, ask: ResourceRequest, old: Data, deletion: Deletion) -> tuple[Data, bool]:
+def _marked(registry: Registry, request: ResourceRequest, old: Data, deletion: Deletion) -> tuple[Data, bool]:
     """Return the object as its deletion leaves it, and whether nothing holds it."""
     metadata = dict(old["metadata"])
     new = {**old, "metadata": metadata}
-    finalizers = _finalizers(ask, metadata, deletion.policy)
+    finalizers = _finalizers(request, metadata, deletion.policy)
     if finalizers:
         metadata["finalizers"] = finalizers
     else:
         metadata.pop("finalizers", None)
-    grace = _grace(ask, old, deletion)
-    strategy = ask.resource.strategy
-    is_namespace = ask.resource.id == ("", "namespaces")
+    grace = _grace(request, old, deletion)
+    strategy = request.resource.strategy
+    is_namespace = request.resource.id == ("", "namespaces")
     held = bool(finalizers) or grace > 0 or (is_namespace and bool((old.get("spec") or {}).get("finalizers")))
-    graceful = strategy.grace_period is not None and not ask.resource.custom
+    graceful = strategy.grace_period is not None and not request.resource.custom
     if not held and not graceful:
         return new, True
     if not metadata.get("deletionTimestamp"):
@@ -175,7 +175,7 @@ def _marked(registry: Registry, ask: ResourceRequest, old: Data, deletion: Delet
         metadata["deletionGracePeriodSeconds"] = grace
         if metadata.get("generation"):
             metadata["generation"] += 1
-        if _is_definition(ask):
+        if _is_definition(request):
             _begin_ending(new, old, registry.now())
         if is_namespace:
             del metadata["deletionGracePeriodSeconds"]
@@ -185,8 +185,8 @@ def _marked(registry: Registry, ask: ResourceRequest, old: Data, deletion: Delet
     return new, not held
 
 
-def _is_definition(ask: ResourceRequest) -> bool:
-    return ask.resource.id == ("apiextensions.k8s.io", "customresourcedefinitions")
+def _is_definition(request: ResourceRequest) -> bool:
+    return request.resource.id == ("apiextensions.k8s.io", "customresourcedefinitions")
 
 
 def _begin_ending(new: Data, old: Data, now: str) -> None:
@@ -207,9 +207,9 @@ def _begin_ending(new: Data, old: Data, now: str) -> None:
     new["status"] = {**status, "conditions": [*conditions, ending]}
 
 
-def _grace(ask: ResourceRequest, old: Data, deletion: Deletion) -> int:
-    strategy = ask.resource.strategy
-    if strategy.grace_period is None or ask.resource.custom:
+def _grace(request: ResourceRequest, old: Data, deletion: Deletion) -> int:
+    strategy = request.resource.strategy
+    if strategy.grace_period is None or request.resource.custom:
         return 0
     spec, status = old.get("spec") or {}, old.get("status") or {}
     if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
@@ -220,12 +220,12 @@ def _grace(ask: ResourceRequest, old: Data, deletion: Deletion) -> int:
     return int(pending if pending is not None else spec.get("terminationGracePeriodSeconds", strategy.grace_period))
 
 
-def _finalizers(ask: ResourceRequest, metadata: Data, policy: str) -> list[str]:
+def _finalizers(request: ResourceRequest, metadata: Data, policy: str) -> list[str]:
     """Return the finalizers with those of the garbage collector set as the policy says; no policy leaves what is there."""
     found: list[str] = [*metadata.get("finalizers", ())]
-    if ask.plural == "events" and not ask.resource.custom:
+    if request.plural == "events" and not request.resource.custom:
         return found  # the garbage collector ignores events as owners
-    if _is_definition(ask) and CRD_CLEANUP not in found and not metadata.get("deletionTimestamp"):
+    if _is_definition(request) and CRD_CLEANUP not in found and not metadata.get("deletionTimestamp"):
         found.append(CRD_CLEANUP)
     orphan, foreground = ORPHAN in found, FOREGROUND in found
     if policy == "Orphan":
@@ -238,12 +238,12 @@ def _finalizers(ask: ResourceRequest, metadata: Data, policy: str) -> list[str]:
     return [*rest, *([ORPHAN] if orphan else []), *([FOREGROUND] if foreground else [])]
 
 
-def _answer(ask: ResourceRequest, new: Data, gone: bool) -> Data:
-    if not gone or returns_deleted(ask.resource):
-        return as_version(new, ask.resource, ask.version)
+def _answer(request: ResourceRequest, new: Data, gone: bool) -> Data:
+    if not gone or returns_deleted(request.resource):
+        return as_version(new, request.resource, request.version)
     return success(
         name=new["metadata"]["name"],
-        **({"group": ask.group} if ask.group else {}),
-        kind=ask.plural,
+        **({"group": request.group} if request.group else {}),
+        kind=request.plural,
         uid=new["metadata"].get("uid", ""),
     )

@@ -50,19 +50,19 @@ def form_of(accept: str, *, custom: bool = True) -> Form:
     raise not_acceptable(_OFFERS)
 
 
-def shown(ask: ResourceRequest, data: Data, now: datetime, status: int = 200) -> Response:
+def shown(request: ResourceRequest, data: Data, now: datetime, status: int = 200) -> Response:
     """Return an object as the client wants to read it; a Status stays a Status."""
-    form = form_of(ask.call.headers.get("accept", ""))
+    form = form_of(request.call.headers.get("accept", ""))
     if form != "object" and data.get("kind") != "Status":
         if form == "metadata":
             data = metadata_only(data)
         else:
             data = table(
-                ask.resource,
-                ask.version,
+                request.resource,
+                request.version,
                 [data],
-                include=ask.call.query.get("includeObject") or "Metadata",
+                include=request.call.query.get("includeObject") or "Metadata",
                 list_version=data["metadata"].get("resourceVersion", ""),
                 now=now,
             )
-    return Response(status, _ENCODE(data), warnings=ask.warnings)
+    return Response(status, _ENCODE(data), warnings=request.warnings)

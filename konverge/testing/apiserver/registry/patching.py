@@ -49,76 +49,76 @@ _UNFIT: Final = re.compile(
 )
 
 
-async def update(registry: Registry, ask: ResourceRequest) -> tuple[Data, bool]:
+async def update(registry: Registry, request: ResourceRequest) -> tuple[Data, bool]:
     """PUT: replace an object; returns it, and whether it was created."""
-    _addressed(ask)
-    wanted = decode_body(ask)
-    entry = registry.entry(ask)
+    _addressed(request)
+    wanted = decode_body(request)
+    entry = registry.entry(request)
     if entry is None:
-        _named(ask, wanted)
-        if not ask.resource.strategy.allow_create_on_update or ask.resource.custom or ask.place.subresource:
-            raise not_found(ask.group, ask.plural, ask.place.name)
-        return await create(registry, ask, wanted), True
+        _check_identity(request, wanted)
+        if not request.resource.strategy.allow_create_on_update or request.resource.custom or request.info.subresource:
+            raise not_found(request.group, request.plural, request.info.name)
+        return await create(registry, request, wanted), True
 
     def make(old: Data, steady: bool) -> Data:
         new = {**wanted, "metadata": dict(wanted["metadata"])}
-        _named(ask, new)
-        owned(ask, old, new, registry.now(), settled=steady)
+        _check_identity(request, new)
+        owned(request, old, new, registry.now(), settled=steady)
         return new
 
-    return await change(registry, ask, entry, make, uses="look"), False
+    return await change(registry, request, entry, make, uses="look"), False
 
 
-def _addressed(ask: ResourceRequest) -> None:
+def _addressed(request: ResourceRequest) -> None:
     """Refuse a change of a whole collection."""
-    if not ask.place.name:
-        raise bad_request("name must be provided") if ask.resource.custom else method_not_allowed()
+    if not request.info.name:
+        raise bad_request("name must be provided") if request.resource.custom else method_not_allowed()
 
 
-def _named(ask: ResourceRequest, wanted: Data) -> None:
+def _check_identity(request: ResourceRequest, wanted: Data) -> None:
     name, namespace = wanted["metadata"].get("name"), wanted["metadata"].get("namespace")
     if not name:
         raise bad_request("the name of the object ( based on URL) was undeterminable: name must be provided")
-    if name != ask.place.name:
-        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({ask.place.name})")
-    if ask.resource.namespaced and namespace and namespace != ask.namespace:
+    if name != request.info.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.info.name})")
+    if request.resource.namespaced and namespace and namespace != request.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
-async def patch(registry: Registry, ask: ResourceRequest) -> tuple[Data, bool]:
+async def patch(registry: Registry, request: ResourceRequest) -> tuple[Data, bool]:
     """PATCH: change an object, or create it by apply; returns it, and whether it was created."""
-    _addressed(ask)
-    if ask.media_type in APPLY_TYPES:
-        return await _apply(registry, ask)
-    document = _document(ask)
-    entry = registry.entry(ask)
+    _addressed(request)
+    if request.media_type in APPLY_TYPES:
+        return await _apply(registry, request)
+    document = _document(request)
+    entry = registry.entry(request)
     if entry is None:
-        raise not_found(ask.group, ask.plural, ask.place.name)
+        raise not_found(request.group, request.plural, request.info.name)
 
     def make(old: Data, steady: bool) -> Data:
         version = old["metadata"]["resourceVersion"]
-        new = _patched(ask, old, document)
-        _conformed(ask, new, document)
+        new = _patched(request, old, document)
+        _conformed(request, new, document)
         if new["metadata"].get("resourceVersion") == version:
             del new["metadata"][
                 "resourceVersion"
             ]  # not named by the patch: the change may be made anew on a newer object
-        owned(ask, old, new, registry.now(), settled=steady)
+        owned(request, old, new, registry.now(), settled=steady)
         return new
 
-    return await change(registry, ask, entry, make), False
+    return await change(registry, request, entry, make), False
 
 
-def _conformed(ask: ResourceRequest, new: Data, document: Any) -> None:
+def _conformed(request: ResourceRequest, new: Data, document: Any) -> None:
     """Make a whole object of what a patch made, in place; what cannot be decoded is the patch's fault (422)."""
     try:
-        identify(ask, new)
-        conform(ask, new)
+        identify(request, new)
+        conform(request, new)
     except StatusError as error:
         if error.code != 400:
             raise
         words = error.message.partition("cannot be handled as a ")[2].partition(": ")[2] or error.message
-        if ask.media_type == STRATEGIC:
+        if request.media_type == STRATEGIC:
             shown = plain(document)
             words = _restored(words)
         else:
@@ -141,44 +141,44 @@ def _restored(words: str) -> str:
     return f"unrecognized type: {found['type']}"
 
 
-def _document(ask: ResourceRequest) -> Any:
+def _document(request: ResourceRequest) -> Any:
     offers = [JSON, MERGE, "application/apply-patch+yaml"]
-    if not ask.resource.custom:
+    if not request.resource.custom:
         offers.insert(2, STRATEGIC)
-    if ask.media_type not in offers:
+    if request.media_type not in offers:
         raise unsupported_media_type(offers)
-    return patches.decode_patch(ask.call.body, ask.media_type)
+    return patches.decode_patch(request.call.body, request.media_type)
 
 
-def _patched(ask: ResourceRequest, old: Data, document: Any) -> Data:
-    if ask.media_type == JSON:
+def _patched(request: ResourceRequest, old: Data, document: Any) -> Data:
+    if request.media_type == JSON:
         return patches.json_patch(old, document)
-    if ask.media_type == MERGE:
+    if request.media_type == MERGE:
         return patches.merge_patch(old, document)
-    return patches.strategic_merge(old, document, ask.version.schema)
+    return patches.strategic_merge(old, document, request.version.schema)
 
 
-async def _apply(registry: Registry, ask: ResourceRequest) -> tuple[Data, bool]:
-    found = schemas.decode_intent(ask.call.body, strict=ask.options.validation != "Ignore")
+async def _apply(registry: Registry, request: ResourceRequest) -> tuple[Data, bool]:
+    found = schemas.decode_intent(request.call.body, strict=request.options.validation != "Ignore")
     intent = found.data
-    entry = registry.entry(ask)
+    entry = registry.entry(request)
     if entry is None:
-        if ask.place.subresource:
-            raise not_found(ask.group, ask.plural, ask.place.name)
+        if request.info.subresource:
+            raise not_found(request.group, request.plural, request.info.name)
         if (intent.get("metadata") or {}).get("uid"):
             why = f"uid mismatch: the provided object specified uid {intent['metadata']['uid']}, and no existing object was found"
-            raise conflict(ask.group, ask.plural, ask.place.name, why)
-        new = _applied(registry, ask, None, intent, found.duplicates)
+            raise conflict(request.group, request.plural, request.info.name, why)
+        new = _applied(registry, request, None, intent, found.duplicates)
         # Whatever it says, there is nothing that could be at another version.
         new["metadata"].pop("resourceVersion", None)
-        return await create(registry, ask, new, track=False), True
+        return await create(registry, request, new, track=False), True
     fresh = [found]  # what `apply` returns shares parts with the intent, so a second attempt needs one of its own
 
     def make(old: Data, steady: bool) -> Data:
-        given = fresh.pop() if fresh else schemas.decode_intent(ask.call.body)
-        return _applied(registry, ask, old, given.data, given.duplicates, steady=steady)
+        given = fresh.pop() if fresh else schemas.decode_intent(request.call.body)
+        return _applied(registry, request, old, given.data, given.duplicates, steady=steady)
 
-    return await change(registry, ask, entry, make, uses="parts"), False
+    return await change(registry, request, entry, make, uses="parts"), False
 
 
 _NO_VERSION = (None, "", "0")
@@ -186,7 +186,7 @@ _NO_VERSION = (None, "", "0")
 
 def _applied(
     registry: Registry,
-    ask: ResourceRequest,
+    request: ResourceRequest,
     live: Data | None,
     intent: Data,
     duplicates: list[str],
@@ -196,26 +196,26 @@ def _applied(
     version = None if live is None else live["metadata"].get("resourceVersion")
     given = (intent.get("metadata") or {}).get("resourceVersion")
     if live is not None and given not in _NO_VERSION and given != version:
-        raise conflict(ask.group, ask.plural, ask.place.name, MODIFIED)
+        raise conflict(request.group, request.plural, request.info.name, MODIFIED)
     new = apply(
-        ask.version.schema,
+        request.version.schema,
         live,
         intent,
-        manager=ask.options.manager,
-        force=ask.options.force,
-        api_version=ask.api_version,
-        subresource=ask.place.subresource,
+        manager=request.options.manager,
+        force=request.options.force,
+        api_version=request.api_version,
+        subresource=request.info.subresource,
         now=registry.now(),
-        reset=reset_of(ask),
-        kind=kind_of(ask),
-        versions={ask.resource.api_version(one.name): one.schema for one in ask.resource.versions},
+        reset=reset_of(request),
+        kind=kind_of(request),
+        versions={request.resource.api_version(one.name): one.schema for one in request.resource.versions},
         settled=steady,
     )
-    report(ask, duplicates)
+    report(request, duplicates)
     if new is live:
         new = {**new}
     new["metadata"] = dict(new["metadata"])
     if new["metadata"].get("resourceVersion") == version:
         new["metadata"].pop("resourceVersion", None)
-    conform(ask, new, like=live if steady else None)
+    conform(request, new, like=live if steady else None)
     return new

@@ -50,29 +50,29 @@ _STATUS_RESET: Final = (("status",),)
 _OF_STATUS: Final = (("metadata",), ("spec",))
 
 
-def decode_body(ask: ResourceRequest) -> Data:
+def decode_body(request: ResourceRequest) -> Data:
     """Decode the body of a create or update into an object of the URL's version, conformed to its schema."""
-    strict = ask.options.validation != "Ignore"
-    custom = ask.resource.custom and not ask.place.subresource
-    media_type = ask.media_type or "application/json"
+    strict = request.options.validation != "Ignore"
+    custom = request.resource.custom and not request.info.subresource
+    media_type = request.media_type or "application/json"
     if media_type not in READ:
         raise unsupported_media_type(READ)
-    if ask.call.body == b"null" and not custom:
-        ask.call.body = b"{}"
-    found = schemas.decode(ask.call.body, media_type, strict=strict, kind=kind_of(ask), custom=custom)
-    identify(ask, found.data)
-    conform(ask, found.data, found.duplicates)
+    if request.call.body == b"null" and not custom:
+        request.call.body = b"{}"
+    found = schemas.decode(request.call.body, media_type, strict=strict, kind=kind_of(request), custom=custom)
+    identify(request, found.data)
+    conform(request, found.data, found.duplicates)
     return found.data
 
 
-def identify(ask: ResourceRequest, data: Data) -> None:
+def identify(request: ResourceRequest, data: Data) -> None:
     """Refuse a body of another kind or version than the URL's; fill in both if they are missing."""
     kind, api_version = data.get("kind"), data.get("apiVersion")
-    wanted_kind, wanted_version = kind_of(ask), api_version_of(ask)
-    if not ask.resource.custom and (api_version in (None, "") or kind in (None, "")):
+    wanted_kind, wanted_version = kind_of(request), api_version_of(request)
+    if not request.resource.custom and (api_version in (None, "") or kind in (None, "")):
         kind, api_version = kind or wanted_kind, api_version or wanted_version
     if api_version != wanted_version or kind != wanted_kind:
-        raise _wrong_kind(ask, data, kind, api_version, wanted_kind, wanted_version)
+        raise _wrong_kind(request, data, kind, api_version, wanted_kind, wanted_version)
     data["kind"], data["apiVersion"] = wanted_kind, wanted_version
     metadata = data.get("metadata")
     if metadata is None:
@@ -82,16 +82,16 @@ def identify(ask: ResourceRequest, data: Data) -> None:
 
 
 def _wrong_kind(
-    ask: ResourceRequest, data: Data, kind: Any, api_version: Any, wanted_kind: str, wanted_version: str
+    request: ResourceRequest, data: Data, kind: Any, api_version: Any, wanted_kind: str, wanted_version: str
 ) -> StatusError:
     _, _, version = str(api_version or "").rpartition("/")
     if not kind:
         return bad_request("Object 'Kind' is missing in body")
-    if ask.resource.custom and api_version == wanted_version:
+    if request.resource.custom and api_version == wanted_version:
         wrong = FieldError("Invalid", "kind", kind, f"must be {wanted_kind}")
         name = str((data.get("metadata") or {}).get("name") or "")
-        return invalid(ask.group, str(kind), name, [wrong])
-    if not ask.resource.custom:
+        return invalid(request.group, str(kind), name, [wrong])
+    if not request.resource.custom:
         words = f'no kind "{kind}" is registered for version "{api_version}" {_SCHEME}'
         return bad_request(f'{kind} in version "{version}" cannot be handled as a {wanted_kind}: {words}')
     text = (
@@ -100,25 +100,25 @@ def _wrong_kind(
     return bad_request(text)
 
 
-def kind_of(ask: ResourceRequest) -> str:
+def kind_of(request: ResourceRequest) -> str:
     """Return the kind that the body has to be of; a scale subresource speaks of Scale."""
     return {"scale": "Scale", "eviction": "Eviction", "token": "TokenRequest", "binding": "Binding"}.get(
-        ask.place.subresource, ask.resource.kind
+        request.info.subresource, request.resource.kind
     )
 
 
-def api_version_of(ask: ResourceRequest) -> str:
+def api_version_of(request: ResourceRequest) -> str:
     """Return the apiVersion that the body has to be of."""
     return {
         "scale": "autoscaling/v1",
         "eviction": "policy/v1",
         "token": "authentication.k8s.io/v1",
         "binding": "v1",
-    }.get(ask.place.subresource, ask.api_version)
+    }.get(request.info.subresource, request.api_version)
 
 
 def conform(
-    ask: ResourceRequest,
+    request: ResourceRequest,
     data: Data,
     duplicates: list[str] | tuple[str, ...] = (),
     *,
@@ -128,25 +128,25 @@ def conform(
 
     `like` is an object that passed this before: what is one with a part of it, in memory, is not looked at again.
     """
-    node = ask.version.schema
-    if ask.resource.custom:
+    node = request.version.schema
+    if request.resource.custom:
         done = schemas.in_order(node, data, like)
-        report(ask, [*duplicates, *schemas.prune(node, data, done=done)])
+        report(request, [*duplicates, *schemas.prune(node, data, done=done)])
         schemas.default(node, data, done=done)
         return
     from konverge.testing.apiserver.strategies import decode_errors, normalise
 
-    wrong = decode_errors(ask.resource, ask.version, node, data)
+    wrong = decode_errors(request.resource, request.version, node, data)
     if wrong is not None:
         raise wrong
-    report(ask, [*duplicates, *schemas.prune(node, data)])
+    report(request, [*duplicates, *schemas.prune(node, data)])
     normalise(node, data)
-    ask.resource.strategy.default(data)
+    request.resource.strategy.default(data)
 
 
-def schema_of(ask: ResourceRequest) -> Node | None:
+def schema_of(request: ResourceRequest) -> Node | None:
     """Return what a custom resource is brought into form by, if it is stored in the version that it is written in; else None."""
-    return ask.version.schema if ask.resource.custom and len(ask.resource.versions) == 1 else None
+    return request.version.schema if request.resource.custom and len(request.resource.versions) == 1 else None
 
 
 def settled(call: AdmissionCall, data: Data) -> Data:
@@ -165,21 +165,21 @@ def settled(call: AdmissionCall, data: Data) -> Data:
     return data
 
 
-def report(ask: ResourceRequest, problems: list[str]) -> None:
+def report(request: ResourceRequest, problems: list[str]) -> None:
     """Refuse, warn of, or pass over fields that are unknown or given twice."""
-    if not problems or ask.options.validation == "Ignore":
+    if not problems or request.options.validation == "Ignore":
         return
-    if ask.options.validation == "Strict":
-        raise bad_request(_strict_text(ask, problems))
-    ask.warnings += problems
+    if request.options.validation == "Strict":
+        raise bad_request(_strict_text(request, problems))
+    request.warnings += problems
 
 
-def _strict_text(ask: ResourceRequest, problems: list[str]) -> str:
-    kind, version = ask.resource.kind, ask.version.name
+def _strict_text(request: ResourceRequest, problems: list[str]) -> str:
+    kind, version = request.resource.kind, request.version.name
     return f'{kind} in version "{version}" cannot be handled as a {kind}: {schemas.strict_words(problems)}'
 
 
-def once(ask: ResourceRequest, data: Data) -> None:
+def once(request: ResourceRequest, data: Data) -> None:
     """Drop owner references that are given twice, in place, and warn of them."""
     references = data["metadata"].get("ownerReferences")
     if not references or len(references) < 2:
@@ -193,7 +193,7 @@ def once(ask: ResourceRequest, data: Data) -> None:
             kept.append(one)
     if twice:
         data["metadata"]["ownerReferences"] = kept
-        ask.warnings.append(
+        request.warnings.append(
             ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject "
             f"such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {', '.join(twice)}"
         )
@@ -233,31 +233,31 @@ def as_stored(data: Data, resource: Resource) -> Data:
     return {**data, "apiVersion": wanted}
 
 
-def reset_of(ask: ResourceRequest) -> tuple[tuple[str, ...], ...]:
+def reset_of(request: ResourceRequest) -> tuple[tuple[str, ...], ...]:
     """Return the paths that a write to this place does not own."""
-    if ask.resource.custom:
-        if not ask.version.has_status:
+    if request.resource.custom:
+        if not request.version.has_status:
             return ()
-        return _OF_STATUS if ask.place.subresource == "status" else _STATUS_RESET
-    return ask.resource.strategy.reset_fields.get(ask.place.subresource, ())
+        return _OF_STATUS if request.info.subresource == "status" else _STATUS_RESET
+    return request.resource.strategy.reset_fields.get(request.info.subresource, ())
 
 
-def manager_of(ask: ResourceRequest) -> str:
+def manager_of(request: ResourceRequest) -> str:
     """Return the field manager: as given, else from the User-Agent."""
-    return manager_name(ask.options.manager, ask.agent)
+    return manager_name(request.options.manager, request.agent)
 
 
-def owned(ask: ResourceRequest, live: Data | None, new: Data, now: str, *, settled: bool = False) -> None:
+def owned(request: ResourceRequest, live: Data | None, new: Data, now: str, *, settled: bool = False) -> None:
     """Note in `new`, in place, who owns which field after this create or update; `settled` is as for `track_update`."""
     managed = track_update(
-        ask.version.schema,
+        request.version.schema,
         live,
         new,
-        manager=manager_of(ask),
-        api_version=ask.api_version,
-        subresource=ask.place.subresource,
+        manager=manager_of(request),
+        api_version=request.api_version,
+        subresource=request.info.subresource,
         now=now,
-        reset=reset_of(ask),
+        reset=reset_of(request),
         settled=settled,
     )
     if managed:
@@ -266,32 +266,32 @@ def owned(ask: ResourceRequest, live: Data | None, new: Data, now: str, *, settl
         new["metadata"].pop("managedFields", None)
 
 
-def validated(ask: ResourceRequest, new: Data, old: Data | None) -> None:
+def validated(request: ResourceRequest, new: Data, old: Data | None) -> None:
     """Refuse an object that is not valid, with everything that is wrong with it; collect warnings."""
-    resource, errors = ask.resource, list[FieldError]()
+    resource, errors = request.resource, list[FieldError]()
     if old is None:
         errors += schemas.validate_metadata(new, namespaced=resource.namespaced, name_rule=_name_rule(resource))
     else:
         errors += schemas.validate_metadata_update(new, old)
     if resource.custom:
         errors += schemas.validate(
-            ask.version.schema,
+            request.version.schema,
             new,
             old,
-            subresource=ask.place.subresource,
-            scale=ask.version.scale,
+            subresource=request.info.subresource,
+            scale=request.version.scale,
             prior=errors,
         )
-        ask.warnings += schemas.finalizer_warnings(new, old)
+        request.warnings += schemas.finalizer_warnings(new, old)
     else:
         errors += _plain_finalizers(new)
-    errors += resource.strategy.validate(new, old, ask.place.subresource)
+    errors += resource.strategy.validate(new, old, request.info.subresource)
     if errors:
         group = (
             "" if resource.group == "events.k8s.io" else resource.group
         )  # they are validated as what they are inside
         raise invalid(group, resource.kind, new["metadata"].get("name", ""), errors)
-    ask.warnings += resource.strategy.warnings(new, old)
+    request.warnings += resource.strategy.warnings(new, old)
 
 
 def _plain_finalizers(new: Data) -> list[FieldError]:

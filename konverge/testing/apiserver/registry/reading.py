@@ -97,23 +97,23 @@ class Reader:
 
     # --- verbs ---------------------------------------------------------------------------------------------------------------
 
-    def get(self, ask: ResourceRequest, view: int | None = None) -> Data:
+    def get(self, request: ResourceRequest, view: int | None = None) -> Data:
         """Return one object in the URL's version."""
-        entry = read_one(self._store(view), ask.resource, ask.namespace, ask.place.name, ask.call.query)
-        return read(entry, ask.resource, ask.version)
+        entry = read_one(self._store(view), request.resource, request.namespace, request.info.name, request.call.query)
+        return read(entry, request.resource, request.version)
 
-    def list(self, ask: ResourceRequest, view: int | None = None) -> Response:
+    def list(self, request: ResourceRequest, view: int | None = None) -> Response:
         """Answer a LIST."""
-        form = form_of(ask.call.headers.get("accept", ""))
-        options = read_options(ask.call.query, ask.resource, ask.version.name, ask.namespace)
+        form = form_of(request.call.headers.get("accept", ""))
+        options = read_options(request.call.query, request.resource, request.version.name, request.namespace)
         page = list_page(self._store(view), options)
-        resource = ask.resource
+        resource = request.resource
         if form == "table":
-            objects = [read(entry, resource, ask.version) for entry in page.entries]
-            include = ask.call.query.get("includeObject") or "Metadata"
+            objects = [read(entry, resource, request.version) for entry in page.entries]
+            include = request.call.query.get("includeObject") or "Metadata"
             made = table(
                 resource,
-                ask.version,
+                request.version,
                 objects,
                 include=include,
                 list_version=str(page.version),
@@ -121,43 +121,45 @@ class Reader:
                 remaining=page.remaining,
                 now=self._registry.moment(),
             )
-            return Response(body=_ENCODE(made), warnings=ask.warnings)
-        encode = self.encoder(resource, ask.version, form)
+            return Response(body=_ENCODE(made), warnings=request.warnings)
+        encode = self.encoder(resource, request.version, form)
         if form == "metadata":
             body = list_body(page, "meta.k8s.io/v1", "PartialObjectMetadataList", encode, typed=True)
         else:
             kind = resource.list_kind or f"{resource.kind}List"
-            body = list_body(page, ask.api_version, kind, encode, custom=resource.custom)
-        return Response(body=body, warnings=ask.warnings)
+            body = list_body(page, request.api_version, kind, encode, custom=resource.custom)
+        return Response(body=body, warnings=request.warnings)
 
-    def selected(self, ask: ResourceRequest) -> Sequence[Entry]:
+    def selected(self, request: ResourceRequest) -> Sequence[Entry]:
         """Return the objects that a request for a collection selects, for their deletion."""
-        options = read_options(ask.call.query, ask.resource, ask.version.name, ask.namespace)
+        options = read_options(request.call.query, request.resource, request.version.name, request.namespace)
         return list_page(self._registry.store, options).entries
 
-    def watch(self, ask: ResourceRequest, view: int | None = None) -> Response:
+    def watch(self, request: ResourceRequest, view: int | None = None) -> Response:
         """Answer a WATCH."""
-        form = form_of(ask.call.headers.get("accept", ""))
-        options = read_options(ask.call.query, ask.resource, ask.version.name, ask.namespace)
-        include = ask.call.query.get("includeObject") or "Metadata"
+        form = form_of(request.call.headers.get("accept", ""))
+        options = read_options(request.call.query, request.resource, request.version.name, request.namespace)
+        include = request.call.query.get("includeObject") or "Metadata"
         encode = (
-            self._rows(ask.resource, ask.version, include)
+            self._rows(request.resource, request.version, include)
             if form == "table"
-            else self.encoder(ask.resource, ask.version, form)
+            else self.encoder(request.resource, request.version, form)
         )
         about = (
-            ("meta.k8s.io/v1", "PartialObjectMetadata") if form == "metadata" else (ask.api_version, ask.resource.kind)
+            ("meta.k8s.io/v1", "PartialObjectMetadata")
+            if form == "metadata"
+            else (request.api_version, request.resource.kind)
         )
         watch = Watch(
             self._store(view),
             options,
-            bookmark=bookmark_of(*about, zero=blank(ask.version.schema) if form == "object" else {}),
+            bookmark=bookmark_of(*about, zero=blank(request.version.schema) if form == "object" else {}),
             random=self._registry.random,
             encode=encode,
         )
-        self._watches.setdefault(ask.resource.id, WeakSet()).add(watch)
+        self._watches.setdefault(request.resource.id, WeakSet()).add(watch)
         stream: AsyncIterator[bytes] = watch
-        return Response(stream=stream, warnings=ask.warnings)
+        return Response(stream=stream, warnings=request.warnings)
 
     # --- forms ---------------------------------------------------------------------------------------------------------------
 
@@ -179,10 +181,10 @@ class Reader:
         key = (resource, version.name, form)
         found = self._encoders.get(key)
         if found is None:
-            found = self._encoders[key] = self._made(resource, version, form)
+            found = self._encoders[key] = self._encoder_for(resource, version, form)
         return found
 
-    def _made(self, resource: Resource, version: Version, form: Form) -> Encode:
+    def _encoder_for(self, resource: Resource, version: Version, form: Form) -> Encode:
         if form == "metadata":
             return lambda entry: _ENCODE(metadata_only(entry.object()))
         if resource.alias is not None:

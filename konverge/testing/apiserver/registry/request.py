@@ -73,7 +73,7 @@ class ResourceRequest:
     """A request whose resource is known."""
 
     call: Call
-    place: RequestInfo
+    info: RequestInfo
     resource: Resource
     version: Version
     user: User = ADMIN
@@ -93,7 +93,7 @@ class ResourceRequest:
     @property
     def namespace(self) -> str:
         """The namespace of the URL, "" for cluster-scoped resources."""
-        return self.place.namespace if self.resource.namespaced else ""
+        return self.info.namespace if self.resource.namespaced else ""
 
     @property
     def api_version(self) -> str:

@@ -20,51 +20,53 @@ _GROUP_KINDS: Final = {
 }
 
 
-def _call(ask: ResourceRequest, operation: Operation, new: Data | None, old: Data | None) -> AdmissionCall:
-    name = ask.place.name or ((new or old or {}).get("metadata") or {}).get("name", "")
+def _call(request: ResourceRequest, operation: Operation, new: Data | None, old: Data | None) -> AdmissionCall:
+    name = request.info.name or ((new or old or {}).get("metadata") or {}).get("name", "")
     options: Data = {"kind": _KINDS[operation], "apiVersion": "meta.k8s.io/v1"}
-    if ask.options.manager:
-        options["fieldManager"] = ask.options.manager
-    if ask.options.dry_run:
+    if request.options.manager:
+        options["fieldManager"] = request.options.manager
+    if request.options.dry_run:
         options["dryRun"] = ["All"]
     return AdmissionCall(
         operation=operation,
-        resource=ask.resource,
-        version=ask.version.name,
-        subresource=ask.place.subresource,
-        namespace=name if ask.resource.id == ("", "namespaces") else ask.namespace,
+        resource=request.resource,
+        version=request.version.name,
+        subresource=request.info.subresource,
+        namespace=name if request.resource.id == ("", "namespaces") else request.namespace,
         name=name,
         object=new,
         old=old,
-        user=ask.user,
-        dry_run=ask.options.dry_run,
+        user=request.user,
+        dry_run=request.options.dry_run,
         options=options,
-        group_kind=_GROUP_KINDS.get(ask.place.subresource),
-        warnings=ask.warnings,
+        group_kind=_GROUP_KINDS.get(request.info.subresource),
+        warnings=request.warnings,
     )
 
 
-async def mutated(registry: Registry, ask: ResourceRequest, operation: Operation, new: Data, old: Data | None) -> Data:
+async def mutated(
+    registry: Registry, request: ResourceRequest, operation: Operation, new: Data, old: Data | None
+) -> Data:
     """Let mutating admission change an object; the fields that it changed have no owner."""
-    if not registry.admission.needed(ask.resource.id, operation):
+    if not registry.admission.needed(request.resource.id, operation):
         return new
-    return await registry.admission.mutate(_call(ask, operation, new, old))
+    return await registry.admission.mutate(_call(request, operation, new, old))
 
 
 async def reviewed(
-    registry: Registry, ask: ResourceRequest, operation: Operation, new: Data | None, old: Data | None
+    registry: Registry, request: ResourceRequest, operation: Operation, new: Data | None, old: Data | None
 ) -> Callable[[], None]:
     """Let guards and validating admission refuse a write; returns what is to be called once the write is stored (quota's charges).
 
     Nothing else runs between quota's check and the return.
     """
     for guard in registry.guards:
-        guard(ask, new, old)
-    if not registry.admission.needed(ask.resource.id, operation):
+        guard(request, new, old)
+    if not registry.admission.needed(request.resource.id, operation):
         return _nothing
     if operation == "DELETE":
-        await registry.admission.mutate(_call(ask, operation, new, old))
-    return await registry.admission.validate(_call(ask, operation, new, old)) or _nothing
+        await registry.admission.mutate(_call(request, operation, new, old))
+    return await registry.admission.validate(_call(request, operation, new, old)) or _nothing
 
 
 def _nothing() -> None:

@@ -51,8 +51,8 @@ _SCALE: Final = Node(
 _STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 
-def _paths(ask: ResourceRequest) -> Mapping[str, str]:
-    return ask.version.scale or _BUILT_IN
+def _paths(request: ResourceRequest) -> Mapping[str, str]:
+    return request.version.scale or _BUILT_IN
 
 
 def _at(data: Data, path: str) -> Any:
@@ -62,27 +62,27 @@ def _at(data: Data, path: str) -> Any:
     return here
 
 
-def scale_of(ask: ResourceRequest, data: Data) -> Data:
+def scale_of(request: ResourceRequest, data: Data) -> Data:
     """Make the Scale of an object."""
-    metadata, paths = data["metadata"], _paths(ask)
+    metadata, paths = data["metadata"], _paths(request)
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     spec: Data = {}
     replicas = _at(data, paths["specReplicasPath"])
-    if replicas is None and ask.resource.custom and ask.place.verb == "get":
+    if replicas is None and request.resource.custom and request.info.verb == "get":
         raise internal(f'the spec replicas field "{paths["specReplicasPath"]}" does not exist')
     if replicas:
         spec["replicas"] = replicas
     status: Data = {"replicas": _at(data, paths["statusReplicasPath"]) or 0}
-    selector = _selector(ask, data)
+    selector = _selector(request, data)
     if selector:
         status["selector"] = selector
     about = {name: metadata[name] for name in kept if name in metadata}
     return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": about, "spec": spec, "status": status}
 
 
-def _selector(ask: ResourceRequest, data: Data) -> str:
-    if ask.resource.custom and ask.version.scale is not None:
-        path = ask.version.scale.get("labelSelectorPath")
+def _selector(request: ResourceRequest, data: Data) -> str:
+    if request.resource.custom and request.version.scale is not None:
+        path = request.version.scale.get("labelSelectorPath")
         return str(_at(data, path) or "") if path else ""
     selector: Data = (data.get("spec") or {}).get("selector") or {}
     labels = selector.get("matchLabels", {} if "matchExpressions" in selector else selector)
@@ -97,62 +97,62 @@ def _term(expression: Data) -> str:
     return str(terms[operator])
 
 
-async def update_scale(registry: Registry, ask: ResourceRequest) -> Data:
+async def update_scale(registry: Registry, request: ResourceRequest) -> Data:
     """Change the replicas of an object through a Scale that is put or patched; returns the new Scale."""
-    entry = registry.entry(ask)
+    entry = registry.entry(request)
     if entry is None:
-        raise not_found(ask.group, ask.plural, ask.place.name)
-    if ask.media_type in APPLY_TYPES:
+        raise not_found(request.group, request.plural, request.info.name)
+    if request.media_type in APPLY_TYPES:
         raise not_implemented("server-side apply of scale")
 
     def make(old: Data, _: bool) -> Data:
-        wanted = _wanted(ask, scale_of(ask, old))
+        wanted = _desired_scale(request, scale_of(request, old))
         given = wanted["metadata"].get("resourceVersion")
         if given and given != old["metadata"]["resourceVersion"]:
-            raise conflict(ask.group, ask.plural, ask.place.name, MODIFIED)
+            raise conflict(request.group, request.plural, request.info.name, MODIFIED)
         replicas = (wanted.get("spec") or {}).get("replicas", 0)
         if not isinstance(replicas, int) or isinstance(replicas, bool):
-            raise _unfit(ask, wanted, replicas)
-        if replicas < 0 and not ask.resource.custom:
+            raise _unfit(request, wanted, replicas)
+        if replicas < 0 and not request.resource.custom:
             wrong = FieldError("Invalid", "spec.replicas", replicas, "must be greater than or equal to 0")
-            raise invalid("autoscaling", "Scale", ask.place.name, [wrong])
-        new = _with(old, _paths(ask)["specReplicasPath"].strip(".").split("."), replicas)
+            raise invalid("autoscaling", "Scale", request.info.name, [wrong])
+        new = _with(old, _paths(request)["specReplicasPath"].strip(".").split("."), replicas)
         new["metadata"] = {key: value for key, value in old["metadata"].items() if key != "resourceVersion"}
-        _owned(registry, ask, old, new)
+        _owned(registry, request, old, new)
         return new
 
-    return scale_of(ask, await change(registry, ask, entry, make))
+    return scale_of(request, await change(registry, request, entry, make))
 
 
-def _unfit(ask: ResourceRequest, wanted: Data, replicas: Any) -> StatusError:
+def _unfit(request: ResourceRequest, wanted: Data, replicas: Any) -> StatusError:
     words = f"json: cannot unmarshal {word_of(replicas)} into Go struct field ScaleSpec.spec.replicas of type int32"
-    if ask.place.verb == "update":
+    if request.info.verb == "update":
         return bad_request(f'Scale in version "v1" cannot be handled as a Scale: {words}')
     shown = json.dumps(wanted, separators=(",", ":"))
     return invalid("", "", "", [FieldError("Invalid", "patch", shown, words)])
 
 
-def _owned(registry: Registry, ask: ResourceRequest, old: Data, new: Data) -> None:
+def _owned(registry: Registry, request: ResourceRequest, old: Data, new: Data) -> None:
     """Note who owns the replicas: as if the Scale were an object of its own, whose owners go back to the object."""
     places = {
-        ask.resource.api_version(one.name): _steps((one.scale or _BUILT_IN)["specReplicasPath"])
-        for one in ask.resource.versions
-        if one.scale is not None or not ask.resource.custom
+        request.resource.api_version(one.name): _steps((one.scale or _BUILT_IN)["specReplicasPath"])
+        for one in request.resource.versions
+        if one.scale is not None or not request.resource.custom
     }
     before = old["metadata"].get("managedFields")
-    if _at(old, _paths(ask)["specReplicasPath"]) is None:
+    if _at(old, _paths(request)["specReplicasPath"]) is None:
         return  # if the object had no number, no owner is recorded
     scale = track_update(
         _SCALE,
-        _with_managers(scale_of(ask, old), to_scale(before, places)),
-        _with_managers(scale_of(ask, new), to_scale(before, places)),
-        manager=manager_of(ask),
+        _with_managers(scale_of(request, old), to_scale(before, places)),
+        _with_managers(scale_of(request, new), to_scale(before, places)),
+        manager=manager_of(request),
         api_version="autoscaling/v1",
         subresource="scale",
         now=registry.now(),
         reset=(("metadata",), ("status",)),
     )
-    managed = from_scale(before, scale, ask.api_version, places)
+    managed = from_scale(before, scale, request.api_version, places)
     if managed:
         new["metadata"]["managedFields"] = managed
     else:
@@ -167,13 +167,13 @@ def _steps(path: str) -> tuple[str, ...]:
     return tuple(path.strip(".").split("."))
 
 
-def _wanted(ask: ResourceRequest, live: Data) -> Data:
-    if ask.place.verb == "update":
-        return schemas.decode(ask.call.body, ask.media_type or "application/json", strict=False).data
-    document = patches.decode_patch(ask.call.body, ask.media_type)
-    if ask.media_type == _JSON:
+def _desired_scale(request: ResourceRequest, live: Data) -> Data:
+    if request.info.verb == "update":
+        return schemas.decode(request.call.body, request.media_type or "application/json", strict=False).data
+    document = patches.decode_patch(request.call.body, request.media_type)
+    if request.media_type == _JSON:
         return patches.json_patch(live, document)
-    if ask.media_type in (_MERGE, _STRATEGIC):
+    if request.media_type in (_MERGE, _STRATEGIC):
         return patches.merge_patch(live, document)
     raise unsupported_media_type([_JSON, _MERGE, _STRATEGIC])
 

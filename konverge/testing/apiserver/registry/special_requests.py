@@ -61,63 +61,65 @@ class SpecialRequests:
             ("", "namespaces", "finalize"): self._finalize,
         }
 
-    def find(self, ask: ResourceRequest) -> Handler | None:
+    def find(self, request: ResourceRequest) -> Handler | None:
         """Return the handler of a request."""
-        place = ask.place
-        if ask.resource.custom:
+        place = request.info
+        if request.resource.custom:
             return None
         if place.subresource.partition("/")[0] in _ABSENT and place.verb in ("get", "create", "update", "patch"):
-            raise not_implemented(f"the subresource {place.subresource} of {ask.resource.qualified}")
-        return self._by_place.get((ask.group, ask.plural, place.subresource))
+            raise not_implemented(f"the subresource {place.subresource} of {request.resource.qualified}")
+        return self._by_place.get((request.group, request.plural, place.subresource))
 
-    def _body(self, ask: ResourceRequest) -> Data:
-        found = schemas.decode(ask.call.body, ask.media_type or "application/json", strict=False).data
-        identify(ask, found)
+    def _body(self, request: ResourceRequest) -> Data:
+        found = schemas.decode(request.call.body, request.media_type or "application/json", strict=False).data
+        identify(request, found)
         return found
 
-    async def _review(self, ask: ResourceRequest) -> tuple[Data, int]:
-        body = self._body(ask)
-        answer, status = self._answered(ask, body)
-        owned(ask, None, body, self._registry.now())
+    async def _review(self, request: ResourceRequest) -> tuple[Data, int]:
+        body = self._body(request)
+        answer, status = self._answered(request, body)
+        owned(request, None, body, self._registry.now())
         if managed := body["metadata"].get("managedFields"):
             answer["metadata"] = {**(answer.get("metadata") or {}), "managedFields": managed}
         return answer, status
 
-    def _answered(self, ask: ResourceRequest, body: Data) -> tuple[Data, int]:
+    def _answered(self, request: ResourceRequest, body: Data) -> tuple[Data, int]:
         rbac = self._rbac
-        match ask.plural:
+        match request.plural:
             case "subjectaccessreviews":
                 return review_access(rbac, body), 201
             case "localsubjectaccessreviews":
-                return review_local_access(rbac, body, ask.namespace), 201
+                return review_local_access(rbac, body, request.namespace), 201
             case "selfsubjectaccessreviews":
-                return review_own_access(rbac, ask.user, body), 201
+                return review_own_access(rbac, request.user, body), 201
             case "selfsubjectrulesreviews":
-                return review_own_rules(rbac, ask.user, body), 201
+                return review_own_rules(rbac, request.user, body), 201
             case "tokenreviews":
                 return self._authenticator.review_token(body), 201
             case _:
-                return self._authenticator.review_self(ask.user, body), 201
+                return self._authenticator.review_self(request.user, body), 201
 
-    async def _token(self, ask: ResourceRequest) -> tuple[Data, int]:
-        body = self._body(ask)
-        return self._authenticator.issue_token(ask.namespace, ask.place.name, body), 201
+    async def _token(self, request: ResourceRequest) -> tuple[Data, int]:
+        body = self._body(request)
+        return self._authenticator.issue_token(request.namespace, request.info.name, body), 201
 
-    async def _evict(self, ask: ResourceRequest) -> tuple[Data, int]:
+    async def _evict(self, request: ResourceRequest) -> tuple[Data, int]:
         """Evict a pod. The eviction is admitted, the deletion that follows from it is not asked about again, as on a real server."""
-        body = self._body(ask)
-        name = (body.get("metadata") or {}).get("name") or ask.place.name
-        if name != ask.place.name:
+        body = self._body(request)
+        name = (body.get("metadata") or {}).get("name") or request.info.name
+        if name != request.info.name:
             raise bad_request("name in URL does not match name in Eviction object")
-        body = await mutated(self._registry, ask, "CREATE", body, None)
-        await reviewed(self._registry, ask, "CREATE", body, None)
-        entry = self._registry.entry(ask)
+        body = await mutated(self._registry, request, "CREATE", body, None)
+        await reviewed(self._registry, request, "CREATE", body, None)
+        entry = self._registry.entry(request)
         if entry is None:
-            raise not_found("", "pods", ask.place.name)
+            raise not_found("", "pods", request.info.name)
         options = body.get("deleteOptions") or {}
-        ask.options.dry_run = ask.options.dry_run or bool(options.get("dryRun"))
+        request.options.dry_run = request.options.dry_run or bool(options.get("dryRun"))
         verdict = evict(
-            entry.object(), StoredObjects(self._registry.store).list(_BUDGETS, ask.namespace), self._registry.moment()
+            entry.object(),
+            StoredObjects(self._registry.store).list(_BUDGETS, request.namespace),
+            self._registry.moment(),
         )
         if verdict.refused is not None:
             raise verdict.refused
@@ -128,16 +130,16 @@ class SpecialRequests:
             preconditions.get("uid") or "",
             preconditions.get("resourceVersion") or (str(entry.version) if verdict.unchanged_only else ""),
         )
-        require(ask, entry, deletion)
-        if not ask.options.dry_run:
-            entry = self._disrupted(ask, entry, verdict)
-        await delete(self._registry, ask, entry, replace(deletion, version=""), admit=False)
+        require(request, entry, deletion)
+        if not request.options.dry_run:
+            entry = self._disrupted(request, entry, verdict)
+        await delete(self._registry, request, entry, replace(deletion, version=""), admit=False)
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
 
-    def _disrupted(self, ask: ResourceRequest, entry: Entry, verdict: EvictionDecision) -> Entry:
+    def _disrupted(self, request: ResourceRequest, entry: Entry, verdict: EvictionDecision) -> Entry:
         """Note the disruption at the budget and at the pod; nothing awaits between the check of the pod's version and this."""
         store = self._registry.store
-        budget = store.get(_BUDGETS, ask.namespace, verdict.budget) if verdict.status is not None else None
+        budget = store.get(_BUDGETS, request.namespace, verdict.budget) if verdict.status is not None else None
         if budget is not None:
             store.update(_BUDGETS, budget, {**budget.object(), "status": verdict.status})
         pod = entry.object()
@@ -146,10 +148,10 @@ class SpecialRequests:
         status["conditions"] = [*kept, disruption_target(self._registry.moment())]
         return store.update(_PODS, entry, {**pod, "status": status})
 
-    async def _bind(self, ask: ResourceRequest) -> tuple[Data, int]:
-        body = self._body(ask)
-        name = ask.place.name or (body.get("metadata") or {}).get("name", "")
-        entry = self._registry.store.get(_PODS, ask.namespace, name)
+    async def _bind(self, request: ResourceRequest) -> tuple[Data, int]:
+        body = self._body(request)
+        name = request.info.name or (body.get("metadata") or {}).get("name", "")
+        entry = self._registry.store.get(_PODS, request.namespace, name)
         if entry is None:
             raise not_found("", "pods", name)
         pod = entry.object()
@@ -163,15 +165,15 @@ class SpecialRequests:
         conditions = (pod.get("status") or {}).get("conditions") or ()
         kept = [one for one in conditions if one["type"] != "PodScheduled"]
         pod["status"] = {**(pod.get("status") or {}), "conditions": [*kept, scheduled]}
-        if not ask.options.dry_run:
+        if not request.options.dry_run:
             self._registry.store.update(_PODS, entry, {**pod, "spec": spec})
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
 
-    async def _finalize(self, ask: ResourceRequest) -> tuple[Data, int]:
-        body = msgspec.json.decode(ask.call.body)
-        entry = self._registry.store.get(ask.resource.id, "", ask.place.name)
+    async def _finalize(self, request: ResourceRequest) -> tuple[Data, int]:
+        body = msgspec.json.decode(request.call.body)
+        entry = self._registry.store.get(request.resource.id, "", request.info.name)
         if entry is None:
-            raise not_found("", "namespaces", ask.place.name)
+            raise not_found("", "namespaces", request.info.name)
         try:
             return finalize(self._registry, entry, (body.get("spec") or {}).get("finalizers") or []), 200
         except Changed:

@@ -43,97 +43,103 @@ _PREFIXES: Final = {
 _KEPT: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
-async def change(registry: Registry, ask: ResourceRequest, entry: Entry, make: Make, *, uses: Uses = "copy") -> Data:
+async def change(
+    registry: Registry, request: ResourceRequest, entry: Entry, make: Make, *, uses: Uses = "copy"
+) -> Data:
     """Change a stored object; returns it as it now is."""
     while True:
-        old = read(entry, ask.resource, ask.version)
-        steady = _steady(registry, ask, entry)
-        given = old if uses == "look" or (uses == "parts" and steady) else read(entry, ask.resource, ask.version)
+        old = read(entry, request.resource, request.version)
+        steady = _has_current_schema(registry, request, entry)
+        given = (
+            old if uses == "look" or (uses == "parts" and steady) else read(entry, request.resource, request.version)
+        )
         new = make(given, steady)
-        _checked(ask, new, entry)
-        once(ask, new)
-        restore(ask, new, old)
-        new = await mutated(registry, ask, "UPDATE", new, old)
-        _count_generation(ask, new, old)
+        _checked(request, new, entry)
+        once(request, new)
+        restore(request, new, old)
+        new = await mutated(registry, request, "UPDATE", new, old)
+        _count_generation(request, new, old)
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
-        validated(ask, new, old)
-        allocated(registry, ask, new, old)
-        charges = await reviewed(registry, ask, "UPDATE", new, old)
-        if (new == old or apply_unchanged(old, new)) and not _moved(ask, entry, old):
+        validated(request, new, old)
+        allocated(registry, request, new, old)
+        charges = await reviewed(registry, request, "UPDATE", new, old)
+        if (new == old or apply_unchanged(old, new)) and not _stored_in_older_form(request, entry, old):
             return old
-        if ask.options.dry_run:
+        if request.options.dry_run:
             return new
         try:
-            stored = _store(registry, ask, entry, new)
+            stored = _store(registry, request, entry, new)
         except Changed:
-            newest = registry.entry(ask)
+            newest = registry.entry(request)
             if newest is None:
-                raise conflict(ask.group, ask.plural, ask.place.name, MODIFIED) from None
+                raise conflict(request.group, request.plural, request.info.name, MODIFIED) from None
             entry = newest
             continue
         charges()
         return stored
 
 
-def _moved(ask: ResourceRequest, entry: Entry, old: Data) -> bool:
+def _stored_in_older_form(request: ResourceRequest, entry: Entry, old: Data) -> bool:
     """Tell whether an object is read otherwise than it was written: then even a write that changes nothing is one."""
-    return schema_of(ask) is not None and not in_form(entry, ask.resource) and old != entry.object()
+    return schema_of(request) is not None and not in_form(entry, request.resource) and old != entry.object()
 
 
-def _steady(registry: Registry, ask: ResourceRequest, entry: Entry) -> bool:
+def _has_current_schema(registry: Registry, request: ResourceRequest, entry: Entry) -> bool:
     """Tell whether an object was stored under the present schema; its parts must not be changed in place then."""
-    own = schema_of(ask) is not None and in_form(entry, ask.resource)
-    return own and not registry.admission.needed(ask.resource.id, "UPDATE")
+    own = schema_of(request) is not None and in_form(entry, request.resource)
+    return own and not registry.admission.needed(request.resource.id, "UPDATE")
 
 
-def _checked(ask: ResourceRequest, new: Data, entry: Entry) -> None:
+def _checked(request: ResourceRequest, new: Data, entry: Entry) -> None:
     """Check name, namespace, uid and version of what the client wants against what there is."""
     metadata = new["metadata"]
     if not metadata.get("name"):
-        metadata["name"] = ask.place.name
-    if metadata["name"] != ask.place.name:
+        metadata["name"] = request.info.name
+    if metadata["name"] != request.info.name:
         raise bad_request(
-            f"the name of the object ({metadata['name']}) does not match the name on the URL ({ask.place.name})"
+            f"the name of the object ({metadata['name']}) does not match the name on the URL ({request.info.name})"
         )
     given = metadata.get("resourceVersion")
     if given in (None, "", "0"):
-        strategy = ask.resource.strategy
+        strategy = request.resource.strategy
         if (
-            (ask.place.verb == "update" or given == "0")
-            and (ask.resource.custom or not strategy.unconditional_update)
-            and ask.place.subresource != "scale"
+            (request.info.verb == "update" or given == "0")
+            and (request.resource.custom or not strategy.unconditional_update)
+            and request.info.subresource != "scale"
         ):
             wrong = FieldError("Invalid", "metadata.resourceVersion", 0, "must be specified for an update")
-            raise invalid(ask.group, ask.plural, ask.place.name, [wrong])
+            raise invalid(request.group, request.plural, request.info.name, [wrong])
     elif not given.isdigit():
         raise StatusError(500, "", f'strconv.ParseUint: parsing "{given}": invalid syntax')
     elif given != str(entry.version):
-        raise conflict(ask.group, ask.plural, ask.place.name, MODIFIED)
-    if ask.place.verb == "update" and metadata.get("uid") and metadata["uid"] != entry.uid:
+        raise conflict(request.group, request.plural, request.info.name, MODIFIED)
+    if request.info.verb == "update" and metadata.get("uid") and metadata["uid"] != entry.uid:
         why = (
-            f"StorageError: invalid object, Code: 4, Key: {_key(ask)}, ResourceVersion: 0, AdditionalErrorMsg: "
+            f"StorageError: invalid object, Code: 4, Key: {_key(request)}, ResourceVersion: 0, AdditionalErrorMsg: "
             f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {entry.uid}"
         )
-        raise conflict(ask.group, ask.plural, ask.place.name, why)
+        raise conflict(request.group, request.plural, request.info.name, why)
 
 
-def _key(ask: ResourceRequest) -> str:
+def _key(request: ResourceRequest) -> str:
     """Return where the real server keeps an object in etcd: a refusal names it."""
     where = (
-        f"{ask.group}/{ask.plural}" if ask.resource.custom or ask.group.endswith("apiextensions.k8s.io") else ask.plural
+        f"{request.group}/{request.plural}"
+        if request.resource.custom or request.group.endswith("apiextensions.k8s.io")
+        else request.plural
     )
-    where = _PREFIXES.get(ask.resource.id, where)
-    return "/".join(filter(None, ("/registry", where, ask.namespace, ask.place.name)))
+    where = _PREFIXES.get(request.resource.id, where)
+    return "/".join(filter(None, ("/registry", where, request.namespace, request.info.name)))
 
 
-def restore(ask: ResourceRequest, new: Data, old: Data) -> None:
+def restore(request: ResourceRequest, new: Data, old: Data) -> None:
     """Put back, in place, what a client has no say in."""
     metadata, before = new["metadata"], old["metadata"]
     for name in _KEPT:
         if name not in metadata and name in before:
             metadata[name] = before[name]
     metadata["creationTimestamp"] = before["creationTimestamp"]
-    if not ask.resource.namespaced:
+    if not request.resource.namespaced:
         metadata.pop("namespace", None)
     elif metadata.setdefault("namespace", before["namespace"]) != before["namespace"]:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
@@ -141,18 +147,18 @@ def restore(ask: ResourceRequest, new: Data, old: Data) -> None:
         metadata.pop(name, None)
         if name in before:
             metadata[name] = before[name]
-    if ask.resource.custom:
-        _restore_custom(ask, new, old)
-    elif ask.place.subresource == "status":
-        ask.resource.strategy.prepare_status(new, old)
+    if request.resource.custom:
+        _restore_custom(request, new, old)
+    elif request.info.subresource == "status":
+        request.resource.strategy.prepare_status(new, old)
     else:
-        ask.resource.strategy.prepare_update(new, old)
+        request.resource.strategy.prepare_update(new, old)
 
 
-def _restore_custom(ask: ResourceRequest, new: Data, old: Data) -> None:
-    if not ask.version.has_status:
+def _restore_custom(request: ResourceRequest, new: Data, old: Data) -> None:
+    if not request.version.has_status:
         return
-    if ask.place.subresource == "status":
+    if request.info.subresource == "status":
         kept = {key: value for key, value in old.items() if key not in ("status", "metadata")}
         for key in [key for key in new if key not in ("status", "metadata")]:
             del new[key]
@@ -167,15 +173,15 @@ def _restore_custom(ask: ResourceRequest, new: Data, old: Data) -> None:
         new["status"] = old["status"]
 
 
-def _count_generation(ask: ResourceRequest, new: Data, old: Data) -> None:
+def _count_generation(request: ResourceRequest, new: Data, old: Data) -> None:
     """Move metadata.generation where what is wanted changed."""
-    if ask.place.subresource == "status" or not (ask.resource.custom or ask.resource.strategy.generation):
+    if request.info.subresource == "status" or not (request.resource.custom or request.resource.strategy.generation):
         return
-    passed = {"metadata", "status"} if ask.version.has_status or not ask.resource.custom else {"metadata"}
-    if ask.resource.custom or not hasattr(ask.resource.strategy, "intent_changed"):
+    passed = {"metadata", "status"} if request.version.has_status or not request.resource.custom else {"metadata"}
+    if request.resource.custom or not hasattr(request.resource.strategy, "intent_changed"):
         moved = any(new.get(key) != old.get(key) for key in {*new, *old} - passed)
     else:
-        moved = bool(ask.resource.strategy.intent_changed(new, old))
+        moved = bool(request.resource.strategy.intent_changed(new, old))
     if moved:
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
@@ -195,14 +201,14 @@ def ends(new: Data) -> bool:
     )
 
 
-def _store(registry: Registry, ask: ResourceRequest, entry: Entry, new: Data) -> Data:
-    stored = as_stored(new, ask.resource)
+def _store(registry: Registry, request: ResourceRequest, entry: Entry, new: Data) -> Data:
+    stored = as_stored(new, request.resource)
     if ends(new):
-        registry.store.delete(ask.resource.id, entry)
+        registry.store.delete(request.resource.id, entry)
         return new
     updated = registry.store.update(
-        ask.resource.id, entry, stored, schema=schema_of(ask), differs=schema_of(ask) is not None
+        request.resource.id, entry, stored, schema=schema_of(request), differs=schema_of(request) is not None
     )
-    if ask.resource.alias is None and stored["metadata"] is new["metadata"]:
+    if request.resource.alias is None and stored["metadata"] is new["metadata"]:
         return new  # which has the new version, for its metadata is what was stored
-    return read(updated, ask.resource, ask.version)
+    return read(updated, request.resource, request.version)

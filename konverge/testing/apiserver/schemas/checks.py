@@ -70,11 +70,11 @@ def compile_checks(schema: Schema) -> Table:
         if not whole and not type_fits(kind, types, form):
             continue
         checks: list[Predicate] = [is_json_integer] if whole else []
-        checks += _own(schema, cls, form)
+        checks += _checks_of_type(schema, cls, form)
         checks += junctors
         if enum:
             checks.append(_enum(enum))
-        table[cls] = _all(checks)
+        table[cls] = _all_of(checks)
     if int in table:
         table[int] = _bounded(table[int], table.get(float, False))
     if (not types or schema.get("nullable")) and not enum:
@@ -82,7 +82,7 @@ def compile_checks(schema: Schema) -> Table:
     return table
 
 
-def _all(checks: list[Predicate]) -> bool | Predicate:
+def _all_of(checks: list[Predicate]) -> bool | Predicate:
     if not checks:
         return True
     if len(checks) == 1:
@@ -99,7 +99,7 @@ def _bounded(whole: bool | Predicate, real: bool | Predicate) -> Predicate:
     return lambda value: inside(value) if MIN_INT64 <= value <= MAX_INT64 else outside(float(value))
 
 
-def _own(schema: Schema, cls: type, form: str) -> list[Predicate]:
+def _checks_of_type(schema: Schema, cls: type, form: str) -> list[Predicate]:
     if cls is dict:
         return _object(schema)
     if cls is list:

@@ -70,12 +70,12 @@ def in_order(node: Node, data: Mapping[str, Any], like: Mapping[str, Any] | None
 
 def _type(node: Node) -> Any:
     try:
-        return _of(node.schema, count())
+        return _type_of(node.schema, count())
     except _Unfit:
         return None
 
 
-def _of(schema: Mapping[str, Any], numbers: Iterator[int]) -> Any:
+def _type_of(schema: Mapping[str, Any], numbers: Iterator[int]) -> Any:
     """Return the type of a place. Raises _Unfit."""
     if schema.get("x-kubernetes-int-or-string"):
         if set(schema) - {"x-kubernetes-int-or-string", "anyOf", "description", "default", "nullable"}:
@@ -141,7 +141,7 @@ def _array(schema: Mapping[str, Any], numbers: Iterator[int]) -> Any:
     if "enum" in schema or not isinstance(items, Mapping) or items.get("default") is not None:
         raise _Unfit
     bounds = {"min_length": schema.get("minItems") or None, "max_length": schema.get("maxItems")}
-    found: Any = list[_of(items, numbers)]  # type: ignore[misc]  # types made at run time
+    found: Any = list[_type_of(items, numbers)]  # type: ignore[misc]  # types made at run time
     return Annotated[found, msgspec.Meta(**bounds)] if any(one is not None for one in bounds.values()) else found
 
 
@@ -157,7 +157,7 @@ def _object(schema: Mapping[str, Any], numbers: Iterator[int]) -> Any:
     if additional is not None:
         if loose or properties or schema.get("required") or not isinstance(additional, Mapping):
             raise _Unfit
-        return dict[str, _of(additional, numbers)]  # type: ignore[misc]  # types made at run time
+        return dict[str, _type_of(additional, numbers)]  # type: ignore[misc]  # types made at run time
     required = set(schema.get("required") or ())
     if not required <= properties.keys():
         raise _Unfit
@@ -166,7 +166,7 @@ def _object(schema: Mapping[str, Any], numbers: Iterator[int]) -> Any:
         own = f"f{next(numbers)}"
         names[own] = name
         needed = name in required or below.get("default", MISSING) not in (MISSING, None)
-        fields.append((own, _of(below, numbers), *(() if needed else (None,))))
+        fields.append((own, _type_of(below, numbers), *(() if needed else (None,))))
     fields.sort(key=len)
     return msgspec.defstruct(f"Object{next(numbers)}", fields, rename=names, forbid_unknown_fields=not loose, gc=False)
 

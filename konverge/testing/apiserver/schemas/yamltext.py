@@ -56,11 +56,11 @@ def load(body: bytes) -> tuple[Any, list[str]]:
     try:
         loader = _Loader(body)
         try:
-            root = loader.get_single_node() if _one(body) else loader.get_node()
+            root = loader.get_single_node() if _is_single_document(body) else loader.get_node()
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
-        raise YAMLError(_words(error)) from None
+        raise YAMLError(_message_of(error)) from None
     if root is None:
         return None, []
     maker = _Maker()
@@ -68,11 +68,11 @@ def load(body: bytes) -> tuple[Any, list[str]]:
     return value, maker.repeated
 
 
-def _one(body: bytes) -> bool:
+def _is_single_document(body: bytes) -> bool:
     return b"\n---" not in body and not body.startswith(b"---")
 
 
-def _words(error: yaml.YAMLError) -> str:
+def _message_of(error: yaml.YAMLError) -> str:
     if isinstance(error, yaml.reader.ReaderError):
         return f"yaml: {error.reason}"
     if not isinstance(error, yaml.MarkedYAMLError):

@@ -140,7 +140,7 @@ def crd_names_accepted(crd: Data, others: Iterable[Data]) -> tuple[Data, list[Da
     """
     wanted, status = crd["spec"]["names"], crd.get("status") or {}
     before = status.get("acceptedNames") or {}
-    resources, kinds = _taken(crd["spec"]["group"], others)
+    resources, kinds = _taken_names(crd["spec"]["group"], others)
     accepted, conflict = {"plural": "", "kind": "", **before}, ("", "")
     for name, used in (("plural", resources), ("singular", resources)):
         conflict = _take(accepted, before, wanted, name, used) or conflict
@@ -173,7 +173,7 @@ def _established(status: Data, named: Data) -> Data:
     return {"type": "Established", "status": "False", "reason": "NotAccepted", "message": "not all names are accepted"}
 
 
-def _taken(group: str, others: Iterable[Data]) -> tuple[set[str], set[str]]:
+def _taken_names(group: str, others: Iterable[Data]) -> tuple[set[str], set[str]]:
     resources: set[str] = set()
     kinds: set[str] = set()
     for other in others:
