@@ -86,7 +86,7 @@ class Api:
         return answer.ok, answer.text
 
     def create(self, path: str, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Create an object in a collection; returns what the server stored, or {} where one of that name exists."""
+        """Create an object in a collection; returns what the server stored, or {} if one of that name exists."""
         answer = self.request("POST", path, document)
         self._expect(answer, f"create {document['kind']}", (_EXISTS,))
         return answer.document() if answer.ok else {}

@@ -77,7 +77,7 @@ class Layout:
 
     @property
     def audit_policy(self) -> Path:
-        """Which requests are audited."""
+        """The audit policy."""
         return self.directory / "audit-policy.json"
 
     def kubeconfig(self, name: str) -> Path:

@@ -1,6 +1,6 @@
 """Where etcd, kube-apiserver, kube-controller-manager and kubectl come from.
 
-Guarantees: the places are asked in a fixed order, and `Binaries.source` says which was taken:
+Guarantees: the places are tried in a fixed order, and `Binaries.source` says which was taken:
 
 1. the directory named by `KUBEBUILDER_ASSETS`;
 2. `/usr/local/kubebuilder/bin`;
@@ -10,8 +10,7 @@ Guarantees: the places are asked in a fixed order, and `Binaries.source` says wh
 A place counts when it holds both etcd and kube-apiserver. If it lacks kube-controller-manager or kubectl (the envtest archive has no
 controller-manager), the cache lends its own.
 
-Does not promise: anything about programs in `PATH`; an etcd found there may be of any age. Nothing is downloaded or built
-here.
+Caveats: programs in `PATH` are ignored; an etcd found there may be of any age. Nothing is downloaded or built here.
 """
 
 from __future__ import annotations
@@ -138,7 +137,7 @@ class Binaries:
 
 
 def places(environment: Mapping[str, str], *, home: Path | None = None) -> tuple[ProgramFolder, ...]:
-    """Return every place in the order in which it is asked."""
+    """Return every place in the order in which it is tried."""
     return (*_given_places(environment), *_cache_places(Cache.of(environment, home=home)))
 
 

@@ -4,7 +4,7 @@ Guarantees: every authority signs with a key that lives in memory only; leaf key
 with mode 0600. Elliptic curve P-256 throughout: a plane must be up in seconds, and making RSA keys takes them. Validity is
 ten days from the making of the authority, for everything that it signs: the certificates are for short tests only.
 
-Does not promise: anything a production cluster needs (revocation, rotation, constraints on names).
+Caveats: not for production (no revocation, rotation or constraints on names).
 """
 
 from __future__ import annotations

@@ -136,13 +136,13 @@ class ConsoleProgress:
         self._said = 0.0
 
     def begin(self, number: int, total: int, title: str) -> None:
-        """Say which step begins."""
+        """Print the step that begins."""
         self._line = f"[{number}/{total}] {title}"
         self._began = self._said = self._now()
         self._show("...", last=not self._live)
 
     def tick(self, detail: str) -> None:
-        """Say how far the step is, not too often."""
+        """Print the progress of the step, not too often."""
         if self._live:
             self._show(f"... {detail}", last=False)
         elif self._now() - self._said >= _QUIET_SECONDS:
@@ -150,7 +150,7 @@ class ConsoleProgress:
             self._show(f"... {detail}", last=True)
 
     def end(self, words: str) -> None:
-        """Say how the step ended and how long it took; nothing if none is under way."""
+        """Print the end of the step and its duration; nothing without a step."""
         from konverge.testing.install import elapsed_words
 
         if self._line:
@@ -158,7 +158,7 @@ class ConsoleProgress:
             self._line = ""
 
     def note(self, line: str) -> None:
-        """Say something between two steps."""
+        """Print a message between two steps."""
         click.echo(line, err=True)
 
     def _show(self, words: str, *, last: bool) -> None:

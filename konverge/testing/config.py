@@ -1,4 +1,4 @@
-"""The configuration of a control plane: what it runs, and what of it a test wants different.
+"""The configuration of a control plane.
 
 Guarantees: plain frozen data with defaults that give the smallest plane; making one starts nothing and looks at nothing.
 """

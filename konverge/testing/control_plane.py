@@ -7,8 +7,7 @@ Guarantees
   killed.
 - Several planes run side by side. A plane is bound to no event loop: what one loop started, another may use.
 
-Does not promise: nodes, pods that run, Services that route, admission webhooks outside loopback; any durability of the
-data.
+Caveats: no nodes, no running pods, no Service routing, no admission webhooks outside loopback; the data is not durable.
 
 Sources of the rules: the shared facts on control planes from public Go modules (times, flags, traps).
 """
@@ -127,7 +126,7 @@ class ControlPlane:
 
     @property
     def audit_file(self) -> Path:
-        """One JSON line per request, where the config asks for `audit`."""
+        """One JSON line per request, if the config asks for `audit`."""
         return self._plane.layout.audit_file
 
     @property
@@ -189,7 +188,7 @@ class ControlPlane:
 
 
 async def _to_the_end(call: Callable[[], T], *, on_cancel: Callable[[], None] | None = None) -> T:
-    """Run a blocking call in a thread and wait for its end even where the waiter is cancelled; that is raised afterwards."""
+    """Run a blocking call in a thread and wait for its end even if the waiter is cancelled; that is raised afterwards."""
     task = asyncio.ensure_future(asyncio.to_thread(call))
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

@@ -96,7 +96,7 @@ def _wait(process: subprocess.Popen[bytes], tick: Callable[[float], None]) -> in
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Interrupt Go, which then removes its work folder; kill it where a compiler keeps it too long."""
+    """Interrupt Go, which then removes its work folder; kill it if a compiler keeps it too long."""
     process.send_signal(signal.SIGINT)
     try:
         process.wait(_END_SECONDS)

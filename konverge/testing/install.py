@@ -52,7 +52,7 @@ class Progress(Protocol):
 
 
 class Carrier(Protocol):
-    """Who carries out a step; raises InstallFailed if it cannot be done."""
+    """Carries out the steps; raises InstallFailed if one fails."""
 
     def look(self) -> FoundPrograms:
         """Return what is on the machine."""
@@ -64,7 +64,7 @@ class Carrier(Protocol):
 def run_install(source: Source, carrier: Carrier, progress: Progress) -> InstallPlan:
     """Do what is left and return the last plan: no steps, and what could not be had.
 
-    Raises InstallFailed if no working control plane came of it. The caller holds the lock.
+    Raises InstallFailed if the result is not a working control plane. The caller holds the lock.
     """
     fetch_failed = untold = ""
     finished: set[Step] = set()

@@ -5,8 +5,8 @@ or interruptions gives exactly the rest. The first plan of a complete machine is
 
 Rules
 - `go` builds all four programs from source; `envtest` fetches the official archive, which has no kube-controller-manager.
-- `auto` does the least that gives a working control plane: it takes what is there, fetches what the archive has, and builds
-  the rest where Go is at hand. A fetch that failed in this run is not tried again in it; what it would have given is built.
+- `auto` does the least that gives a working control plane: it uses the programs that exist, fetches those in the archive, and builds the
+  rest if Go is installed. A fetch that failed in this run is not tried again in it; what it would have given is built.
 - Go's build cache (3 GB) is removed once nothing is left to build, and kept while an interrupted build may be taken up
   again.
 """

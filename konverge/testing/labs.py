@@ -133,7 +133,7 @@ def _timeout(config: pytest.Config) -> float | None:
 
 
 class Explored(pytest.Item):
-    """A test that is rerun under every plan; it fails where one plan breaks it."""
+    """A test that is rerun under every plan; it fails if one of these runs fails."""
 
     def __init__(self, *, scenario: Callable[[Lab], Any], foreign: bool, **more: Any) -> None:
         super().__init__(**more)
@@ -180,7 +180,7 @@ class Explored(pytest.Item):
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how many plans ran, by scenario."""
+    """Print the number of plans that ran, by scenario."""
     for reports in terminalreporter.stats.values():
         for report in reports:
             for name, line in getattr(report, "user_properties", ()):

@@ -95,7 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Look for the programs once, and only where a collected test needs them."""
+    """Look for the programs once, and only if a collected test needs them."""
     needing = [item for item in items if _needs_control_plane(item)]
     if not needing:
         return
@@ -111,7 +111,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    """Say once which control plane the tests will run on."""
+    """Print once which control plane the tests run on."""
     found = config.stash.get(_FOUND, "")
     return [found] if found else []
 
@@ -172,7 +172,7 @@ def namespace(
     _namespace_numbers: Iterator[int],
     _namespaces_left: set[str],
 ) -> Iterator[str]:
-    """The name of a fresh namespace; its removal is asked for at the end of the test and not waited for.
+    """The name of a fresh namespace; its removal is requested at the end of the test and not waited for.
 
     At the end of the module, what is left in it loses its finalizers, so that it can go.
     """
@@ -193,7 +193,7 @@ def _required() -> bool:
 
 
 def _give_up(missing: str) -> NoReturn:
-    """End a test that has no control plane: a failure where one is required, else a skip."""
+    """End a test that has no control plane: a failure if one is required, else a skip."""
     if _required():
         pytest.fail(f"{missing} ({REQUIRE_VARIABLE} is set)", pytrace=False)
     pytest.skip(missing)

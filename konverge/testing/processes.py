@@ -1,4 +1,4 @@
-"""The near end of the keeper: start programs that cannot outlive this process, and know when one ends.
+"""The client of the keeper: starts programs that cannot outlive this process, and follows their ends.
 
 Guarantees: `start` returns once the program runs; `kill` once it has ended; `exit_of` knows the end of each program, expected
 or not. Every method may be called from any thread; none of them needs an event loop. `close` ends all programs and removes
@@ -34,7 +34,7 @@ _SCRIPT = Path(__file__).with_name("keeper.py")
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a program ended: its exit code (negative: the signal), and why it could not be started, if so."""
+    """The end of a program: its exit code (negative: the signal), and why it could not be started, if so."""
 
     code: int
     why: str = ""

@@ -130,7 +130,7 @@ class FaultProxy:
     # --- faults -----------------------------------------------------------------------------------------------------------------
 
     def at_write(self, number: int, moment: Moment, act: Callable[[], None]) -> asyncio.Event:
-        """Arm one interruption; `number` counts from 1 and from now on. Returns the event that tells when it has struck."""
+        """Arm one interruption; `number` counts from 1 and from now on. Returns the event that is set when it has struck."""
         self.writes.clear()
         self._interruption = Interruption(number, moment, act, asyncio.Event())
         return self._interruption.struck

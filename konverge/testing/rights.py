@@ -1,4 +1,4 @@
-"""Giving a ServiceAccount rights: the RBAC documents, and the question by which one knows that they hold.
+"""Rights of a ServiceAccount: the RBAC documents, and the access review that shows whether they hold.
 
 Guarantees: `documents_for` and `probe_of` are pure. `grant` returns when the API server answers by the new rules; RBAC is eventually
 consistent there, and a test that begins too early would meet a 403 that means nothing.

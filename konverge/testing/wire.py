@@ -6,7 +6,7 @@
 
 Guarantees: bytes are forwarded as they come, in both directions, until `go_silent`; from then on the connections that were open swallow
 whatever arrives from either side, and stay open. New connections work. This is what a firewall that forgot a connection does, or a peer
-that lost its power: TCP alone notices it after many minutes, or never where the other end only listens.
+that lost its power: TCP alone notices it after many minutes, or never if the other end only listens.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Pair:
             end.transport.abort()
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Carry bytes one way until that side ends; a silent pair never tells the other side of it."""
+        """Carry bytes one way until that side ends; a silent pair never closes the other side."""
         with contextlib.suppress(OSError):
             while chunk := await reader.read(_CHUNK):
                 if self.silent:
@@ -81,12 +81,12 @@ class SilentWire:
 
     @property
     def swallowed(self) -> int:
-        """How many bytes were swallowed so far."""
+        """The number of bytes swallowed so far."""
         return sum(pair.swallowed for pair in self._all)
 
     @property
     def accepted(self) -> int:
-        """How many connections were accepted so far."""
+        """The number of connections accepted so far."""
         return len(self._all)
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""How clients find the HTTP shell and prove who they are: a kubeconfig for programs, a `ClientConfig` for clients of this process."""
+"""Configuration of clients of the HTTP shell: a kubeconfig for programs, a `ClientConfig` for clients of this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How rooms that decide by other objects (rights, quota, webhooks, owners) read them: the least that storage promises."""
+"""`Objects`: the read interface of storage for modules that decide by other objects (rights, quota, webhooks, owners)."""
 
 from __future__ import annotations
 

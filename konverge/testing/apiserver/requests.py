@@ -11,7 +11,7 @@ __all__ = ["ADMIN", "ANONYMOUS", "Response", "Call", "Query", "User"]
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks."""
+    """The user of a request."""
 
     name: str
     groups: tuple[str, ...] = ("system:authenticated",)
@@ -58,7 +58,7 @@ class Call:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = field(default=b"", repr=False)
     user: User | None = None
-    """Who asks, where the transport knows it already (in process, client certificate); None: the Authorization header says."""
+    """The user, if the transport has authenticated it (in process, client certificate); None: the Authorization header decides."""
 
     @classmethod
     def of(cls, method: str, target: str, body: bytes = b"", **headers: str) -> Call:

@@ -33,7 +33,7 @@ class Column:
 
 
 class Printed:
-    """How a resource looks in a table. Built-in kinds override `cells`; a CRD's columns are read by their paths (room `tables`)."""
+    """The columns of a resource in a table. Built-in kinds override `cells`; a CRD's columns are read by their paths (room `tables`)."""
 
     columns: tuple[Column, ...] = ()
 
@@ -125,7 +125,7 @@ class Alias:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Resource:
-    """A resource: everything that routing, discovery and storage have to know of it."""
+    """A resource, as routing, discovery and storage need it."""
 
     group: str
     plural: str

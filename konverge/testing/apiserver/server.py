@@ -9,7 +9,7 @@ behave as those of kube-apiserver 1.36 with its controllers; `make conformance` 
 get 501 or 405, never a silently wrong response. Time is the loop's, chance comes from `random` alone: the same seed gives the same
 answers, uids included.
 
-Does not promise: to be safe from its users. In-process callers are not authenticated: they name their user.
+Caveats: in-process callers are not authenticated: they name their user.
 
 The rooms: `storage` and `reading` (objects, versions, LIST, WATCH), `schemas` and `cel` (CRDs), `apply` and `patch` (writes),
 `strategies` and `catalog` (built-in kinds), `auth` and `admission`, `discovery` and `tables`, `registry` (the verbs), `controllers`. Each
@@ -258,7 +258,7 @@ class ApiServer:
             raise
 
     async def _handle_resource(self, request: ResourceRequest, orders: Orders) -> Response:
-        """Do what is asked of a resource that is served."""
+        """Handle a request to a served resource."""
         call, place, resource, version = request.call, request.info, request.resource, request.version
         if version.deprecated:
             request.warnings.append(version.deprecated)

@@ -23,7 +23,7 @@ from konverge.testing.apiserver.statuses import PageNotFound, StatusError
 __all__ = ["MAX_BODY", "Handler", "Pump", "answered", "refusal", "too_large", "warning_headers"]
 
 Handler: TypeAlias = Callable[[Call], Awaitable[Response]]
-"""The server: one call in, one answer out. It may raise StatusError, and `Dropped` where a fault wants the connection gone."""
+"""The server: one call in, one answer out. It may raise StatusError, and `Dropped` if a fault wants the connection gone."""
 
 MAX_BODY: Final = 3 << 20
 _READ_AHEAD: Final = 1 << 20
@@ -58,7 +58,7 @@ async def answered(handle: Handler, call: Call) -> Response:
 
 
 def warning_headers(warnings: Iterable[str]) -> list[str]:
-    r"""Return the values of the Warning headers: each text once, none with control characters; long ones are cut where all are too long.
+    r"""Return the values of the Warning headers: each text once, none with control characters; long ones are cut if all are too long.
 
     >>> warning_headers(['unknown field "spec.a"', 'unknown field "spec.a"'])
     ['299 - "unknown field \\"spec.a\\""']

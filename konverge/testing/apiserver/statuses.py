@@ -260,7 +260,7 @@ def expired(text: str) -> StatusError:
 
 
 def too_large(version: int, current: int, retry_after: int = 1) -> StatusError:
-    """504: a version was asked for that this server has not seen yet."""
+    """504: the requested version is ahead of this server."""
     text = f"Timeout: Too large resource version: {version}, current: {current}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     details = {"causes": [cause], "retryAfterSeconds": retry_after}

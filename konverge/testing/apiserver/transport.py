@@ -7,7 +7,7 @@ one turn before the handler is called and one after it: others run while a reque
 network, and a call that is cancelled may have been done. A request that a fault drops raises `Unreachable`. Closing the transport ends its
 streams.
 
-Does not promise: headers beyond those that a client sends (Accept, Content-Type, User-Agent); compression; HTTP itself.
+Caveats: only the headers that a client sends (Accept, Content-Type, User-Agent); no compression, no HTTP.
 """
 
 from __future__ import annotations

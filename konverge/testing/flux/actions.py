@@ -188,7 +188,7 @@ def _remediate(work: Work, action: str, *, exhausted: bool) -> Effects:
 
 
 def correct_drift(work: Work) -> Effects:
-    """Say what drifted, mend it, and look again."""
+    """Report the drift, correct it, and check again."""
     text = f"Running 'correct cluster drift' action with timeout of {work.spec.get('timeout', '5m0s')}"
     work.conditions.set("Reconciling", "True", "Progressing", text)
     work.judge_drift()

@@ -206,7 +206,7 @@ class HelmController:
     async def _rewrite(self, key: Key, change: Callable[[Object_], Object_], subresource: str) -> bool:
         """Replace the newest version of an object by a changed one; False if it is gone.
 
-        The newest that is known will mostly do: where others have written since, the server says so, and is asked for theirs.
+        The cached object mostly suffices: after a concurrent write the server returns a conflict, and the object is read again.
         """
         newest = self.find(key.kind.kind, key.namespace, key.name)
         while True:

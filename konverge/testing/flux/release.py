@@ -129,7 +129,7 @@ def _values(work: Work) -> tuple[str, str] | None:
 
 
 def _act(work: Work) -> Effects:
-    """Do what the difference between wanted and history asks for."""
+    """Carry out the action that the difference between the desired release and the history requires."""
     latest = work.latest
     if latest is not None and (latest["name"], latest["namespace"]) != work.place:
         yield from uninstall_renamed(work)
@@ -149,7 +149,7 @@ def _act(work: Work) -> Effects:
 
 
 def _in_sync(work: Work) -> Effects:
-    """Nothing to release: mend drift where that is asked for, and say that all is well."""
+    """Nothing to release: correct drift if that is configured, and report Ready."""
     if work.drift_mode == "enabled" and work.key in work.world.drifted:
         yield from correct_drift(work)
         return

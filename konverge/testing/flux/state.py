@@ -84,7 +84,7 @@ class World:
         return self.mirrors.get(url, url)
 
     def answers(self, url: str) -> bool:
-        """Tell whether anybody answers at this URL."""
+        """Tell whether this URL responds."""
         return not any(url == dead or url.startswith(f"{dead.rstrip('/')}/") for dead in self.unreachable)
 
 

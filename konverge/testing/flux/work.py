@@ -89,7 +89,7 @@ class Work:
         return str((self.spec.get("driftDetection") or {}).get("mode", "disabled"))
 
     def strategy(self, action: str) -> Object_:
-        """How failures of an action are answered."""
+        """The failure strategy of an action."""
         return {**(self.spec.get(action) or {})}
 
     def describe(self, entry: Object_) -> str:

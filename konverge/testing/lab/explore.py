@@ -1,14 +1,14 @@
-"""Every fault on one scenario: the reference run, its plans, and what came of them.
+"""Every fault on one scenario: the reference run, its plans, and their results.
 
     report = explore(scenario, process="lab", mode="quick")
     assert report.passed, report.text()
 
 Guarantees: the reference runs first, with several seeds, and a difference between these is a finding of its own. Then plans run, in an
-order that the seed draws and that takes one plan of each kind of fault before it takes a second one of any. `quick` runs the first plans
+order that the seed draws, in which one plan of each kind of fault precedes the second one of any kind. `quick` runs the first plans
 of that order, a fixed number, so that a slow machine runs the same plans as a fast one; `full` runs all of them within the budget. Plans
 that did not run are counted. A plan that fails is shrunk to the parts that it needs. Failures are reported in the order of their plans,
 however many processes ran them. Each run is single-threaded, and nothing is left behind. Plans may share the beginning of their runs
-(`branching`); what comes of a plan is what its run from nothing comes to.
+(`branching`); the result of a plan is that of its run from nothing.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ def _with_own_plans(
 
 
 def _run_other_seeds(scenario: Scenario, report: Report) -> float:
-    """Run the reference with other orders of what is ready; where its end depends on the order, that is a finding.
+    """Run the reference with other orders of ready tasks; an end state that depends on the order is a finding.
 
     Returns the seconds of CPU that a run takes.
     """

@@ -105,8 +105,8 @@ class _Life:
 class Lab:
     """A test's namespace on an API server, and the managers under test. Made by the fixture `lab`.
 
-    `server` is the in-memory API server where the lab runs on one; `gate` stands at every write of its managers; `patience` multiplies
-    the timeouts of `until` and its kin, for runs with faults.
+    `server` is the in-memory API server if the lab runs on one; `gate` is called around every write of its managers; `patience` multiplies
+    the timeouts of `until` and similar methods, for runs with faults.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Lab:
         self._numbers = count(1)
         self._others = AsyncExitStack()
         self.always: list[Callable[[], None]] = []
-        """Predicates that must hold after every write; each raises AssertionError. Checked where the lab explores plans."""
+        """Predicates that must hold after every write; each raises AssertionError. Checked only in explored runs."""
         self.masks: list[str | Callable[[dict[str, Any]], None]] = []
         """Parts that may differ from run to run and are not compared: dotted paths (`status.lastRun`), or functions that edit a copy."""
 

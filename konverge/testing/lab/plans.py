@@ -95,7 +95,7 @@ class Plan(_Part, frozen=True):
 
     @property
     def faults(self) -> int:
-        """How many parts it has."""
+        """The number of its faults."""
         return len(self.crashes) + len(self.rules) + len(self.foreign) + len(self.leases)
 
     def to_json(self) -> str:

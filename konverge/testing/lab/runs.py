@@ -1,4 +1,4 @@
-"""One run of a scenario under a plan, on an in-memory API server and a loop of its own: from nothing to a verdict.
+"""One run of a scenario under a plan, on an in-memory API server and a loop of its own.
 
 Guarantees: nothing outside of the run is touched, and nothing of it remains. The same scenario, plan and seed give the same run, to the
 byte of its timeline. A run ends: a run that does not converge within `HORIZON` virtual seconds is a finding.
@@ -92,7 +92,7 @@ class _LabProcess:
 
 
 def run(scenario: Scenario, plan: Plan, *, long: bool = False, prefix: SharedPrefix | None = None) -> Run:
-    """Run a scenario under a plan. `long` goes on for hours after convergence, to see that nothing is written at rest.
+    """Run a scenario under a plan. `long` continues for hours after convergence, to check that nothing is written at rest.
 
     With a `prefix` the run is the common beginning of other plans' runs. It may return in copies of the process, as the run of one of
     them, and its loop, whose descriptors the copies share, is not closed.

@@ -24,7 +24,7 @@ CONFIGURATIONS: Final = frozenset(
         "validatingwebhookconfigurations",
     }
 )
-"""Resources of admissionregistration.k8s.io: no webhook is asked about them."""
+"""Resources of admissionregistration.k8s.io: no webhook is called for them."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class AdmissionCall:
     namespace: str = ""
     """The namespace of the request; for a Namespace, its own name, as a real server has it."""
     name: str = ""
-    """"" where the name is still to be generated."""
+    """"" if the name is still to be generated."""
     object: Data | None = None
     old: Data | None = None
     user: User = ADMIN
@@ -46,7 +46,7 @@ class AdmissionCall:
     options: Data | None = None
     """The CreateOptions, UpdateOptions, PatchOptions or DeleteOptions of the request, with kind and apiVersion; webhooks are shown them."""
     group_kind: tuple[str, str, str] | None = None
-    """Group, version and kind of what `object` is where a subresource has a kind of its own (Scale, Eviction, TokenRequest)."""
+    """Group, version and kind of what `object` is if a subresource has a kind of its own (Scale, Eviction, TokenRequest)."""
     warnings: list[str] = field(default_factory=list)
     """Warnings of webhooks for the client; the shell sends them."""
 

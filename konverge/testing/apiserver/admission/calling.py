@@ -1,10 +1,10 @@
 """Reaching a webhook: a function in this process, or a server over HTTPS. The thin shell of admission.
 
-Guarantees: `ask` returns what the webhook answered, decoded, or raises CallFailedError with the server's words, also when the time is over.
-A handler is found by the webhook's URL, or for a service by `https://NAME.NAMESPACE.svc:PORT/PATH` or `NAMESPACE/NAME`; it runs on the
-loop of the caller, so that virtual time holds. An address on the network is real time and real TLS (`caBundle`).
+Guarantees: `ask` returns the decoded response of the webhook, or raises CallFailedError with the server's words, also when the time is
+over. A handler is found by the webhook's URL, or for a service by `https://NAME.NAMESPACE.svc:PORT/PATH` or `NAMESPACE/NAME`; it runs on
+the loop of the caller, so that virtual time holds. An address on the network is real time and real TLS (`caBundle`).
 
-Does not promise: a route to a Service of a cluster; there is none here, so a service without a handler is not found.
+Caveats: Services are not routed: a service without a handler is not found.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Webhooks:
             await session.close()
 
     async def ask(self, hook: Hook, review: Data) -> Any:
-        """Send a review and return the answer."""
+        """Send a review and return the response."""
         url, service = address_of(hook)
         if not url:
             raise CallFailedError(

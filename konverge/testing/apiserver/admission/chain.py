@@ -6,7 +6,7 @@ Guarantees
 - `validate` ends with quota, without a pause behind its check: what it returns, called in the same step as the write, stores what the
   write uses up. A write that fails in between simply does not call it.
 
-Does not promise: ValidatingAdmissionPolicy and MutatingAdmissionPolicy, OwnerReferencesPermissionEnforcement, PodSecurity;
+Caveats: without ValidatingAdmissionPolicy and MutatingAdmissionPolicy, OwnerReferencesPermissionEnforcement, PodSecurity;
 an object that needs them passes unchanged, as on a server that has them disabled.
 """
 
@@ -151,7 +151,7 @@ class Admission:
             await asyncio.sleep(_TRY)
 
     async def validate(self, call: AdmissionCall) -> Callable[[], None] | None:
-        """Raise where a LimitRange, a webhook or a quota refuses; returns what stores quota's charges, or None if there are none."""
+        """Raise if a LimitRange, a webhook or a quota refuses; returns what stores quota's charges, or None if there are none."""
         if ranges := self._ranges(call):
             check_limits(call, ranges)
         if self._validating.may_concern(call.id, call.operation):

@@ -4,7 +4,7 @@ Guarantees: pure. All conditions must hold; one that is false excludes the write
 (failurePolicy Fail) or excludes it (Ignore). The rules are those of k8s.io/apiserver
 `pkg/admission/plugin/webhook/matchconditions/matcher.go`.
 
-Does not promise: the variable `authorizer`; a condition that names it is a 501.
+Caveats: without the variable `authorizer`; a condition that names it is a 501.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _bare(request: Data) -> Data:
 def _evaluated(text: str, values: Mapping[str, Any]) -> tuple[bool, str]:
     from konverge.testing.apiserver.cel import (
         EvalError,
-    )  # the room is loaded where a condition asks for it: it is costly
+    )  # imported only for a condition that needs it: the import is slow
 
     if _AUTHORIZER.search(text):
         raise not_implemented("the variable authorizer in matchConditions")

@@ -3,7 +3,7 @@
 Guarantees: pure apart from reading ServiceAccounts and PriorityClasses; `call.object` is changed in place. The rules are those of
 Kubernetes' `plugin/pkg/admission/{serviceaccount,defaulttolerationseconds,priority,storage/storageobjectinuseprotection}`.
 
-LimitRanger is in `limits`. Does not promise: DefaultStorageClass, DefaultIngressClass, RuntimeClass, pod security.
+LimitRanger is in `limits`. Caveats: without DefaultStorageClass, DefaultIngressClass, RuntimeClass, pod security.
 """
 
 from __future__ import annotations

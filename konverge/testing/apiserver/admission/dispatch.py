@@ -1,8 +1,8 @@
 """Asking webhooks: mutating ones in turn, validating ones all at once.
 
 Guarantees
-- Mutating hooks see what those before them made of the object; a hook with reinvocationPolicy IfNeeded is asked once more where the
-  object has changed behind it, after the built-in plugins. A patched object is defaulted before the next hook sees it.
+- Mutating hooks see what those before them made of the object; a hook with reinvocationPolicy IfNeeded is called once more, after the
+  built-in plugins, if the object has changed since. A patched object is defaulted before the next hook sees it.
 - A hook that cannot be asked refuses the write as a 500, or lets it pass (failurePolicy Ignore); a hook that says no refuses it with its
   own status. In a dry run a hook with side effects is a refusal.
 
@@ -39,18 +39,18 @@ from konverge.testing.apiserver.statuses import StatusError, bad_request, intern
 __all__ = ["Dispatcher", "Settle"]
 
 Settle: TypeAlias = Callable[[AdmissionCall, Data], Data]
-"""Makes a whole object of what a webhook's patch made: defaults, and pruning where the kind is custom."""
+"""Completes a patched object: defaults, and pruning of custom kinds."""
 
 _HARMLESS: Final = ("None", "NoneOnDryRun")
 
 
 @dataclass(slots=True)
 class _Round:
-    """Which hooks are to be asked again, as upstream keeps it."""
+    """The hooks to reinvoke, tracked as upstream does."""
 
     again: set[str] = field(default_factory=set)
     invoked: set[str] = field(default_factory=set)
-    """Hooks that want to be asked again and were asked before the last change."""
+    """Hooks with reinvocationPolicy IfNeeded that were called before the last change."""
     changed: bool = False
 
     def note(self, hook: Hook, *, changed: bool) -> None:
@@ -106,7 +106,7 @@ class Dispatcher:
         return call
 
     async def validate(self, call: AdmissionCall, hooks: tuple[Hook, ...]) -> None:
-        """Raise where a hook refuses; where several do, the first that answered counts."""
+        """Raise if a hook refuses; of several refusals the first response counts."""
         asked: list[tuple[Hook, Data]] = []
         for hook in hooks:
             invocation = invocation_of(hook, call, self._objects)
@@ -152,7 +152,7 @@ class Dispatcher:
             if hook.ignores_failures:
                 return None
             raise internal(str(error)) from error
-        # A hook that is asked again says the same again; the client hears it once.
+        # A hook that is reinvoked repeats its warnings; the client gets them once.
         call.warnings.extend(text for text in response.warnings if text not in call.warnings)
         if not response.allowed:
             raise rejection(hook.name, response.status)

@@ -1,11 +1,10 @@
-"""Webhook configurations, compiled; and which hook is asked about which write.
+"""Compiled webhook configurations, and the selection of hooks for a write.
 
 Guarantees: pure apart from reading the configurations and the request's namespace. Hooks come in the order in which a server asks them: by
 the name of the configuration, then as written. The rules are those of k8s.io/apiserver
 `pkg/admission/plugin/webhook/{generic,predicates}`.
 
-Does not promise: matchPolicy Equivalent across groups (events in the core group and in events.k8s.io); across versions of one resource it
-holds.
+Caveats: matchPolicy Equivalent holds across versions of one resource, not across groups (events in the core group and in events.k8s.io).
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ class Hook:
 
     @property
     def seconds(self) -> int:
-        """How long a call may take."""
+        """The timeout of a call."""
         return int(self.data.get("timeoutSeconds", 10))
 
 
@@ -127,7 +126,7 @@ class Hooks:
         self._concerned: dict[tuple[tuple[str, str], str], bool] = {}
 
     def all(self) -> tuple[Hook, ...]:
-        """Return the hooks in the order in which they are asked."""
+        """Return the hooks in the order in which they are called."""
         state = self._objects.changed(self._resource)
         if state != self._state:
             self._state = state

@@ -1,12 +1,12 @@
-"""LimitRanger: what the containers of a new pod get if they do not say, and what pods and claims may ask for.
+"""LimitRanger: default requests and limits of new pods, and the bounds on pods and claims.
 
 Guarantees: pure. `fill_limits` changes `call.object` in place; `check_limits` raises the 403 of the first LimitRange that is violated, with
 all that is wrong by it. The rules are those of Kubernetes' `plugin/pkg/admission/limitranger/admission.go`: pods when they are created or
 resized, claims at every write, nothing that is being deleted. The sums of a pod are those of its spec, with init containers, sidecars and
 the pod's own cpu and memory, and without overhead.
 
-Several LimitRanges take their turn by name, and so do the resources within one; a real server takes both in random order. The first
-default counts.
+Several LimitRanges are applied in the order of their names, and so are the resources within one; a real server takes both in random order.
+The first default counts.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _OPERATIONS = frozenset({"add", "copy", "move", "remove", "replace", "test"})
 
 
 def patched(found: Data, operations: Sequence[Data]) -> Data:
-    """Return a patched object; raises the server's 500 where an operation does not apply."""
+    """Return a patched object; raises the server's 500 if an operation does not apply."""
     for operation in operations:
         try:
             found = json_patch(found, [operation])

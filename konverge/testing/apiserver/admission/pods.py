@@ -36,7 +36,7 @@ def pod_limits(pod: Data) -> dict[str, Quantity]:
 
 
 def spec_amounts(pod: Data, what: str) -> dict[str, Quantity]:
-    """Return the sum of what the containers of a pod's spec have as `requests` or `limits`, whatever its status tells."""
+    """Return the sum of `requests` or `limits` over the containers of a pod's spec, without regard to its status."""
     return _aggregated({"spec": pod.get("spec")}, what)
 
 
@@ -73,7 +73,7 @@ def _aggregated(pod: Data, what: str) -> dict[str, Quantity]:
 
 
 def _effective(pod: Data, container: Data, what: str) -> dict[str, Quantity]:
-    """Return what a container has or asks for, whichever is more, while it is resized in place."""
+    """Return the allocated or the requested amount of a container, whichever is more, while it is resized in place."""
     asked = read((container.get("resources") or {}).get(what))
     status = pod.get("status") or {}
     for entry in [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]:

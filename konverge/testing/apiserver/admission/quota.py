@@ -4,7 +4,7 @@ Guarantees: pure. `charge` raises the server's 403, or returns the statuses that
 writes cannot spend the same remainder. `recalculate` is what the controller writes. The rules are those of k8s.io/apiserver
 `pkg/admission/plugin/resourcequota/controller.go` and `pkg/quota/v1/resources.go`, and of Kubernetes' `pkg/controller/resourcequota`.
 
-Does not promise: limited resources by configuration file (what must be covered by some quota), which a server without one has not either.
+Caveats: without limited resources of a configuration file (resources that some quota must cover).
 """
 
 from __future__ import annotations

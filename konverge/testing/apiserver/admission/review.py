@@ -2,7 +2,7 @@
 
 The shape and the words are those of k8s.io/apiserver `pkg/admission/plugin/webhook/{request,errors}`.
 
-Does not promise: `admission.k8s.io/v1beta1`, which a real server still speaks to a webhook that lists it before v1.
+Caveats: without `admission.k8s.io/v1beta1`, which a real server still sends to a webhook that lists it before v1.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ with node ports and load balancers, PersistentVolumeClaims with storage by class
 those of Kubernetes' `pkg/quota/v1/evaluator/core`, of k8s.io/apiserver `pkg/quota/v1/generic` and of k8s.io/component-helpers
 `resource/helpers.go`.
 
-Does not promise: device classes of ResourceClaims (`<class>.deviceclass.resource.k8s.io/devices`).
+Caveats: without device classes of ResourceClaims (`<class>.deviceclass.resource.k8s.io/devices`).
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ def _take(request: _Request, owners: Owners, key: Key, base: Data, merged: Data,
 
 
 def _pruned(request: _Request, merged: Data, owners: Owners, last: Owner) -> Data:
-    """Take out what this applier applied last time and does not now, unless anybody else owns it."""
+    """Remove the fields that this applier applied last time and leaves out now, unless another manager owns them."""
     shape = _shape_at(request, last.version)
     if shape is None:
         return merged
@@ -290,7 +290,7 @@ def _allowed_by_kubectl(request: _Request) -> Fields | None:
 
 
 def _with_last_applied(metadata: Data, patch: Data) -> Data:
-    """Bring kubectl's annotation up to date where the object has one."""
+    """Bring kubectl's annotation up to date if the object has one."""
     annotations = metadata.get("annotations")
     if not annotations or not annotations.get(_LAST_APPLIED):
         return metadata

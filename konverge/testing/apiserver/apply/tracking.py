@@ -1,4 +1,4 @@
-"""Who owns what after a create or an update: `track_update`.
+"""`track_update`: the field owners after a create or an update.
 
 Guarantees: pure; arguments are never changed, unchanged entries are the very dicts of the live object. If the new object does not fit its
 schema, all owners are dropped (a server cannot track them then, and validation refuses such an object right after). Facts: apimachinery

@@ -79,7 +79,7 @@ def _element_of(shape: ListShape, item: Any) -> str:
 
 
 def fits_scalar(kind: str, value: Any) -> bool:
-    """Tell whether a value (not null, a list or a map) may stand where the schema has this scalar."""
+    """Tell whether a value (not null, a list or a map) may stand if the schema has this scalar."""
     if kind == "string":
         return isinstance(value, str)
     if kind == "untyped":
@@ -361,7 +361,7 @@ def _whole_list(shape: ListShape, items: list[Any] | None) -> Fields:
 
 
 def reading_of(shape: Shape, value: Any) -> type:
-    """Return how a value is read here: as what it is, or where the schema has no such reading (or it is null), as the schema's first."""
+    """Return how a value is read here: as what it is, or if the schema has no such reading (or it is null), as the schema's first."""
     kind = dict if isinstance(value, dict) else list if isinstance(value, list) else None if value is None else str
     has: dict[type, bool] = {dict: shape.map is not None, str: bool(shape.scalar), list: shape.list is not None}
     if kind is not None and has[kind]:

@@ -20,7 +20,7 @@ _Report = Callable[[str, str], None]
 
 
 def misfits(shape: Shape, value: Any, *, duplicates: bool = False) -> str:
-    """Word everything in an object that does not fit, as the server does; "" where all of it fits."""
+    """Word everything in an object that does not fit, as the server does; "" if all of it fits."""
     found: list[tuple[str, str]] = []
     _validate(shape, value, "", duplicates, lambda path, why: found.append((path, why)))
     shown = [f"{path}: {why}" if path else why for path, why in found]

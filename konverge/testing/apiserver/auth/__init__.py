@@ -1,4 +1,4 @@
-"""Who asks and what they may: authentication, impersonation, RBAC, reviews.
+"""Authentication, impersonation, RBAC and reviews.
 
 Guarantees: synchronous, no I/O; decisions depend on the stored objects, the call and the clock alone.
 """

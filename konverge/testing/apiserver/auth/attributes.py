@@ -77,7 +77,7 @@ def _attributes(method: str, path: str, watches: bool, selector: str) -> Attribu
 
 
 def _selected_name(selector: str) -> str:
-    """Return the one name that a field selector asks for: a right to that name is enough to list or watch it."""
+    """Return the one name that a field selector selects: a right to that name is enough to list or watch it."""
     for clause in selector.split(","):
         key, equals, value = clause.partition("=")
         if equals and key.strip() == "metadata.name":

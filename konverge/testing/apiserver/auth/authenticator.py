@@ -1,4 +1,4 @@
-"""Who asks: tokens that the server was made with, ServiceAccount tokens that it issued itself, else anonymous; and impersonation.
+"""Authentication: tokens that the server was made with, ServiceAccount tokens that it issued itself, else anonymous; and impersonation.
 
 Guarantees: synchronous and without I/O; the time is `wall_clock`. A token of a ServiceAccount holds while it has not expired, the account
 (and the Pod, Node or Secret that it is bound to) exists under the same uid, and its audience is the API's. A wrong token is a 401 even if
@@ -76,7 +76,7 @@ class Authenticator:
         self._modes: dict[str, str] = {}
 
     def authenticate(self, call: Call, attributes: Attributes | None = None) -> User:
-        """Return who a call is from, impersonation included; raises 401, or 403 where one may not impersonate.
+        """Return the user of a call, impersonation included; raises 401, or 403 if the user may not impersonate.
 
         `attributes` are those of the call if they are known already.
         """

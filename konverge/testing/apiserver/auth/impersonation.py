@@ -71,7 +71,7 @@ def _go_user(groups: Sequence[str], uid: str, extra: Mapping[str, Sequence[str]]
 def impersonated(
     rbac: Rbac, requestor: User, wanted: User, attributes: Attributes, modes: MutableMapping[str, str]
 ) -> User:
-    """Return the user to go on as; raises the server's 403 where the requestor may not.
+    """Return the impersonated user; raises the server's 403 if the requestor may not impersonate it.
 
     `modes` keeps the mode by which each requestor succeeded last: it is tried first, and so its words are the ones that are read.
     """
@@ -109,7 +109,7 @@ def _check(rbac: Rbac, requestor: User, wanted: User, attributes: Attributes, mo
         rbac.require(requestor, replace(attributes, verb=f"impersonate-on:{mode}:{attributes.verb}"))
     for asked in _required_rights(requestor, wanted, mode):
         if isinstance(asked, tuple):
-            # Upstream asks for all at once if there are many, and goes through them only if that is refused.
+            # Upstream first checks many groups at once, and one by one only if that is refused.
             whole, each = asked
             if rbac.allows(requestor, whole).allowed:
                 continue

@@ -1,8 +1,8 @@
-"""Who may do what: Roles, ClusterRoles and their bindings, compiled once for every state of them.
+"""RBAC authorization: Roles, ClusterRoles and their bindings, compiled once for every state of them.
 
-Guarantees: `allows` decides as the RBAC authorizer does (with the group system:masters before it), reasons included; where several bindings
-allow the same, the one that comes first by name is named (upstream's order is that of a Go map). Aggregated ClusterRoles have the rules
-of the roles that they select, whether or not a controller has written them down. A change of any object counts with the next question.
+Guarantees: `allows` decides as the RBAC authorizer does (with the group system:masters before it), reasons included; if several bindings
+allow the same, the one that comes first by name is named (upstream's order is that of a Go map). Aggregated ClusterRoles have the rules of
+the roles that they select, whether or not a controller has written them down. A change of any object counts with the next question.
 
 The rules are those of Kubernetes' `plugin/pkg/auth/authorizer/rbac/rbac.go` and `pkg/registry/rbac/validation/rule.go`.
 """
@@ -83,7 +83,7 @@ class Rbac:
         return decision
 
     def require(self, user: User, attributes: Attributes) -> None:
-        """Raise the server's 403 where a user may not do something."""
+        """Raise the server's 403 if a user may not do something."""
         decision = self.allows(user, attributes)
         if not decision.allowed:
             raise refusal(user, attributes, decision.reason)

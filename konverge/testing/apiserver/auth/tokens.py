@@ -1,4 +1,4 @@
-"""ServiceAccount tokens: JWTs that this server signs (HS256, a key of its own) and believes only itself.
+"""ServiceAccount tokens: JWTs that this server signs (HS256, a key of its own); tokens of other servers are refused.
 
 Guarantees: pure; nothing here reads a clock or an object. The claims are a real server's (issuer, subject, audience, times, jti,
 `kubernetes.io`), the signature is not: a real server signs with RSA or an elliptic curve, which would slow the start and which no

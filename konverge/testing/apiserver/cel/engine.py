@@ -1,7 +1,7 @@
 """The CEL library, as rules see it: parse, prepare, run.
 
 Guarantees: the library is imported when the first expression is compiled, and the error for its absence names the extra that installs it.
-One environment is made per set of variable names and kept. Errors at run time come out in cel-go's words where the two libraries differ.
+One environment is made per set of variable names and kept. Errors at run time are translated to cel-go's words if the two libraries differ.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Errors of expressions. Nothing else, so that it costs nothing to know the names."""
+"""Errors of expressions. In a module of their own, so that importing the names is cheap."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["CompileError", "EvalError"]
 
 
 class CompileError(Exception):
-    """An expression is wrong; the text tells every error with its place. Raised when a `Program` is made."""
+    """An expression does not compile; the text has every error with its place. Raised when a `Program` is made."""
 
 
 class EvalError(Exception):

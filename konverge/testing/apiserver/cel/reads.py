@@ -13,9 +13,9 @@ from typing import Any, Final
 __all__ = ["EACH", "THERE", "pruned", "tree_of"]
 
 EACH: Final = "[]"
-"""Goes on into the items of a list that is looped over."""
+"""Stands for the items of a list in a loop."""
 THERE: Final = "?"
-"""Ends a path of which nothing is read but whether something stands there, or of items how many."""
+"""Ends a path of which only the presence is read, or the number of its items."""
 
 
 def tree_of(paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def tree_of(paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:
 
 
 def pruned(value: Any, tree: Mapping[str, Any]) -> Any:
-    """Return a value of unknown type without what is not read of it; null if nothing is."""
+    """Return a value of unknown type reduced to the parts that are read; null if none are."""
     if not tree:
         return None
     if "" in tree:

@@ -41,7 +41,7 @@ def check_rules(node: Node, new: Any, old: Any, path: str = "") -> Findings:
 
 
 def compile_rule(node: Node, rule: str, *, root: bool = False, optional_old: bool = False) -> str | None:
-    """Return what is wrong with a rule at a place, None for nothing; `root` where the place is a whole object."""
+    """Return what is wrong with a rule at a place, None for nothing; `root` if the place is a whole object."""
     from konverge.testing.apiserver.cel import kinds, validators
 
     return validators.wrong(node, rule, kinds.BOOL, root=root, optional_old=optional_old)

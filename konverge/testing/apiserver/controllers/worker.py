@@ -1,4 +1,4 @@
-"""How a controller of this server works: a queue of keys, one task, a retry where the world moved in between."""
+"""The worker of a built-in controller: a queue of keys, one task, a retry after a concurrent write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of its forms a client wants: the Accept header, as far as discovery decides by it.
+"""The Accept header, as far as discovery decides by it.
 
 Guarantees: pure. The first clause that can be served wins, by `q` and then by order. Responses are JSON; a client that accepts only
 Protobuf or YAML is refused with 406.
@@ -49,7 +49,7 @@ def accepts_json(accept: str) -> bool:
 
 
 def json_form(accept: str, *, aggregated: bool = False) -> Literal["aggregated", "plain"]:
-    """Return the form that is wanted; raises 406 if none can be made. `aggregated`: whether there is an aggregated form at all."""
+    """Return the requested form; raises 406 if none can be served. `aggregated`: whether there is an aggregated form at all."""
     for clause in clauses(accept):
         if clause.type not in _ANY:
             continue

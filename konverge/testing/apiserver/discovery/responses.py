@@ -1,4 +1,4 @@
-"""`Discovery`: answers the paths under which a server tells about itself.
+"""`Discovery`: the responses to discovery, OpenAPI, version and health paths.
 
 Guarantees: no I/O. Bodies are made when they are first asked for, and kept until the set of resources changes; of the OpenAPI documents
 only those are made again whose own resources changed, and those of built-in groups once in a process. Every list and document has an ETag
@@ -36,7 +36,7 @@ _Body = tuple[bytes, str]
 
 
 class Discovery:
-    """Answers for discovery, OpenAPI, version and health; `resources` is asked at each request, and a new set of them is noticed.
+    """Answers for discovery, OpenAPI, version and health; `resources` is called at each request, so a new set is served at once.
 
     >>> Discovery(lambda: []).answer("/healthz", "").body
     b'ok'

@@ -81,7 +81,7 @@ class _Armed:
             self._on_hit(found)
 
     def hold(self) -> None:
-        """Let the time of a holding fault begin, if it has not."""
+        """Start the timer of a holding fault, unless it runs."""
         fault = self.rule.fault
         if isinstance(fault, (kinds.Freeze, kinds.Stale)) and self._timer is None and self._steps is None:
             self._steps = fault.steps

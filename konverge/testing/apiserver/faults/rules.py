@@ -5,7 +5,7 @@
 Guarantees: a rule travels through JSON and back without loss, and unknown words in a plan are refused by name; matching looks at nothing
 but the `About` of a request. `Rule.hits` lists the hits of a rule in order.
 
-Does not promise: that a fault is one that a healthy API server could show; rules of that kind say so in their own words.
+Caveats: some faults are ones that a healthy API server never shows; their docstrings say so.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 Moment: TypeAlias = Literal["before", "after"]
-"""`before`: nothing was done yet. `after`: a write is stored (or a read was answered) and the client has not heard of it."""
+"""`before`: nothing was done yet. `after`: a write is stored (or a read was served) and the client has not got the response."""
 
 APPLY: Final = "application/apply-patch+"
 _CHANGES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
@@ -102,7 +102,7 @@ class About(msgspec.Struct, frozen=True, gc=False):
 
 
 def about_call(call: Call) -> About:
-    """Read from a call what it is about, by its path alone: no registry is asked whether such a resource is served."""
+    """Return the description of a call by its path alone, whether or not such a resource is served."""
     agent = call.headers.get("user-agent", "")
     watches = call.query.flag("watch")
     found = about_request(call.method, call.path, watches=watches, dry_run="dryRun" in call.query)
@@ -144,7 +144,8 @@ def _verb(method: str, named: bool, watches: bool) -> str:
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Which requests a rule means. A field that is left out matches everything, discovery included; the texts are shell patterns (`web-*`).
+    """The requests that a rule matches. A field that is left out matches everything, discovery included; the texts are shell patterns
+    (`web-*`).
 
     - `verbs`: RBAC's verbs, and beside them `apply` (patches that are applies), `read` (get, list, watch), `write` (see `About.writes`);
     - `resources`: `plural.group` (`deployments.apps`), or the plural alone in the core group;
@@ -163,7 +164,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     manager: str = "*"
 
     def means(self, about: About) -> bool:
-        """Tell whether a request is meant."""
+        """Tell whether a request matches."""
         return (
             (not self.verbs or any(_is(about, verb) for verb in self.verbs))
             and (not self.resources or any(fnmatchcase(about.qualified, one) for one in self.resources))

@@ -3,7 +3,7 @@
 Guarantees: with no rule on it a line passes at the cost of one call; rules may come and go while the watch is open. Lines are never
 re-ordered, apart from bookmarks that a rule makes late. Closing it closes the server's iterator.
 
-Does not promise: to be read by several tasks at once.
+Caveats: for one reading task only.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class StreamStage(Protocol):
     """One fault at work on one watch."""
 
     def ending(self) -> tuple[list[bytes], bool] | None:
-        """Return the last lines and whether the end is a clean one, where the watch is to end now, whatever comes."""
+        """Return the last lines and whether the end is a clean one, or None if the watch does not end now."""
 
     async def take(self, line: bytes, watch: Watched, /) -> tuple[bytes, ...]:
         """Return what becomes of a line."""
@@ -341,7 +341,7 @@ class Holding:
         self._view = view
 
     def ending(self) -> tuple[list[bytes], bool] | None:
-        """Never of its own accord."""
+        """A held watch does not end."""
         return None
 
     async def take(self, line: bytes, _watch: Watched) -> tuple[bytes, ...]:

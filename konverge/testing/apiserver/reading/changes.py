@@ -78,7 +78,7 @@ def begin(store: Store, options: ReadOptions) -> Beginning:
 
 
 def never(version: int, store: Store) -> Beginning:
-    """Decide what a watch that waited for a version in vain begins with."""
+    """Decide the beginning of a watch whose version did not come in time."""
     return Beginning(error=too_large(version, store.version))
 
 

@@ -1,6 +1,6 @@
-"""Field selectors: the grammar, which fields a kind knows, and the words of the server's refusals.
+"""Field selectors: the grammar, the selectable fields of a kind, and the server's errors.
 
-A field is known where the kind's strategy or the CRD's `selectableFields` name it. Kinds with fields of their own (and all custom ones)
+A field is known if the kind's strategy or the CRD's `selectableFields` name it. Kinds with fields of their own (and all custom ones)
 refuse others with one sentence, kinds without with another. Source: k8s.io/apimachinery `pkg/fields/selector.go`,
 `pkg/runtime/converter.go` (the default), and each kind's conversion; the texts were recorded from a server of 1.36.
 """

@@ -56,7 +56,7 @@ def given(query: Query, name: str) -> bool:
 
 
 def read_options(query: Query, resource: Resource, version: str, namespace: str = "") -> ReadOptions:
-    """Return what a request for a collection asks for; `version` is the served version of its path. Raises StatusError (400, 422)."""
+    """Return the options of a request for a collection; `version` is the served version of its path. Raises StatusError (400, 422)."""
     timeout = _int64(query.get("timeoutSeconds")) if "timeoutSeconds" in query else None
     limit = _int64(query.get("limit")) if "limit" in query else 0
     try:

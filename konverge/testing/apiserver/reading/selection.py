@@ -1,4 +1,4 @@
-"""Which objects a LIST or WATCH is about: a namespace, a label selector, a field selector. Pure."""
+"""The objects that a LIST or WATCH selects: a namespace, a label selector, a field selector. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Selection:
 
     resource: Resource
     version: str
-    """The served version that was asked for; its fields are what the selector speaks of."""
+    """The requested version; field selectors refer to its fields."""
     namespace: str = ""
     """"" for all namespaces, and for cluster-scoped resources."""
     labels: Labels = ALL_LABELS
@@ -33,12 +33,12 @@ class Selection:
 
     @property
     def all(self) -> bool:
-        """Whether every object of the resource is meant."""
+        """Whether every object of the resource is selected."""
         return not self.namespace and self.plain
 
     @property
     def single(self) -> tuple[str, str] | None:
-        """The namespace and name where the selectors leave only one key; the server then reads that key and does not page."""
+        """The namespace and name if the selectors match only one key; the server then reads that key and does not page."""
         name = self._required(NAME)
         namespace = self.namespace or self._required(NAMESPACE)
         if not name or (self.resource.namespaced and not namespace):
@@ -46,7 +46,7 @@ class Selection:
         return (namespace if self.resource.namespaced else ""), name
 
     def matches(self, entry: Entry) -> bool:
-        """Tell whether an object is meant."""
+        """Tell whether an object is selected."""
         if self.namespace and entry.namespace != self.namespace:
             return False
         return self.selects(entry)

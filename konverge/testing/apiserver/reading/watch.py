@@ -5,7 +5,7 @@ Guarantees
   what is there at the beginning is encoded only as it is read.
 - Bookmarks come about once a minute and two seconds before the end, the end after timeoutSeconds or, where that is not given, 30 to 60
   minutes: by timers of the loop, so on a virtual loop at virtual times. All randomness is the `Random` that it is given.
-- Who reads too slowly is cut off: after `buffer` unread lines nothing is added any more, and the stream ends with the last of them.
+- A slow reader is cut off: after `buffer` unread lines nothing is added any more, and the stream ends with the last of them.
 - Faults are plain methods: `freeze`, `thaw`, `cut`, and `tell` to drop or repeat single lines.
 
 One consumer per watch. Abandoned watches must be closed (`close`), or they stay subscribed until they end.
@@ -132,7 +132,7 @@ class Watch:
     # Faults
 
     def freeze(self) -> None:
-        """Say nothing more, not even the end, until `thaw`; the reader sees an idle connection."""
+        """Send nothing more, not even the end, until `thaw`; the reader sees an idle connection."""
         self.frozen = True
 
     def thaw(self) -> None:

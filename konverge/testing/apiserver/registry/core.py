@@ -1,4 +1,4 @@
-"""The registry: which resources are served, and what every verb needs at hand. No verb is here."""
+"""`Registry`: the served resources, and the shared services of every verb. No verb is here."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Registry:
         return None
 
     def served(self, place: RequestInfo) -> tuple[Resource, Version]:
-        """Return the resource and version of a path; raises 404 if there is none, or where the scope does not fit."""
+        """Return the resource and version of a path; raises 404 if there is none, or if the scope does not fit."""
         resource = self.find(place.group or "", place.resource)
         version = None if resource is None else resource.version(place.version)
         if resource is None or version is None:

@@ -42,7 +42,7 @@ _POLICIES: Final = ("Background", "Foreground", "Orphan")
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """How something is to be deleted."""
+    """The options of a deletion."""
 
     policy: str = ""
     grace: int | None = None

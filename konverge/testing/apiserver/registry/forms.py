@@ -1,4 +1,4 @@
-"""How objects are shown: whole, their metadata alone, or as a table, as the client's Accept header wants it.
+"""The form of objects in a response, by the client's Accept header: whole, their metadata alone, or a table.
 
 Source: apiserver `pkg/endpoints/handlers/{response,negotiation}`.
 """
@@ -23,7 +23,7 @@ Form: TypeAlias = Literal["object", "metadata", "table"]
 
 _ENCODE: Final = msgspec.json.Encoder().encode
 _OFFERS: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
-"""As the real server tells them; only the first is made here."""
+"""As in the real server's message; only the first is served here."""
 _KNOWN: Final = frozenset({*_OFFERS, "application/*", "*/*"})
 _KINDS: Final[dict[str, Form]] = {
     "PartialObjectMetadata": "metadata",
@@ -51,7 +51,7 @@ def form_of(accept: str, *, custom: bool = True) -> Form:
 
 
 def shown(request: ResourceRequest, data: Data, now: datetime, status: int = 200) -> Response:
-    """Return an object as the client wants to read it; a Status stays a Status."""
+    """Return an object in the requested form; a Status stays a Status."""
     form = form_of(request.call.headers.get("accept", ""))
     if form != "object" and data.get("kind") != "Status":
         if form == "metadata":

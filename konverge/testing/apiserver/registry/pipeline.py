@@ -43,7 +43,7 @@ __all__ = [
 Data = dict[str, Any]
 
 READ: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
-"""The media types of bodies, as the server tells them."""
+"""The media types of bodies, as in the server's message."""
 _SCHEME: Final = 'in scheme "pkg/runtime/scheme.go:111"'
 _FINALIZERS: Final = frozenset({"foregroundDeletion", "kubernetes", "orphan"})
 _STATUS_RESET: Final = (("status",),)
@@ -150,7 +150,7 @@ def schema_of(request: ResourceRequest) -> Node | None:
 
 
 def settled(call: AdmissionCall, data: Data) -> Data:
-    """Make a whole object of what a webhook patched, before the next one is asked: pruned and defaulted."""
+    """Complete a patched object before the next webhook is called: pruned and defaulted."""
     version = call.resource.version(call.version)
     if version is None or call.group_kind is not None:
         return data

@@ -1,4 +1,4 @@
-"""GET, LIST and WATCH of the served resources: the room `reading` decides, and here its answers get the form that the client wants.
+"""GET, LIST and WATCH of the served resources: `reading` decides, and this module encodes its results in the requested form.
 
 Bodies are made of stored bytes; an object is decoded only for another version, its metadata alone, or a table.
 """

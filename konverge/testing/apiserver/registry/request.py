@@ -107,7 +107,7 @@ class ResourceRequest:
 
     @property
     def agent(self) -> str:
-        """Who asks, as a program."""
+        """The user agent's program."""
         return self.call.headers.get("user-agent", "")
 
 

@@ -1,4 +1,4 @@
-"""Admission around a write: what is asked, and what of it may be passed over at no cost."""
+"""Admission around a write, skipped if no plugin or webhook concerns it."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def _unfit(request: ResourceRequest, wanted: Data, replicas: Any) -> StatusError
 
 
 def _owned(registry: Registry, request: ResourceRequest, old: Data, new: Data) -> None:
-    """Note who owns the replicas: as if the Scale were an object of its own, whose owners go back to the object."""
+    """Record the owner of the replicas: ownership is tracked on the Scale and copied back to the object."""
     places = {
         request.resource.api_version(one.name): _steps((one.scale or _BUILT_IN)["specReplicasPath"])
         for one in request.resource.versions

@@ -1,6 +1,6 @@
 """Numbers against maximum, minimum, multipleOf and format, with the conversions and words of kube-openapi.
 
-Guarantees: pure. Bounds are floats on the server, and are cut to integers where the value is one. Source: k8s.io/kube-openapi
+Guarantees: pure. Bounds are floats on the server, and are cut to integers if the value is one. Source: k8s.io/kube-openapi
 `pkg/validation/validate/{validator,values}.go`, go-openapi/swag `convert.go`.
 """
 

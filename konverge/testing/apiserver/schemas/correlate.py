@@ -1,4 +1,4 @@
-"""Which old value belongs to which new one: what ratcheting compares.
+"""Correlation of old and new values, which ratcheting compares.
 
 Guarantees: pure. Fields correlate by name, items of keyed lists by their keys, nothing else. Source: k8s.io/apiserver
 `pkg/cel/common/equality.go`, `maplist.go` (KEP-4008).

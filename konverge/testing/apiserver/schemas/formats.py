@@ -26,7 +26,7 @@ def effective(schema: Mapping[str, Any]) -> str:
 
 
 def unrecognized(schema: Mapping[str, Any]) -> str:
-    """Return the format of a schema that the server does not know, or "" if it is known or absent."""
+    """Return the format of a schema if the server does not know it, or "" if it is known or absent."""
     found: str = schema.get("format") or ""
     if not found:
         return ""

@@ -1,6 +1,6 @@
 """The messages of Go's JSON scanner for invalid texts, duplicate fields, and JSON that is not YAML.
 
-Guarantees: pure; run only when a faster decoder has refused, or when duplicates are asked for. Source: Go `encoding/json/scanner.go`,
+Guarantees: pure; run only when a faster decoder has refused, or to find duplicates. Source: Go `encoding/json/scanner.go`,
 sigs.k8s.io/json (strict errors: in the order of the text, each once, at most 100).
 """
 

@@ -1,7 +1,7 @@
 """Validation of custom resources: schema, embedded objects, keyed lists, then CEL rules, in the server's order.
 
-Guarantees: pure; data is pruned and defaulted. Unchanged values that are not valid are tolerated at update (KEP-4008). Rules do not run
-where the schema found something that would mislead them. Source: apiextensions
+Guarantees: pure; data is pruned and defaulted. Unchanged values that are not valid are tolerated at update (KEP-4008). Rules do not run if
+the schema found something that would mislead them. Source: apiextensions
 `pkg/registry/customresource/{strategy,status_strategy,validator}.go`.
 """
 

@@ -10,7 +10,7 @@ Guarantees
 - History is a window: at most `window` events and about `window_bytes` bytes that only history holds. Reading an older version raises
   `Compacted`.
 
-Does not promise: any check of an object beyond its key. Not for use from several threads.
+Caveats: objects are not checked beyond their keys. Not for use from several threads.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ _DOWN: Final = {"selectPolicy": "Max", "policies": [{"type": "Percent", "value":
 
 
 class HorizontalPodAutoscaler(BuiltInStrategy):
-    """How many pods a workload has, by what they use."""
+    """HorizontalPodAutoscaler: scales a workload by its usage."""
 
     has_status = True
 

@@ -210,7 +210,7 @@ class BuiltInStrategy(Strategy):
     """The status of a new object: what Go writes of an empty struct."""
 
     name_rule = "subdomain"
-    """How the name is checked: a key of `schemas.names.NAME_RULES`."""
+    """The rule for names: a key of `names.NAME_RULES`."""
 
     named_label = False
     """Whether a name that is not a DNS label causes a warning, since it becomes part of the names of pods."""

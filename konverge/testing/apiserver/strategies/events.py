@@ -184,7 +184,7 @@ def _new_errors(event: Data, controller: str) -> Errors:
 
 
 class Lease(BuiltInStrategy):
-    """Who leads, and for how long."""
+    """Lease: the holder of a lock, and its duration."""
 
     allow_create_on_update = True
     unconditional_update = False

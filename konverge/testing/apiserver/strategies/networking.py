@@ -161,7 +161,7 @@ def _reference_errors(reference: Data, path: str) -> Errors:
 
 
 class IngressClass(BuiltInStrategy):
-    """Which controller takes care of an ingress."""
+    """IngressClass: the controller of an ingress."""
 
     generation = True
 
@@ -210,7 +210,7 @@ def _parameters_errors(parameters: Data, path: str) -> Errors:
 
 
 class NetworkPolicy(BuiltInStrategy):
-    """Who may talk to pods, and whom they may talk to."""
+    """NetworkPolicy: the allowed peers of pods."""
 
     generation = True
 

@@ -4,7 +4,7 @@ Guarantees: `normalise` changes the object in place: nulls, empty lists and maps
 stay (or appear) in other places; unknown fields are dropped; quantities, times and base64 get their one spelling. It expects an object in
 which `decode_errors` found nothing. Storage is protobuf, so an empty list and no list are the same.
 
-Does not promise: anything for custom resources, which are stored as they are sent.
+Caveats: not for custom resources, which are stored as they are sent.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ _SYSTEM: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critica
 
 
 class PodDisruptionBudget(BuiltInStrategy):
-    """How many pods of a set may be missing."""
+    """PodDisruptionBudget: the number of pods of a set that may be missing."""
 
     generation = True
     name_rule = "path"
@@ -96,7 +96,7 @@ def _shown_budget(spec: Data) -> Struct:
 
 
 class ResourceQuota(BuiltInStrategy):
-    """How much a namespace may have."""
+    """ResourceQuota: the limits of a namespace."""
 
     has_status = True
 
@@ -194,7 +194,7 @@ def _values_errors(operator: str, values: list[str], path: str) -> Errors:
 
 
 class LimitRange(BuiltInStrategy):
-    """How much a pod, a container or a claim may ask for, and what it asks for when it does not say."""
+    """LimitRange: bounds and defaults for the requests of pods, containers and claims."""
 
     allow_create_on_update = True
 

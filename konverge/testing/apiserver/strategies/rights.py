@@ -81,7 +81,7 @@ def _rule_errors(rule: Data, path: str, namespaced: bool) -> Errors:
 
 
 class RoleBinding(BuiltInStrategy):
-    """Who has a role, within a namespace."""
+    """RoleBinding: the subjects of a role within a namespace."""
 
     name_rule = "path"
     allow_create_on_update = True
@@ -108,7 +108,7 @@ class RoleBinding(BuiltInStrategy):
         if old is not None and reference != (old.get("roleRef") or {}):
             shown = Struct(
                 APIGroup=reference.get("apiGroup", ""),
-                BuiltInStrategy=reference.get("kind", ""),
+                Kind=reference.get("kind", ""),
                 Name=reference.get("name", ""),
             )
             errors.append(invalid("roleRef", shown, "cannot change roleRef"))
@@ -116,7 +116,7 @@ class RoleBinding(BuiltInStrategy):
 
 
 class ClusterRoleBinding(RoleBinding):
-    """Who has a cluster role, everywhere."""
+    """ClusterRoleBinding: the subjects of a cluster role in all namespaces."""
 
     namespaced = False
     roles = ("ClusterRole",)

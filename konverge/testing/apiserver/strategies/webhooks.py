@@ -31,7 +31,7 @@ _FORM: Final = "; desired format: https://host[/path]"
 
 
 class ValidatingWebhooks(BuiltInStrategy):
-    """Programs that are asked whether a change is all right."""
+    """ValidatingWebhookConfiguration: webhooks that may refuse a change."""
 
     generation = True
     unconditional_update = False

@@ -1,4 +1,4 @@
-"""How cells look into plain data, and the bits of text that many kinds share.
+"""Access of cells to plain data, and texts that many kinds share.
 
 Guarantees: pure; what is missing, null or of another type reads as empty.
 
