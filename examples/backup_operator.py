@@ -31,10 +31,10 @@ class BackupReconciler:
     async def reconcile(self, backup: Backup, ctx: kv.Context[Backup]) -> kv.Outcome:
         if ctx.cache(SECRET).find(backup.namespace, "target") is None:
             ctx.status.set_condition("Ready", False, "SecretMissing", "create a Secret named target with the key url")
-            return kv.Done()  # the watch on Secrets wakes it
+            return kv.Done()  # the watch on Secrets enqueues it
         job = await ctx.own(
             cron_job(backup)
-        )  # server-side apply with owner reference; not sent where nothing would change
+        )  # server-side apply with owner reference; not sent if nothing would change
         ctx.status.draft.cron_job = job.name
         ctx.status.set_condition("Ready", True, "Scheduled", f"copies are made by {job.name}")
         return kv.Done()

@@ -1,4 +1,4 @@
-"""One of konverge's own families inside somebody else's operator, beside a controller of their own."""
+"""One of konverge's own families inside another operator, beside that operator's controller."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A manager inside a FastAPI application: started and stopped with it, asked by its probes.
+"""A manager inside a FastAPI application: started and stopped with it, and read by its probes.
 
 Run it with `uvicorn embed_fastapi:app` from this folder.
 """

@@ -1,4 +1,4 @@
-"""A manager inside a kopf operator: kopf's handlers keep running beside it, one family at a time can move over.
+"""A manager inside a kopf operator: kopf's handlers keep running beside it, so that controllers can be migrated one at a time.
 
 Run it with `kopf run embed_kopf.py` from this folder.
 """

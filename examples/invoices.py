@@ -1,4 +1,4 @@
-"""Invoices, each with a numbered document. `build` has a classic bug, which the lab finds; `build_mended` has not (docs/guide/lab.md)."""
+"""Invoices, each with a numbered document. `build` has a classic bug, which the lab finds; `build_mended` does not (docs/guide/lab.md)."""
 
 import konverge as kv
 
@@ -31,7 +31,7 @@ class Forgetful:
 
 class Mended:
     async def reconcile(self, invoice: Invoice, ctx: kv.Context[Invoice]) -> kv.Outcome:
-        name = f"document-of-{invoice.name}"  # whoever comes to this line, and however often, comes to the same name
+        name = f"document-of-{invoice.name}"  # every reconcile computes the same name
         await ctx.own(DOCUMENT.new(name, invoice.namespace, data={"customer": invoice.spec.customer}))
         ctx.status.draft.document = name
         ctx.status.set_condition("Issued", True, "DocumentMade", f"it is {name}")

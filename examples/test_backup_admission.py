@@ -1,4 +1,4 @@
-"""Webhooks, tested: each handler alone, and all of them in the way of what people write."""
+"""Tests of webhooks: each handler alone, and all of them on writes to an API server."""
 
 import pytest
 from backup_admission import CHECK, COMPLETE, NAMESPACE, build
@@ -9,21 +9,21 @@ from konverge.testing import Lab, admit
 
 
 async def test_a_nightly_backup_gets_its_five_fields() -> None:
-    answer = await admit(COMPLETE, Backup.new("a", "web", spec=BackupSpec(schedule="nightly")), user="jane")
-    assert answer.object is not None
-    assert answer.object.spec.schedule == "0 3 * * *"
-    assert answer.object.labels == {"example.com/asked-by": "jane"}
+    response = await admit(COMPLETE, Backup.new("a", "web", spec=BackupSpec(schedule="nightly")), user="jane")
+    assert response.object is not None
+    assert response.object.spec.schedule == "0 3 * * *"
+    assert response.object.labels == {"example.com/asked-by": "jane"}
 
 
 async def test_a_namespace_says_how_many_copies_it_keeps() -> None:
     web = NAMESPACE.new("web", labels={"example.com/most-copies": "3"})
     backup = Backup.new("a", "web", spec=BackupSpec(schedule="nightly", keep_copies=4))
-    answer = await admit(CHECK, backup, cache=[web])
-    assert (answer.allowed, answer.message) == (False, "web may keep 3 copies")
+    response = await admit(CHECK, backup, cache=[web])
+    assert (response.allowed, response.message) == (False, "web may keep 3 copies")
     assert (await admit(CHECK, backup)).allowed
 
 
-async def test_both_stand_in_the_way_of_what_is_written(lab: Lab) -> None:
+async def test_both_webhooks_are_called_on_a_write(lab: Lab) -> None:
     most = {"metadata": {"labels": {"example.com/most-copies": "9"}}}
     await lab.client.patch(NAMESPACE, lab.namespace, patch=most, style="merge")
     await lab.start(build)

@@ -1,4 +1,4 @@
-"""What a person does, and what must come of it: `pytest` runs it once, `pytest --lab=quick` again under every fault."""
+"""A scenario with its expected result: `pytest` runs it once, `pytest --lab=quick` again under every fault."""
 
 import pytest
 from invoices import Invoice, InvoiceSpec, build

@@ -1,7 +1,7 @@
-"""`kv.run`: an operator of one's own as a whole program, by the same engine as `konverge run`.
+"""`kv.run`: a user's operator as a whole program, by the same engine as `konverge run`.
 
-Promises: signals, logs, metrics, health and debug as our own daemon has them, and the same settings: from KONVERGE_* variables and the file
-that KONVERGE_CONFIG names (`konverge config` lists them). Embedding programs use `Manager` instead: only this sets up logs, handles
+Guarantees: the signals, logs, metrics, health and debug of our own daemon, and its settings, from KONVERGE_* variables and the file that
+KONVERGE_CONFIG names (`konverge config` lists them). Embedding programs use `Manager` instead: only this function sets up logs, handles
 signals, and ends the process.
 """
 
@@ -25,8 +25,8 @@ __all__ = ["run"]
 def run(build: Callable[[Manager], None], *, name: str, settings: Settings | None = None) -> None:
     """Run an operator until SIGTERM or SIGINT, drain it, and return.
 
-    `build` adds the controllers; `name` is the field manager of everything that they write. `settings` replaces what variables and
-    file say. What cannot work is told in one line on standard error, and ends the process with exit code 1 (2 for bad settings).
+    `build` adds the controllers; `name` is the field manager of everything that they write. `settings` replaces the values of
+    variables and file. A fatal error is printed as one line on standard error, and ends the process with exit code 1 (2 for bad settings).
 
     >>> import konverge as kv
     >>> def build(manager: kv.Manager) -> None:
@@ -38,21 +38,21 @@ def run(build: Callable[[Manager], None], *, name: str, settings: Settings | Non
     from konverge.daemon.settings import Settings
 
     try:
-        chosen = settings or _warned(config.load(Settings, flags={}, environ=os.environ))
+        chosen = settings or _print_warnings(config.load(Settings, flags={}, environ=os.environ))
     except KonvergeError as error:
-        sys.exit(_said(error, 2))
+        sys.exit(_print_error(error, 2))
     try:
         engine.run(engine.Operator(name=name, build=build, settings=chosen))
     except KonvergeError as error:
-        sys.exit(_said(error, 1))
+        sys.exit(_print_error(error, 1))
 
 
-def _warned(loaded: config.Loaded[Settings]) -> Settings:
+def _print_warnings(loaded: config.Loaded[Settings]) -> Settings:
     for warning in loaded.warnings:
         sys.stderr.write(f"warning: {warning}\n")
     return loaded.settings
 
 
-def _said(error: KonvergeError, code: int) -> int:
+def _print_error(error: KonvergeError, code: int) -> int:
     sys.stderr.write(f"error: {error}\n")
     return code

@@ -1,10 +1,10 @@
-"""Where settings come from: flags before variables before the file before defaults.
+"""The sources of settings: flags before variables before the file before defaults.
 
-Promises: each value is traced to its source. A name that is no setting is an error, with the nearest one that is, wherever it can be seen
-(flag, file, the part of a variable below a group); a whole variable that begins with KONVERGE_ and is none of ours is a warning, since
-others may use the prefix. A bad value is an error that names the setting, its source, and what is wrong. Nothing is read at import.
+Guarantees: each value is traced to its source. An unknown setting (flag, file, the part of a variable below a group) is an error that
+names the nearest one; an unknown variable that begins with KONVERGE_ is a warning, since other programs may use the prefix. A bad value is
+an error that names the setting, its source, and the problem. Nothing is read at import.
 
-The file is YAML or TOML, by its ending; it is named by `--config` or KONVERGE_CONFIG, never guessed.
+The file is YAML or TOML, by its ending; `--config` or KONVERGE_CONFIG names it, and no default path is tried.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ OTHERS = frozenset(
         f"{PREFIX}URL",
     }
 )
-"""Variables with our prefix that are no settings: the test kit's, and those of single commands."""
+"""Variables with our prefix that are not settings: those of the test kit, and of single commands."""
 
-# What the kubelet sets for a Service that happens to be named konverge or konverge-something.
+# Variables that the kubelet sets for a Service named konverge or konverge-*.
 _SERVICE_LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$")
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value came from: `kind` is default, file, variable or flag; `where` names it."""
+    """The source of a value: `kind` is default, file, variable or flag; `where` names it."""
 
     kind: str
     where: str = ""
@@ -78,7 +78,7 @@ DEFAULT = Origin("default")
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One setting: its path (`informers.page_size`), its type, its default, and what it means."""
+    """One setting: its path (`informers.page_size`), type, default and meaning."""
 
     path: str
     annotation: Any
@@ -98,14 +98,14 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Loaded(Generic[S]):
-    """Settings, where each that is not a default came from, and what was odd about the sources."""
+    """Settings, the source of each that is not a default, and warnings about the sources."""
 
     settings: S
     origins: Mapping[str, Origin]
     warnings: tuple[str, ...] = ()
 
     def origin(self, path: str) -> Origin:
-        """Return where a setting came from, or the part of it that was set."""
+        """Return the source of a setting, or of the part of it that was set."""
         parts = path.split(".")
         for length in range(len(parts), 0, -1):
             found = self.origins.get(".".join(parts[:length]))
@@ -141,7 +141,7 @@ def _fields(cls: type[Any]) -> Iterator[tuple[str, Any, Any]]:
 
 
 def leaves(cls: type[Any], prefix: str = "") -> tuple[Leaf, ...]:
-    """Return every setting of a class of settings, those of its groups included."""
+    """Return every setting of a class, including those of its groups."""
     docs = attribute_docs(cls)
     found: list[Leaf] = []
     for name, annotation, default in _fields(cls):
@@ -154,7 +154,7 @@ def leaves(cls: type[Any], prefix: str = "") -> tuple[Leaf, ...]:
 
 
 def attribute_docs(cls: type[Any]) -> dict[str, str]:
-    """Return the strings below the attributes of a class and its bases, one line each; {} where there is no source."""
+    """Return the docstrings of the attributes of a class and its bases, one line each; {} without source code."""
     docs: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if base.__module__.partition(".")[0] in {"builtins", "pydantic", "pydantic_settings", "typing"}:
@@ -177,7 +177,7 @@ def attribute_docs(cls: type[Any]) -> dict[str, str]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as a file would hold it."""
+    """Return a value as written in a settings file."""
     if isinstance(value, timedelta):
         return f"{value.total_seconds():g}s"
     if isinstance(value, frozenset):
@@ -191,7 +191,7 @@ def plain(value: Any) -> Any:
 
 
 class _Variables(EnvSettingsSource):
-    """pydantic's own reading of the environment, with lists that may also be written `a,b`."""
+    """pydantic's source of variables, with lists that may also be written `a,b`."""
 
     def decode_complex_value(self, field_name: str, field: Any, value: Any) -> Any:
         if isinstance(value, str) and not value.lstrip().startswith(("[", "{")):
@@ -216,11 +216,11 @@ def read_file(path: Path) -> dict[str, Any]:
             f"settings file {path} cannot be read: {getattr(error, 'strerror', None) or error}"
         ) from error
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"settings file {path} is no TOML: {error}") from error
+        raise ConfigError(f"settings file {path} is not TOML: {error}") from error
     except ConfigError:
         raise
     except Exception as error:  # yaml's errors share no base with anything else; the import stays lazy
-        raise ConfigError(f"settings file {path} is no YAML: {' '.join(str(error).split())}") from error
+        raise ConfigError(f"settings file {path} is not YAML: {' '.join(str(error).split())}") from error
     if data is None:
         return {}
     if not isinstance(data, dict):
@@ -241,7 +241,7 @@ def parse_assignment(text: str) -> tuple[str, str]:
 
 
 def _flatten(data: Mapping[str, Any], known: Mapping[str, Leaf], prefix: str = "") -> dict[str, Any]:
-    """Return nested values by path, down to the settings that are known; what is unknown keeps its path."""
+    """Return nested values by path, down to known settings; an unknown value keeps its path."""
     flat: dict[str, Any] = {}
     for key, value in data.items():
         path = f"{prefix}{key}"
@@ -254,7 +254,7 @@ def _flatten(data: Mapping[str, Any], known: Mapping[str, Leaf], prefix: str = "
 
 
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values by path as nested mappings, the way a file holds them."""
+    """Return values by path as nested mappings, as in a settings file."""
     tree: dict[str, Any] = {}
     for path, value in flat.items():
         *groups, last = path.split(".")
@@ -272,7 +272,7 @@ def _unknown(path: str, known: Iterable[str], source: str) -> ConfigError:
 
 
 def _from_flag(value: Any, leaf: Leaf) -> Any:
-    """Read the text of a `--set` as the environment would be read."""
+    """Parse the text of a `--set` as a variable would be parsed."""
     origin = typing.get_origin(leaf.annotation)
     if isinstance(value, str) and origin in {tuple, list, frozenset, set, dict}:
         if value.lstrip().startswith(("[", "{")):
@@ -282,7 +282,7 @@ def _from_flag(value: Any, leaf: Leaf) -> Any:
                 return json.loads(value)
             except ValueError as error:
                 raise ConfigError(
-                    f"{leaf.path}={value} is no JSON ({error}): quote its texts, or write a list without brackets, a,b"
+                    f"{leaf.path}={value} is not JSON ({error}): quote its texts, or write a list without brackets, a,b"
                 ) from error
         return [part.strip() for part in value.split(",") if part.strip()]
     return value
@@ -297,9 +297,11 @@ def _stray_variables(environ: Mapping[str, str], known: Mapping[str, Leaf]) -> t
         if not name.startswith(PREFIX) or name in OTHERS or name in variables or name in groups:
             continue
         if _SERVICE_LINK.search(name) or any(name.startswith(f"{group}__") for group in groups):
-            continue  # what is below a group was read, and is an error if it is no setting
+            continue  # a part of a group was read, and raises if it is unknown
         near = difflib.get_close_matches(name, variables, n=1)
-        warnings.append(f"{name} is set and no setting of ours" + (f"; did you mean {near[0]}?" if near else ""))
+        warnings.append(
+            f"{name} is set and is not a setting of konverge" + (f"; did you mean {near[0]}?" if near else "")
+        )
     return tuple(warnings)
 
 
@@ -308,7 +310,7 @@ def load(
 ) -> Loaded[S]:
     """Read all sources and return the settings, each traced to its source. `flags` are by path; None is "not given".
 
-    Raises ConfigError for whatever is wrong with any of them.
+    Errors: ConfigError for an unreadable source, an unknown setting or a bad value.
     """
     known = {leaf.path: leaf for leaf in leaves(cls)}
     values: dict[str, Any] = {}
@@ -335,8 +337,8 @@ def load(
     try:
         settings = cls(**nested(values))
     except ValidationError as error:
-        raise ConfigError(_explained(error, origins)) from error
-    except UsageError as error:  # a group of numbers that checks itself
+        raise ConfigError(_message_of(error, origins)) from error
+    except UsageError as error:  # from a group that validates itself
         raise ConfigError(str(error)) from error
     return Loaded(settings, origins, _stray_variables(environ, known))
 
@@ -351,7 +353,7 @@ def _variables(cls: type[Settings], environ: Mapping[str, str]) -> dict[str, Any
     return found
 
 
-def _explained(error: ValidationError, origins: Mapping[str, Origin]) -> str:
+def _message_of(error: ValidationError, origins: Mapping[str, Origin]) -> str:
     lines = []
     for one in error.errors(include_url=False, include_context=False):
         path = ".".join(str(part) for part in one["loc"])

@@ -1,4 +1,4 @@
-"""`konverge config`: every setting, its value, where it came from, what it means."""
+"""`konverge config`: every setting with its value, its source and its meaning."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ __all__ = ["config"]
 def config(
     target: str | None, output: str, reference: bool, file: str | None, assignments: tuple[str, ...], **flags: Any
 ) -> None:
-    """Show every setting: its value, where it came from, what it means.
+    """Show every setting with its value, its source and its meaning.
 
-    Takes the same flags as `konverge run`, so it shows what that would run with. `-o yaml` prints a file for --config.
+    Takes the same flags as `konverge run`, so it shows the settings of such a run. `-o yaml` prints a file for --config.
     """
     from konverge.daemon.config import leaves
     from konverge.daemon.programs import settings_of
@@ -61,30 +61,30 @@ def entry(leaf: Leaf, loaded: Loaded[Settings]) -> dict[str, Any]:
     }
 
 
-def _shown(leaf: Leaf, value: Any) -> str:
+def _text_of(leaf: Leaf, value: Any) -> str:
     import json
 
     from konverge.daemon.config import plain
 
-    data = plain(_controllers_own(leaf) if value is None else value)
+    data = plain(_default_of_controllers(leaf) if value is None else value)
     return data if isinstance(data, str) and data else json.dumps(data, ensure_ascii=False)
 
 
-def _controllers_own(leaf: Leaf) -> Any:
-    """Return what a controller has where it says nothing: that is what an override that is not set leaves."""
+def _default_of_controllers(leaf: Leaf) -> Any:
+    """Return the default of controllers, which an unset override leaves in force."""
     from konverge.runtime import Numbers
 
     return getattr(Numbers(), leaf.path.rpartition(".")[2], None)
 
 
 def as_text(known: tuple[Leaf, ...], loaded: Loaded[Settings]) -> str:
-    """Return all settings for a person."""
+    """Return all settings as text."""
     lines = []
     for leaf in known:
         value, origin = loaded.value(leaf.path), str(loaded.origin(leaf.path))
         if value is None:
-            origin += ", where a controller has no other"
-        lines.append(f"{leaf.path} = {_shown(leaf, value)}   [{origin}]")
+            origin += ", if a controller has no other"
+        lines.append(f"{leaf.path} = {_text_of(leaf, value)}   [{origin}]")
         lines += textwrap.wrap(leaf.doc, 110, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
     return "\n".join(lines) + "\n"
 
@@ -107,5 +107,5 @@ def markdown(known: tuple[Leaf, ...]) -> str:
     rows = ["| Setting | Default | Variable | Meaning |", "|---|---|---|---|"]
     for leaf in known:
         doc = leaf.doc.replace("|", "\\|")
-        rows.append(f"| `{leaf.path}` | `{_shown(leaf, leaf.default)}` | `{leaf.variable}` | {doc} |")
+        rows.append(f"| `{leaf.path}` | `{_text_of(leaf, leaf.default)}` | `{leaf.variable}` | {doc} |")
     return "\n".join(rows) + "\n"

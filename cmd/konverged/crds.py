@@ -91,7 +91,7 @@ def manifests_of(build: Build | None, settings: Settings) -> list[dict[str, Any]
         parts: list[Any] = [*manager.controllers, *manager.webhooks]
         return [part.model for part in parts if hasattr(part.model, "__konverge_declaration__")]
 
-    # On a loop, because a build may expect one, as it does when it runs.
+    # On a loop, because a build may expect a running one.
     return crd_manifests(dict.fromkeys(asyncio.run(filled())))
 
 
@@ -104,7 +104,7 @@ async def _apply(manifests: list[dict[str, Any]], settings: Settings, dry_run: b
 
 
 async def apply_all(client: Client, manifests: list[dict[str, Any]], *, dry_run: bool = False) -> list[tuple[str, str]]:
-    """Apply definitions and wait until each is served; returns for each whether it was created, changed or left as it was."""
+    """Apply definitions and wait until each is served; returns for each whether it was created, changed or unchanged."""
     results = [(manifest["metadata"]["name"], await _apply_one(client, manifest, dry_run)) for manifest in manifests]
     if not dry_run:
         for manifest in manifests:
@@ -133,24 +133,26 @@ async def _apply_one(client: Client, manifest: dict[str, Any], dry_run: bool) ->
 
 
 async def _served(client: Client, manifest: dict[str, Any]) -> None:
-    """Wait until the API server answers for the kind; an application that does not end so is a failure that says why."""
+    """Wait until the API server serves the kind; raises KonvergeError with the cause after the timeout."""
     name = manifest["metadata"]["name"]
-    said = "the API server has not looked at it yet"
+    missing = "the API server has not processed it yet"
     try:
         async with asyncio.timeout(ESTABLISHED_SECONDS):
             while True:
-                said = await _missing(client, manifest)
-                if not said:
+                missing = await _missing(client, manifest)
+                if not missing:
                     return
                 await asyncio.sleep(_LOOK_SECONDS)
     except TimeoutError:
-        raise KonvergeError(f"{name} was applied and is not served after {ESTABLISHED_SECONDS:g} s: {said}") from None
+        raise KonvergeError(
+            f"{name} was applied and is not served after {ESTABLISHED_SECONDS:g} s: {missing}"
+        ) from None
 
 
 async def _missing(client: Client, manifest: dict[str, Any]) -> str:
-    """Return what the kind still lacks to be served, "" where it lacks nothing.
+    """Return why the kind is not served yet, "" if it is.
 
-    A definition is established a while before its objects can be listed: until then the server answers 404, or 429.
+    A definition is established a while before its objects can be listed: until then the server responds with 404, or 429.
     """
     found = await client.get(_crd_kind(), manifest["metadata"]["name"])
     refused, established = found.find_condition("NamesAccepted"), found.find_condition("Established")
@@ -163,7 +165,7 @@ async def _missing(client: Client, manifest: dict[str, Any]) -> str:
     try:
         await client.raw("GET", f"/apis/{spec['group']}/{version}/{spec['names']['plural']}", params={"limit": "1"})
     except Forbidden:
-        return ""  # it is served, to others
+        return ""  # it is served; this user may not list it
     except (NotFound, TooManyRequests) as error:
         return str(error)
     return ""

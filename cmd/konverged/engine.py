@@ -1,11 +1,11 @@
-"""One operator as a process: signals, logs, metrics, health, and an end in good order. `konverge run` and `kv.run` are this.
+"""One operator as a process: signals, logs, metrics, health and a graceful shutdown; `konverge run` and `kv.run` use it.
 
     start    settings -> logs -> server of metrics and health -> manager
-    SIGTERM  not ready any more; passes drain within `drain` seconds; manager, then server, stop; exit code 0
+    SIGTERM  no longer ready; running reconciles drain within `drain` seconds; manager, then server, stop; exit code 0
     again    the process ends at once, with 128 plus the number of the signal
 
-Promises: probes are answered from before the manager starts until after it has stopped. What cannot work (no kubeconfig, a port that is
-taken, a mistake in a build) ends the process with one line that says why, and exit code 1. A missing CRD or right ends nothing.
+Guarantees: probes are answered from before the manager starts until after it has stopped. A fatal error (no kubeconfig, a port in use, a
+mistake in a build) ends the process with one line that names the cause, and exit code 1. A missing CRD or right is not fatal.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """What runs: the name of its manager, its build (None: our own families), and its settings."""
+    """An operator to run: the name of its manager, its build (None: our own families), and its settings."""
 
     name: str
     build: Build | None
@@ -52,10 +52,10 @@ class Operator:
 
 
 def set_up(settings: Settings) -> None:
-    """Set up what belongs to the process and not to a manager: logs, the form of the exposition, the limit of open files."""
+    """Set up the process: logs, the form of the exposition, the limit of open files."""
     raise_file_limit()
     logs.configure(level=settings.log_level, form=settings.log_format)
-    # Dashboards for Go controllers know no `_created` series; the switch is the whole process's, so it is here.
+    # Dashboards for Go controllers do not expect `_created` series; the switch is process-wide, so it is here.
     disable: Callable[[], None] = prometheus_client.disable_created_metrics
     disable()
 
@@ -65,7 +65,7 @@ def raise_file_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == hard:
         return
-    with contextlib.suppress(OSError, ValueError):  # no limit at all is more than some kernels can give
+    with contextlib.suppress(OSError, ValueError):  # some kernels refuse an unlimited hard limit
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
@@ -92,7 +92,7 @@ def manager_settings(settings: Settings) -> ManagerSettings:
 
 
 async def client_config(settings: Settings) -> ClientConfig:
-    """Find the API server; raises ConfigError that tells what was tried."""
+    """Find the API server; raises ConfigError with the places that were tried."""
     mount = Path(settings.service_account) if settings.service_account else MOUNT
     return await ClientConfig.load(
         kubeconfig=settings.kubeconfig or None, context=settings.context or None, mount=mount
@@ -100,7 +100,7 @@ async def client_config(settings: Settings) -> ClientConfig:
 
 
 class Signals:
-    """Turns the first SIGTERM or SIGINT into an event, and the second into the end of the process."""
+    """Sets an event on the first SIGTERM or SIGINT, and exits the process on the second."""
 
     def __init__(self, stop: asyncio.Event, *, leave: Callable[[int], Any] = os._exit) -> None:
         self._stop = stop
@@ -123,7 +123,9 @@ class Signals:
         """Take one signal."""
         name = signal.Signals(number).name
         if self._stop.is_set():
-            self._log.warning("a second signal: the process ends at once, passes may be cut off", signal=name)
+            self._log.warning(
+                "a second signal: the process ends at once, running reconciles may be cut off", signal=name
+            )
             self._leave(128 + number)
             return
         self._log.info("stopping; another signal ends the process at once", signal=name)
@@ -131,25 +133,25 @@ class Signals:
 
 
 class Probes:
-    """What the probes say about a manager and its process."""
+    """The checks of the liveness and readiness probes of a manager."""
 
     def __init__(self, manager: Manager) -> None:
         self._manager = manager
         self.phase = "starting"
 
     def live(self) -> Iterable[Check]:
-        """The process is alive where it answers at all."""
+        """Return no checks: a process that responds is alive."""
         return ()
 
     def ready(self) -> Iterable[Check]:
-        """The manager runs, and each controller has what it needs; informers are told beside them."""
+        """Yield the checks of the manager, its controllers, and its informers."""
         yield Check("manager", "" if self.phase == "running" else self.phase)
         yield from checks_of(self._manager.report())
         yield from informer_checks(self._manager.debug().get("informers", list)())
 
 
 def informer_checks(informers: Iterable[Mapping[str, Any]]) -> Iterator[Check]:
-    """Return one check for each informer. A kind that the cluster does not serve is for its controllers to call missing."""
+    """Yield one check for each informer. A kind that the cluster does not serve only fails the checks of its controllers."""
     for informer in informers:
         problem = informer.get("problem") or {}
         reason, note = "", ""
@@ -172,9 +174,11 @@ async def operate(
     serving: Callable[[Mapping[str, str]], None] = lambda _addresses: None,
     settled: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run an operator until `stop` is set, then drain it. Raises what is fatal: ConfigError, UsageError, a bug of the runtime.
+    """Run an operator until `stop` is set, then drain it.
 
     `serving` is called once with the addresses that it serves, `settled` once when everything is ready for the first time.
+
+    Errors: ConfigError, UsageError, and unexpected errors of the runtime.
     """
     settings = operator.settings
     manager = Manager(
@@ -196,7 +200,7 @@ async def operate(
     )
     log = structlog.get_logger("konverge.daemon")
     if operator.build is None and (without := left_out(settings)):
-        log.warning("families that look after the whole cluster do not run in one namespace", controllers=list(without))
+        log.warning("families of cluster-wide objects do not run in one namespace", controllers=list(without))
     async with server:
         serving(server.addresses)
         log.info(
@@ -214,7 +218,7 @@ async def operate(
 
 
 async def _run(manager: Manager, probes: Probes, stop: asyncio.Event, settled: Callable[[], None]) -> None:
-    """Start the manager and wait for the stop, or for its end, which before the stop is a failure."""
+    """Start the manager and wait for `stop`; raises if the manager ends before."""
     await manager.start()
     probes.phase = "running"
     settling = asyncio.create_task(_settled(manager, settled))
@@ -232,23 +236,23 @@ async def _settled(manager: Manager, settled: Callable[[], None]) -> None:
 
 
 def freeze() -> None:
-    """Take everything that exists out of the sight of the garbage collector.
+    """Exempt all present objects from garbage collection.
 
-    Modules, classes and caches live as long as the process; looking through them again and again is a sixth of what passes cost.
+    Modules, classes and caches live as long as the process; scanning them repeatedly is a sixth of the cost of reconciles.
     """
     gc.collect()
     gc.freeze()
 
 
 async def main(operator: Operator) -> None:
-    """Run an operator until a signal says stop."""
+    """Run an operator until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     with Signals(stop).handled():
         await operate(operator, stop, settled=freeze)
 
 
 def run(operator: Operator) -> None:
-    """Run an operator on an event loop of its own, until a signal; raises what is fatal."""
+    """Run an operator on an event loop of its own until a signal; raises fatal errors."""
     set_up(operator.settings)
     structlog.get_logger("konverge.daemon").debug("settings", **{LogKey.NAME: operator.name})
     asyncio.run(main(operator))

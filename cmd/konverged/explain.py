@@ -1,4 +1,4 @@
-"""`konverge explain`: what a running daemon knows of one object, in plain words."""
+"""`konverge explain`: why, when and with which result a running daemon reconciled one object."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import click
 
 from konverge.daemon.options import output_option, print_json
 
-__all__ = ["explain", "told"]
+__all__ = ["explain", "text_of"]
 
 DEFAULT_URL = "http://127.0.0.1:8081"
 _TIMEOUT = 10.0
 
 
 # Not a docstring, because click wants the character \b before lines that stay as they are.
-_HELP = """Say why and when an object was reconciled, what that wrote, and what it waits for.
+_HELP = """Explain why and when an object was reconciled, what that wrote, and what it waits for.
 
-KIND is a kind, its plural or its short name. It asks the /debug of a running daemon; for one in a cluster:
+KIND is a kind, its plural or its short name. Reads /debug of a running daemon; for one in a cluster:
 
 \b
     kubectl -n konverge-system port-forward deployment/konverge 8081 &
@@ -38,11 +38,11 @@ KIND is a kind, its plural or its short name. It asks the /debug of a running da
 )
 @output_option("text", "json")
 def explain(what: str, namespace: str, url: str, output: str) -> None:
-    """Say why and when an object was reconciled, what that wrote, and what it waits for."""
+    """Explain why and when an object was reconciled, what that wrote, and what it waits for."""
     kind, slash, name = what.partition("/")
     if not (kind and slash and name):
         raise click.UsageError(f"{what}: write kind/name, for instance appinst/shop")
-    found = _ask(url, kind, namespace, name)
+    found = _fetch(url, kind, namespace, name)
     if not found:
         raise click.ClickException(
             f"no controller at {url} is for {kind}; curl {url.rstrip('/')}/debug/controllers lists them"
@@ -50,13 +50,13 @@ def explain(what: str, namespace: str, url: str, output: str) -> None:
     if output == "json":
         print_json(found)
     else:
-        click.echo(told(found))
+        click.echo(text_of(found))
     if not any(one.get("cached", True) for one in found):
         raise click.ClickException(_absent(found, kind, namespace, name))
 
 
 def _absent(found: Sequence[Mapping[str, Any]], kind: str, namespace: str, name: str) -> str:
-    """Say what to do about an object that no controller's cache has."""
+    """Return the error about an object that no controller's cache has."""
     if not namespace and any(one.get("namespaced") is not False for one in found):
         return f"no {kind}/{name} without a namespace: say where it is, konverge explain {kind}/{name} -n NAMESPACE"
     where, flag = (f" in namespace {namespace}", f" -n {namespace}") if namespace else ("", "")
@@ -66,14 +66,14 @@ def _absent(found: Sequence[Mapping[str, Any]], kind: str, namespace: str, name:
     )
 
 
-def _ask(url: str, kind: str, namespace: str, name: str) -> list[dict[str, Any]]:
+def _fetch(url: str, kind: str, namespace: str, name: str) -> list[dict[str, Any]]:
     if urllib.parse.urlsplit(url).scheme not in {"http", "https"}:
         raise click.UsageError(f"--url {url}: it begins with http:// or https://")
     query = urllib.parse.urlencode({"kind": kind, "namespace": namespace, "name": name})
     address = f"{url.rstrip('/')}/debug/explain?{query}"
     try:
-        with urllib.request.urlopen(address, timeout=_TIMEOUT) as answer:  # noqa: S310  # the scheme was checked
-            found: list[dict[str, Any]] = json.load(answer)
+        with urllib.request.urlopen(address, timeout=_TIMEOUT) as response:  # noqa: S310  # the scheme was checked
+            found: list[dict[str, Any]] = json.load(response)
     except urllib.error.HTTPError as error:
         with error:
             text = error.read(500).decode("utf-8", "replace").strip()
@@ -87,8 +87,8 @@ def _ask(url: str, kind: str, namespace: str, name: str) -> list[dict[str, Any]]
     return found
 
 
-def told(found: Sequence[Mapping[str, Any]]) -> str:
-    """Tell in words what the controllers of an object know of it."""
+def text_of(found: Sequence[Mapping[str, Any]]) -> str:
+    """Return the explanations of an object's controllers as text."""
     return "\n\n".join("\n".join(_lines(one)) for one in found)
 
 
@@ -103,19 +103,19 @@ def _lines(one: Mapping[str, Any]) -> list[str]:
     if not passes:
         lines.append("  It has not run since the daemon started, or longer ago than the daemon remembers.")
     for number, record in enumerate(passes):
-        lines += _pass(record, "Last ran" if number == 0 else "Before that")
+        lines += _reconcile(record, "Last ran" if number == 0 else "Before that")
     return lines + _next(one.get("waits"), passes)
 
 
 def _conditions(one: Mapping[str, Any]) -> list[str]:
-    """Tell the conditions, that for which it waits first."""
+    """Return the lines about the conditions, unready ones first."""
     conditions = list(one.get("conditions") or [])
     unready = (one for one in conditions if one.get("type") == "Ready" and one.get("status") != "True")
-    lines = [f"  It waits for: {_said(condition)}" for condition in unready]
+    lines = [f"  It waits for: {_reason_and_message(condition)}" for condition in unready]
     for condition in conditions:
         since = condition.get("lastTransitionTime")
         lines.append(
-            f"  {condition.get('type')}={condition.get('status')} {_said(condition)}"
+            f"  {condition.get('type')}={condition.get('status')} {_reason_and_message(condition)}"
             + (f" (since {since})" if since else "")
         )
         seen, now = condition.get("observedGeneration"), one.get("generation")
@@ -124,12 +124,12 @@ def _conditions(one: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _said(condition: Mapping[str, Any]) -> str:
+def _reason_and_message(condition: Mapping[str, Any]) -> str:
     reason, message = condition.get("reason") or "", condition.get("message") or ""
     return _indented(f"{reason}: {message}" if reason and message else reason or message)
 
 
-def _pass(record: Mapping[str, Any], when: str) -> list[str]:
+def _reconcile(record: Mapping[str, Any], when: str) -> list[str]:
     lines = [
         f"  {when} {record['started']}, for {1000 * record['duration']:.0f} ms (reconcile id {record['reconcileID']})",
         f"    because of: {'; '.join(record['reasons']) or 'no recorded reason'}",

@@ -1,10 +1,10 @@
 """Logs of a process: one JSON object per line, or lines for people, on standard error.
 
-Promises: structlog's loggers and the standard library's (aiohttp, asyncio) come out in one form. Time is `konverge.clock`'s. Nothing that
+Guarantees: structlog's loggers and the standard library's (aiohttp, asyncio) share one format. Time is `konverge.clock`'s. Nothing that
 looks like a credential is written: values of keys that name one, bearer tokens, private keys and passwords in URLs are replaced. A log
 line never raises.
 
-Does not promise: to recognise a secret that looks like ordinary text. The library's own rule comes first: it never logs content.
+Caveats: a secret that looks like ordinary text is not recognised. The library itself never logs content.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _cleaned(value: Any, depth: int = _DEPTH) -> Any:
 
 
 def hide_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Replace what is, or looks like, a credential; a processor of structlog. Put it after exceptions have become text.
+    """Replace values that are, or look like, credentials; a structlog processor, to be placed after exceptions are formatted.
 
     >>> hide_secrets(None, "info", {"event": "asked", "headers": {"Authorization": "Bearer abc.def.ghi"}})
     {'event': 'asked', 'headers': {'Authorization': '***'}}
@@ -79,7 +79,7 @@ def _timestamp(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> M
 
 
 def _in_order(logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Put first what every line has; and name the logger."""
+    """Put the common fields first, with the name of the logger."""
     first = {"timestamp": event.pop("timestamp", ""), "level": event.pop("level", "")}
     name = event.pop("logger", "") or getattr(logger, "name", "")
     return {**first, **({"logger": name} if name else {}), "event": event.pop("event", ""), **event}
@@ -88,7 +88,7 @@ def _in_order(logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mut
 def _json(event: Any, **_: Any) -> str:
     try:
         return msgspec.json.encode(event, enc_hook=str).decode()
-    except Exception:  # noqa: BLE001  # a line that cannot be written as it is must not end the program
+    except Exception:  # noqa: BLE001  # a value that cannot be encoded must not end the program
         return msgspec.json.encode({str(key): repr(value) for key, value in event.items()}).decode()
 
 
@@ -125,7 +125,7 @@ def configure(*, level: Level = "info", form: Format = "auto", stream: TextIO | 
 
 
 class _Named(structlog.WriteLogger):
-    """The end of the chain: writes lines, and knows what it is called."""
+    """The last logger of the chain: writes lines, and has a name."""
 
     def __init__(self, stream: TextIO, name: str) -> None:
         super().__init__(stream)
@@ -133,7 +133,7 @@ class _Named(structlog.WriteLogger):
 
 
 class _Factory:
-    """Makes the loggers at the end of the chain."""
+    """Creates the last loggers of the chain."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -145,7 +145,7 @@ class _Factory:
 def _adopt_standard(
     shared: list[structlog.typing.Processor], renderer: structlog.typing.Processor, stream: TextIO, level: int
 ) -> None:
-    """Have records of the standard library's loggers rendered in the same way; libraries are heard from a warning on."""
+    """Render records of the standard library's loggers in the same way; other libraries log from level warning on."""
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],

@@ -1,8 +1,7 @@
-"""The command line: one group, whose commands are loaded when they are asked for.
+"""The command line: one group, whose commands are imported on their first use.
 
-Promises: `konverge --help` imports click and nothing heavy. Exit codes: 0 it worked, 1 it did not, 2 wrong usage. What the library
-raises on purpose is one line that begins with "Error:"; anything else is a bug and keeps its traceback. No colour where standard output
-is no terminal.
+Guarantees: `konverge --help` imports click and nothing heavy. Exit codes: 0 success, 1 failure, 2 wrong usage. A `KonvergeError` is
+printed as one line that begins with "Error:"; any other exception is a bug and keeps its traceback. Colour is used only on a terminal.
 """
 
 from __future__ import annotations
@@ -28,21 +27,22 @@ class Entry(NamedTuple):
 
 
 COMMANDS: Final[Mapping[str, Entry]] = {
-    "run": Entry("konverge.daemon.run", "run", "Run controllers until told to stop: ours, or module:build of yours."),
+    "run": Entry("konverge.daemon.run", "run", "Run controllers until a signal: ours, or module:build of yours."),
     "crds": Entry("konverge.daemon.crds", "crds", "Print CustomResourceDefinitions, or apply them."),
     "rbac": Entry("konverge.daemon.rbac", "rbac", "Print the RBAC rules that the chosen controllers need."),
-    "webhooks": Entry(
-        "konverge.daemon.webhooks", "webhooks", "Print what the API server must be told to ask admission webhooks."
-    ),
+    "webhooks": Entry("konverge.daemon.webhooks", "webhooks", "Print the manifests that register admission webhooks."),
     "config": Entry(
-        "konverge.daemon.configuration", "config", "Show every setting: its value, where it came from, what it means."
+        "konverge.daemon.configuration", "config", "Show every setting with its value, its source and its meaning."
     ),
     "explain": Entry(
-        "konverge.daemon.explain", "explain", "Say why and when an object was reconciled, and what it waits for."
+        "konverge.daemon.explain", "explain", "Explain why and when an object was reconciled, and what it waits for."
     ),
     "quota": Entry("konverge.daemon.quota", "quota", "Move a Capsule tenant's quotas to resource pools."),
     "demo": Entry(
-        "konverge.daemon.demo", "demo", "Run everything on this machine: an API server, the daemon, samples.", "testing"
+        "konverge.daemon.demo.command",
+        "demo",
+        "Run everything on this machine: an API server, the daemon, samples.",
+        "testing",
     ),
     "control-plane": Entry(
         "konverge.testing.commands", "control_plane", "A real Kubernetes API server on this machine.", "testing"
@@ -52,7 +52,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
 
 
 class _Group(click.Group):
-    """A group that knows its commands by name and imports one when it runs."""
+    """A group that lists its commands from the table and imports one when it runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # the signature is click's
         return list(COMMANDS)
@@ -119,7 +119,7 @@ With an operator of your own, build(manager) in backup_operator.py:
     konverge crds backup_operator:build --apply
     konverge run backup_operator:build
 
-Exit codes: 0 it worked, 1 it did not, 2 wrong usage.
+Exit codes: 0 success, 1 failure, 2 wrong usage.
 """
 
 

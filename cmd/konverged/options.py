@@ -1,6 +1,6 @@
-"""What several commands have in common: the flags for settings, the target, and output for scripts.
+"""Options that several commands share: the flags for settings, the target, and output for scripts.
 
-Promises: top-level settings have flags of their own, every setting is set by `--set path=value`; a flag that is not given changes
+Guarantees: top-level settings have flags of their own, every setting is set by `--set path=value`; a flag that is not given changes
 nothing.
 """
 
@@ -33,7 +33,7 @@ _FLAGS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("--debug",), "ADDRESS", "Where /debug is served; without, beside health for callers on loopback."),
     (("--log-level",), "LEVEL", "debug, info, warning or error."),
     (("--log-format",), "FORMAT", "auto, json or console."),
-    (("--drain",), "SECONDS", "What running passes have after SIGTERM (25)."),
+    (("--drain",), "SECONDS", "Time for running reconciles after SIGTERM (25)."),
 )
 
 
@@ -73,7 +73,7 @@ def output_option(*choices: str) -> Callable[[F], F]:
 def load_settings(
     target: str | None, file: str | None, assignments: tuple[str, ...], flags: dict[str, Any]
 ) -> Loaded[Settings]:
-    """Read every source of settings and say what was odd; bad settings are wrong usage."""
+    """Read every source of settings and print the warnings; bad settings are wrong usage."""
     from konverge.daemon.config import load, parse_assignment
     from konverge.daemon.programs import settings_of
 
@@ -91,7 +91,7 @@ def load_settings(
 
 
 def chosen_build(target: str | None) -> tuple[str, Build | None]:
-    """Return the name and the build of what was named; our own families where nothing was."""
+    """Return the name and the build of a target; without one, those of our own families."""
     from konverge.daemon.programs import NAME, load_build
 
     if target is None:
@@ -103,7 +103,7 @@ def chosen_build(target: str | None) -> tuple[str, Build | None]:
 
 
 def print_json(data: Any) -> None:
-    """Print data for a script."""
+    """Print data as JSON."""
     import json
 
     click.echo(json.dumps(data, indent=2, ensure_ascii=False))

@@ -1,7 +1,7 @@
-"""What is run: our own families, or a user's `module:build`, narrowed to the controllers that were chosen.
+"""The controllers to run: our own families, or a user's `module:build`, narrowed to the chosen controllers.
 
-Promises: everything goes through the library's public face: a build is `build(manager)`, a family is `install(manager, settings)`. Mistakes
-in naming one are UsageErrors that list what there is.
+Guarantees: uses only the library's public API: a build is `build(manager)`, a family is `install(manager, settings)`. A misspelt name is a
+UsageError that lists the existing ones.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class DaemonSettings(Settings):
 
 
 def families(settings: DaemonSettings) -> dict[str, Build]:
-    """Return what installs each of our families."""
+    """Return the install function of each of our families."""
     return {
         "apps": lambda manager: apps.install(manager, settings.apps),
         "quota": lambda manager: quota.install(manager, settings.quota),
@@ -51,20 +51,20 @@ def families(settings: DaemonSettings) -> dict[str, Build]:
 
 
 def left_out(settings: Settings) -> tuple[str, ...]:
-    """Return the families that do not run in one namespace alone, where these settings name one."""
+    """Return the families that cannot run in one namespace, if these settings name one."""
     return _CLUSTER_WIDE if isinstance(settings, DaemonSettings) and settings.namespace else ()
 
 
 def install_families(manager: Manager, settings: DaemonSettings) -> dict[str, tuple[str, ...]]:
     """Install all families; returns the names of the controllers of each, and the paths of its webhooks.
 
-    Raises UsageError where a family is chosen that cannot do with one namespace; one that was not chosen is left out there.
+    With one namespace a family of cluster-wide objects is left out; if it was chosen by name, that is a UsageError.
     """
     without = left_out(settings)
     for family in without:
         if family in settings.controllers:
             raise UsageError(
-                f"the family {family!r} looks after objects of the whole cluster: run it without --namespace "
+                f"the family {family!r} reconciles cluster-wide objects: run it without --namespace "
                 f"({settings.namespace!r} was given), or leave it out of --controllers"
             )
     found: dict[str, tuple[str, ...]] = {}
@@ -112,7 +112,7 @@ def _takes_one(function: Callable[..., Any]) -> bool:
         inspect.signature(function).bind(None)
     except TypeError:
         return False
-    except ValueError:  # a builtin tells no signature
+    except ValueError:  # a builtin without a signature
         return True
     return True
 
@@ -125,7 +125,7 @@ def _from_path(name: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
-            raise  # the module is there, and something that it imports is not
+            raise  # the module exists, and an import of it failed
         raise UsageError(f"no module {name!r}, neither installed nor in {here}") from error
 
 
@@ -144,12 +144,12 @@ def _from_file(path: Path) -> Any:
 
 
 def settings_of(target: str | None) -> type[Settings]:
-    """Return what can be set for our own daemon (no target), or for a user's operator."""
+    """Return the class of settings of our own daemon (no target), or of a user's operator."""
     return DaemonSettings if target is None else Settings
 
 
 async def fill(manager: Manager, target: Build | None, settings: Settings) -> None:
-    """Add the controllers to a manager that was not started: all of our families, or a user's; then narrow them."""
+    """Add the controllers of our families, or of a user's build, to a manager that was not started; then narrow them."""
     if target is not None:
         target(manager)
         await narrow(manager, settings, {})
@@ -159,16 +159,16 @@ async def fill(manager: Manager, target: Build | None, settings: Settings) -> No
 
 
 async def narrow(manager: Manager, settings: Settings, belongs: Mapping[str, Sequence[str]]) -> None:
-    """Keep the chosen controllers, and give each the numbers that were set for it. Raises UsageError for a name that is none.
+    """Keep the chosen controllers, and set the numbers of each. Raises UsageError for an unknown name.
 
-    The webhooks of a family go with it; those of a user's build stay.
+    The webhooks of a family are kept or removed with it; those of a user's build stay.
     """
     names = [controller.name for controller in manager.controllers]
     chosen: set[str] = set()
-    for wanted in settings.controllers:
-        if wanted not in names and wanted not in belongs:
-            raise UsageError(_no_controller(wanted, names, belongs))
-        chosen.update(belongs.get(wanted, (wanted,)))
+    for name in settings.controllers:
+        if name not in names and name not in belongs:
+            raise UsageError(_no_controller(name, names, belongs))
+        chosen.update(belongs.get(name, (name,)))
     for name in settings.controller:
         if name not in names:
             raise UsageError(_no_controller(name, names, {}))

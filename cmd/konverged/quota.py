@@ -85,7 +85,7 @@ def migrate(
 
 
 def print_migration(migration: Migration, tenant: str, output: str) -> None:
-    """Print what is to be applied, in the order in which it is applied."""
+    """Print the claims and pools, in the order in which they are applied."""
     from konverge.crds import to_yaml
 
     documents = [resource.to_dict() for resource in in_order(migration)]
@@ -111,7 +111,7 @@ async def _migrate(
 
 
 async def tenant_seen(client: Client, tenant: str) -> TenantState:
-    """Read a tenant, its namespaces and their quotas; raises KonvergeError that says what is missing."""
+    """Read a tenant, its namespaces and their quotas; raises KonvergeError if one is missing."""
     from konverge.kinds import kind
     from konverge.reconcilers.quota.migrate import read_tenant
     from konverge.reconcilers.quota.words import Capsule
@@ -141,7 +141,7 @@ async def _tenant(client: Client, name: str) -> Object:
 
 
 async def apply_migration(client: Client, migration: Migration, *, dry_run: bool = False) -> list[tuple[str, str]]:
-    """Apply the claims, then the pools; returns for each whether it was created, changed or left as it was.
+    """Apply the claims, then the pools; returns for each whether it was created, changed or unchanged.
 
     Claims come first: a pool allows its namespaces nothing until they have claimed.
     """

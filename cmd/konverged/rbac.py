@@ -46,7 +46,7 @@ def rbac(
     """Print the RBAC rules that the chosen controllers need.
 
     A ClusterRole, or with --namespace a Role there, and a Role in each namespace that a setting narrows rights to. --controllers and
-    settings that change what is watched count. Nothing is asked of a cluster.
+    settings that change watches are considered. No cluster is contacted.
     `konverge rbac --service-account konverge/konverge | kubectl apply -f -` grants them.
     """
     from konverge.crds import to_yaml
@@ -62,7 +62,7 @@ def rbac(
 
 
 async def rules_for(build: Build | None, settings: Settings, name: str = "rbac") -> tuple[Rule, ...]:
-    """Return the rules of the controllers that these settings choose, in a manager of this name; nothing is started."""
+    """Return the rules of the controllers that these settings choose, in a manager of this name, without starting it."""
     from konverge.daemon.programs import fill
     from konverge.runtime import Manager, ManagerSettings
 
@@ -72,7 +72,7 @@ async def rules_for(build: Build | None, settings: Settings, name: str = "rbac")
 
 
 def manifests(name: str, rules: Iterable[Rule], namespace: str, service_account: str | None) -> list[dict[str, Any]]:
-    """Return the roles, and where a ServiceAccount is given their bindings. Raises click.UsageError for a malformed one."""
+    """Return the roles, and with a ServiceAccount their bindings. Raises click.UsageError for a malformed account."""
     from konverge.runtime.builder.rules import cluster_role, narrowed_roles
 
     needed = tuple(rules)

@@ -18,13 +18,13 @@ __all__ = ["run"]
 )
 @settings_options
 def run(target: str | None, name: str | None, file: str | None, assignments: tuple[str, ...], **flags: Any) -> None:
-    """Run controllers until told to stop.
+    """Run controllers until a signal.
 
     Without an argument these are konverge's own families. MODULE:BUILD is an operator of yours: a module in this folder or installed
     (or a path that ends in .py), and the function build(manager) in it that adds the controllers.
 
-    Flags win over KONVERGE_* variables, these over the file, that over defaults; `konverge config` shows the outcome. SIGTERM and
-    Ctrl-C let running passes end, for --drain seconds at most; a second one ends the process at once.
+    Flags win over KONVERGE_* variables, these over the file, that over defaults; `konverge config` shows the result. SIGTERM and
+    Ctrl-C let running reconciles end, for --drain seconds at most; a second signal ends the process at once.
     """
     from konverge.daemon import engine
 

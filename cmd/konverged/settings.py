@@ -1,7 +1,7 @@
-"""What can be set for an operator that runs as a process.
+"""The settings of an operator that runs as a process.
 
-Promises: every number has its unit, its default and its reason beside it; `konverge config` shows them, with the value in force and where
-it came from. With nothing set at all, everything has a value that is safe to run with. There is no secret among them.
+Guarantees: every number is documented with its unit and default; `konverge config` shows them with the value in force and its source. All
+defaults are safe to run with. None of the settings is a secret.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _address(value: Any) -> Any:
         try:
             parse_address(value)
         except UsageError as error:
-            raise ValueError(str(error)) from error  # what pydantic takes as a misfit of this field
+            raise ValueError(str(error)) from error  # pydantic reports a ValueError as an error of this field
     return value
 
 
@@ -43,34 +43,34 @@ Address = Annotated[str, BeforeValidator(_address)]
 
 
 class Overrides(BaseModel):
-    """Numbers that replace those of controllers; what is not set stays as each controller has it."""
+    """Numbers that replace those of controllers; an unset one leaves the controller's own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     concurrency: Annotated[int, Field(ge=1)] | None = None
-    """Passes of one controller at once; one key never runs twice at a time."""
+    """Reconciles of one controller at once; one key never runs twice at a time."""
     timeout: Annotated[float, Field(gt=0)] | None = None
-    """Seconds that one pass may take; then it is cancelled and retried."""
+    """Seconds that one reconcile may take; then it is cancelled and retried."""
     barrier: Seconds | None = None
-    """Seconds to wait for the cache to show the controller's own writes; then the pass runs all the same and that is counted."""
+    """Seconds to wait for the cache to show the controller's own writes; then the reconcile runs all the same and that is counted."""
     min_interval: Seconds | None = None
-    """Seconds between the starts of two passes of one key, at least."""
+    """Seconds between the starts of two reconciles of one key, at least."""
     debounce: Seconds | None = None
-    """Seconds of quiet to wait for after an event, so that a burst becomes one pass."""
+    """Seconds without a further event to wait for after an event, so that a burst leads to one reconcile."""
     resync: Seconds | None = None
-    """Seconds between two visits of every object without any event, give or take 10 %. 0: never."""
+    """Seconds after which every object is reconciled without an event, give or take 10 %. 0: never."""
     base_delay: Annotated[float, Field(gt=0)] | None = None
     """Seconds before the first retry; doubles with each failure."""
     max_delay: Annotated[float, Field(gt=0)] | None = None
     """Seconds between retries at most."""
 
     def numbers(self) -> dict[str, Any]:
-        """Return what is set, by name, as `Controller.with_` takes it."""
+        """Return the numbers that are set, by name, as `Controller.with_` takes them."""
         return self.model_dump(exclude_none=True)
 
 
 class Settings(BaseSettings):
-    """How an operator runs: `konverge run`, and `kv.run` for an operator of one's own.
+    """How an operator runs: `konverge run`, and `kv.run` for a user's operator.
 
     >>> Settings(namespace="web").drain
     25.0
@@ -94,7 +94,7 @@ class Settings(BaseSettings):
     health: Address = ":8081"
     """Where /healthz and /readyz are served. controller-runtime's port."""
     debug: Address = ""
-    """Where /debug is served. Empty: beside health, for callers on loopback alone. An address: for whoever can reach it. 0: nowhere."""
+    """Where /debug is served. Empty: beside health, for callers on loopback alone. An address: for every caller. 0: nowhere."""
 
     listeners: Limits = Limits()
     """Connections and timeouts of each of these listeners. Equal addresses share one, and its limit of connections."""
@@ -102,25 +102,25 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The least severity that is logged."""
     log_format: Literal["auto", "json", "console"] = "auto"
-    """One JSON object per line, or lines for people; auto: lines for people where standard error is a terminal."""
+    """One JSON object per line, or lines for people; auto: lines for people if standard error is a terminal."""
 
     drain: Seconds = 25.0
-    """Seconds that running passes have after SIGTERM; below the 30 s that a pod has."""
+    """Seconds that running reconciles have after SIGTERM; below the 30 s that a pod has."""
     strict: bool = False
     """Make a malformed condition an error instead of cutting it; for tests."""
     stall: Seconds = 0.1
-    """A pass that keeps the event loop for longer than this many seconds is reported with its stack; 0: never."""
+    """A reconcile that blocks the event loop for longer than this many seconds is reported with its stack; 0: never."""
 
     reconcile: Overrides = Overrides()
     """Numbers for every controller."""
     controller: dict[str, Overrides] = Field(default_factory=dict)
     """Numbers for single controllers, by name; they win over `reconcile`."""
     client: ClientSettings = ClientSettings()
-    """How patient and how parallel requests are."""
+    """Timeouts, retries and parallelism of requests."""
     informers: InformerSettings = InformerSettings()
     """How kinds are listed and watched."""
     webhooks: WebhookSettings = WebhookSettings()
-    """Where webhooks are served, where there are any, and how the API server finds and trusts them."""
+    """Where webhooks are served, and how the API server finds and trusts them."""
 
     @model_validator(mode="after")
     def _delays(self) -> Settings:
@@ -138,5 +138,5 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # as above
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003  # as above
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Take what is given and nothing else: `konverge.daemon.config.load` reads the sources, and remembers which said what."""
+        """Use only the given values: `konverge.daemon.config.load` reads the sources, and traces each value."""
         return (init_settings,)

@@ -1,4 +1,4 @@
-"""`konverge webhooks`: what the API server must be told to ask admission webhooks, as manifests."""
+"""`konverge webhooks`: the manifests that register admission webhooks with the API server."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def webhooks(
     assignments: tuple[str, ...],
     **flags: Any,
 ) -> None:
-    """Print what the API server must be told to ask admission webhooks.
+    """Print the manifests that register admission webhooks.
 
-    A MutatingWebhookConfiguration and a ValidatingWebhookConfiguration; and, where neither --cert-manager nor --ca says whose
+    A MutatingWebhookConfiguration and a ValidatingWebhookConfiguration; and, if neither --cert-manager nor --ca names the
     certificates to trust, the empty Secret that the running operator fills with its own. `konverge webhooks --service
     konverge/konverge-webhooks | kubectl apply -f -` registers them.
     """
@@ -79,7 +79,7 @@ def webhooks(
 
 
 def _chosen(settings: Settings, service: str | None, url: str | None) -> Settings:
-    """Return the settings with what the flags say; bad ones are wrong usage."""
+    """Return the settings with the values of the flags; bad ones are wrong usage."""
     if service is None and url is None:
         return settings
     try:
@@ -100,7 +100,7 @@ def _read(file: str) -> bytes:
 async def manifests_of(
     build: Build | None, settings: Settings, name: str, *, bundle: bytes = b"", inject_from: str = ""
 ) -> list[dict[str, Any]]:
-    """Return the manifests of an operator of this name; nothing is started."""
+    """Return the manifests of an operator of this name, without starting it."""
     from konverge.daemon.engine import manager_settings
     from konverge.daemon.programs import fill
     from konverge.runtime import Manager

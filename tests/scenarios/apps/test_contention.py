@@ -48,7 +48,7 @@ async def start(
 
 def applied(apps: Apps) -> set[str]:
     """Return the HelmReleases that the family ever applied."""
-    writes = [write for made in apps.passes() for write in made]
+    writes = [write for made in apps.reconciles() for write in made]
     return {write.rpartition("/")[2] for write in writes if write.startswith("apply HelmRelease ")}
 
 
@@ -64,7 +64,7 @@ async def race(apps: Apps, names: tuple[str, ...]) -> tuple[str, list[str]]:
 
 @pytest.mark.parametrize("names", [("a", "b", "c"), ("c", "a", "b")], ids="".join)
 @pytest.mark.parametrize("concurrency", [1, 4])
-async def test_of_instances_created_at_once_one_is_applied_and_the_others_name_it(
+async def test_of_instances_created_together_one_is_applied_and_the_others_name_it(
     apps: Apps, names: tuple[str, ...], concurrency: int
 ) -> None:
     await start(apps, concurrency=concurrency)
@@ -75,7 +75,7 @@ async def test_of_instances_created_at_once_one_is_applied_and_the_others_name_i
         assert f"belongs to ApplicationInstance {keeper}," in blocked.message
 
 
-async def test_a_rival_that_comes_right_after_the_first_apply_waits_though_its_name_is_the_first(apps: Apps) -> None:
+async def test_a_rival_created_right_after_the_first_apply_is_blocked_although_its_name_sorts_first(apps: Apps) -> None:
     await start(apps)
     await apps.create("b")
     await apps.lab.until(HELM_RELEASE, "b", lambda _: True)
@@ -119,8 +119,8 @@ async def test_an_elder_that_becomes_managed_later_does_not_take_a_running_relea
     assert await apps.lab.find(HELM_RELEASE, "elder") is None
 
 
-async def test_two_that_already_run_under_one_name_come_to_rest_and_the_workload_stays(apps: Apps) -> None:
-    """What a version without the rule left behind."""
+async def test_two_instances_that_already_run_one_release_come_to_rest_and_the_workload_stays(apps: Apps) -> None:
+    """The state that a version without the rule left behind."""
     await start(apps, Careless)
     await apps.create("elder")
     await asyncio.sleep(2)
@@ -136,7 +136,7 @@ async def test_two_that_already_run_under_one_name_come_to_rest_and_the_workload
     assert apps.world.installed == {f"{apps.lab.namespace}/shop": "1.0.0"}
 
 
-async def test_a_reconciler_without_the_rule_is_caught(apps: Apps) -> None:
+async def test_the_scenario_finds_a_reconciler_without_the_contention_rule(apps: Apps) -> None:
     await start(apps, Careless)
     with pytest.raises(AssertionError):
         await race(apps, ("a", "b"))

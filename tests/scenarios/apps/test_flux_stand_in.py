@@ -236,7 +236,7 @@ def test_the_stand_in_reproduces_the_states_of_conditions(kit: Any, scenario: st
 
 
 @pytest.mark.parametrize("scenario", SCRIPTS)
-def test_the_stand_in_reproduces_what_freshness_is_judged_by(kit: Any, scenario: str) -> None:
+def test_the_stand_in_reproduces_the_fields_that_decide_freshness(kit: Any, scenario: str) -> None:
     assert kit.progress(SCRIPTS[scenario](kit).seen) == kit.progress(kit.recorded(scenario))
 
 
@@ -267,7 +267,7 @@ def test_a_values_error_quotes_values_as_the_real_one_does(kit: Any) -> None:
 
 
 def origins(events: Any) -> list[str]:
-    """What tells where a chart came from, as far as it does not depend on the content: by kind, without repetitions."""
+    """The fields that identify the source of a chart, without those that depend on its content: by kind, without repetitions."""
     newest: dict[str, Any] = {}
     found = []
     for _, name, made in events:
@@ -286,7 +286,7 @@ def origins(events: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("scenario", ["install-upgrade", "oci-chart-ref"])
-def test_the_stand_in_tells_where_a_chart_came_from_as_recorded(kit: Any, scenario: str) -> None:
+def test_the_stand_in_reports_the_source_of_a_chart_as_recorded(kit: Any, scenario: str) -> None:
     assert origins(SCRIPTS[scenario](kit).seen) == origins(kit.recorded(scenario))
     assert len(origins(kit.recorded(scenario))) >= 1
 

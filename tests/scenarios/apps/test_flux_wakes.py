@@ -51,12 +51,12 @@ def source(name: str, status: Json, generation: int = 1, labels: Json | None = N
         ({"resourceVersion": "9"}, False),
     ],
 )
-def test_a_release_wakes_itself_by_spec_request_and_deletion_alone(change: Json, wakes: bool) -> None:
+def test_a_release_is_enqueued_only_by_its_spec_a_request_and_its_deletion(change: Json, wakes: bool) -> None:
     after = {**RELEASE, "metadata": {**RELEASE["metadata"], **change}}
     assert (("HelmRelease", "team", "shop") in woken("HelmRelease", RELEASE, after)) is wakes
 
 
-def test_a_new_artifact_wakes_what_uses_it() -> None:
+def test_a_new_artifact_enqueues_the_releases_that_use_it() -> None:
     old = {"artifact": {"revision": "1"}, "observedGeneration": 1}
     new = {"artifact": {"revision": "2"}, "observedGeneration": 1}
     assert woken("OCIRepository", source("shop", old), source("shop", new)) == [("HelmRelease", "team", "shop")]
@@ -67,18 +67,18 @@ def test_a_new_artifact_wakes_what_uses_it() -> None:
     ]
 
 
-def test_a_source_that_fails_wakes_nobody() -> None:
+def test_a_failing_source_enqueues_no_release() -> None:
     good = {"artifact": {"revision": "1"}, "observedGeneration": 1}
     failing = {**good, "conditions": [{"type": "FetchFailed", "status": "True"}]}
     assert woken("OCIRepository", source("shop", good), source("shop", failing)) == []
 
 
 @pytest.mark.parametrize(("labels", "wakes"), [({"reconcile.fluxcd.io/watch": "Enabled"}, True), ({}, False)])
-def test_a_secret_wakes_a_release_only_with_fluxs_label(labels: Json, wakes: bool) -> None:
+def test_a_secret_enqueues_a_release_only_with_fluxs_label(labels: Json, wakes: bool) -> None:
     secret = {"metadata": {"name": "vals", "namespace": "team", "labels": labels}}
     assert (woken("Secret", None, secret) == [("HelmRelease", "team", "shop")]) is wakes
 
 
-def test_an_object_that_is_gone_wakes_nobody() -> None:
+def test_a_deleted_object_enqueues_no_release() -> None:
     assert woken("HelmRelease", RELEASE, None) == []
     assert woken("HelmRelease", None, None) == []

@@ -127,7 +127,7 @@ async def test_the_younger_of_two_instances_with_one_release_name_waits_for_the_
 
 
 @pytest.mark.scenario
-async def test_values_from_a_secret_are_followed(lab: Lab) -> None:
+async def test_a_change_of_values_in_a_secret_is_rolled_out(lab: Lab) -> None:
     lab.masks.append(forget_tokens)
     await lab.create(SECRET.new("vals", data={"values.yaml": "cmVwbGljYXM6IDE="}))
     await start(lab, values=SECRET_VALUES)

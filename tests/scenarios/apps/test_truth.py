@@ -1,4 +1,4 @@
-"""What an ApplicationInstance says is true: another URL of the source, Flux that stands still, people who suspend and edit."""
+"""The conditions of an ApplicationInstance are true with another URL of the source, a stopped Flux, and users who suspend and edit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def applied(url: str) -> Test:
 
 
 def lies(found: ApplicationInstance) -> str:
-    """What must hold of every version of the status that is seen on the way."""
+    """Invariants of every version of the status."""
     if says("Stalled", "True")(found) and says("Reconciling", "True")(found):
         return "Stalled and Reconciling are both True"
     chart, last = found.spec.chart, found.status.last_applied_chart
@@ -51,7 +51,7 @@ class Shop:
         self.lab, self.world = lab, World()
 
     async def adopt(self, theirs: dict[str, Any], *tests: Test) -> ApplicationInstance:
-        """An instance that takes over somebody's release."""
+        """An instance that adopts an existing release."""
         await install_crds(self.lab.client, flux_crds())
         await self.lab.create(HELM_RELEASE.new("shop", spec=theirs))
         await self.start(HELM, annotations={"apps.vworkspace.io/adopt": "true"}, until=tests)
@@ -84,7 +84,7 @@ class Shop:
 
     @contextmanager
     def dead(self, url: str) -> Iterator[None]:
-        """Inside, nobody answers at the URL; after it somebody does, so that Flux comes to rest whatever happened."""
+        """Inside, the URL is unreachable; afterwards it is reachable, so that Flux comes to rest."""
         self.world.unreachable.add(url)
         try:
             yield
@@ -98,7 +98,7 @@ class Shop:
         await self.lab.patch(ApplicationInstance, "shop", {"spec": {"chart": chart}})
 
     async def release(self, **spec: Any) -> None:
-        """Somebody edits the HelmRelease."""
+        """Another client edits the HelmRelease."""
         await self.lab.patch(HELM_RELEASE, "shop", {"spec": spec})
 
     async def until(self, *tests: Test) -> ApplicationInstance:
@@ -168,7 +168,7 @@ async def test_an_upgrade_that_flux_does_not_take_up_is_stalled_until_flux_is_ba
 
 
 @pytest.mark.scenario(foreign=False)
-async def test_people_suspend_a_release_and_edit_it_and_ready_follows_what_runs(lab: Lab) -> None:
+async def test_ready_follows_the_running_release_while_users_suspend_and_edit_it(lab: Lab) -> None:
     shop = Shop(lab)
     await shop.start(HELM)
     await shop.release(suspend=True)
@@ -202,7 +202,9 @@ CHART = {"spec": {"chart": "shop", "version": "0.9.0", "sourceRef": {"kind": "He
     ],
     ids=["another release name", "another namespace", "another chart", "another kind of source"],
 )
-async def test_what_flux_would_uninstall_is_not_taken_over(lab: Lab, theirs: dict[str, Any], advice: str) -> None:
+async def test_a_release_that_flux_would_uninstall_is_not_adopted(
+    lab: Lab, theirs: dict[str, Any], advice: str
+) -> None:
     spec = {key: value for key, value in {"interval": "9m", "chart": CHART, **theirs}.items() if value is not None}
     refused = await Shop(lab).adopt(spec, says("Blocked", "True", "PolicyDenied"))
     assert advice in refused.condition("Blocked").message

@@ -60,7 +60,7 @@ class FakeContext:
     def __init__(self, *objects: Object, unserved: tuple[str, ...] = ()) -> None:
         self.objects = {(made.kind_name, made.name): made for made in objects}
         self.stored = self.objects
-        """What a live list returns; the caches' objects unless a test says otherwise."""
+        """The objects of a live list; those of the caches by default."""
         self.unserved = unserved
         self.calls: list[str] = []
         self.patches: list[dict[str, Any]] = []
@@ -180,7 +180,7 @@ class FakeContext:
             )
 
     def touch(self, kind: str, name: str, **spec: Any) -> None:
-        """Somebody else writes the object."""
+        """Another client writes the object."""
         data = self.objects[kind, name].to_dict()
         data["spec"] = {**data.get("spec", {}), **spec}
         data["metadata"]["resourceVersion"] = str(int(data["metadata"]["resourceVersion"]) + 1)

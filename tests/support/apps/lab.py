@@ -1,4 +1,4 @@
-"""A lab in which the apps family runs, with the stand-in for Flux below it, and words for what an instance should say."""
+"""A lab in which the apps family runs, with the stand-in for Flux below it, and predicates on the conditions of an instance."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Apps:
         return await self.lab.patch(ApplicationInstance, "shop", {"spec": spec})
 
     async def until(self, *tests: Callable[[ApplicationInstance], bool], name: str = "shop") -> ApplicationInstance:
-        """Wait until the instance says all this about its present generation."""
+        """Wait until the conditions of the present generation meet all tests."""
 
         def all_hold(found: ApplicationInstance) -> bool:
             return found.status.observed_generation == found.generation and all(test(found) for test in tests)
@@ -87,11 +87,11 @@ class Apps:
         return await self.lab.get(HELM_RELEASE, name)
 
     async def edit_release(self, spec: dict[str, Any]) -> Object:
-        """`kubectl edit helmrelease shop`, by somebody else."""
+        """`kubectl edit helmrelease shop`, by another client."""
         return await self.lab.patch(HELM_RELEASE, "shop", {"spec": spec})
 
-    def passes(self) -> list[tuple[str, ...]]:
-        """What each pass wrote, oldest first."""
+    def reconciles(self) -> list[tuple[str, ...]]:
+        """The writes of each reconcile, oldest first."""
         return [record.writes for record in self.lab.manager.runner("applicationinstance").history.recent()]
 
 

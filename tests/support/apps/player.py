@@ -1,7 +1,7 @@
 """Plays recordings of Flux on a real API server, onto the objects that the reconciler under test made.
 
-The recorded statuses are written in order, with generations translated to those of the server. What was done from outside is done the way a
-user of ours would do it: a new version, values or deletion through the instance, a suspension on the release, a Secret as it was. After
+The recorded statuses are written in order, with generations translated to those of the server. Actions from outside are done
+as a user of konverge would do them: a new version, values or deletion through the instance, a suspension on the release, a Secret as it was. After
 each write the reconciler is given time to come to rest.
 """
 

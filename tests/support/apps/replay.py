@@ -1,8 +1,8 @@
-"""Recordings of Flux, replayed through the translation with a status fold, as the reconciler would see and say it.
+"""Recordings of Flux, replayed through the translation with a status fold, as the reconciler would translate them.
 
-Each HelmRelease, HelmChart and repository event is one pass: the newest objects are translated, and the result is merged over the
-previous conditions. The wanted version is what the recorded spec asks for at that moment (for oci, the tag). What the
-reconciler notes on the release when an intent was rolled out is carried along, because the recordings were made without us.
+Each HelmRelease, HelmChart and repository event leads to one reconcile: the newest objects are translated, and the result is merged over
+the previous conditions. The desired version is that of the recorded spec at that time (for oci, the tag). The annotations that the
+reconciler writes on a rolled-out release are simulated, because the recordings were made without konverge.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def read(name: str) -> list[Entry]:
 
 @dataclass(frozen=True)
 class Said:
-    """What the instance says after one pass."""
+    """The conditions of the instance after one reconcile."""
 
     at: float
     row: str
@@ -103,8 +103,8 @@ class Replay:
         return self
 
     def wait_until(self, at: float) -> Replay:
-        """Run a pass at a later time without any event: a requeue."""
-        self._pass(at)
+        """Reconcile at a later time without an event: a requeue."""
+        self._reconcile(at)
         return self
 
     def _take(self, entry: Entry) -> None:
@@ -115,7 +115,7 @@ class Replay:
         else:
             self._objects[name] = entry.object
         if name in {"HelmRelease/shop", "HelmRepository/shop", "OCIRepository/shop", "HelmChart/team-shop"}:
-            self._pass(entry.at)
+            self._reconcile(entry.at)
 
     def _desired(self, release: Object | None, at: float) -> DesiredRelease:
         spec = {} if release is None else release.spec
@@ -138,7 +138,7 @@ class Replay:
         found = self._objects.get(name)
         return None if found is None else FluxSource.of(found)
 
-    def _pass(self, at: float) -> None:
+    def _reconcile(self, at: float) -> None:
         release = self._objects.get("HelmRelease/shop")
         if release is None and not self.said:
             return  # the instance was not there yet
@@ -195,7 +195,7 @@ class Replay:
         return self.said[-1]
 
     def ever(self, type_: str, text: str) -> list[Said]:
-        """Return the passes in which the condition was `Status/Reason`, or `Status/` with any reason."""
+        """Return the reconciles after which the condition was `Status/Reason`, or `Status/` with any reason."""
         return [
             said for said in self.said if said[type_] == text or (text.endswith("/") and said[type_].startswith(text))
         ]

@@ -55,7 +55,7 @@ def given(make: Any, **changes: Any) -> Object:
         ),
     ],
 )  # fmt: skip
-async def test_a_new_instance_that_is_wrong_in_itself_is_refused(make: Any, spec: dict[str, Any], said: str) -> None:
+async def test_a_new_instance_with_an_invalid_spec_is_refused(make: Any, spec: dict[str, Any], said: str) -> None:
     answer = await admit(validating_webhook(SETTINGS), given(make, spec=spec))
     assert not answer.allowed
     assert said in answer.message
@@ -74,11 +74,11 @@ async def test_a_new_instance_that_is_wrong_in_itself_is_refused(make: Any, spec
     ],
     ids=str,
 )
-async def test_what_is_right_is_stored(make: Any, spec: dict[str, Any]) -> None:
+async def test_a_valid_instance_is_stored(make: Any, spec: dict[str, Any]) -> None:
     assert (await admit(validating_webhook(SETTINGS), given(make, spec=spec))).allowed
 
 
-async def test_what_was_stored_before_can_still_be_labelled_and_let_go(make: Any) -> None:
+async def test_an_invalid_instance_stored_earlier_can_still_be_labelled_and_deleted(make: Any) -> None:
     webhook, old = validating_webhook(SETTINGS), given(make, spec=SECRET)
     assert (await admit(webhook, given(make, spec=SECRET, labels={"a": "b"}), old=old)).allowed
     dying = Object(old.to_dict())
@@ -88,13 +88,13 @@ async def test_what_was_stored_before_can_still_be_labelled_and_let_go(make: Any
     assert not (await admit(webhook, given(make, spec={**SECRET, "chart": {"version": "9.9.9"}}), old=old)).allowed
 
 
-async def test_what_does_not_fit_the_schema_is_left_to_the_schema(make: Any) -> None:
+async def test_an_object_that_breaks_the_schema_is_left_to_the_api_server(make: Any) -> None:
     broken = given(make, spec=SECRET)
     broken.data["spec"]["chart"]["version"] = "latest"
     assert (await admit(validating_webhook(SETTINGS), broken)).allowed
 
 
-async def test_a_flood_of_secrets_is_told_in_a_message_of_bounded_length(make: Any) -> None:
+async def test_a_refusal_of_many_secrets_has_a_message_of_bounded_length(make: Any) -> None:
     inline = {f"password{'x' * 200}{number}password": "hunter2" for number in range(1000)}
     answer = await admit(
         validating_webhook(SETTINGS), given(make, spec={"values": {"source": "inline", "inline": inline}})
@@ -116,7 +116,7 @@ REACHED = ManagerSettings(webhooks=WebhookSettings(service="konverge/webhooks"))
     ],
     ids=["nothing leads to it", "a Service leads to it", "asked for", "not wanted"],
 )
-def test_the_webhook_is_served_if_something_leads_to_it_or_it_is_asked_for(
+def test_the_webhook_is_served_if_it_has_a_service_or_url_or_the_setting_demands_it(
     desired: bool | None, settings: ManagerSettings, served: bool
 ) -> None:
     manager = Manager("konverge", settings=settings)

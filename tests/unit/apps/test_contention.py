@@ -89,7 +89,7 @@ def test_one_instance_keeps_the_release_whatever_the_order_of_the_list(first: An
     ],
     ids=str,
 )
-def test_a_managed_instance_is_indexed_by_the_release_that_it_names(spec: Any, values: Any) -> None:
+def test_a_managed_instance_is_indexed_by_the_helm_release_that_it_names(spec: Any, values: Any) -> None:
     assert helm_release_of(VIEW.new("a", "web", spec=spec)) == values
 
 
@@ -105,7 +105,7 @@ def test_a_managed_instance_is_indexed_by_the_release_that_it_names(spec: Any, v
         pytest.param(lambda make: [rival(make, ago=60, chart=None), owned_by(make, "other")], id="an invalid elder that owns the HelmRelease"),
     ],
 )  # fmt: skip
-async def test_an_instance_whose_release_is_anothers_is_blocked_before_anything_is_applied(
+async def test_an_instance_whose_helm_release_belongs_to_another_is_blocked_before_anything_is_applied(
     make: Any, context: Any, rivals: Any
 ) -> None:
     ctx = context(this(make), *rivals(make))
@@ -134,7 +134,7 @@ async def test_an_instance_that_keeps_its_release_is_applied(make: Any, context:
     assert "apply HelmRepository/shop, HelmRelease/shop" in ctx.calls
 
 
-async def test_before_its_first_apply_the_elder_asks_the_server_whether_a_rival_was_quicker(
+async def test_before_its_first_apply_the_older_instance_reads_live_whether_a_rival_owns_a_helm_release(
     make: Any, context: Any
 ) -> None:
     ctx = context(this(make, ago=60), rival(make))
@@ -144,13 +144,13 @@ async def test_before_its_first_apply_the_elder_asks_the_server_whether_a_rival_
     assert ctx.says()["Blocked"] == "True/PolicyDenied"
 
 
-async def test_at_rest_the_owner_asks_nothing_of_the_server(make: Any, context: Any) -> None:
+async def test_at_rest_the_owner_of_the_release_reads_nothing_live(make: Any, context: Any) -> None:
     ctx = context(this(make, ago=60), rival(make), owned_by(make, "shop"))
     await RECONCILER.reconcile(make.instance(), ctx)
     assert "list HelmRelease" not in ctx.calls
 
 
-async def test_of_two_owners_the_younger_gives_up_its_helm_release_without_an_uninstall(
+async def test_of_two_owners_the_helm_release_of_the_younger_is_deleted_without_an_uninstall(
     make: Any, context: Any
 ) -> None:
     ctx = context(this(make), rival(make, ago=60), owned_by(make, "shop"), owned_by(make, "other"))
@@ -162,7 +162,7 @@ async def test_of_two_owners_the_younger_gives_up_its_helm_release_without_an_un
     assert ctx.says()["Blocked"] == "True/PolicyDenied"
 
 
-async def test_a_helm_release_that_changes_meanwhile_is_looked_at_again(make: Any, context: Any) -> None:
+async def test_a_conflict_while_giving_up_a_helm_release_requeues_the_instance(make: Any, context: Any) -> None:
     ctx = context(this(make), rival(make, ago=60), owned_by(make, "shop"), owned_by(make, "other"))
     ctx.before_write = lambda what: ctx.touch("HelmRelease", "shop", suspend=False) if what == "delete" else None
     assert await RECONCILER.reconcile(make.instance(), ctx) == RequeueAfter(1)
@@ -189,7 +189,7 @@ async def test_deleting_a_blocked_instance_touches_nothing(make: Any, context: A
     assert not [call for call in ctx.calls if call.startswith(("patch", "delete"))]
 
 
-async def test_deleting_the_keeper_uninstalls_as_ever(make: Any, context: Any) -> None:
+async def test_deleting_the_instance_that_keeps_the_release_uninstalls_it(make: Any, context: Any) -> None:
     ctx = context(this(make, ago=60), rival(make), owned_by(make, "shop"))
     await RECONCILER.finalize(make.instance(), ctx)
     assert [call for call in ctx.calls if call.startswith(("patch", "delete"))] == ["delete HelmRelease/shop at 7"]
@@ -211,7 +211,7 @@ class Caches:
         return [one.metadata for one in self._instances if value in helm_release_of(one)]
 
 
-def test_the_end_of_an_instance_enqueues_those_that_name_its_release(make: Any) -> None:
+def test_deleting_an_instance_enqueues_those_that_name_its_release(make: Any) -> None:
     caches: Any = Caches(this(make), rival(make), rival(make, "elsewhere", release={"name": "another"}))
     assert [key.path for key in rivals_of(rival(make, "gone"), caches)] == ["team/shop", "team/other"]
     assert [key.path for key in rivals_of(this(make), caches)] == ["team/other"]
@@ -223,7 +223,7 @@ def cached(instance: Object, generation: int = 1) -> Cached:
     return Cached(msgspec.convert(data["metadata"], Metadata), msgspec.json.encode(data))
 
 
-def test_rivals_are_enqueued_by_an_end_another_release_and_the_first_apply_alone(make: Any) -> None:
+def test_rivals_are_enqueued_only_by_a_deletion_another_release_name_and_the_first_apply(make: Any) -> None:
     before, bumped, applied = cached(this(make)), cached(this(make), 2), cached(this(make, applied=True))
     other = cached(rival(make, "shop", mode="placeholder", chart=None, values=None), 2)
     changes = [(before, None), (before, other), (before, applied), (before, bumped), (applied, applied), (None, before)]

@@ -1,7 +1,7 @@
-"""Where the original operator was weak, and the known traps of Flux: each is a behaviour that ours must not have.
+"""Defects of the original operator, and known traps of Flux: regression tests for each.
 
-The numbers are those of docs/reference/apps.md#defects-of-the-original and docs/reference/flux.md#traps. What needs a real API
-server is in tests/e2e/test_apps*.py: Flux's own schemas, field conflicts, watches, the order of an uninstall, missing CRDs.
+The numbers are those of docs/reference/apps.md#defects-of-the-original and docs/reference/flux.md#traps. Tests that need a
+real API server are in tests/e2e/test_apps*.py: Flux's own schemas, field conflicts, watches, the order of an uninstall, missing CRDs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def test_defect_1_an_oci_chart_goes_through_chart_ref_and_keeps_its_scheme(make:
     assert children.source.spec["url"].startswith("oci://")
 
 
-def test_defect_2_changes_of_everything_downstream_ask_for_a_pass() -> None:
+def test_defect_2_changes_of_every_downstream_object_enqueue_the_instance() -> None:
     described = controller()
     watched = {watch.kind.kind for watch in (*described.owned, *described.watched)}
     assert watched == {
@@ -69,7 +69,7 @@ async def test_defect_3_the_finalizer_is_held_until_the_uninstall_has_ended(make
     assert await reconciler.finalize(make.instance(), ctx) == Done()
 
 
-async def test_defect_4_a_pass_without_news_does_not_touch_the_status(make: Any, context: Any) -> None:
+async def test_defect_4_a_reconcile_without_a_change_does_not_write_the_status(make: Any, context: Any) -> None:
     ctx, reconciler = context(), ApplicationInstanceReconciler(Settings())
     await reconciler.reconcile(make.instance(), ctx)
     conditions = [
@@ -100,7 +100,7 @@ def test_defect_5_no_finalizer_is_added_to_an_object_under_deletion(make: Any) -
         ("Drifted", {}),
     ],
 )
-def test_defect_6_what_was_only_documented_is_said(make: Any, row: str, says: dict[str, Any]) -> None:
+def test_defect_6_documented_reasons_are_set(make: Any, row: str, says: dict[str, Any]) -> None:
     translation = translate(
         make.facts(
             make.release(
@@ -155,20 +155,22 @@ async def test_trap_3_sources_stay_while_the_release_is_uninstalled(make: Any, c
     assert not [call for call in ctx.calls if call.startswith("delete")]
 
 
-async def test_trap_4_an_uninstall_without_end_is_told_and_never_given_up_in_silence(make: Any, context: Any) -> None:
+async def test_trap_4_an_uninstall_that_does_not_end_is_stalled_and_keeps_its_finalizer(
+    make: Any, context: Any
+) -> None:
     ctx = context(make.release(deleted=86400))
     assert isinstance(await ApplicationInstanceReconciler(Settings()).finalize(make.instance(), ctx), RequeueAfter)
     assert ctx.says()["Stalled"] == "True/UninstallTimeout"
     assert "by hand" in ctx.message("Stalled")
 
 
-def test_trap_5_a_release_that_stays_unknown_is_stalled_in_the_end(make: Any) -> None:
+def test_trap_5_a_release_whose_ready_stays_unknown_becomes_stalled(make: Any) -> None:
     translation = translate(make.facts(make.release(make.condition("Ready", "Unknown", "Progressing", ago=2000))))
     assert translation.stalled is not None
     assert translation.stalled.reason == "ProgressDeadlineExceeded"
 
 
-def test_trap_6_a_child_of_that_name_is_ours_only_by_uid(make: Any) -> None:
+def test_trap_6_a_child_is_controlled_by_uid_and_not_by_name(make: Any) -> None:
     owner = make.instance().metadata
     assert controls(owner, make.release())
     assert not controls(owner, make.source("HelmRepository", owner_uid="an earlier instance of that name"))
@@ -192,7 +194,7 @@ def test_defect_9_sources_are_declared_as_owned() -> None:
     assert {owned.kind.kind for owned in controller().owned} == {"HelmRelease", "HelmRepository", "OCIRepository"}
 
 
-def test_defect_10_the_generation_of_each_condition_is_looked_at(make: Any) -> None:
+def test_defect_10_conditions_of_an_older_generation_are_ignored(make: Any) -> None:
     stalled = make.condition("Stalled", "True", "RetriesExceeded", generation=1)
     release = make.release(stalled, generation=2, attempted=1, observed=1)
     assert isinstance(release, Object)

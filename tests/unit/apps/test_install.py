@@ -1,4 +1,4 @@
-"""What the family watches, how changes are mapped back, and the rights that it takes."""
+"""The family's watches, how changes map to instances, and the RBAC rules that they need."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_flux_is_optional_and_secrets_are_metadata() -> None:
 
 
 @pytest.mark.parametrize(("gate", "selector"), [(False, ""), (True, "app.vworkspace.io/managed-by=control-plane")])
-def test_the_managed_by_gate_keeps_other_instances_out_of_sight(gate: bool, selector: str) -> None:
+def test_the_managed_by_gate_selects_instances_by_label(gate: bool, selector: str) -> None:
     described = controller(Settings(require_managed_by=gate))
     rivals = [watch.labels for watch in described.watched if watch.kind == described.kind]
     assert (described.labels, rivals) == (selector, [selector])
@@ -64,7 +64,7 @@ def test_namespaces_are_watched_only_for_their_gate(gate: bool) -> None:
     assert ("Namespace" in kinds) is gate
 
 
-def test_a_secret_wakes_the_instances_that_refer_to_it() -> None:
+def test_a_secret_enqueues_the_instances_that_refer_to_it() -> None:
     caches: Any = Caches(
         instance("a", {"source": "secretRef", "secretRef": {"name": "vals", "key": "k"}}),
         instance("b", {"source": "secretRef", "secretRef": {"name": "other", "key": "k"}}),
@@ -78,7 +78,7 @@ def test_a_secret_wakes_the_instances_that_refer_to_it() -> None:
     assert [key.name for key in instances_using(CONFIG_MAP)(changed, caches)] == ["c"]
 
 
-def test_the_many_secrets_of_helm_itself_wake_nobody() -> None:
+def test_secrets_of_helms_storage_enqueue_no_instance() -> None:
     class Untouched:
         def __call__(self, what: Any) -> Any:
             raise AssertionError("the cache need not be read")
@@ -87,7 +87,7 @@ def test_the_many_secrets_of_helm_itself_wake_nobody() -> None:
     assert list(instances_using(SECRET)(Metadata(name="sh.helm.release.v1.shop.v7", namespace="team"), untouched)) == []
 
 
-def test_a_helm_chart_wakes_the_instance_whose_release_asked_for_it() -> None:
+def test_a_helm_chart_enqueues_the_instance_of_its_helm_release() -> None:
     labels = {"helm.toolkit.fluxcd.io/name": "shop", "helm.toolkit.fluxcd.io/namespace": "team"}
     chart = HELM_CHART.new("team-shop", "team", labels=labels)
     caches: Any = Caches()
@@ -95,7 +95,7 @@ def test_a_helm_chart_wakes_the_instance_whose_release_asked_for_it() -> None:
     assert list(release_of_chart(HELM_CHART.new("x", "team"), caches)) == []
 
 
-def test_a_namespace_wakes_its_instances() -> None:
+def test_a_namespace_enqueues_its_instances() -> None:
     caches: Any = Caches(instance("a", None), instance("d", None, "elsewhere"))
     assert [key.name for key in instances_in(Metadata(name="team"), caches)] == ["a"]
 
@@ -136,7 +136,7 @@ def test_secrets_that_are_narrowed_to_namespaces_take_roles_there_and_none_of_th
     ]
 
 
-def test_secrets_can_not_be_narrowed_and_switched_off_at_once() -> None:
+def test_secret_namespaces_with_watch_secrets_off_is_an_error() -> None:
     with pytest.raises(ValueError, match="give one of the two"):
         Settings(watch_secrets=False, secret_namespaces=("web",))
 
@@ -167,7 +167,7 @@ def test_without_watching_secrets_there_is_no_right_on_them_and_nothing_else_cha
     ],
     ids=["neither", "accounts allowed but none set", "a service account", "an allow-list of sources"],
 )
-async def test_charts_with_the_rights_of_flux_from_any_source_are_warned_of_once_at_the_start(
+async def test_a_start_without_service_account_and_url_allow_list_logs_one_warning(
     lab: Lab, settings: Settings, warns: bool
 ) -> None:
     with capture_logs() as logs:

@@ -1,4 +1,4 @@
-"""One pass of reconcile and of finalize: what is asked of the context, in which order, and what is said."""
+"""One reconcile and one finalize: the calls on the context, their order, and the conditions."""
 
 from __future__ import annotations
 

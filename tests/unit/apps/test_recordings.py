@@ -1,4 +1,4 @@
-"""What an instance says while Flux does what it really did: the 17 recordings, by the table of their README.
+"""The conditions of an instance in the 17 recordings of Flux, by the table of their README.
 
 `ENDS` is how each must end, `NEVER` what must not show on the way. Events are transitions, counted exactly: none per attempt of Flux.
 """
@@ -158,7 +158,7 @@ def test_a_recording_makes_one_event_per_transition_and_none_per_attempt(replay:
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_stalled_and_reconciling_are_never_both_true_whenever_flux_falls_silent(replay: Replays, scenario: str) -> None:
-    """Flux stops after each event in turn, and time goes by; `Replay` looks at each pass too."""
+    """Flux stops after each event in turn, and time passes; `Replay` checks each reconcile too."""
     whole = replay(scenario)
     for position, entry in enumerate(whole.entries):
         if entry.object is not None and position % 20 == 0:
@@ -207,7 +207,7 @@ def test_a_failed_upgrade_is_degraded_before_flux_says_stalled(replay: Replays) 
     assert all(not said["Ready"].startswith("True") for said in fed.said if said.at >= degraded)
 
 
-def test_a_rollback_is_told_and_does_not_end_the_failure(replay: Replays) -> None:
+def test_a_rollback_is_reported_and_does_not_end_the_failure(replay: Replays) -> None:
     fed = replay("upgrade-failed-rollback").feed(before="recover")
     assert fed.last["Ready"] == "False/RolledBack"
     assert fed.last["Degraded"] == "True/HelmReleaseFailed"
@@ -221,7 +221,7 @@ def test_a_timeout_is_degraded_and_says_what_it_waited_for(replay: Replays) -> N
     assert "timeout waiting for" in replay("upgrade-slow-times-out").feed().last.message("Degraded")
 
 
-def test_four_attempts_are_one_failure(replay: Replays) -> None:
+def test_four_failed_attempts_are_reported_as_one_failure(replay: Replays) -> None:
     fed = replay("retry-on-failure").feed(before="recover")
     assert fed.changes("Degraded") == ["True"]
     assert fed.changes("Ready") == ["False", "True", "False"]
@@ -230,7 +230,7 @@ def test_four_attempts_are_one_failure(replay: Replays) -> None:
     assert all(said["Degraded"] == "True/HelmReleaseFailed" for said in fed.said if said.at >= since_failure)
 
 
-def test_a_failed_test_names_the_test(replay: Replays) -> None:
+def test_a_failed_helm_test_is_reported_by_its_name(replay: Replays) -> None:
     last = replay("test-fails").feed().last
     assert "TestFailed" in last.message("Degraded")
 
@@ -279,7 +279,7 @@ def test_a_chart_that_flux_gave_up_on_is_stalled_with_its_reason(replay: Replays
 @pytest.mark.parametrize(
     ("scenario", "before"), [("source-missing", "HelmRepository appears"), ("chart-version-missing", "fix")]
 )
-def test_a_mended_source_recovers(replay: Replays, scenario: str, before: str) -> None:
+def test_an_instance_recovers_when_its_source_does(replay: Replays, scenario: str, before: str) -> None:
     fed = replay(scenario).feed(before=before).wait_until(90)
     assert fed.last["Degraded"] == "True/ChartUnreachable"
     fed.feed()
@@ -326,7 +326,7 @@ def test_a_change_made_while_suspended_is_not_rolled_out_although_flux_stamps_it
     assert "flux resume" in fed.last.message("Suspended")
 
 
-def test_suspending_alone_keeps_what_was_said(replay: Replays) -> None:
+def test_suspending_without_another_change_keeps_the_conditions(replay: Replays) -> None:
     fed = replay("suspended").feed(before="delete while suspended")
     assert fed.last["Suspended"] == "True/ManuallySuspended"
     assert fed.last["Ready"] == "True/HelmReleaseReady"
@@ -335,7 +335,7 @@ def test_suspending_alone_keeps_what_was_said(replay: Replays) -> None:
 # --- values ----------------------------------------------------------------------------------------------------------------------
 
 
-def test_values_errors_are_told_three_times_and_in_our_own_words(replay: Replays) -> None:
+def test_values_errors_are_reported_in_three_conditions_and_without_fluxs_text(replay: Replays) -> None:
     fed = replay("values-secret").feed(before="Secret good")
     redacted = fed.ever("Ready", "False/ValuesError")
     assert len(redacted) >= 3
@@ -364,7 +364,7 @@ def test_readiness_waits_until_flux_has_handled_the_token(replay: Replays) -> No
 # --- drift, dependencies, uninstall ----------------------------------------------------------------------------------------------
 
 
-def test_drift_is_told_while_flux_mends_it_and_the_instance_stays_ready(replay: Replays) -> None:
+def test_drift_is_reported_while_flux_corrects_it_and_the_instance_stays_ready(replay: Replays) -> None:
     fed = replay("drift-enabled").feed(before="mode warn")
     drifted = fed.ever("Degraded", "True/Drifted")
     assert {said["Ready"] for said in drifted} == {"True/HelmReleaseReady"}
@@ -372,13 +372,13 @@ def test_drift_is_told_while_flux_mends_it_and_the_instance_stays_ready(replay: 
     assert fed.last["Degraded"] == "False/Recovered"
 
 
-def test_a_dependency_is_waited_for(replay: Replays) -> None:
+def test_an_instance_waits_for_a_dependency_of_its_release(replay: Replays) -> None:
     fed = replay("depends-on").feed(before="dependency appears")
     assert fed.last["Ready"] == "False/WaitingForDependency"
     assert "team/base" in fed.last.message("Ready")
 
 
-def test_a_failing_uninstall_is_told_with_its_text(replay: Replays) -> None:
+def test_a_failing_uninstall_is_reported_with_its_cause(replay: Replays) -> None:
     fed = replay("uninstall-fails").feed(before="hold released")
     assert fed.last["Ready"] == "False/Deleting"
     assert fed.last["Degraded"] == "True/HelmReleaseDegraded"
@@ -390,7 +390,7 @@ def test_a_failing_uninstall_is_told_with_its_text(replay: Replays) -> None:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_every_pass_says_ready_and_reconciling(replay: Replays, scenario: str) -> None:
+def test_every_reconcile_sets_ready_and_reconciling(replay: Replays, scenario: str) -> None:
     for said in replay(scenario).feed().said:
         assert said["Ready"]
         assert said["Reconciling"]

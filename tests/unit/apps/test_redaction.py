@@ -1,4 +1,4 @@
-"""No text of another program carries a secret into a status or an Event, and the cause is told all the same."""
+"""No text of another program carries a secret into a status or an Event, and the cause is still reported."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ TEXTS: dict[str, tuple[str, str]] = {
 @pytest.mark.parametrize(
     "reason", ["UpgradeFailed", "InstallFailed", "TestFailed", "StateError", "ChartMutateError", "NewReason"]
 )
-def test_a_planted_secret_never_leaves_a_text_and_its_cause_does(form: str, reason: str) -> None:
+def test_redaction_removes_a_planted_secret_and_keeps_the_cause(form: str, reason: str) -> None:
     text, cause = TEXTS[form]
     cause = redacted(Condition(type="Released", status="False", reason=reason, message=text))
     assert PLANTED.lower() not in cause.lower()
@@ -134,7 +134,7 @@ def test_a_planted_secret_never_leaves_a_text_and_its_cause_does(form: str, reas
     ],
     ids=lambda shape: f"{shape[0][2]}, {len(shape)} conditions",
 )
-def test_no_verdict_carries_a_planted_secret(make: Any, form: str, shape: Any) -> None:
+def test_no_translation_contains_a_planted_secret(make: Any, form: str, shape: Any) -> None:
     texts = {"RetriesExceeded": "Failed to upgrade after 1 attempt(s)", "Progressing": "Running 'upgrade' action"}
     conditions = [make.condition(*one, texts.get(one[2], TEXTS[form][0])) for one in shape]
     for changes in (
@@ -155,7 +155,7 @@ def told_by_flux() -> Iterator[Condition]:
                     )
 
 
-def test_every_recorded_failure_of_a_release_is_told_with_a_cause() -> None:
+def test_every_recorded_failure_of_a_release_is_reported_with_a_cause() -> None:
     found = {one.message: redacted(one) for one in told_by_flux() if one.message.startswith("Helm ")}
     assert len(found) >= 5
     for text, cause in found.items():
@@ -163,12 +163,12 @@ def test_every_recorded_failure_of_a_release_is_told_with_a_cause() -> None:
         assert "99999999" not in cause
 
 
-def test_a_url_loses_what_a_redirect_to_an_object_store_signs_it_with() -> None:
+def test_a_url_loses_the_signature_of_an_object_store() -> None:
     text = f'Get "https://s3.example.com/shop-1.0.0.tgz?X-Amz-Signature={PLANTED}&a=b": dial tcp: connection refused'
     assert without_queries(text) == 'Get "https://s3.example.com/shop-1.0.0.tgz": dial tcp: connection refused'
 
 
-def test_a_failing_source_is_told_without_its_signature(make: Any) -> None:
+def test_a_failing_source_is_reported_without_the_signature_in_its_url(make: Any) -> None:
     text = f'Get "https://bot:{PLANTED}@s3.example.com/index.yaml?sig={PLANTED}": EOF'
     failed = make.condition("FetchFailed", "True", "Failed", text, ago=60)
     waiting = make.condition("Ready", "False", "SourceNotReady", text)
@@ -193,11 +193,11 @@ def test_a_failing_source_is_told_without_its_signature(make: Any) -> None:
         ),
     ],
 )
-def test_a_refusal_of_ours_is_told_without_the_value(text: str, kept: str) -> None:
+def test_a_refused_child_is_reported_without_the_refused_value(text: str, kept: str) -> None:
     assert without_values(text) == kept
 
 
-async def test_what_the_api_server_refuses_of_a_child_is_told_without_its_values(make: Any, context: Any) -> None:
+async def test_the_status_after_a_refused_child_does_not_contain_its_values(make: Any, context: Any) -> None:
     ctx = context()
     ctx.refusal = Invalid(
         f'HelmRelease "shop" is invalid: spec.values.a: Invalid value: "{PLANTED}": too long', status=422
@@ -211,7 +211,7 @@ async def test_what_the_api_server_refuses_of_a_child_is_told_without_its_values
 @pytest.mark.parametrize(
     "text", ["x" * 1_000_000, "a." * 500_000, "Get://" + "a" * 1_000_000, 'Service "' + "a" * 1_000_000]
 )
-def test_a_long_text_without_a_url_is_read_in_one_go(text: str) -> None:
+def test_searching_a_long_text_for_urls_takes_linear_time(text: str) -> None:
     """From each letter of it on, a scheme used to be sought up to its end."""
     assert without_queries(text) == text
     assert without_queries(f"{text} 1https://bot:hunter2@a.example.com/b?c=d") == f"{text} 1https://a.example.com/b"

@@ -98,7 +98,7 @@ def test_the_charts_name_is_appended_unless_it_is_there(url: str, full: str) -> 
     assert oci_url(url, "shop") == full
 
 
-def test_only_named_registries_are_spoken_to_in_plain_http(make: Any) -> None:
+def test_only_insecure_registries_of_the_settings_are_reached_by_plain_http(make: Any) -> None:
     instance = make.instance(spec={"chart": {"sourceType": "oci", "url": "oci://127.0.0.1:5000/charts"}})
     assert (
         oci_repository(instance, Settings(insecure_registries=frozenset({"127.0.0.1:5000"}))).spec["insecure"] is True
@@ -106,7 +106,7 @@ def test_only_named_registries_are_spoken_to_in_plain_http(make: Any) -> None:
     assert "insecure" not in oci_repository(instance, SETTINGS).spec
 
 
-def test_a_registry_that_is_no_host_at_all_is_left_to_flux_to_refuse(make: Any) -> None:
+def test_a_malformed_registry_url_is_rendered_and_left_to_flux_to_refuse(make: Any) -> None:
     instance = make.instance(spec={"chart": {"sourceType": "oci", "url": "oci://[::1"}})
     assert oci_repository(instance, SETTINGS).spec["url"].startswith("oci://[::1")
 
@@ -114,14 +114,16 @@ def test_a_registry_that_is_no_host_at_all_is_left_to_flux_to_refuse(make: Any) 
 @pytest.mark.parametrize(
     ("source", "field", "kind"), [("secretRef", "secretRef", "Secret"), ("configMapRef", "configMapRef", "ConfigMap")]
 )
-def test_values_elsewhere_are_referred_to_and_not_copied(make: Any, source: str, field: str, kind: str) -> None:
+def test_values_in_a_secret_or_config_map_are_referred_to_and_not_copied(
+    make: Any, source: str, field: str, kind: str
+) -> None:
     instance = make.instance(spec={"values": {"source": source, field: {"name": "vals", "key": "values.yaml"}}})
     spec = helm_release(instance, SETTINGS).spec
     assert spec["valuesFrom"] == [{"kind": kind, "name": "vals", "valuesKey": "values.yaml"}]
     assert "values" not in spec
 
 
-def test_what_flux_and_people_decide_is_not_rendered(make: Any) -> None:
+def test_fields_that_flux_or_a_user_decides_are_not_rendered(make: Any) -> None:
     spec = helm_release(make.instance(), SETTINGS).spec
     assert not {"suspend", "install", "upgrade", "rollback", "uninstall", "test", "storageNamespace"} & set(spec)
 
@@ -180,19 +182,19 @@ def test_rendering_twice_gives_equal_bytes(make: Any) -> None:
     ],
     ids=["version", "url", "values", "source"],
 )
-def test_the_intent_differs_with_everything_that_is_asked_for(make: Any, change: dict[str, Any]) -> None:
+def test_the_intent_digest_changes_with_every_field_of_the_spec(make: Any, change: dict[str, Any]) -> None:
     assert children_of(make.instance(**change), SETTINGS).intent("") != children_of(make.instance(), SETTINGS).intent(
         ""
     )
 
 
-def test_the_intent_differs_with_the_values_elsewhere_and_not_with_labels(make: Any) -> None:
+def test_the_intent_digest_changes_with_the_state_of_the_referenced_values_and_not_with_labels(make: Any) -> None:
     children = children_of(make.instance(), SETTINGS)
     assert children.intent("one") != children.intent("two")
     assert children.intent("") == children_of(make.instance(), Settings(cluster_id="eu-1")).intent("")
 
 
-def test_wanted_says_version_and_kind_of_source(make: Any) -> None:
+def test_the_desired_release_has_the_version_and_the_kind_of_source(make: Any) -> None:
     instance = make.instance(spec=OCI)
     found = desired_release(instance, children_of(instance, SETTINGS), "token")
     assert (found.version, found.oci, found.token) == ("1.0.0", True, "token")

@@ -18,14 +18,14 @@ def condition(type_: str, status: Any, reason: str) -> Condition:
     return Condition(type=type_, status=status, reason=reason, observed_generation=1)
 
 
-def test_keep_keeps_what_is_there() -> None:
+def test_a_translation_without_a_value_keeps_the_condition() -> None:
     says = report(
         KEEP, [condition("Ready", "True", "HelmReleaseReady"), condition("Reconciling", "False", "Stable")]
     ).conditions
     assert not {"Ready", "Reconciling", "Degraded"} & set(says)
 
 
-def test_keep_without_anything_to_keep_says_that_nobody_knows_yet() -> None:
+def test_without_a_value_and_without_a_condition_ready_is_unknown() -> None:
     says = report(KEEP, []).conditions
     assert says["Ready"].status is None
     assert says["Reconciling"].status is True
@@ -43,20 +43,20 @@ def test_keep_without_anything_to_keep_says_that_nobody_knows_yet() -> None:
         "ReconcileFailed",
     ],
 )
-def test_keep_does_not_keep_what_is_over(reason: str) -> None:
+def test_reasons_whose_cause_has_ended_are_not_kept(reason: str) -> None:
     assert report(KEEP, [condition("Ready", "False", reason)]).conditions["Ready"] == ConditionValue(
         None, "Reconciling"
     )
 
 
-def test_stalled_and_deleting_are_there_only_while_true() -> None:
+def test_stalled_and_deleting_exist_only_while_true() -> None:
     assert set(report(KEEP, []).remove) == {"Deleting", "Stalled"}
     stalled = report(Translation(row="stalled", stalled=ConditionValue(True, "RetriesExceeded")), [])
     assert stalled.conditions["Stalled"] == ConditionValue(True, "RetriesExceeded")
     assert stalled.remove == ("Deleting",)
 
 
-def test_an_instance_that_goes_on_is_not_blocked() -> None:
+def test_a_translated_instance_is_not_blocked() -> None:
     assert report(KEEP, []).conditions["Blocked"] == ConditionValue(False, "Unblocked")
 
 
@@ -67,7 +67,7 @@ def test_blocked_comes_with_ready_false_of_the_same_reason() -> None:
     assert "Degraded" not in says
 
 
-def test_texts_of_others_are_cut_until_the_api_takes_them() -> None:
+def test_long_texts_of_other_programs_are_cut_to_the_limits_of_the_api() -> None:
     says = report(Translation(row="x", ready=ConditionValue(False, "Some reason!", "x" * 40000)), []).conditions
     assert says["Ready"].reason == "Somereason"
     assert len(says["Ready"].message) == 32768
@@ -82,7 +82,7 @@ def test_texts_of_others_are_cut_until_the_api_takes_them() -> None:
         ("ConfigMap", "t", False, "ValuesError", "ConfigMap team/vals has no key values.yaml"),
     ],
 )
-def test_missing_values_say_what_to_do_before_flux_notices(
+def test_missing_values_are_reported_with_the_remedy_before_flux_notices(
     kind: str, token: str, has_key: bool | None, reason: str, says: str
 ) -> None:
     lacking = ValuesFrom(kind=kind, namespace="team", name="vals", key="values.yaml", token=token, has_key=has_key)
@@ -96,13 +96,13 @@ def test_missing_values_say_what_to_do_before_flux_notices(
 
 
 @pytest.mark.parametrize("row", ["suspended", "being_deleted"])
-def test_missing_values_do_not_matter_to_what_is_suspended_or_going(row: str) -> None:
+def test_missing_values_of_a_suspended_or_deleted_release_are_not_reported(row: str) -> None:
     lacking = ValuesFrom(kind="Secret", namespace="team", name="vals", key="k")
     translation = Translation(row=row)
     assert with_missing_values(translation, lacking) is translation
 
 
-def test_a_report_knows_whether_it_changes_anything() -> None:
+def test_a_report_tells_whether_it_changes_any_condition() -> None:
     before = [
         condition("Ready", "True", "HelmReleaseReady"),
         condition("Reconciling", "False", "Stable"),

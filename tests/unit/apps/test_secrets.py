@@ -127,16 +127,16 @@ NOT_FOUND: tuple[Any, ...] = (
 
 
 @pytest.mark.parametrize(("values", "where"), FOUND, ids=[where for _, where in FOUND])
-def test_what_looks_like_a_secret_is_found_at_its_place(values: dict[str, Any], where: str) -> None:
+def test_a_value_that_looks_like_a_secret_is_reported_with_its_path(values: dict[str, Any], where: str) -> None:
     assert secrets(values, "") == [where]
 
 
 @pytest.mark.parametrize("values", NOT_FOUND, ids=str)
-def test_what_holds_no_secret_is_allowed(values: dict[str, Any]) -> None:
+def test_references_placeholders_and_switches_are_not_reported_as_secrets(values: dict[str, Any]) -> None:
     assert secrets(values, ".values") == []
 
 
-def test_paths_are_told_in_the_order_of_the_values_and_never_a_value() -> None:
+def test_secrets_are_reported_by_path_in_the_order_of_the_values_and_never_by_value() -> None:
     values = {"db": {"password": "hunter2"}, "list": [{"token": "t-1"}, {"token": "t-2"}], "url": "a://b:hunter2@c"}
     assert secrets(values, "spec.values.inline") == [
         "spec.values.inline.db.password",
@@ -150,7 +150,7 @@ def test_nulls_are_found_by_path() -> None:
     assert nulls({"a": None, "b": {"c": [1, None]}, "d": 0}, ".v") == [".v.a", ".v.b.c[1]"]
 
 
-def test_values_of_any_depth_are_looked_through() -> None:
+def test_secrets_are_found_at_any_depth() -> None:
     values: dict[str, Any] = {"password": "hunter2", "nothing": None}
     for _ in range(5000):
         values = {"a": values}
@@ -159,7 +159,7 @@ def test_values_of_any_depth_are_looked_through() -> None:
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("text", ["x" * 1_000_000, "a." * 500_000, "a://" * 250_000, "-----BEGIN " * 90_000])
-def test_a_long_text_is_looked_through_in_one_go(text: str) -> None:
+def test_searching_a_long_text_for_secrets_takes_linear_time(text: str) -> None:
     """From each letter of it on, a scheme used to be sought up to its end: half a megabyte held the daemon for two minutes."""
     assert secrets({"motd": text}, ".values") == []
     assert secrets({"motd": f"{text} a://b:hunter2@c"}, ".values") == [".values.motd"]

@@ -31,12 +31,12 @@ def test_a_duration_is_written_as_go_does_with_days_besides(value: Any, seconds:
 
 
 @pytest.mark.parametrize("value", ["", "5", "5 minutes", "0s", 0, -1])
-def test_a_duration_that_is_none_is_refused(value: Any) -> None:
+def test_a_malformed_duration_is_refused(value: Any) -> None:
     with pytest.raises(ValidationError):
         Settings.model_validate({"interval": value})
 
 
-def test_forbidden_versions_are_read_at_once() -> None:
+def test_a_malformed_range_of_forbidden_versions_is_refused_at_load_time() -> None:
     with pytest.raises(ValidationError, match="no exact version"):
         ForbiddenVersions(chart="shop", versions="<latest")
 

@@ -48,7 +48,7 @@ def test_a_new_url_is_not_ready_before_flux_has_fetched_from_it(make: Any, kind:
 
 @pytest.mark.parametrize(("ago", "row"), [(10, "source_syncing"), (31, "chart_unreachable")])
 @pytest.mark.parametrize("kind", ["HelmRepository", "OCIRepository"])
-def test_a_dead_new_url_is_unreachable_after_the_grace_time_although_the_release_is_content(
+def test_an_unreachable_new_url_is_chart_unreachable_after_the_grace_time_although_the_release_is_ready(
     make: Any, kind: str, ago: float, row: str
 ) -> None:
     source = make.source(kind, failing(make, ago), generation=2, fetched=1, revision=f"1.0.0@{OLD}")
@@ -78,7 +78,7 @@ def test_an_oci_mirror_with_the_same_digest_is_ready_once_it_was_fetched(make: A
     assert (translation.row, translation.rolled_out) == ("ready", True)
 
 
-def test_another_index_counts_once_the_chart_was_looked_for_in_it(make: Any) -> None:
+def test_a_new_repository_index_counts_once_the_helm_chart_was_built_from_it(make: Any) -> None:
     repository = make.source("HelmRepository", generation=2, fetched=2, revision="sha256:new")
     assert helm(make, repository).row == "source_syncing"
     assert helm(make, repository, make.source("HelmChart", revision="sha256:new")).row == "ready"

@@ -455,7 +455,7 @@ MINUTE = 60
         (31 * MINUTE, (True, "ProgressDeadlineExceeded"), None),
     ],
 )
-def test_a_silent_flux_is_told_after_twice_the_patience(
+def test_a_release_whose_ready_stays_unknown_is_stalled_after_twice_the_deadline(
     make: Any, ago: int, stalled: SAID, recheck: int | None
 ) -> None:
     translation = verdict_of(make, make.condition("Ready", "Unknown", "Progressing", ago=ago))
@@ -463,7 +463,7 @@ def test_a_silent_flux_is_told_after_twice_the_patience(
     assert translation.recheck == (None if recheck is None else make.now + timedelta(seconds=recheck))
 
 
-def test_a_release_that_flux_never_touched_is_told(make: Any) -> None:
+def test_a_release_without_any_condition_is_stalled_after_the_deadline(make: Any) -> None:
     translation = verdict_of(make, release={"observed": -1, "attempted": None, "history": ""})
     assert said(translation)["stalled"] == (True, "ProgressDeadlineExceeded")
     assert translation.stalled is not None
@@ -483,7 +483,9 @@ MANGLED: tuple[Callable[[dict[str, Any]], Any], ...] = (
 
 
 @pytest.mark.parametrize("mangle", MANGLED)
-def test_a_mangled_status_is_translated_without_a_crash(make: Any, mangle: Callable[[dict[str, Any]], Any]) -> None:
+def test_a_malformed_status_is_translated_without_an_exception(
+    make: Any, mangle: Callable[[dict[str, Any]], Any]
+) -> None:
     release = make.release(make.condition("Ready", "True", "InstallSucceeded"))
     mangle(release.data["status"])
     assert translate(make.facts(release)).row in {"rolling_out", "ready", "not_the_wanted_version"}

@@ -24,7 +24,7 @@ def said(found: UninstallStep, type_: str) -> Any:
     return None if value is None else (value.status, value.reason)
 
 
-def test_nothing_left_is_done(make: Any) -> None:
+def test_an_uninstall_without_remaining_children_is_done(make: Any) -> None:
     assert step(make) == UninstallStep(done=True)
 
 
@@ -51,7 +51,7 @@ def test_a_release_under_deletion_is_waited_for_until_patience_ends(make: Any) -
     assert said(found, "Stalled") is None
 
 
-def test_a_failing_uninstall_is_told_with_fluxs_text(make: Any) -> None:
+def test_a_failing_uninstall_is_reported_with_fluxs_text(make: Any) -> None:
     failed = make.condition("Released", "False", "UninstallFailed", "post-delete hooks failed")
     found = step(make, make.release(failed, deleted=60))
     assert said(found, "Degraded") == (True, "HelmReleaseDegraded")
@@ -92,7 +92,7 @@ def test_sources_that_never_go_say_what_to_do(make: Any) -> None:
     assert "source-controller" in found.report.conditions["Stalled"].message
 
 
-def test_what_the_instance_does_not_control_is_not_its_to_uninstall(make: Any) -> None:
+def test_children_that_the_instance_does_not_control_are_not_deleted(make: Any) -> None:
     other = {
         "apiVersion": "v1",
         "kind": "ApplicationInstance",

@@ -51,7 +51,9 @@ def test_a_good_instance_has_no_problem(make: Any) -> None:
         ),
     ],
 )
-def test_what_the_schema_cannot_hold_is_refused_with_what_to_do(make: Any, spec: dict[str, Any], says: str) -> None:
+def test_a_spec_that_the_schema_cannot_check_is_refused_with_the_remedy(
+    make: Any, spec: dict[str, Any], says: str
+) -> None:
     problem = check(make, spec)
     assert problem is not None
     assert problem.reason == "ValidationFailed"
@@ -59,7 +61,7 @@ def test_what_the_schema_cannot_hold_is_refused_with_what_to_do(make: Any, spec:
     assert "hunter2" not in problem.message
 
 
-def test_everything_that_is_wrong_is_told_at_once(make: Any) -> None:
+def test_all_problems_of_a_spec_are_reported_in_one_message(make: Any) -> None:
     problem = check(make, {"release": {"namespace": "other"}, "values": {"source": "secretRef"}})
     assert problem is not None
     assert "spec.release.namespace" in problem.message
@@ -81,7 +83,7 @@ def test_everything_that_is_wrong_is_told_at_once(make: Any) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_patterns_hold_does_not_decode_even_under_an_older_crd(
+def test_a_spec_that_breaks_a_pattern_does_not_decode_even_under_an_older_crd(
     make: Any, spec: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(InvalidObject) as refused:
@@ -99,7 +101,7 @@ def test_what_patterns_hold_does_not_decode_even_under_an_older_crd(
         (253, {"mode": "placeholder", "chart": None, "release": None, "values": None}, False),
     ],
 )
-def test_a_name_that_fluxs_labels_cannot_carry_is_refused_with_the_bound(
+def test_a_name_that_is_too_long_for_fluxs_labels_is_refused_with_the_bound(
     make: Any, length: int, spec: dict[str, Any], refused: bool
 ) -> None:
     problem = check(make, spec, name="a" * length)
@@ -118,7 +120,7 @@ def test_a_placeholder_may_name_a_release_of_its_own_namespace(make: Any) -> Non
     assert "spec.release.namespace is 'other'; it must be the instance's own namespace, 'team'" in problem.message
 
 
-def test_a_placeholder_needs_nothing(make: Any) -> None:
+def test_a_placeholder_needs_neither_chart_nor_release_nor_values(make: Any) -> None:
     assert check(make, {"mode": "placeholder", "chart": None, "release": None, "values": None}) is None
 
 
@@ -156,7 +158,7 @@ def test_a_running_release_is_not_renamed(make: Any, spec: dict[str, Any], field
     assert f"{field} cannot change" in problem.message
 
 
-def test_a_name_that_somebody_edited_on_the_release_is_a_conflict_and_no_rename(make: Any) -> None:
+def test_a_release_name_that_was_edited_on_the_helm_release_is_a_conflict_and_not_a_rename(make: Any) -> None:
     release = make.release(
         spec={**RUNNING, "releaseName": "edited"}, annotations={"vworkspace.io/last-applied-generation": "1"}
     )
@@ -177,7 +179,7 @@ def test_a_name_that_somebody_edited_on_the_release_is_a_conflict_and_no_rename(
         ("https://other.example.com", False),
     ],
 )
-def test_the_allow_list_knows_where_a_host_ends(make: Any, url: str, allowed: bool) -> None:
+def test_a_prefix_of_the_allow_list_does_not_match_a_longer_host_name(make: Any, url: str, allowed: bool) -> None:
     problem = check(make, {"chart": {"url": url}}, settings=Settings(url_allow_list=("https://charts.example.com",)))
     assert (problem is None) is allowed
     if problem is not None:
@@ -231,13 +233,15 @@ def test_the_cluster_gate_refuses_another_clusters_instances(make: Any, gate: bo
         (False, {}, False),
     ],
 )
-def test_the_namespace_gate_asks_for_its_label(make: Any, gate: bool, labels: Any, refused: bool) -> None:
+def test_the_namespace_gate_refuses_a_namespace_without_the_label(
+    make: Any, gate: bool, labels: Any, refused: bool
+) -> None:
     assert (
         check(make, settings=Settings(require_namespace_label=gate), namespace_labels=labels) is not None
     ) is refused
 
 
-def test_validation_is_told_before_policy(make: Any) -> None:
+def test_validation_problems_are_reported_before_policy_problems(make: Any) -> None:
     problem = check(make, {"release": {"namespace": "other"}}, settings=Settings(url_allow_list=("https://other",)))
     assert problem is not None
     assert problem.reason == "ValidationFailed"

@@ -22,30 +22,30 @@ def before(make: Any, requested: str = "", handled: str = "") -> FluxRelease:
     return FluxRelease.of(make.release(annotations={ASK: requested} if requested else {}, handled=handled))
 
 
-def test_inline_values_are_never_asked_for(make: Any) -> None:
+def test_inline_values_lead_to_no_request_to_flux(make: Any) -> None:
     assert request_annotations(None, before(make), "") == {}
 
 
-def test_values_that_do_not_exist_are_not_asked_for(make: Any) -> None:
+def test_missing_values_lead_to_no_request_to_flux(make: Any) -> None:
     assert request_annotations(values(""), before(make), "old") == {}
 
 
-def test_a_release_that_was_just_made_reads_them_anyway_so_they_are_noted_only() -> None:
+def test_values_of_a_release_just_created_are_recorded_without_a_request() -> None:
     assert request_annotations(values("new"), None, "") == {NOTE: "new"}
 
 
-def test_changed_values_are_asked_for_and_noted_in_one_write(make: Any) -> None:
+def test_changed_values_are_requested_and_recorded_in_one_write(make: Any) -> None:
     assert request_annotations(values("new"), before(make, requested="old", handled="old"), "old") == {
         ASK: "new",
         NOTE: "new",
     }
 
 
-def test_unchanged_values_are_not_asked_for(make: Any) -> None:
+def test_unchanged_values_lead_to_no_request_to_flux(make: Any) -> None:
     assert request_annotations(values("same"), before(make, requested="same", handled="same"), "same") == {}
 
 
-def test_a_humans_later_request_is_not_answered_by_another_of_ours(make: Any) -> None:
+def test_a_users_later_reconcile_request_is_not_overwritten(make: Any) -> None:
     assert (
         request_annotations(values("ours"), before(make, requested="2030-01-01T00:00:00Z", handled="ours"), "ours")
         == {}
@@ -53,19 +53,17 @@ def test_a_humans_later_request_is_not_answered_by_another_of_ours(make: Any) ->
 
 
 @pytest.mark.parametrize(("requested", "handled"), [("new", "old"), ("human", "new")], ids=["asked", "handled"])
-def test_a_request_that_was_made_before_a_crash_is_noted_and_not_repeated(
-    make: Any, requested: str, handled: str
-) -> None:
+def test_a_request_sent_before_a_crash_is_recorded_and_not_repeated(make: Any, requested: str, handled: str) -> None:
     assert request_annotations(values("new"), before(make, requested, handled), "old") == {NOTE: "new"}
 
 
-def test_the_token_is_the_objects_state_and_nothing_of_its_content() -> None:
+def test_the_token_depends_on_uid_and_version_and_not_on_the_content() -> None:
     one, two = Metadata(uid="u", resource_version="1"), Metadata(uid="u", resource_version="2")
     assert token_of(one) == token_of(one)
     assert len({token_of(one), token_of(two), token_of(Metadata(uid="v", resource_version="1")), token_of(None)}) == 4
 
 
-def test_has_key_is_three_valued() -> None:
+def test_values_are_lacking_only_if_the_object_or_the_key_is_known_to_be_missing() -> None:
     assert values("").lacking
     assert not values("t").lacking
     assert ValuesFrom(kind="Secret", namespace="t", name="v", key="k", token="t", has_key=False).lacking

@@ -10,7 +10,7 @@ from konverge.reconcilers.apps.versions import VersionRange, parse, same
 
 
 @pytest.mark.parametrize("text", ["1.2.3", "v1.2.3", "0.0.0", "1.2.3-rc.1", "1.2.3+build.5", "1.2.3-alpha-1.0+a-b"])
-def test_exact_versions_are_read(text: str) -> None:
+def test_exact_versions_are_parsed(text: str) -> None:
     assert parse(text) == parse(text.removeprefix("v"))
 
 
@@ -32,7 +32,7 @@ def test_exact_versions_are_read(text: str) -> None:
         "1." + "9" * 300,
     ],
 )
-def test_everything_else_is_refused(text: str) -> None:
+def test_anything_but_an_exact_version_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no exact version"):
         parse(text)
 
@@ -86,7 +86,7 @@ def test_the_reported_version_is_the_wanted_one(reported: str, desired: str, oci
         (">2.0.0", "2.0.0", False),
     ],
 )
-def test_a_range_holds_what_its_comparators_say(text: str, version: str, holds: bool) -> None:
+def test_a_version_is_in_a_range_if_all_comparators_match(text: str, version: str, holds: bool) -> None:
     assert VersionRange.parse(text).holds(parse(version)) is holds
 
 

@@ -27,7 +27,7 @@ def a_file(folder: Path, text: str, name: str = "settings.yaml") -> Path:
     return path
 
 
-def test_with_nothing_said_everything_has_its_default() -> None:
+def test_without_sources_every_setting_has_its_default() -> None:
     found = loaded()
     assert found.settings == DaemonSettings()
     assert found.origins == {}
@@ -60,7 +60,7 @@ def test_sources_mix_inside_a_group(tmp_path: Path) -> None:
     assert str(found.origin("reconcile.concurrency")) == "flag --set reconcile.concurrency"
 
 
-def test_the_file_is_named_by_a_variable_where_no_flag_names_one(tmp_path: Path) -> None:
+def test_a_variable_names_the_file_if_no_flag_does(tmp_path: Path) -> None:
     file = a_file(tmp_path, "namespace: here\n")
     assert loaded({"KONVERGE_CONFIG": str(file)}).settings.namespace == "here"
     other = a_file(tmp_path, "namespace: there\n", "other.yaml")
@@ -81,7 +81,7 @@ def test_a_file_may_be_yaml_json_or_toml(tmp_path: Path, name: str, text: str) -
     assert (found.interval, found.url_allow_list) == (timedelta(minutes=10), ("https://a/",))
 
 
-def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
+def test_an_empty_file_sets_nothing(tmp_path: Path) -> None:
     assert loaded(file=a_file(tmp_path, "# nothing\n")).settings == DaemonSettings()
 
 
@@ -148,8 +148,8 @@ def test_a_mistake_names_the_setting_its_source_and_what_is_wrong(
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("a.yaml", "a: [", "is no YAML"),
-        ("a.toml", "a = ", "is no TOML"),
+        ("a.yaml", "a: [", "is not YAML"),
+        ("a.toml", "a = ", "is not TOML"),
         ("a.ini", "", "must end in"),
         ("a.yaml", "- a\n", "must be a mapping"),
         ("a.yaml", "metrix: 1\n", "there is no setting metrix; did you mean metrics?"),
@@ -165,8 +165,8 @@ def test_a_mistake_in_a_file_names_the_file(tmp_path: Path, name: str, text: str
     assert name in str(caught.value)
 
 
-def test_a_list_that_is_no_json_is_an_error_that_says_how_to_write_it() -> None:
-    with pytest.raises(ConfigError, match=r"apps\.url_allow_list=\[a,b\] is no JSON .*without brackets, a,b"):
+def test_a_list_in_malformed_json_is_an_error_that_shows_the_syntax() -> None:
+    with pytest.raises(ConfigError, match=r"apps\.url_allow_list=\[a,b\] is not JSON .*without brackets, a,b"):
         loaded({}, {"apps.url_allow_list": "[a,b]"})
     assert loaded({}, {"apps.url_allow_list": '["a", "b"]'}).settings.apps.url_allow_list == ("a", "b")
 
@@ -176,12 +176,14 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         loaded(file=tmp_path / "none.yaml")
 
 
-def test_a_variable_with_our_prefix_that_is_no_setting_is_a_warning() -> None:
+def test_an_unknown_variable_with_our_prefix_is_a_warning() -> None:
     found = loaded({"KONVERGE_METRIX": ":1", "KONVERGE_CACHE": "/x", "OTHER": "1"})
-    assert found.warnings == ("KONVERGE_METRIX is set and no setting of ours; did you mean KONVERGE_METRICS?",)
+    assert found.warnings == (
+        "KONVERGE_METRIX is set and is not a setting of konverge; did you mean KONVERGE_METRICS?",
+    )
 
 
-def test_what_the_kubelet_sets_for_a_service_of_our_name_is_no_warning() -> None:
+def test_variables_that_the_kubelet_sets_for_a_service_named_konverge_are_not_warned_about() -> None:
     links = (
         "SERVICE_HOST",
         "SERVICE_PORT",
@@ -203,7 +205,7 @@ def test_an_assignment_has_a_path_and_a_value(text: str) -> None:
 # --- what there is ------------------------------------------------------------------------------------------------------------
 
 
-def test_every_setting_says_what_it_means() -> None:
+def test_every_setting_is_documented() -> None:
     silent = [leaf.path for leaf in leaves(DaemonSettings) if not leaf.doc and not leaf.path.startswith("informers.")]
     assert silent == []
 
@@ -222,8 +224,8 @@ def test_the_flag_and_the_variable_of_a_setting_set_it() -> None:
 def test_strings_below_attributes_are_their_documentation() -> None:
     class Documented:
         a: int = 1
-        """What a
-        means."""
+        """Meaning of
+        a."""
         b: int = 2
 
-    assert attribute_docs(Documented) == {"a": "What a means."}
+    assert attribute_docs(Documented) == {"a": "Meaning of a."}

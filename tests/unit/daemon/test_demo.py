@@ -1,4 +1,4 @@
-"""What the demo shows, without running it."""
+"""The table and samples of the demo, without running it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
-from konverge.daemon.demo_samples import EXPECTED, NAMESPACE, samples
-from konverge.daemon.demo_table import Row, Table, converged, row_of
+from konverge.daemon.demo.samples import EXPECTED, NAMESPACE, samples
+from konverge.daemon.demo.table import Row, Table, converged, row_of
 from konverge.objects import Object
 
 SHOP: dict[str, Any] = {
@@ -33,7 +33,7 @@ def test_an_instance_is_a_row() -> None:
     )
 
 
-def test_all_have_converged_when_each_stands_as_it_must() -> None:
+def test_the_demo_has_converged_when_each_sample_has_its_expected_condition() -> None:
     rows = [Row(name, "", "", "", end.status, end.reason, "") for name, end in EXPECTED.items()]
     assert converged(rows, EXPECTED)
     assert not converged(rows[1:], EXPECTED)

@@ -1,4 +1,4 @@
-"""What makes an operator a process: choice of controllers, signals, probes."""
+"""An operator as a process: choice of controllers, signals, probes."""
 
 from __future__ import annotations
 
@@ -174,14 +174,16 @@ def test_an_operator_in_this_folder_is_found_by_module_or_file(folder: Path, tar
     ],
     ids=["class", "no argument"],
 )
-def test_what_is_no_build_is_refused_with_what_was_expected(folder: Path, text: str, said: str) -> None:
+def test_a_target_that_is_not_a_build_function_is_refused_with_the_expected_form(
+    folder: Path, text: str, said: str
+) -> None:
     (folder / "cronjob.py").write_text(text)
     result = CliRunner().invoke(command_line, ["rbac", "cronjob:CronJob"])
     assert result.exit_code == 2
     assert said in " ".join(result.stderr.split())
 
 
-def test_a_module_that_imports_what_is_not_there_keeps_its_own_error(folder: Path) -> None:
+def test_a_module_with_a_failing_import_keeps_its_own_error(folder: Path) -> None:
     (folder / "half_operator.py").write_text("import no_such_thing_at_all\n")
     with pytest.raises(ModuleNotFoundError, match="no_such_thing_at_all"):
         load_build("half_operator:build")
@@ -202,7 +204,7 @@ async def test_the_first_signal_stops_and_the_second_leaves_at_once() -> None:
     assert [entry["signal"] for entry in logs] == ["SIGTERM", "SIGINT"]
 
 
-def test_handlers_are_taken_back() -> None:
+def test_signal_handlers_are_removed_at_the_end() -> None:
     async def handled() -> None:
         stop = asyncio.Event()
         with Signals(stop).handled():
@@ -249,7 +251,7 @@ async def test_a_manager_that_does_not_run_is_alive_and_not_ready() -> None:
     ],
     ids=["synced", "listing", "forbidden", "not served", "out of date"],
 )
-def test_an_informer_is_one_check(informer: dict[str, Any], expected: Check) -> None:
+def test_each_informer_is_one_readiness_check(informer: dict[str, Any], expected: Check) -> None:
     assert list(informer_checks([{"selection": "Secret", **informer}])) == [expected]
 
 

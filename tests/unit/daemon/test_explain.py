@@ -1,4 +1,4 @@
-"""What `konverge explain` says in words."""
+"""The text of `konverge explain`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from konverge.daemon.explain import told
+from konverge.daemon.explain import text_of
 from konverge.daemon.main import program
 
 PASS: dict[str, Any] = {
@@ -40,8 +40,8 @@ KNOWN: dict[str, Any] = {
 }
 
 
-def test_a_quiet_object_is_told_whole() -> None:
-    assert told([KNOWN]) == (
+def test_an_object_at_rest_is_explained_with_conditions_and_reconciles() -> None:
+    assert text_of([KNOWN]) == (
         "ApplicationInstance web/shop, controller applicationinstance\n"
         "  Last ran 2030-01-01T00:00:00.000000Z, for 31 ms (reconcile id 00ab)\n"
         "    because of: owned: HelmRelease shop changed; resync\n"
@@ -78,8 +78,8 @@ def test_a_quiet_object_is_told_whole() -> None:
     ],
     ids=["not cached", "not ready", "never ran", "failed", "wrote nothing", "two passes", "backing off", "ready"],
 )
-def test_what_is_out_of_order_is_said(changed: dict[str, Any], said: str) -> None:
-    assert said in told([{**KNOWN, **changed}])
+def test_an_object_with_failures_is_explained_with_their_causes(changed: dict[str, Any], said: str) -> None:
+    assert said in text_of([{**KNOWN, **changed}])
 
 
 WAITING = {
@@ -92,20 +92,20 @@ WAITING = {
 }
 
 
-def test_the_conditions_are_told_and_what_the_object_waits_for_first() -> None:
-    text = told([{**KNOWN, "conditions": [{"type": "Released", "status": "True"}, WAITING]}])
+def test_the_explanation_lists_the_unready_condition_first() -> None:
+    text = text_of([{**KNOWN, "conditions": [{"type": "Released", "status": "True"}, WAITING]}])
     assert text.splitlines()[1:4] == [
         "  It waits for: WaitingForSecret: no Secret vals",
         "  Released=True ",
         "  Ready=False WaitingForSecret: no Secret vals (since 2030-01-01T00:00:00Z)",
     ]
     assert "earlier spec" not in text
-    assert "earlier spec" in told([{**KNOWN, "generation": 4, "conditions": [WAITING]}])
-    assert "waits for:" not in told([{**KNOWN, "conditions": [{**WAITING, "status": "True"}]}])
+    assert "earlier spec" in text_of([{**KNOWN, "generation": 4, "conditions": [WAITING]}])
+    assert "waits for:" not in text_of([{**KNOWN, "conditions": [{**WAITING, "status": "True"}]}])
 
 
-def test_each_controller_of_a_kind_is_told() -> None:
-    assert told([KNOWN, {**KNOWN, "controller": "other"}]).count("ApplicationInstance web/shop, controller") == 2
+def test_each_controller_of_a_kind_is_explained() -> None:
+    assert text_of([KNOWN, {**KNOWN, "controller": "other"}]).count("ApplicationInstance web/shop, controller") == 2
 
 
 class _Daemon(BaseHTTPRequestHandler):
@@ -136,9 +136,9 @@ def url() -> Iterator[str]:
     server.server_close()
 
 
-def test_explain_asks_the_daemon(url: str) -> None:
+def test_explain_reads_from_the_daemon(url: str) -> None:
     result = CliRunner().invoke(program, ["explain", "appinst/shop", "-n", "web", "--url", url])
-    assert (result.exit_code, result.output) == (0, told([KNOWN]) + "\n")
+    assert (result.exit_code, result.output) == (0, text_of([KNOWN]) + "\n")
     data = CliRunner().invoke(program, ["explain", "appinst/shop", "-n", "web", "--url", f"{url}/", "-o", "json"])
     assert json.loads(data.output) == [KNOWN]
 
@@ -154,7 +154,7 @@ def test_a_kind_that_no_controller_is_for_fails(url: str) -> None:
     assert "is for nobody" in result.stderr
 
 
-def test_a_refusal_is_told_as_the_daemon_said_it(url: str) -> None:
+def test_an_error_of_the_daemon_is_printed_as_it_is(url: str) -> None:
     result = CliRunner().invoke(program, ["explain", "appinst/other", "--url", url])
     assert result.exit_code == 1
     assert '403 "no"' in result.stderr
@@ -171,7 +171,7 @@ def test_a_refusal_is_told_as_the_daemon_said_it(url: str) -> None:
     ],
     ids=["absent", "without a namespace"],
 )
-def test_an_object_that_is_not_there_fails_and_says_what_to_do(url: str, words: list[str], said: str) -> None:
+def test_explain_of_a_missing_object_fails_with_the_remedy(url: str, words: list[str], said: str) -> None:
     result = CliRunner().invoke(program, ["explain", *words, "--url", url])
     assert result.exit_code == 1
     assert said in result.stderr

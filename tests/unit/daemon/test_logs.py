@@ -1,4 +1,4 @@
-"""What a log line looks like, and what must never be in one."""
+"""The format of log lines, and the secrets that they must not contain."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_line_is_one_json_object_in_a_fixed_order(stream: io.StringIO) -> None
 
 
 @pytest.mark.parametrize(("level", "expected"), [("debug", 3), ("info", 2), ("error", 1)])
-def test_what_is_below_the_level_is_not_written(stream: io.StringIO, level: Any, expected: int) -> None:
+def test_a_line_below_the_level_is_not_written(stream: io.StringIO, level: Any, expected: int) -> None:
     configure(level=level, form="json", stream=stream)
     log = structlog.get_logger("x")
     log.debug("a")
@@ -88,7 +88,7 @@ def test_auto_is_json_where_there_is_no_terminal(stream: io.StringIO) -> None:
     assert lines(stream)[0]["event"] == "hello"
 
 
-def test_what_is_no_json_is_written_all_the_same(stream: io.StringIO) -> None:
+def test_a_value_that_json_cannot_encode_is_still_written(stream: io.StringIO) -> None:
     configure(form="json", stream=stream)
     loop: list[Any] = []
     loop.append(loop)
@@ -117,7 +117,7 @@ def test_keys_that_name_a_secret_are_hidden(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["key", "secret", "name", "controller", "keys", "tokens_left", "database"])
-def test_keys_that_only_sound_so_are_not(key: str) -> None:
+def test_keys_that_resemble_secret_names_are_not_hidden(key: str) -> None:
     assert hide_secrets(None, "info", {"event": "x", key: "nightly"})[key] == "nightly"
 
 

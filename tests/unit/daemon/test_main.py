@@ -61,16 +61,16 @@ def test_every_command_has_help(name: str, flag: str) -> None:
     ],
     ids=lambda given: " ".join(given) if isinstance(given, tuple) else "",
 )
-def test_lines_to_be_copied_stay_as_they_are(words: tuple[str, ...], line: str) -> None:
+def test_commands_in_the_help_are_not_rewrapped(words: tuple[str, ...], line: str) -> None:
     assert f"  {line}" in konverge(*words, "--help").output.splitlines()
 
 
 @pytest.mark.parametrize("name", ["", *(name for name, entry in COMMANDS.items() if not entry.extra)])
-def test_no_help_shows_the_marks_that_are_meant_for_click(name: str) -> None:
+def test_the_help_does_not_show_clicks_formatting_marks(name: str) -> None:
     assert "\\b" not in konverge(*filter(None, [name]), "--help").output
 
 
-def test_the_summaries_are_there_without_loading_a_command() -> None:
+def test_listing_the_commands_imports_none_of_them() -> None:
     heavy = "{'aiohttp', 'kubernetes_asyncio', 'pydantic', 'msgspec', 'rich', 'prometheus_client', 'structlog', 'yaml'}"
     code = (
         "import sys; from konverge.daemon.main import program\n"
@@ -111,7 +111,7 @@ def test_the_version_is_that_of_the_package() -> None:
         (("quota", "migrate", "--tenant", "solar", "--headroom", "-1"), "Invalid value for '--headroom'"),
     ],
 )
-def test_wrong_usage_is_exit_code_2_with_words_that_help(words: tuple[str, ...], said: str) -> None:
+def test_wrong_usage_is_exit_code_2_with_a_hint(words: tuple[str, ...], said: str) -> None:
     result = konverge(*words)
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in result.stderr
@@ -136,7 +136,7 @@ def test_wrong_usage_is_exit_code_2_with_words_that_help(words: tuple[str, ...],
         (("explain", "a/b", "--url", "http://127.0.0.1:9"), "no daemon answers at http://127.0.0.1:9"),
     ],
 )
-def test_what_does_not_work_is_exit_code_1_and_one_line(words: tuple[str, ...], said: str) -> None:
+def test_a_failure_is_exit_code_1_and_one_line(words: tuple[str, ...], said: str) -> None:
     result = konverge(*words)
     assert (result.exit_code, result.stdout) == (1, "")
     assert said in result.stderr
@@ -157,13 +157,13 @@ def test_a_missing_extra_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -
 def test_config_shows_value_origin_and_meaning() -> None:
     result = konverge("config", "--drain", "5", KONVERGE_NAMESPACE="web")
     assert result.exit_code == 0
-    assert "drain = 5.0   [flag --drain]\n    Seconds that running passes have after SIGTERM" in result.output
+    assert "drain = 5.0   [flag --drain]\n    Seconds that running reconciles have after SIGTERM" in result.output
     assert "namespace = web   [variable KONVERGE_NAMESPACE]\n" in result.output
-    assert "reconcile.timeout = 120.0   [default, where a controller has no other]\n" in result.output
+    assert "reconcile.timeout = 120.0   [default, if a controller has no other]\n" in result.output
     assert "apps.interval = 300s   [default]\n" in result.output
 
 
-def test_config_as_data_has_everything_that_a_script_needs() -> None:
+def test_config_as_json_has_path_value_origin_and_meaning() -> None:
     entries = {entry["path"]: entry for entry in json.loads(konverge("config", "-o", "json", "-n", "web").stdout)}
     assert entries["namespace"] == {
         "path": "namespace",
@@ -209,7 +209,7 @@ def test_config_reference_is_a_table_of_every_setting() -> None:
 
 def test_a_stray_variable_is_a_warning_on_standard_error() -> None:
     result = konverge("config", "-o", "json", KONVERGE_METRIX=":1")
-    assert "KONVERGE_METRIX is set and no setting of ours" in result.stderr
+    assert "KONVERGE_METRIX is set and is not a setting of konverge" in result.stderr
     assert json.loads(result.stdout)
 
 

@@ -101,7 +101,7 @@ def test_no_two_panels_stand_in_one_place(name: str) -> None:
 
 
 @pytest.mark.parametrize("alert", RULES)
-def test_an_alert_waits_and_tells_what_to_do_with_labels_that_it_has(alert: str) -> None:
+def test_an_alert_waits_and_describes_the_remedy_with_labels_that_it_has(alert: str) -> None:
     rule = RULES[alert]
     assert DECLARED.strays(rule["expr"]) == []
     assert rule["for"]

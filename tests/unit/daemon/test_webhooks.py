@@ -1,4 +1,4 @@
-"""`konverge webhooks`: what it prints, and what it says where there is nothing to print."""
+"""`konverge webhooks`: its output, and its error without webhooks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_cert_manager_is_named_instead_of_a_secret() -> None:
     assert annotations == {"cert-manager.io/inject-ca-from": "web/hooks"}
 
 
-def test_an_authority_of_ones_own_is_put_in_at_once(tmp_path: Path) -> None:
+def test_a_given_ca_file_is_put_into_the_configurations(tmp_path: Path) -> None:
     authority = tmp_path / "ca.crt"
     authority.write_text("PEM")
     found = printed("--url", "https://hooks.example.com:9443", "--ca", str(authority))
@@ -69,7 +69,7 @@ def test_an_authority_of_ones_own_is_put_in_at_once(tmp_path: Path) -> None:
     }
 
 
-def test_settings_say_where_as_flags_do() -> None:
+def test_service_and_url_can_be_settings_instead_of_flags() -> None:
     found = printed("--set", "webhooks.service=web/hooks:8443", "--set", "webhooks.configuration=other")
     (entry,) = found["ValidatingWebhookConfiguration"]["webhooks"]
     assert entry["clientConfig"]["service"]["port"] == 8443
@@ -86,7 +86,7 @@ def test_settings_say_where_as_flags_do() -> None:
         ((EXAMPLE.replace("backup_admission", "backup_operator") + ":build", *SERVICE), 1, "has no webhooks"),
     ],
 )
-def test_a_mistake_is_told_in_one_line(words: tuple[str, ...], code: int, said: str) -> None:
+def test_a_mistake_is_reported_in_one_line(words: tuple[str, ...], code: int, said: str) -> None:
     answer = konverge("webhooks", *words)
     assert answer.exit_code == code
     assert said in answer.stderr
@@ -101,7 +101,7 @@ def test_a_mistake_is_told_in_one_line(words: tuple[str, ...], code: int, said: 
         (("one",), {}, ["first", "second"]),
     ],
 )
-async def test_the_webhooks_of_a_family_go_with_it(
+async def test_the_webhooks_of_a_family_are_dropped_with_it(
     chosen: tuple[str, ...], belongs: dict[str, tuple[str, ...]], left: list[str]
 ) -> None:
     class Reconciler:

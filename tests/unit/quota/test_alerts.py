@@ -44,7 +44,7 @@ def test_an_alert_uses_only_metrics_and_labels_that_the_words_declare(alert: str
 
 
 @pytest.mark.parametrize("alert", ALERTS)
-def test_an_alert_waits_and_tells_what_to_do_with_labels_that_it_has(alert: str) -> None:
+def test_an_alert_waits_and_describes_the_remedy_with_labels_that_it_has(alert: str) -> None:
     rule = ALERTS[alert]
     assert rule["for"]
     assert rule["labels"]["severity"] in {"warning", "critical"}

@@ -1,4 +1,4 @@
-"""What `konverge demo` applies: one ApplicationInstance of every mode, kind of source and kind of values, and how each must end."""
+"""The samples of `konverge demo`: one ApplicationInstance of every mode, kind of source and kind of values, with its expected condition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAMESPACE: Final = "demo"
 
 
 class Expected(NamedTuple):
-    """How a sample ends: status and reason of its condition Ready."""
+    """Expected status and reason of a sample's condition Ready."""
 
     status: str
     reason: str
@@ -75,7 +75,7 @@ spec:
   mode: placeholder
   appRef: {catalogId: mail}
 ---
-# A mistake: the Secret that it names is not there. The table says so; creating the Secret is enough.
+# A mistake: the Secret that it names does not exist. The table shows it; creating the Secret is enough.
 apiVersion: apps.vworkspace.io/v1alpha1
 kind: ApplicationInstance
 metadata: {name: chat}
@@ -88,7 +88,7 @@ spec:
 
 
 def hint(kubectl: str) -> str:
-    """Say what the reader can do about `chat`; `kubectl` is how that program is called, "" where there is none.
+    """Return how to mend the sample `chat`; `kubectl` is the command to use, "" without kubectl.
 
     >>> hint("")
     'chat waits for a Secret named chat-values with the key values.yaml; create it, and watch'

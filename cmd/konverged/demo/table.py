@@ -1,6 +1,6 @@
-"""The table of `konverge demo`: alive on a terminal, one line for each change elsewhere.
+"""The table of `konverge demo`: redrawn on a terminal, one line for each change elsewhere.
 
-Promises: what is shown is decided in pure functions; rich is imported only where there is a terminal.
+Guarantees: rows are computed in pure functions; rich is imported only on a terminal.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any, NamedTuple, Self
 
 import click
 
-from konverge.daemon.demo_samples import Expected
+from konverge.daemon.demo.samples import Expected
 from konverge.objects import Object
 
 __all__ = ["Row", "Table", "converged", "row_of"]
 
 
 class Row(NamedTuple):
-    """One instance as it stands."""
+    """The state of one instance."""
 
     name: str
     mode: str
@@ -31,13 +31,13 @@ class Row(NamedTuple):
 
     @property
     def line(self) -> str:
-        """The row for a log."""
+        """The row as one line of a log."""
         state = f"Ready={self.ready or '?'} {self.reason}".rstrip()
         return f"{self.name:<6} {state}{': ' if self.message else ''}{self.message}"
 
 
 def row_of(instance: Object) -> Row:
-    """Return what the table shows of an instance."""
+    """Return the row of an instance."""
     chart, ready = instance.get("spec", "chart", default={}), instance.find_condition("Ready")
     return Row(
         name=instance.name,
@@ -51,13 +51,13 @@ def row_of(instance: Object) -> Row:
 
 
 def converged(rows: Iterable[Row], expected: Mapping[str, Expected]) -> bool:
-    """Tell whether every expected instance stands as it must end."""
-    standing = {row.name: Expected(row.ready, row.reason) for row in rows}
-    return all(standing.get(name) == end for name, end in expected.items())
+    """Tell whether every instance has its expected condition."""
+    present = {row.name: Expected(row.ready, row.reason) for row in rows}
+    return all(present.get(name) == end for name, end in expected.items())
 
 
 class Table:
-    """Shows rows, again and again. A context manager; nothing is drawn outside it."""
+    """Shows rows repeatedly. A context manager; draws only inside it."""
 
     def __init__(self, *, live: bool | None = None) -> None:
         self._live = sys.stdout.isatty() if live is None else live
@@ -82,7 +82,7 @@ class Table:
     def show(self, rows: Sequence[Row]) -> None:
         """Show these rows: the whole table on a terminal, else the lines that changed."""
         if self._screen is not None:
-            self._screen.update(_drawn(rows))
+            self._screen.update(_render(rows))
         else:
             for row in rows:
                 if self._shown.get(row.name) != row:
@@ -90,7 +90,7 @@ class Table:
         self._shown = {row.name: row for row in rows}
 
 
-def _drawn(rows: Sequence[Row]) -> Any:
+def _render(rows: Sequence[Row]) -> Any:
     from rich.table import Table as Drawing
     from rich.text import Text
 

@@ -1,7 +1,7 @@
-"""What a demo plays on: an API server in memory, or a real one. Both are served over HTTPS on loopback, with RBAC.
+"""The API server of a demo: in memory, or a real one; both over HTTPS on loopback, with RBAC.
 
-Promises: what one of them needs is imported when it is entered, and what is lacking is named: the extra, or the programs. Leaving removes
-the folder with its kubeconfig and keys.
+Guarantees: imports of a stage happen when it is entered; an error names the missing extra or program. Leaving a stage removes the folder
+with its kubeconfig and keys.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ __all__ = ["STAGES", "Stage", "memory", "real"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """An API server that is up, and what a demo needs to know of it."""
+    """A running API server, with its files and credentials."""
 
     directory: Path
-    """Of the demo's own files; gone at the end."""
+    """The folder of the demo's files; removed at the end."""
     kubeconfig: Path
     """The administrator's."""
     config: ClientConfig
     """The administrator's."""
     act_as: Callable[[str, tuple[str, ...]], Awaitable[ClientConfig]]
-    """Returns the configuration of a user in groups, with a certificate: the rights of such a token, and it does not expire."""
+    """Returns the configuration of a user in groups, by a client certificate, which does not expire as a token does."""
     kubectl: str
-    """How kubectl is called, "" where there is none on the machine."""
+    """The command of kubectl, "" if it is not installed."""
 
 
 @asynccontextmanager
 async def memory() -> AsyncIterator[Stage]:
-    """Serve an API server that is part of this process."""
-    _ask_for("cel_expr_python")
+    """Run an API server in this process."""
+    _require("cel_expr_python")
     from konverge.testing.apiserver import ApiServer
     from konverge.testing.apiserver.kubeconfig import client_config, write_kubeconfig
     from konverge.testing.apiserver.requests import User
@@ -66,7 +66,7 @@ async def memory() -> AsyncIterator[Stage]:
 
 @asynccontextmanager
 async def real() -> AsyncIterator[Stage]:
-    """Run etcd, kube-apiserver and kube-controller-manager; raises ControlPlaneError where they are not on the machine."""
+    """Run etcd, kube-apiserver and kube-controller-manager; raises ControlPlaneError if they are not installed."""
     from konverge.testing import ControlPlane, ControlPlaneConfig
 
     click.echo("==> starting etcd, kube-apiserver and kube-controller-manager")
@@ -88,7 +88,7 @@ async def real() -> AsyncIterator[Stage]:
 STAGES: Final[Mapping[str, Callable[[], AbstractAsyncContextManager[Stage]]]] = {"memory": memory, "real": real}
 
 
-def _ask_for(module: str) -> None:
+def _require(module: str) -> None:
     if find_spec(module) is None:
         raise click.ClickException(
             f"konverge demo needs {module}, which comes with an extra: pip install 'konverge[testing]'"

@@ -1,9 +1,10 @@
-"""`konverge demo`: everything on this machine, from nothing.
+"""The command `konverge demo`: runs an API server, the daemon and samples on this machine.
 
-Promises: an API server (in memory, or a real one on request), the daemon in this process with exactly the rights that `konverge rbac`
-prints, samples of every mode, and a table until all stand as they must; then the kubeconfig and the URLs, until Ctrl-C or SIGTERM.
-With CI=true it ends there: exit code 0 where all converged, 1 where they did not in time. Nothing is left behind. No Helm runs: a stand-
-in plays Flux's controllers, and that is said.
+Guarantees: the daemon runs in this process with exactly the rights that `konverge rbac` prints. A table shows the samples until all have
+their expected conditions; then the kubeconfig and the URLs are printed, and the demo runs until Ctrl-C or SIGTERM. With CI=true it ends
+there: exit code 0 if all samples converged, 1 after the timeout. All files are removed at the end.
+
+Caveats: Helm does not run: a stand-in acts for Flux's controllers, and the output says so.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ import click
 from konverge.client import Client
 from konverge.daemon import engine, logs
 from konverge.daemon.crds import apply_all
-from konverge.daemon.demo_samples import EXPECTED, NAMESPACE, hint, samples
-from konverge.daemon.demo_stages import STAGES, Stage
-from konverge.daemon.demo_table import Row, Table, converged, row_of
+from konverge.daemon.demo.samples import EXPECTED, NAMESPACE, hint, samples
+from konverge.daemon.demo.stages import STAGES, Stage
+from konverge.daemon.demo.table import Row, Table, converged, row_of
 from konverge.daemon.programs import NAME, DaemonSettings
 from konverge.daemon.rbac import manifests, rules_for
 from konverge.errors import KonvergeError
@@ -39,7 +40,7 @@ HOME = "konverge"
 """The namespace of the daemon's own ServiceAccount."""
 _LOOK_SECONDS = 0.2
 _PAUSE = 0.1
-"""Seconds between two writes of the stand-in, so that there is something to watch."""
+"""Seconds between two writes of the stand-in, so that the table shows intermediate states."""
 _INSTANCE = kind("apps.vworkspace.io/v1alpha1", "ApplicationInstance")
 _NAMESPACE = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 
@@ -67,7 +68,7 @@ def demo(timeout: float, port: int, control_plane: str) -> None:
     """
     stay = os.environ.get("CI", "").lower() not in {"1", "true", "yes"}
     try:
-        done = asyncio.run(_until_told(_demo(STAGES[control_plane], timeout, f"127.0.0.1:{port}", stay=stay)))
+        done = asyncio.run(_until_sigterm(_demo(STAGES[control_plane], timeout, f"127.0.0.1:{port}", stay=stay)))
     except (KeyboardInterrupt, asyncio.CancelledError):
         click.echo("\nstopped; nothing is left behind")
         return
@@ -75,8 +76,8 @@ def demo(timeout: float, port: int, control_plane: str) -> None:
         raise SystemExit(1)
 
 
-async def _until_told(playing: Coroutine[Any, Any, bool]) -> bool:
-    """Play; SIGTERM ends it as Ctrl-C does, so that the folder with the administrator's kubeconfig goes too."""
+async def _until_sigterm(playing: Coroutine[Any, Any, bool]) -> bool:
+    """Run the demo until SIGTERM, which ends it as Ctrl-C does, so that the folder with the administrator's kubeconfig is removed."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(playing)
     loop.add_signal_handler(signal.SIGTERM, task.cancel)
     try:
@@ -94,14 +95,14 @@ async def _demo(
         async with HelmController(stage.config, pause=_PAUSE), _daemon(stage, address) as addresses:
             await _apply_samples(admin)
             done = await _watch(admin, timeout)
-            _tell(stage, addresses, done)
+            _print_result(stage, addresses, done)
             if done and stay:
                 await _stay(admin)
             return done
 
 
 async def _prepare(admin: Client) -> None:
-    """Apply the definitions, ours and Flux's, and grant the daemon its rights."""
+    """Apply the CRDs, ours and Flux's, and the RBAC of the daemon."""
     from konverge.crds import all_manifests
 
     click.echo("==> applying CustomResourceDefinitions (ours, and minimal ones of Flux's kinds) and RBAC")
@@ -162,7 +163,7 @@ def _order(instance: Object) -> tuple[int, str]:
 
 
 async def _watch(admin: Client, timeout: float) -> bool:
-    """Show the table until all samples stand as they must; False where they do not in time."""
+    """Show the table until all samples have their expected conditions; False after the timeout."""
     with Table() as table:
         try:
             async with asyncio.timeout(timeout):
@@ -176,14 +177,14 @@ async def _watch(admin: Client, timeout: float) -> bool:
             return False
 
 
-def _tell(stage: Stage, addresses: Mapping[str, str], done: bool) -> None:
+def _print_result(stage: Stage, addresses: Mapping[str, str], done: bool) -> None:
     if not done:
         wanted = ", ".join(f"{name}: Ready={end.status} {end.reason}" for name, end in EXPECTED.items())
         click.echo(f"\nnot all samples converged in time; expected {wanted}. The daemon's log ends:", err=True)
         click.echo("\n".join(_log_file(stage).read_text(encoding="utf-8").splitlines()[-30:]), err=True)
         return
     base = addresses["health"]
-    click.echo(f"\nAll samples stand as they should.\n\n  export KUBECONFIG={stage.kubeconfig}")
+    click.echo(f"\nAll samples converged.\n\n  export KUBECONFIG={stage.kubeconfig}")
     if stage.kubectl:
         click.echo(f"  {stage.kubectl} -n {NAMESPACE} get appinst,helmreleases")
     click.echo(f"  konverge explain appinst/shop -n {NAMESPACE} --url {base}\n")
@@ -198,11 +199,11 @@ def _tell(stage: Stage, addresses: Mapping[str, str], done: bool) -> None:
 
 
 async def _stay(admin: Client) -> None:
-    """Go on showing what happens until Ctrl-C."""
+    """Show the table until Ctrl-C."""
     click.echo("Ctrl-C ends it and removes everything.\n")
     with Table() as table:
         while True:
-            # An API server that somebody restarts under us is no reason to end.
+            # The table survives a restart of the API server.
             with contextlib.suppress(KonvergeError):
                 table.show(await _rows(admin))
             await asyncio.sleep(_LOOK_SECONDS)
