@@ -51,7 +51,7 @@ def rolling_out(version: str, upstream: str = "") -> str:
 def failed(upstream: Condition | None) -> str:
     """A release failed: Flux's reason, and the cause from its text."""
     if upstream is None:
-        return "Flux reports a failed release and does not say why; look at the HelmRelease's events"
+        return "Flux reports a failed release without a cause; look at the HelmRelease's events"
     return f"{upstream.reason}: {redacted(upstream)}" if upstream.message else upstream.reason
 
 

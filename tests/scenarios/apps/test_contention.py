@@ -98,7 +98,7 @@ async def test_deleting_a_blocked_instance_touches_nothing_of_the_one_that_keeps
     assert BLOCKED(await apps.lab.get(ApplicationInstance, second))
 
 
-async def test_when_the_keeper_is_gone_the_next_one_is_applied_at_once(apps: Apps) -> None:
+async def test_when_the_keeper_is_deleted_the_next_instance_is_applied_at_once(apps: Apps) -> None:
     await start(apps)
     keeper, others = await race(apps, ("a", "b", "c"))
     began = asyncio.get_running_loop().time()
@@ -108,7 +108,7 @@ async def test_when_the_keeper_is_gone_the_next_one_is_applied_at_once(apps: App
     assert BLOCKED(await apps.lab.get(ApplicationInstance, max(others)))
 
 
-async def test_an_elder_that_becomes_managed_later_does_not_take_a_running_release(apps: Apps) -> None:
+async def test_an_older_instance_that_becomes_managed_later_does_not_take_a_running_release(apps: Apps) -> None:
     await start(apps)
     await apps.create("elder", mode="placeholder", chart=None, release=None, values=None)
     await asyncio.sleep(2)

@@ -110,7 +110,7 @@ def named(lab: Lab, name: str) -> ApplicationInstance:
 
 
 @pytest.mark.scenario
-async def test_the_younger_of_two_instances_with_one_release_name_waits_for_the_end_of_the_elder(lab: Lab) -> None:
+async def test_the_younger_of_two_instances_with_one_release_name_waits_until_the_older_is_deleted(lab: Lab) -> None:
     lab.masks += [forget_history, forget_tokens]
     never_two_of_one_release(lab)
     await install_crds(lab.client, [*flux_crds(), crd(ApplicationInstance)])

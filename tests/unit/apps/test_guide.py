@@ -73,7 +73,7 @@ def test_the_fields_are_those_of_the_definition() -> None:
     assert quoted(r"(spec|status)\.\w+", " ".join(rows)) == fields
 
 
-def test_every_reason_stands_beside_its_condition_and_in_the_words() -> None:
+def test_the_guide_lists_every_reason_beside_its_condition() -> None:
     redacted: dict[str, set[str]] = {}
     type_ = ""
     for line in section("Conditions").splitlines():

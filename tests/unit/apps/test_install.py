@@ -106,7 +106,7 @@ def test_installing_adds_one_controller_and_starts_nothing() -> None:
     assert [added.name for added in manager.controllers] == ["applicationinstance"]
 
 
-def test_the_rights_are_those_that_are_used_and_no_more() -> None:
+def test_the_rbac_rules_are_exactly_those_that_are_used() -> None:
     found = {
         (rule["apiGroups"][0], resource): set(rule["verbs"])
         for rule in cluster_role("konverge", rules())["rules"]
@@ -127,7 +127,7 @@ def test_the_rights_are_those_that_are_used_and_no_more() -> None:
     }
 
 
-def test_secrets_that_are_narrowed_to_namespaces_take_roles_there_and_none_of_the_cluster() -> None:
+def test_secret_namespaces_need_roles_there_and_no_cluster_wide_rule() -> None:
     found = rules(Settings(secret_namespaces=("web", "shop")))
     assert "secrets" not in str(cluster_role("konverge", found))
     assert [(role["metadata"]["namespace"], role["rules"]) for role in narrowed_roles("konverge", found)] == [
@@ -141,7 +141,7 @@ def test_secret_namespaces_with_watch_secrets_off_is_an_error() -> None:
         Settings(watch_secrets=False, secret_namespaces=("web",))
 
 
-def test_without_watching_secrets_there_is_no_right_on_them_and_nothing_else_changes() -> None:
+def test_with_watch_secrets_off_only_the_rules_on_secrets_are_dropped() -> None:
     chosen = Settings(watch_secrets=False)
     assert {watch.kind for watch in controller().watched} - {watch.kind for watch in controller(chosen).watched} == {
         SECRET

@@ -77,7 +77,7 @@ async def test_a_new_instance_gets_its_source_and_then_its_release(make: Any, co
     assert ctx.plan.draft.last_applied_chart is None
 
 
-async def test_a_settled_release_is_ready_and_noted_once(make: Any, context: Any) -> None:
+async def test_a_finished_rollout_is_ready_and_recorded_once(make: Any, context: Any) -> None:
     ctx = context()
     await reconcile(make.instance(), ctx)
     settle(ctx)
@@ -91,7 +91,7 @@ async def test_a_settled_release_is_ready_and_noted_once(make: Any, context: Any
     assert len(ctx.patches) == 1
 
 
-async def test_judgement_is_by_the_release_that_the_apply_returned(make: Any, context: Any) -> None:
+async def test_the_status_follows_the_release_that_the_apply_returned(make: Any, context: Any) -> None:
     ctx = context()
     await reconcile(make.instance(), ctx)
     settle(ctx)
@@ -104,7 +104,7 @@ async def test_judgement_is_by_the_release_that_the_apply_returned(make: Any, co
     assert ctx.says()["Ready"] == "False/Upgrading"
 
 
-async def test_the_time_of_the_last_reconcile_moves_only_with_news(make: Any, context: Any) -> None:
+async def test_last_reconcile_time_moves_only_with_another_change_of_the_status(make: Any, context: Any) -> None:
     ctx = context()
     await reconcile(make.instance(), ctx)
     settle(ctx)
@@ -130,7 +130,7 @@ async def test_the_time_of_the_last_reconcile_moves_only_with_news(make: Any, co
     assert "last_reconcile_time" in ctx.plan.draft.model_fields_set
 
 
-async def test_without_fluxs_crds_the_instance_is_blocked_and_nothing_is_sent(make: Any, context: Any) -> None:
+async def test_without_fluxs_crds_the_instance_is_blocked_and_nothing_is_applied(make: Any, context: Any) -> None:
     ctx = context(unserved=("HelmRelease", "HelmChart"))
     assert await reconcile(make.instance(), ctx) == Done()
     assert ctx.calls == ["carry out"]
@@ -187,7 +187,7 @@ async def test_a_placeholder_clears_the_sources_that_an_earlier_mode_left(make: 
         ),
     ],
 )
-async def test_a_strangers_release_is_refused_by_name(
+async def test_a_release_of_another_controller_blocks_the_instance_and_is_named(
     make: Any, context: Any, owner: Any, annotations: Any, says: str
 ) -> None:
     ctx = context(make.release(owner=owner))
@@ -198,7 +198,7 @@ async def test_a_strangers_release_is_refused_by_name(
     assert isinstance(outcome, RequeueAfter)
 
 
-async def test_a_release_that_nobody_controls_is_adopted_where_the_instance_says_so(make: Any, context: Any) -> None:
+async def test_a_release_without_a_controller_is_adopted_if_the_instance_is_annotated(make: Any, context: Any) -> None:
     ctx = context(make.release(owner=None))
     await reconcile(make.instance(annotations={"apps.vworkspace.io/adopt": "true"}), ctx)
     assert ctx.calls[0] == "apply HelmRepository/shop, HelmRelease/shop"
@@ -211,7 +211,7 @@ async def test_a_release_that_nobody_controls_is_adopted_where_the_instance_says
         (NotOurs("HelmRelease team/shop exists"), "PolicyDenied"),
     ],
 )
-async def test_a_refusal_by_the_server_is_told_and_tried_again_later(
+async def test_a_child_refused_by_the_server_blocks_the_instance_and_is_retried_later(
     make: Any, context: Any, error: Exception, reason: str
 ) -> None:
     ctx = context()
@@ -221,7 +221,7 @@ async def test_a_refusal_by_the_server_is_told_and_tried_again_later(
     assert str(error) in ctx.message("Blocked")
 
 
-async def test_a_held_conflict_names_manager_and_field_and_ready_follows_the_table(make: Any, context: Any) -> None:
+async def test_a_held_conflict_names_manager_and_field_and_ready_follows_the_release(make: Any, context: Any) -> None:
     ctx = context()
     await reconcile(make.instance(), ctx)
     settle(ctx)
@@ -235,7 +235,7 @@ async def test_a_held_conflict_names_manager_and_field_and_ready_follows_the_tab
     assert ctx.says()["Ready"] == "True/HelmReleaseReady"
 
 
-async def test_while_held_a_new_version_is_not_ready(make: Any, context: Any) -> None:
+async def test_a_new_version_whose_apply_is_held_is_not_ready(make: Any, context: Any) -> None:
     ctx = context()
     await reconcile(make.instance(), ctx)
     settle(ctx)
@@ -250,7 +250,7 @@ async def test_while_held_a_new_version_is_not_ready(make: Any, context: Any) ->
 # --- values elsewhere ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_missing_secret_is_waited_for_while_the_release_is_there_already(make: Any, context: Any) -> None:
+async def test_an_instance_waits_for_a_missing_secret_after_its_release_was_applied(make: Any, context: Any) -> None:
     ctx = context()
     await reconcile(make.instance(spec=SECRET_VALUES), ctx)
     assert ctx.calls == ["apply HelmRepository/shop, HelmRelease/shop", "carry out"]
@@ -261,7 +261,7 @@ async def test_a_missing_secret_is_waited_for_while_the_release_is_there_already
     )
 
 
-async def test_a_secret_without_the_key_is_told_and_its_content_never(make: Any, context: Any) -> None:
+async def test_a_secret_without_the_key_is_reported_without_its_content(make: Any, context: Any) -> None:
     ctx = context(secret(data={"other.yaml": "aHVudGVyMg=="}))
     await reconcile(make.instance(spec=SECRET_VALUES), ctx)
     assert ctx.says()["Ready"] == "False/WaitingForSecret"
@@ -271,7 +271,7 @@ async def test_a_secret_without_the_key_is_told_and_its_content_never(make: Any,
     assert "aHVudGVyMg" not in redacted
 
 
-async def test_the_content_of_the_secret_is_in_nothing_that_is_written_or_said(make: Any, context: Any) -> None:
+async def test_no_write_and_no_condition_contains_the_content_of_the_secret(make: Any, context: Any) -> None:
     ctx = context(secret())
     await reconcile(make.instance(spec=SECRET_VALUES), ctx)
     settle(ctx)
@@ -280,14 +280,14 @@ async def test_the_content_of_the_secret_is_in_nothing_that_is_written_or_said(m
     assert "cGFzc3dvcmQ6IGh1bnRlcjI=" not in repr(ctx.plan) + repr(ctx.patches) + written
 
 
-async def test_where_secrets_may_not_be_read_fluxs_word_will_do(make: Any, context: Any) -> None:
+async def test_without_the_right_to_read_secrets_the_status_follows_flux(make: Any, context: Any) -> None:
     ctx = context(secret())
     ctx.live_errors["Secret"] = [Forbidden("secrets is forbidden", status=403)]
     await reconcile(make.instance(spec=SECRET_VALUES), ctx)
     assert ctx.says()["Ready"] == "False/Installing"
 
 
-async def test_with_watching_secrets_off_no_secret_is_read_and_flux_alone_tells_of_it(make: Any, context: Any) -> None:
+async def test_with_watch_secrets_off_no_secret_is_read_and_flux_reports_a_missing_one(make: Any, context: Any) -> None:
     chosen = Settings(watch_secrets=False)
     instance = make.instance(spec=SECRET_VALUES)
     ctx = context()  # it has no such Secret: nothing looks
@@ -344,7 +344,7 @@ async def test_an_edited_secret_makes_flux_roll_out_and_readiness_waits_for_it(m
     assert ctx.says()["Ready"] == "True/HelmReleaseReady"
 
 
-async def test_a_humans_request_is_neither_fought_nor_waited_for(make: Any, context: Any) -> None:
+async def test_a_users_reconcile_request_is_neither_overwritten_nor_waited_for(make: Any, context: Any) -> None:
     instance = make.instance(spec=SECRET_VALUES)
     ctx = context(secret("1"))
     for _ in range(3):
@@ -360,7 +360,7 @@ async def test_a_humans_request_is_neither_fought_nor_waited_for(make: Any, cont
     assert ctx.says()["Ready"] == "True/HelmReleaseReady"
 
 
-async def test_at_rest_a_pass_reads_no_secret_and_writes_nothing(make: Any, context: Any) -> None:
+async def test_at_rest_a_reconcile_reads_no_secret_and_writes_nothing(make: Any, context: Any) -> None:
     instance = make.instance(spec=SECRET_VALUES)
     ctx = context(secret("1"))
     for _ in range(2):
@@ -372,7 +372,7 @@ async def test_at_rest_a_pass_reads_no_secret_and_writes_nothing(make: Any, cont
     assert ctx.calls == ["apply HelmRepository/shop, HelmRelease/shop", "carry out"]
 
 
-async def test_a_release_that_flux_forgot_is_asked_about_once(make: Any, context: Any) -> None:
+async def test_a_release_without_progress_gets_one_reconcile_request(make: Any, context: Any) -> None:
     stuck = make.release(
         make.condition("Ready", "Unknown", "Progressing", ago=1000),
         spec={
@@ -394,7 +394,9 @@ async def test_a_release_that_flux_forgot_is_asked_about_once(make: Any, context
     assert set(ctx.patches[0]["metadata"]["annotations"]) == {ASK}
 
 
-async def test_a_release_that_goes_away_while_it_is_annotated_is_left_to_the_next_pass(make: Any, context: Any) -> None:
+async def test_a_release_that_is_deleted_before_it_is_annotated_is_left_to_the_next_reconcile(
+    make: Any, context: Any
+) -> None:
     ctx = context()
     await reconcile(make.instance(), ctx)
     settle(ctx)
@@ -413,7 +415,7 @@ async def test_a_release_under_deletion_is_not_touched_until_it_is_gone(make: An
     assert ("HelmRelease", "shop") in ctx.objects
 
 
-async def test_a_grace_time_ends_with_a_requeue(make: Any, context: Any) -> None:
+async def test_the_instance_is_requeued_for_the_end_of_the_grace_time(make: Any, context: Any) -> None:
     chart = make.source("HelmChart", make.condition("FetchFailed", "True", "X", "refused", ago=10))
     ctx = context(chart)
     await reconcile(make.instance(), ctx)
@@ -432,7 +434,7 @@ async def test_an_instance_without_children_is_done_at_once(make: Any, context: 
     assert not [call for call in ctx.calls if not call.startswith("get")]
 
 
-async def test_the_release_goes_first_and_its_sources_after_it_is_gone(make: Any, context: Any) -> None:
+async def test_the_release_is_deleted_first_and_its_sources_after_it_is_gone(make: Any, context: Any) -> None:
     ctx = context(make.release(), make.source("HelmRepository"))
     assert isinstance(await finalize(make.instance(), ctx), RequeueAfter)
     assert [call for call in ctx.calls if call.startswith("delete")] == ["delete HelmRelease/shop at 7"]
@@ -449,7 +451,9 @@ async def test_the_release_goes_first_and_its_sources_after_it_is_gone(make: Any
     assert await finalize(make.instance(), ctx) == Done()
 
 
-async def test_a_suspended_release_is_resumed_and_deleted_with_that_answers_version(make: Any, context: Any) -> None:
+async def test_a_suspended_release_is_resumed_and_deleted_with_the_version_of_that_response(
+    make: Any, context: Any
+) -> None:
     ctx = context(make.release(spec={"suspend": True}))
     await finalize(make.instance(), ctx)
     assert ctx.patches == [{"metadata": {"uid": "release-uid", "resourceVersion": "7"}, "spec": {"suspend": False}}]
@@ -479,7 +483,9 @@ async def test_a_release_that_is_suspended_again_in_between_is_resumed_again(
     assert release.spec["suspend"] is False
 
 
-async def test_an_endless_race_is_the_queues_to_repeat(make: Any, context: Any) -> None:
+async def test_repeated_conflicts_during_an_uninstall_are_raised_for_the_queue_to_retry(
+    make: Any, context: Any
+) -> None:
     ctx = context(make.release(spec={"suspend": True}))
     ctx.before_write = lambda what: ctx.touch("HelmRelease", "shop", suspend=True) if what == "delete" else None
     with pytest.raises(Conflict):
@@ -487,16 +493,14 @@ async def test_an_endless_race_is_the_queues_to_repeat(make: Any, context: Any) 
     assert not ctx.objects["HelmRelease", "shop"].metadata.deleting
 
 
-async def test_a_suspended_release_that_was_deleted_by_hand_is_resumed_before_flux_looks(
-    make: Any, context: Any
-) -> None:
+async def test_a_suspended_release_under_deletion_is_resumed(make: Any, context: Any) -> None:
     ctx = context(make.release(spec={"suspend": True}, deleted=5))
     await finalize(make.instance(), ctx)
     assert ctx.objects["HelmRelease", "shop"].spec["suspend"] is False
     assert not [call for call in ctx.calls if call.startswith("delete")]
 
 
-async def test_what_belongs_to_others_is_not_uninstalled(make: Any, context: Any) -> None:
+async def test_a_release_of_another_owner_is_not_uninstalled(make: Any, context: Any) -> None:
     other = {"apiVersion": "v1", "kind": "Other", "name": "x", "uid": "y", "controller": True}
     ctx = context(make.release(owner=other), make.source("HelmRepository", owner_uid="other"))
     assert await finalize(make.instance(), ctx) == Done()
@@ -510,7 +514,7 @@ async def test_without_fluxs_crds_there_is_nothing_to_uninstall(make: Any, conte
     assert await finalize(make.instance(), ctx) == Done()
 
 
-async def test_an_instance_that_does_not_decode_is_uninstalled_all_the_same(make: Any, context: Any) -> None:
+async def test_an_instance_that_does_not_decode_is_uninstalled(make: Any, context: Any) -> None:
     good = make.instance()
     broken = ApplicationInstance.undecoded(
         good.to_dict(), InvalidObject("ApplicationInstance team/shop", ".spec.mode", "broken")
@@ -520,14 +524,14 @@ async def test_an_instance_that_does_not_decode_is_uninstalled_all_the_same(make
     assert ctx.objects["HelmRelease", "shop"].metadata.deleting
 
 
-async def test_a_failure_to_read_holds_the_finalizer(make: Any, context: Any) -> None:
+async def test_a_failed_read_during_an_uninstall_keeps_the_finalizer(make: Any, context: Any) -> None:
     ctx = context(make.release())
     ctx.live_errors["HelmRelease"] = [Forbidden("no", status=403)]
     with pytest.raises(Forbidden):
         await finalize(make.instance(), ctx)
 
 
-async def test_a_release_that_vanishes_in_between_is_gone(make: Any, context: Any) -> None:
+async def test_a_release_that_disappears_during_the_uninstall_counts_as_uninstalled(make: Any, context: Any) -> None:
     ctx = context(make.release(spec={"suspend": True}))
     ctx.before_write = lambda _: ctx.objects.clear()
     assert await finalize(make.instance(), ctx) == Done()

@@ -22,7 +22,7 @@ def said(translation: Translation) -> dict[str, SAID]:
     }
 
 
-def verdict_of(make: Any, *conditions: Any, release: dict[str, Any] | None = None, **facts: Any) -> Translation:
+def translation_of(make: Any, *conditions: Any, release: dict[str, Any] | None = None, **facts: Any) -> Translation:
     return translate(make.facts(make.release(*conditions, **(release or {})), **facts))
 
 
@@ -33,7 +33,7 @@ FAILED = (False, "HelmReleaseFailed")
 DEGRADED = (True, "HelmReleaseFailed")
 
 
-def test_row_1_a_missing_release_is_missing_and_what_was_degraded_stays(make: Any) -> None:
+def test_row_1_a_missing_release_is_reported_and_degraded_is_kept(make: Any) -> None:
     assert said(translate(make.facts(None))) == {
         "ready": (False, "HelmReleaseMissing"),
         "reconciling": (True, "HelmReleaseInstalling"),
@@ -44,7 +44,7 @@ def test_row_1_a_missing_release_is_missing_and_what_was_degraded_stays(make: An
 
 
 def test_row_2_a_release_under_deletion_is_deleting(make: Any) -> None:
-    translation = verdict_of(make, make.condition("Ready", "True", "InstallSucceeded"), release={"deleted": 1})
+    translation = translation_of(make, make.condition("Ready", "True", "InstallSucceeded"), release={"deleted": 1})
     assert said(translation)["ready"] == (False, "Deleting")
     assert said(translation)["reconciling"] == (True, "Uninstalling")
     assert translation.degraded is None
@@ -52,7 +52,7 @@ def test_row_2_a_release_under_deletion_is_deleting(make: Any) -> None:
 
 def test_row_2_a_failing_uninstall_degrades(make: Any) -> None:
     failed = make.condition("Released", "False", "UninstallFailed", "post-delete hooks failed")
-    translation = verdict_of(make, failed, release={"deleted": 1})
+    translation = translation_of(make, failed, release={"deleted": 1})
     assert said(translation)["degraded"] == (True, "HelmReleaseDegraded")
     assert translation.degraded is not None
     assert "post-delete hooks failed" in translation.degraded.message
@@ -62,9 +62,11 @@ def test_row_2_a_failing_uninstall_degrades(make: Any) -> None:
     ("settled", "ready"),
     [("intent", (True, "HelmReleaseReady")), ("older", (None, "Reconciling")), ("", (None, "Reconciling"))],
 )
-def test_row_3_a_suspended_release_is_ready_only_for_what_was_rolled_out(make: Any, settled: str, ready: SAID) -> None:
+def test_row_3_a_suspended_release_is_ready_only_for_an_intent_that_was_rolled_out(
+    make: Any, settled: str, ready: SAID
+) -> None:
     release = {"spec": {"suspend": True}, "annotations": {"vworkspace.io/applied-intent-hash": settled}}
-    translation = verdict_of(make, make.condition("Ready", "True", "InstallSucceeded"), release=release)
+    translation = translation_of(make, make.condition("Ready", "True", "InstallSucceeded"), release=release)
     assert said(translation)["ready"] == ready
     assert said(translation)["reconciling"] == STABLE
     assert said(translation)["suspended"] == (True, "ManuallySuspended")
@@ -82,7 +84,7 @@ def test_row_3_a_suspended_release_is_ready_only_for_what_was_rolled_out(make: A
 def test_row_4_a_remediated_release_stays_failed_with_both_texts(
     make: Any, status: str, reason: str, ready: str
 ) -> None:
-    translation = verdict_of(
+    translation = translation_of(
         make,
         make.condition("Ready", "False", reason, "context canceled"),
         make.condition("Released", "False", "UpgradeFailed", "field is immutable"),
@@ -103,14 +105,16 @@ def test_row_4_a_remediated_release_stays_failed_with_both_texts(
         (("Stalled", "True", "RetriesExceeded"), STABLE, (True, "RetriesExceeded")),
     ],
 )
-def test_row_4_reconciling_and_stalled_are_as_upstream(make: Any, more: Any, reconciling: SAID, stalled: SAID) -> None:
-    translation = verdict_of(make, make.condition("Remediated", "True", "RollbackSucceeded"), make.condition(*more))
+def test_row_4_reconciling_and_stalled_are_taken_from_flux(
+    make: Any, more: Any, reconciling: SAID, stalled: SAID
+) -> None:
+    translation = translation_of(make, make.condition("Remediated", "True", "RollbackSucceeded"), make.condition(*more))
     assert said(translation)["reconciling"] == reconciling
     assert said(translation)["stalled"] == stalled
 
 
 def test_row_4_a_remediation_of_an_older_generation_does_not_count(make: Any) -> None:
-    translation = verdict_of(
+    translation = translation_of(
         make,
         make.condition("Remediated", "True", "RollbackSucceeded", generation=1),
         release={"generation": 2, "attempted": 1},
@@ -118,8 +122,8 @@ def test_row_4_a_remediation_of_an_older_generation_does_not_count(make: Any) ->
     assert translation.row == "rolling_out"
 
 
-def test_row_5_what_flux_gave_up_on_is_stalled_and_degraded(make: Any) -> None:
-    translation = verdict_of(
+def test_row_5_a_release_that_flux_gave_up_on_is_stalled_and_degraded(make: Any) -> None:
+    translation = translation_of(
         make,
         make.condition("Ready", "False", "InstallFailed", "context deadline exceeded"),
         make.condition("Released", "False", "InstallFailed", "context deadline exceeded"),
@@ -137,7 +141,7 @@ def test_row_5_what_flux_gave_up_on_is_stalled_and_degraded(make: Any) -> None:
 
 
 def test_row_6_a_dependency_is_waited_for_without_being_degraded(make: Any) -> None:
-    translation = verdict_of(
+    translation = translation_of(
         make, make.condition("Ready", "False", "DependencyNotReady", "base"), release={"attempted": None}
     )
     assert said(translation)["ready"] == (False, "WaitingForDependency")
@@ -147,7 +151,7 @@ def test_row_6_a_dependency_is_waited_for_without_being_degraded(make: Any) -> N
 
 @pytest.mark.parametrize("reason", ["SourceNotReady", "ArtifactFailed"])
 def test_row_7_a_source_that_is_not_ready_yet_is_syncing(make: Any, reason: str) -> None:
-    translation = verdict_of(make, make.condition("Ready", "False", reason))
+    translation = translation_of(make, make.condition("Ready", "False", reason))
     assert said(translation)["ready"] == UPGRADING
     assert said(translation)["reconciling"] == (True, "ChartSourceSyncing")
     assert translation.degraded is None
@@ -155,14 +159,14 @@ def test_row_7_a_source_that_is_not_ready_yet_is_syncing(make: Any, reason: str)
 
 
 @pytest.mark.parametrize(("ago", "row"), [(0, "source_syncing"), (29, "source_syncing"), (30, "chart_unreachable")])
-def test_rows_7_and_8_part_at_the_grace_time_of_the_source(make: Any, ago: int, row: str) -> None:
+def test_a_failing_source_moves_from_row_7_to_row_8_after_the_grace_time(make: Any, ago: int, row: str) -> None:
     chart = make.source("HelmChart", make.condition("FetchFailed", "True", "NoSource", "gone", ago=ago))
-    translation = verdict_of(make, make.condition("Ready", "False", "SourceNotReady", ago=1), chart=chart)
+    translation = translation_of(make, make.condition("Ready", "False", "SourceNotReady", ago=1), chart=chart)
     assert translation.row == row
     assert translation.recheck == (make.now + timedelta(seconds=30 - ago) if ago < 30 else None)
 
 
-def test_row_8_says_what_the_sources_say_and_stalls_where_they_do(make: Any) -> None:
+def test_row_8_reports_the_messages_of_the_sources_and_is_stalled_if_they_are(make: Any) -> None:
     chart = make.source(
         "HelmChart",
         make.condition("FetchFailed", "True", "NoSourceArtifact", "no artifact", ago=60),
@@ -171,7 +175,7 @@ def test_row_8_says_what_the_sources_say_and_stalls_where_they_do(make: Any) -> 
     repository = make.source(
         "HelmRepository", make.condition("FetchFailed", "True", "Failed", "connection refused", ago=90)
     )
-    translation = verdict_of(
+    translation = translation_of(
         make, make.condition("Ready", "False", "SourceNotReady"), chart=chart, repository=repository
     )
     assert said(translation) == {
@@ -189,18 +193,20 @@ def test_row_8_a_failure_of_an_older_generation_of_the_source_does_not_count(mak
     chart = make.source(
         "HelmChart", make.condition("FetchFailed", "True", "X", "old", generation=1, ago=90), generation=2
     )
-    assert verdict_of(make, make.condition("Ready", "False", "SourceNotReady"), chart=chart).row == "source_syncing"
+    assert translation_of(make, make.condition("Ready", "False", "SourceNotReady"), chart=chart).row == "source_syncing"
 
 
 @pytest.mark.parametrize("condition", ["FetchFailed", "BuildFailed", "StorageOperationFailed"])
 def test_row_8_any_failure_of_a_source_counts(make: Any, condition: str) -> None:
     chart = make.source("HelmChart", make.condition(condition, "True", "X", "broken", ago=90))
-    assert verdict_of(make, make.condition("Ready", "False", "SourceNotReady"), chart=chart).row == "chart_unreachable"
+    assert (
+        translation_of(make, make.condition("Ready", "False", "SourceNotReady"), chart=chart).row == "chart_unreachable"
+    )
 
 
 @pytest.mark.parametrize(("ago", "row"), [(10, "source_syncing"), (31, "chart_unreachable")])
-def test_row_8_a_missing_source_fails_since_the_release_complained(make: Any, ago: int, row: str) -> None:
-    translation = verdict_of(make, make.condition("Ready", "False", "SourceNotReady", ago=ago), chart=None)
+def test_row_8_a_missing_source_fails_since_the_release_reported_it(make: Any, ago: int, row: str) -> None:
+    translation = translation_of(make, make.condition("Ready", "False", "SourceNotReady", ago=ago), chart=None)
     assert translation.row == row
     assert "does not exist" in (translation.reconciling.message if translation.reconciling else "")
 
@@ -216,7 +222,7 @@ def test_row_8_an_oci_outage_matters_only_while_another_version_runs(
     repository = make.source(
         "OCIRepository", make.condition("FetchFailed", "True", "OCIArtifactPullFailed", "503", ago=ago)
     )
-    translation = verdict_of(
+    translation = translation_of(
         make,
         make.condition("Ready", "True", "InstallSucceeded"),
         release={"version": "1.0.0+ca03b1e9e415"},
@@ -230,7 +236,9 @@ def test_row_8_an_oci_outage_matters_only_while_another_version_runs(
 
 def test_a_helm_outage_does_not_make_a_running_release_unready(make: Any) -> None:
     repository = make.source("HelmRepository", make.condition("FetchFailed", "True", "Failed", "refused", ago=3600))
-    assert verdict_of(make, make.condition("Ready", "True", "InstallSucceeded"), repository=repository).row == "ready"
+    assert (
+        translation_of(make, make.condition("Ready", "True", "InstallSucceeded"), repository=repository).row == "ready"
+    )
 
 
 @pytest.mark.parametrize(
@@ -247,8 +255,8 @@ def test_a_helm_outage_does_not_make_a_running_release_unready(make: Any) -> Non
         *("ReconcileError", "AccessDenied", "InvalidCELExpression"),
     ],
 )
-def test_row_9_what_stands_before_the_chart_is_told_by_fluxs_name_and_cause(make: Any, reason: str) -> None:
-    translation = verdict_of(
+def test_row_9_a_failed_prerequisite_is_reported_with_fluxs_reason_and_cause(make: Any, reason: str) -> None:
+    translation = translation_of(
         make, make.condition("Ready", "False", reason, "connection refused"), release={"attempted": 0}
     )
     assert said(translation)["ready"] == (False, reason)
@@ -260,7 +268,7 @@ def test_row_9_what_stands_before_the_chart_is_told_by_fluxs_name_and_cause(make
 
 def test_row_9_a_values_error_never_repeats_fluxs_text(make: Any) -> None:
     text = "could not resolve Secret chart values reference 'team/vals': yaml: unknown anchor 'hunter2' referenced"
-    translation = verdict_of(make, make.condition("Ready", "False", "ValuesError", text), release={"attempted": 0})
+    translation = translation_of(make, make.condition("Ready", "False", "ValuesError", text), release={"attempted": 0})
     assert said(translation)["ready"] == (False, "ValuesError")
     assert "hunter2" not in repr(translation)
 
@@ -275,14 +283,14 @@ def test_row_9_a_values_error_never_repeats_fluxs_text(make: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("ready", [("Ready", "Unknown", "Progressing"), ("Ready", "False", "UpgradeFailed")])
-def test_row_10_a_failure_stays_told_in_every_retry(make: Any, failure: Any, ready: Any) -> None:
+def test_row_10_a_failure_is_reported_throughout_every_retry(make: Any, failure: Any, ready: Any) -> None:
     conditions = [
         make.condition(*failure, "context deadline exceeded"),
         make.condition("Reconciling", "True", "Progressing"),
     ]
     if failure[0] != "Ready":
         conditions.append(make.condition(*ready, "context deadline exceeded"))
-    translation = verdict_of(make, *conditions)
+    translation = translation_of(make, *conditions)
     assert said(translation)["ready"] == FAILED
     assert said(translation)["reconciling"] == (True, "Retrying")
     assert said(translation)["degraded"] == DEGRADED
@@ -294,13 +302,13 @@ def test_row_10_a_failure_stays_told_in_every_retry(make: Any, failure: Any, rea
     "release", [{"version": "0.9.0"}, {"history": ""}, {"history": "failed"}, {"history": "superseded"}], ids=str
 )
 def test_row_11_ready_of_another_version_is_not_ready(make: Any, release: dict[str, Any]) -> None:
-    translation = verdict_of(make, make.condition("Ready", "True", "UpgradeSucceeded"), release=release)
+    translation = translation_of(make, make.condition("Ready", "True", "UpgradeSucceeded"), release=release)
     assert translation.row == "not_the_wanted_version"
     assert said(translation)["ready"] == UPGRADING
 
 
 def test_row_12_drift_degrades_and_the_instance_stays_ready(make: Any) -> None:
-    translation = verdict_of(
+    translation = translation_of(
         make,
         make.condition("Ready", "True", "InstallSucceeded"),
         make.condition("Drifted", "True", "DriftDetected", "ConfigMap changed"),
@@ -310,8 +318,8 @@ def test_row_12_drift_degrades_and_the_instance_stays_ready(make: Any) -> None:
     assert said(translation)["degraded"] == (True, "Drifted")
 
 
-def test_row_12_while_flux_mends_drift_ready_is_kept(make: Any) -> None:
-    translation = verdict_of(
+def test_row_12_ready_is_kept_while_flux_corrects_drift(make: Any) -> None:
+    translation = translation_of(
         make,
         make.condition("Ready", "Unknown", "Progressing"),
         make.condition("Drifted", "True", "DriftDetected"),
@@ -332,7 +340,7 @@ def test_row_12_while_flux_mends_drift_ready_is_kept(make: Any) -> None:
     ids=["only the generation was stamped", "not seen yet", "never seen"],
 )
 def test_row_13_an_older_ready_does_not_count(make: Any, release: dict[str, Any]) -> None:
-    translation = verdict_of(make, make.condition("Ready", "True", "InstallSucceeded"), release=release)
+    translation = translation_of(make, make.condition("Ready", "True", "InstallSucceeded"), release=release)
     assert translation.row == "rolling_out"
     assert said(translation)["ready"] == UPGRADING
     assert translation.degraded is None
@@ -342,13 +350,15 @@ def test_row_13_an_older_ready_does_not_count(make: Any, release: dict[str, Any]
     ("first", "ready", "motion"),
     [(True, "Installing", "HelmReleaseInstalling"), (False, "Upgrading", "HelmReleaseUpgrading")],
 )
-def test_row_13_it_is_installing_until_it_was_ready_once(make: Any, first: bool, ready: str, motion: str) -> None:
-    translation = verdict_of(make, make.condition("Ready", "Unknown", "Progressing"), first=first)
+def test_row_13_the_reason_is_installing_until_the_instance_was_ready_once(
+    make: Any, first: bool, ready: str, motion: str
+) -> None:
+    translation = translation_of(make, make.condition("Ready", "Unknown", "Progressing"), first=first)
     assert (said(translation)["ready"], said(translation)["reconciling"]) == ((False, ready), (True, motion))
 
 
-def test_row_13_released_that_speaks_for_this_generation_degrades(make: Any) -> None:
-    translation = verdict_of(
+def test_row_13_released_false_of_this_generation_degrades(make: Any) -> None:
+    translation = translation_of(
         make,
         make.condition("Ready", "Unknown", "Progressing"),
         make.condition("Released", "False", "UpgradeFailed", "context deadline exceeded"),
@@ -357,8 +367,8 @@ def test_row_13_released_that_speaks_for_this_generation_degrades(make: Any) -> 
     assert said(translation)["degraded"] == DEGRADED
 
 
-def test_row_14_a_cancelled_health_check_is_on_the_way(make: Any) -> None:
-    translation = verdict_of(make, make.condition("Ready", "False", "HealthCheckCanceled"))
+def test_row_14_a_cancelled_health_check_is_still_upgrading(make: Any) -> None:
+    translation = translation_of(make, make.condition("Ready", "False", "HealthCheckCanceled"))
     assert (translation.row, said(translation)["ready"], said(translation)["reconciling"]) == (
         "health_check_canceled",
         UPGRADING,
@@ -366,8 +376,8 @@ def test_row_14_a_cancelled_health_check_is_on_the_way(make: Any) -> None:
     )
 
 
-def test_row_15_flux_looking_again_changes_nothing(make: Any) -> None:
-    translation = verdict_of(
+def test_row_15_a_repeated_reconcile_by_flux_keeps_all_conditions(make: Any) -> None:
+    translation = translation_of(
         make, make.condition("Ready", "True", "UpgradeSucceeded"), make.condition("Reconciling", "True", "Progressing")
     )
     assert (translation.ready, translation.reconciling, translation.degraded, translation.stalled) == (
@@ -379,8 +389,8 @@ def test_row_15_flux_looking_again_changes_nothing(make: Any) -> None:
     assert translation.row == "looking_again"
 
 
-def test_row_16_settled_and_deployed_is_ready_and_recovered(make: Any) -> None:
-    translation = verdict_of(make, make.condition("Ready", "True", "UpgradeSucceeded"))
+def test_row_16_a_finished_and_deployed_release_is_ready_and_recovered(make: Any) -> None:
+    translation = translation_of(make, make.condition("Ready", "True", "UpgradeSucceeded"))
     assert said(translation) == {
         "ready": (True, "HelmReleaseReady"),
         "reconciling": STABLE,
@@ -391,8 +401,8 @@ def test_row_16_settled_and_deployed_is_ready_and_recovered(make: Any) -> None:
     assert translation.rolled_out
 
 
-def test_row_17_an_unknown_no_is_passed_on(make: Any) -> None:
-    translation = verdict_of(make, make.condition("Ready", "False", "SomethingNew", "text"))
+def test_row_17_a_failure_with_an_unknown_reason_is_passed_on(make: Any) -> None:
+    translation = translation_of(make, make.condition("Ready", "False", "SomethingNew", "text"))
     assert translation.row == "other_failure"
     assert said(translation)["ready"] == (False, "SomethingNew")
     assert said(translation)["degraded"] == DEGRADED
@@ -406,8 +416,8 @@ def test_the_rows_are_the_seventeen_of_the_table() -> None:
 
 
 @pytest.mark.parametrize("stale", ["Stalled", "Remediated", "Drifted"])
-def test_what_an_older_oci_tag_came_to_does_not_speak_for_a_newer_one(make: Any, stale: str) -> None:
-    translation = verdict_of(
+def test_the_result_of_an_older_oci_tag_does_not_count_for_a_newer_one(make: Any, stale: str) -> None:
+    translation = translation_of(
         make,
         make.condition("Ready", "False", "UpgradeFailed"),
         make.condition("Released", "False", "UpgradeFailed"),
@@ -429,7 +439,7 @@ def test_new_values_are_rolled_out_when_flux_has_handled_our_request(
     make: Any, settled: str, handled: str, row: str
 ) -> None:
     annotations = {"vworkspace.io/applied-intent-hash": settled, "reconcile.fluxcd.io/requestedAt": "values-2"}
-    translation = verdict_of(
+    translation = translation_of(
         make,
         make.condition("Ready", "True", "UpgradeSucceeded"),
         release={"annotations": annotations, "handled": handled},
@@ -439,9 +449,13 @@ def test_new_values_are_rolled_out_when_flux_has_handled_our_request(
 
 
 @pytest.mark.parametrize(("settled", "row"), [("intent", "ready"), ("older", "rolling_out")])
-def test_a_held_release_is_ready_only_for_what_was_rolled_out_before(make: Any, settled: str, row: str) -> None:
+def test_a_held_release_is_ready_only_for_an_intent_that_was_rolled_out_before(
+    make: Any, settled: str, row: str
+) -> None:
     release = {"annotations": {"vworkspace.io/applied-intent-hash": settled}}
-    assert verdict_of(make, make.condition("Ready", "True", "UpgradeSucceeded"), release=release, held=True).row == row
+    assert (
+        translation_of(make, make.condition("Ready", "True", "UpgradeSucceeded"), release=release, held=True).row == row
+    )
 
 
 MINUTE = 60
@@ -458,13 +472,13 @@ MINUTE = 60
 def test_a_release_whose_ready_stays_unknown_is_stalled_after_twice_the_deadline(
     make: Any, ago: int, stalled: SAID, recheck: int | None
 ) -> None:
-    translation = verdict_of(make, make.condition("Ready", "Unknown", "Progressing", ago=ago))
+    translation = translation_of(make, make.condition("Ready", "Unknown", "Progressing", ago=ago))
     assert said(translation)["stalled"] == stalled
     assert translation.recheck == (None if recheck is None else make.now + timedelta(seconds=recheck))
 
 
 def test_a_release_without_any_condition_is_stalled_after_the_deadline(make: Any) -> None:
-    translation = verdict_of(make, release={"observed": -1, "attempted": None, "history": ""})
+    translation = translation_of(make, release={"observed": -1, "attempted": None, "history": ""})
     assert said(translation)["stalled"] == (True, "ProgressDeadlineExceeded")
     assert translation.stalled is not None
     assert "helm-controller" in translation.stalled.message

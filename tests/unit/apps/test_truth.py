@@ -27,7 +27,7 @@ def said(translation: Translation) -> dict[str, SAID]:
     }
 
 
-def verdict_of(make: Any, *conditions: Any, release: dict[str, Any] | None = None, **facts: Any) -> Translation:
+def translation_of(make: Any, *conditions: Any, release: dict[str, Any] | None = None, **facts: Any) -> Translation:
     return translate(make.facts(make.release(*conditions, **(release or {})), **facts))
 
 
@@ -39,27 +39,27 @@ NOT_TAKEN_UP = {"generation": 2, "attempted": 1, "observed": 1, "annotations": S
     ("waiting", "stalled", "recheck"),
     [(0, None, 15 * MINUTE), (14 * MINUTE, None, 1 * MINUTE), (15 * MINUTE, (True, "ProgressDeadlineExceeded"), None)],
 )
-def test_an_upgrade_that_flux_does_not_take_up_is_stalled_after_the_patience(
+def test_an_upgrade_that_flux_does_not_take_up_is_stalled_after_the_deadline(
     make: Any, waiting: int, stalled: SAID, recheck: int | None
 ) -> None:
     old = make.condition("Ready", "True", "InstallSucceeded", generation=1, ago=86400)
     since = make.now - timedelta(seconds=waiting)
-    translation = verdict_of(make, old, release=NOT_TAKEN_UP, waiting_since=since)
+    translation = translation_of(make, old, release=NOT_TAKEN_UP, waiting_since=since)
     assert translation.row == "rolling_out"
     assert said(translation)["stalled"] == stalled
     assert said(translation)["reconciling"] == (MOVING if stalled is None else STABLE)
     assert translation.recheck == (None if recheck is None else make.now + timedelta(seconds=recheck))
 
 
-def test_an_upgrade_that_flux_works_on_is_given_the_patience_from_then_on(make: Any) -> None:
+def test_the_deadline_of_an_upgrade_restarts_when_flux_starts_to_reconcile_it(make: Any) -> None:
     since = make.now - timedelta(hours=1)
     old = make.condition("Ready", "True", "InstallSucceeded", generation=1, ago=86400)
     at_work = make.condition("Reconciling", "True", "Progressing", generation=2, ago=60)
-    assert verdict_of(make, old, at_work, release=NOT_TAKEN_UP, waiting_since=since).stalled is None
+    assert translation_of(make, old, at_work, release=NOT_TAKEN_UP, waiting_since=since).stalled is None
 
 
-def test_a_url_that_source_controller_does_not_take_up_is_stalled_and_says_whom_to_look_for(make: Any) -> None:
-    translation = verdict_of(
+def test_a_url_that_source_controller_does_not_take_up_is_stalled_and_names_the_controller(make: Any) -> None:
+    translation = translation_of(
         make,
         make.condition("Ready", "True", "InstallSucceeded", ago=86400),
         release={"annotations": {"vworkspace.io/applied-source": "older@HelmRepository-uid/1"}},
@@ -79,7 +79,7 @@ def test_a_url_that_source_controller_does_not_take_up_is_stalled_and_says_whom_
         (("Unknown", "Progressing"), (None, "Reconciling")),
     ],
 )
-def test_row_3_what_runs_while_suspended_is_as_flux_left_it_whatever_was_said_in_between(
+def test_row_3_ready_of_a_suspended_release_is_fluxs_last_result_of_any_generation(
     make: Any, before: Any, ready: SAID
 ) -> None:
     release = {
@@ -88,11 +88,11 @@ def test_row_3_what_runs_while_suspended_is_as_flux_left_it_whatever_was_said_in
         "spec": {"suspend": True},
         "annotations": {"vworkspace.io/applied-intent-hash": "intent"},
     }
-    assert said(verdict_of(make, make.condition("Ready", *before), release=release))["ready"] == ready
+    assert said(translation_of(make, make.condition("Ready", *before), release=release))["ready"] == ready
 
 
-def test_what_is_held_is_called_held_and_not_rolled_out(make: Any) -> None:
-    translation = verdict_of(
+def test_ready_calls_a_version_held_and_not_rolled_out_while_its_apply_is_held(make: Any) -> None:
+    translation = translation_of(
         make, make.condition("Ready", "True", "UpgradeSucceeded"), held=True, waiting_since=make.now
     )
     assert translation.ready is not None
@@ -128,7 +128,7 @@ SOURCES = st.tuples(
     deleted=st.booleans(),
     suspended=st.booleans(),
 )
-def test_stalled_and_reconciling_are_never_both_true_whatever_flux_says(
+def test_stalled_and_reconciling_are_never_both_true_for_any_conditions_of_flux(
     conditions: Any, attempted: int, source: Any, waited: int, held: bool, deleted: bool, suspended: bool
 ) -> None:
     fetched, failing, stalled, ago = source

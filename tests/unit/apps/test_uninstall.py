@@ -44,7 +44,7 @@ def test_a_suspended_release_is_resumed_before_it_is_deleted(make: Any) -> None:
     assert (found.resume, found.delete) == (release, (release,))
 
 
-def test_a_release_under_deletion_is_waited_for_until_patience_ends(make: Any) -> None:
+def test_an_uninstall_requeues_for_the_end_of_the_patience(make: Any) -> None:
     found = step(make, make.release(deleted=60))
     assert found.delete == ()
     assert found.wait == PATIENCE - timedelta(seconds=60)
@@ -59,7 +59,7 @@ def test_a_failing_uninstall_is_reported_with_fluxs_text(make: Any) -> None:
     assert "post-delete hooks failed" in found.report.conditions["Ready"].message
 
 
-def test_an_uninstall_that_never_ends_says_what_to_do_and_keeps_waiting(make: Any) -> None:
+def test_an_uninstall_that_never_ends_is_stalled_with_the_remedy_and_keeps_waiting(make: Any) -> None:
     found = step(make, make.release(deleted=601))
     assert said(found, "Stalled") == (True, "UninstallTimeout")
     assert said(found, "Reconciling") == (False, "Uninstalling")
@@ -78,14 +78,14 @@ def test_the_message_of_an_overdue_uninstall_does_not_change_with_time(make: Any
 
 
 @pytest.mark.parametrize(("deleted", "deletes"), [(None, 1), (5, 0)])
-def test_sources_go_after_the_release_and_are_waited_for(make: Any, deleted: float | None, deletes: int) -> None:
+def test_sources_are_deleted_after_the_release_and_waited_for(make: Any, deleted: float | None, deletes: int) -> None:
     found = step(make, None, make.source("HelmRepository", deleted=deleted))
     assert len(found.delete) == deletes
     assert said(found, "Deleting") == (True, "WaitingForChildResources")
     assert not found.done
 
 
-def test_sources_that_never_go_say_what_to_do(make: Any) -> None:
+def test_sources_that_are_never_deleted_are_stalled_with_the_remedy(make: Any) -> None:
     found = step(make, None, make.source("OCIRepository", deleted=601))
     assert said(found, "Stalled") == (True, "UninstallTimeout")
     assert found.report is not None

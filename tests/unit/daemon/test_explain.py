@@ -148,7 +148,7 @@ def test_explain_finds_the_daemon_by_a_variable(url: str) -> None:
     assert result.exit_code == 0
 
 
-def test_a_kind_that_no_controller_is_for_fails(url: str) -> None:
+def test_explain_of_a_kind_without_a_controller_fails(url: str) -> None:
     result = CliRunner().invoke(program, ["explain", "nobody/x", "--url", url])
     assert result.exit_code == 1
     assert "is for nobody" in result.stderr

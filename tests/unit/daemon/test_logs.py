@@ -75,14 +75,14 @@ def test_setting_up_twice_does_not_write_twice(stream: io.StringIO) -> None:
     assert len(lines(stream)) == 2
 
 
-def test_lines_for_people_carry_no_colour_where_there_is_no_terminal(stream: io.StringIO) -> None:
+def test_console_lines_are_not_coloured_without_a_terminal(stream: io.StringIO) -> None:
     configure(form="console", stream=stream)
     structlog.get_logger("x").info("hello", key="web/nightly")
     assert "hello" in stream.getvalue()
     assert "\x1b" not in stream.getvalue()
 
 
-def test_auto_is_json_where_there_is_no_terminal(stream: io.StringIO) -> None:
+def test_format_auto_is_json_without_a_terminal(stream: io.StringIO) -> None:
     configure(form="auto", stream=stream)
     structlog.get_logger("x").info("hello")
     assert lines(stream)[0]["event"] == "hello"
@@ -134,7 +134,7 @@ def test_keys_that_resemble_secret_names_are_not_hidden(key: str) -> None:
         ("https://host:8443/path", "https://host:8443/path"),
     ],
 )
-def test_values_that_look_like_credentials_are_hidden_wherever_they_stand(text: str, expected: str) -> None:
+def test_values_that_look_like_credentials_are_hidden_at_any_depth(text: str, expected: str) -> None:
     event = hide_secrets(None, "info", {"event": text, "nested": {"list": [text]}})
     assert event["event"] == expected
     assert event["nested"] == {"list": [expected]}

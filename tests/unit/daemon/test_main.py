@@ -143,7 +143,7 @@ def test_a_failure_is_exit_code_1_and_one_line(words: tuple[str, ...], said: str
     assert "Traceback" not in result.stderr
 
 
-def test_a_missing_extra_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = Entry("konverge.daemon.no_such_module", "x", "needs an extra", "testing")
     monkeypatch.setattr(main, "COMMANDS", {**COMMANDS, "demo": entry})
     result = konverge("demo")

@@ -88,7 +88,7 @@ def test_a_panel_names_what_the_library_exposes_and_a_legend_what_its_query_keep
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_two_panels_stand_in_one_place(name: str) -> None:
+def test_no_two_panels_overlap(name: str) -> None:
     panels = DASHBOARDS[name]["panels"]
     taken = [
         (x, y)

@@ -74,7 +74,7 @@ def test_every_metric_of_the_family_is_on_the_dashboard_or_left_out_for_a_reason
     assert not shown & LEFT_OUT
 
 
-def test_no_two_panels_stand_in_one_place() -> None:
+def test_no_two_panels_overlap() -> None:
     taken = [
         (x, y)
         for place in (panel["gridPos"] for panel in DASHBOARD["panels"])

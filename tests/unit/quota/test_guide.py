@@ -104,7 +104,7 @@ def test_the_page_lists_columns_metrics_and_labels_of_the_semantics_v014() -> No
         assert named(r"[a-z_]+", rows[f"`{metric.name}`"][2]) == set(metric.labels)
 
 
-def test_every_reason_stands_beside_its_condition_and_in_the_words() -> None:
+def test_the_guide_lists_every_reason_beside_its_condition() -> None:
     reasons = {value for name, value in vars(words.QuotaReason).items() if not name.startswith("_")}
     told = {type_: {row[1] for row in rows(f"condition `{type_}`")} for type_ in TYPES}
     assert all(told.values())
