@@ -1,8 +1,8 @@
-"""Pools under everything that can happen to them, one write at a time, with a crash between any two.
+"""Pools under random changes, one write at a time, with a crash between any two.
 
-After each of our writes, the formula of docs/reference/capsule.md#shrink-first-credit-later: what is held in all is at most the pool's
-hard, or no more than before the write. Where nobody else writes, something plainer holds besides: pods never use more than the pool has.
-At rest: a further pass writes nothing, nobody waits for what is free, and who was allocated stays so.
+After each of our writes the invariant of docs/reference/capsule.md#shrink-first-credit-later holds: the sum of the held amounts is at most the
+pool's hard, or no more than before the write. Without foreign writers also: pods never use more than the pool has. At rest: another
+reconcile writes nothing, no claim waits for amounts that are free, and allocated claims stay allocated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WRITES = st.sampled_from([0, 0, 1, 2, 3, 4])
 
 
 class Pools(RuleBasedStateMachine):
-    """A pool, three namespaces, and nobody who writes but people at claims, pods, and us."""
+    """A pool and three namespaces; only users (claims, pods) and the family write."""
 
     foreign = False
     semantics = Semantics.V012
@@ -48,7 +48,7 @@ class Pools(RuleBasedStateMachine):
         self.world.claim("a", "first", at=1, cpu=5)
         self.world.settle()
 
-    # --- what people do ------------------------------------------------------------------------------------------------------
+    # --- what users do ------------------------------------------------------------------------------------------------------
 
     @rule(where=SPACES, name=NAMES, cpu=MUCH, memory=st.sampled_from([0, 0, 2]), again=st.booleans())
     def ask(self, where: str, name: str, cpu: int, memory: int, again: bool) -> None:
@@ -91,7 +91,7 @@ class Pools(RuleBasedStateMachine):
 
     @rule(where=SPACES)
     def start_pods(self, where: str) -> None:
-        """As many as admission lets in, by what it knows at this moment."""
+        """As many pods as admission allows by the present status of the quota."""
         quota = self.world.quotas.get(where)
         if quota is not None and CPU in quota.status_hard and where not in self.world.terminating:
             room = quota.status_hard[CPU] - quota.used.get(CPU, 0)
@@ -132,7 +132,7 @@ class Pools(RuleBasedStateMachine):
 
     @rule(where=SPACES, claims=st.booleans(), quota=st.booleans())
     def be_gone(self, where: str, claims: bool, quota: bool) -> None:
-        """What is in a terminating namespace goes in any order, the namespace last."""
+        """Objects in a terminating namespace are deleted in any order, the namespace last."""
         if where not in self.world.terminating:
             return
         if claims:
@@ -171,21 +171,21 @@ class Pools(RuleBasedStateMachine):
 
     # --- us ------------------------------------------------------------------------------------------------------------------
 
-    @rule(crash=WRITES, passes=st.integers(1, 4), seed=st.randoms(use_true_random=False))
-    def some_passes(self, crash: int, passes: int, seed: Any) -> None:
-        """Passes one after the other, the last of which may die after some of its writes."""
-        for left in reversed(range(passes)):
+    @rule(crash=WRITES, reconciles=st.integers(1, 4), seed=st.randoms(use_true_random=False))
+    def some_reconciles(self, crash: int, reconciles: int, seed: Any) -> None:
+        """Successive reconciles, the last of which may be killed after some of its writes."""
+        for left in reversed(range(reconciles)):
             seen = self.world.see()
             claims, found = list(seen.claims), allocate(seen)
             seed.shuffle(claims)
             assert allocate(replace(seen, claims=tuple(claims))) == found
-            made = self._one_pass(0 if left else crash)
+            made = self._one_reconcile(0 if left else crash)
             calm = not (found.pending or found.spent_releases or found.releasing or seen.recorded.releasing)
             if calm and not any(step.startswith("remove") for step in made) and (left or not crash):
                 again = allocate(self.world.see())
-                assert again.decisions == found.decisions, "a second pass says something else"
+                assert again.decisions == found.decisions, "a second reconcile decides otherwise"
 
-    def _one_pass(self, crash: int) -> list[str]:
+    def _one_reconcile(self, crash: int) -> list[str]:
         made = []
         for number, step in enumerate(self.world.steps(), start=1):
             self._check(step)
@@ -202,10 +202,10 @@ class Pools(RuleBasedStateMachine):
         allocated = {entry.uid for entries in self.world.record.claims.values() for entry in entries}
         if not self.foreign:
             assert kept <= allocated, "an allocated claim lost its place"
-        self._nobody_waits_for_nothing()
+        self._no_claim_waits_for_free_amounts()
 
     def _kept(self) -> set[str]:
-        """Return who is allocated, and has no reason to lose that."""
+        """Return the allocated claims that must stay allocated."""
         stays = {
             claim.uid
             for claim in self.world.claims.values()
@@ -213,7 +213,7 @@ class Pools(RuleBasedStateMachine):
         }
         return {entry.uid for entries in self.world.record.claims.values() for entry in entries} & stays
 
-    def _nobody_waits_for_nothing(self) -> None:
+    def _no_claim_waits_for_free_amounts(self) -> None:
         found = allocate(self.world.see())
         for claim in self.world.claims.values():
             decision = found.decisions[claim.uid]
@@ -243,7 +243,7 @@ class Pools(RuleBasedStateMachine):
 
 
 class PoolsAndOthers(Pools):
-    """The same, with others who edit ResourceQuotas and the pool past admission."""
+    """The same, with foreign edits of ResourceQuotas and the pool in spite of admission."""
 
     foreign = True
 
@@ -254,7 +254,7 @@ class PoolsWhoseClaimsAreResized(Pools):
     semantics = Semantics.V014
 
     def _kept(self) -> set[str]:
-        """Nobody: one that asked for more than there is has lost its place."""
+        """None: a claim that requested too much has lost its allocation."""
         return set()
 
 

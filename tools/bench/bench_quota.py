@@ -1,7 +1,7 @@
 """The quota family at its size: 1,000 namespaces and 5,000 claims in one pool, on the server in memory and in the allocator alone.
 
 Server, controllers and client are one process on a loop whose time is virtual, so figures are CPU time, the server's included where it says
-so; the allocator alone is pure. Writes are counted where they are sent, at the gate of the lab; passes by the controller's own metric.
+so; the allocator alone is pure. Writes are counted where they are sent, at the gate of the lab; reconciles by the controller's own metric.
 Targets are those of docs/reference/capsule.md#rows (X18, X29) and docs/reference/capsule.md#allocation; where they name none, a row has
 none.
 """
@@ -141,7 +141,7 @@ def _seen(amounts: dict[str, str]) -> PoolObservation:
 
 
 def _after(seen: PoolObservation, done: PoolAllocation) -> PoolObservation:
-    """Return what the next pass sees: everything was written, and the quota controller has followed."""
+    """Return the observation of the next reconcile: everything was written, and the quota controller has followed."""
     quotas = {
         namespace: QuotaView(hard=amounts, status_hard=amounts, used=dict.fromkeys(amounts, 0))
         for namespace, amounts in done.quotas.items()
@@ -182,7 +182,7 @@ class Scale:
         """Nothing."""
 
     def event(self, call: Call, about: About, answer: ServerAnswer) -> None:
-        """Count a write of an Event, which passes no gate."""
+        """Count a write of an Event, which does not go through the gate of the lab."""
         del answer
         if about.resource == "events" and about.verb in ("create", "update", "patch"):
             self.count["events"] += 1
@@ -233,7 +233,7 @@ class World:
 
     async def quiet(self) -> None:
         await self.lab.settled(quiet=5, timeout=36_000)
-        # What was the very last write is announced, too: events are sent behind the passes.
+        # Wait for the event about the last write too: events are sent after the reconciles.
         await asyncio.sleep(30)
         await self.lab.settled(quiet=5, timeout=36_000)
 
@@ -243,7 +243,7 @@ class World:
         return sum(one.value for one in samples if one.labels["controller"] == "resourcepool")
 
     async def during(self, work: Callable[[], Awaitable[object]]) -> tuple[float, float]:
-        """Do something; return the CPU time in milliseconds and the passes that it took until all is quiet."""
+        """Run a change; return the CPU time in milliseconds and the number of reconciles until the lab is settled."""
         await self.quiet()
         self.scale.clear()
         gc.collect()
