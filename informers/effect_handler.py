@@ -58,7 +58,7 @@ class EffectHandler:
         # Since when the present watch is healthy; None without one.
         self.opened_at: float | None = None
         # The time of the last event, bookmark or opened watch.
-        self.heard_at: float | None = None
+        self.last_event_at: float | None = None
         self._writer = StoreWriter(store)
         # The full state that is being received; None between lists.
         self._staging: Staging | None = None
@@ -92,7 +92,7 @@ class EffectHandler:
                 self._stage(effect)
             case Advance():
                 self.bookmarks += 1
-                self.heard_at = self._now()
+                self.last_event_at = self._now()
                 self._writer.advance(effect.version)
             case Commit():
                 await self._commit(effect.version)
@@ -108,7 +108,7 @@ class EffectHandler:
     def _report(self, effect: FellBack | Restarted | Unhealthy | Healthy) -> None:
         match effect:
             case Healthy():
-                self.opened_at = self.heard_at = self._now()
+                self.opened_at = self.last_event_at = self._now()
                 self._reporter.healthy()
             case Restarted():
                 self.opened_at = None
@@ -126,7 +126,7 @@ class EffectHandler:
     # Store and handlers
 
     def _apply(self, effect: Apply) -> None:
-        self.heard_at = now = self._now()
+        self.last_event_at = now = self._now()
         self.events += len(effect.deltas)
         changed = self._writer.apply(effect.deltas, effect.version)
         if changed:
@@ -134,7 +134,7 @@ class EffectHandler:
                 registration.add(changed, now)
 
     def _stage(self, effect: Stage) -> None:
-        self.heard_at = self._now()
+        self.last_event_at = self._now()
         if self._staging is None:
             self._staging = Staging(self.store)
         self._staging.take(effect.deltas)

@@ -123,7 +123,7 @@ class Informer:
         UsageError if the informer is stopped.
         """
         if self._spawn is None:
-            raise UsageError(f"the informer of {self.selection} is stopped; acquire it anew from its InformerSet")
+            raise UsageError(f"the informer of {self.selection} is stopped; acquire it again from its InformerSet")
         registration = Registration(
             name,
             handler,
@@ -147,7 +147,7 @@ class Informer:
 
     def statistics(self) -> InformerStatistics:
         """Return the informer's present statistics."""
-        mirror = self._effects
+        effects = self._effects
         age, silence = self._times()
         return InformerStatistics(
             selection=str(self.selection),
@@ -158,17 +158,17 @@ class Informer:
             objects=len(self.store),
             bytes=self.store.size,
             version=self.store.version,
-            lists=mirror.lists,
-            watches=mirror.watches,
-            events=mirror.events,
-            bookmarks=mirror.bookmarks,
-            restarts=dict(mirror.restarts),
-            fallbacks=dict(mirror.fallbacks),
+            lists=effects.lists,
+            watches=effects.watches,
+            events=effects.events,
+            bookmarks=effects.bookmarks,
+            restarts=dict(effects.restarts),
+            fallbacks=dict(effects.fallbacks),
             dropped=dict(self._decoder.anomalies),
             index_errors=self.store.index_errors,
             watch_age=age,
             silence=silence,
-            handlers=tuple(registration.statistics() for registration in mirror.registrations),
+            handlers=tuple(registration.statistics() for registration in effects.registrations),
         )
 
     # Calls of the set
@@ -211,9 +211,9 @@ class Informer:
     def _times(self) -> tuple[float | None, float | None]:
         if self._loop is None:
             return None, None
-        now, mirror = self._loop.time(), self._effects
-        opened, heard = mirror.opened_at, mirror.heard_at
-        return (None if opened is None else now - opened), (None if heard is None else now - heard)
+        now, effects = self._loop.time(), self._effects
+        opened, last_event = effects.opened_at, effects.last_event_at
+        return (None if opened is None else now - opened), (None if last_event is None else now - last_event)
 
     def _log_anomaly(self, why: str, about: str) -> None:
         now = asyncio.get_running_loop().time()

@@ -46,7 +46,7 @@ class WaitReason(StrEnum):
 
     WORKER = "a free worker"
     WORK = "the end of its running work"
-    DELAY = "the time that was asked for"
+    DELAY = "its requested time"
     BACKOFF = "its retry after a failure"
     DEBOUNCE = "its events to settle"
     MIN_INTERVAL = "the minimum interval between two runs"

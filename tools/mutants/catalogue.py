@@ -157,7 +157,7 @@ _INFORMERS: Final = (
     ),
     Mutant(
         "store-delete-untold",
-        "a deletion is stored and nobody is told",
+        "a deletion is stored but not delivered",
         INFORMERS + "store",
         "StoreWriter.apply",
         "if old is not None:\n    changed.append(Difference(namespace, name, old, None))",
@@ -195,7 +195,7 @@ _INFORMERS: Final = (
     ),
     Mutant(
         "relist-untold",
-        "what changed between two lists is stored and nobody is told",
+        "the changes between two lists are stored but not delivered",
         INFORMERS + "effect_handler",
         "EffectHandler._commit",
         "await self._notify_handlers(difference(before, staging.table))",
