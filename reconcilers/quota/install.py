@@ -91,7 +91,12 @@ def controllers(
         .named(words.ControllerName.POOL)
         .finalizer(words.FINALIZER)
         .when(pool_changed)
-        .owns(RESOURCE_QUOTA, when=wake_index.quota_matters, known_by=lambda quota: words.pool_of_quota(quota.name))
+        .owns(
+            RESOURCE_QUOTA,
+            when=wake_index.quota_matters,
+            known_by=lambda quota: words.pool_of_quota(quota.name),
+            own_writes=False,
+        )
         .watches(CLAIM, to=maps.pools_of_claim, when=claim_changed)
         .watches(NAMESPACE, to=maps.pools_of_namespace, when=namespace_changed, metadata_only=True)
         .writes_status_of(ResourcePoolClaim, words.STATUS_MANAGER)

@@ -54,7 +54,7 @@ class ResourcePoolReconciler:
         """Bring ResourceQuotas, claims and status to the allocation of the pool."""
         observed = observe(pool, ctx, self._caches, self._settings)
         await asyncio.sleep(0)  # yield to other reconciles: with thousands of claims each part takes a while
-        writer = PoolWriter(pool, ctx, self._settings.parallel, self._wake_index)
+        writer = PoolWriter(pool, ctx, self._settings.parallel)
         # Set before the first write, so that no watch event caused by it is filtered out.
         self._wake_index.set_releasing(
             pool.name,

@@ -28,7 +28,6 @@ from konverge.reconcilers.quota.observe import has_lost_its_owner
 from konverge.reconcilers.quota.parse import pool_references
 from konverge.reconcilers.quota.queue_order import in_queue_order
 from konverge.reconcilers.quota.render import claim_status, resource_quota
-from konverge.reconcilers.quota.wake_index import WakeIndex
 from konverge.reconcilers.quota.words import EventAction, EventReason, QuotaAnnotation, QuotaReason, quota_name
 from konverge.words import EventType
 
@@ -57,9 +56,8 @@ class WriteOutcomes:
 class PoolWriter:
     """Sends the writes of one reconcile of one pool."""
 
-    def __init__(self, pool: ResourcePool, ctx: Context[Any], parallel: int, wake_index: WakeIndex) -> None:
+    def __init__(self, pool: ResourcePool, ctx: Context[Any], parallel: int) -> None:
         self._pool = pool
-        self._wake_index = wake_index
         self._ctx = ctx
         self._slots = asyncio.Semaphore(parallel)
         self._stripped: dict[str, str] = {}
@@ -137,7 +135,6 @@ class PoolWriter:
         if foreign:
             patch = {"metadata": {"uid": stored.metadata.uid}, "spec": {"hard": dict.fromkeys(foreign)}}
             stored = await self._ctx.patch(RESOURCE_QUOTA, stored.name, namespace, patch=patch)
-        self._wake_index.wrote(namespace, stored.name, stored.metadata.resource_version)
 
     async def _find_refused_claims(
         self, observed: PoolObservation, allocation: PoolAllocation, namespace: str, error: KonvergeError

@@ -28,7 +28,6 @@ class WakeIndex:
         self._giving_back: dict[str, frozenset[str]] = {}
         self._looked_after: dict[str, frozenset[str]] = {}
         self._selectors: dict[str, tuple[tuple[str, int], tuple[LabelSelector, ...]]] = {}
-        self._wrote: dict[tuple[str, str], str] = {}
         self.waiting: dict[tuple[str, str], str] = {}
         """The claims (namespace and name) that the claim controller looks after, each with the pool that it names, "" for none."""
 
@@ -42,14 +41,8 @@ class WakeIndex:
         """Set the namespaces that a pool looks after."""
         self._looked_after[pool] = frozenset(namespaces)
 
-    def wrote(self, namespace: str, name: str, version: str) -> None:
-        """Note the version that our own write gave to a ResourceQuota: its echo is no news."""
-        self._wrote[namespace, name] = version
-
     def forget(self, pool: str) -> None:
         """Drop the entries of a deleted pool."""
-        for path in [path for path in self._wrote if path[1] == quota_name(pool)]:
-            del self._wrote[path]
         self._giving_back.pop(quota_name(pool), None)
         self._looked_after.pop(pool, None)
         self._selectors.pop(pool, None)
@@ -62,8 +55,6 @@ class WakeIndex:
         old, new = change.old, change.new
         if new is None or change.namespace in self._giving_back.get(change.name, ()):
             return True
-        if self._wrote.get((change.namespace, change.name)) == new.metadata.resource_version:
-            return False
         if old is None:
             return True
         if _bearing(old.metadata) != _bearing(new.metadata):

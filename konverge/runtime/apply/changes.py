@@ -34,12 +34,14 @@ __all__ = [
     "changes_nothing",
     "held_for",
     "named_by",
+    "only_own_apply",
     "only_own_changes",
     "only_status_changed",
     "only_status_differs",
 ]
 
 _ABSENT = object()
+_BOOKKEEPING = frozenset({"creationTimestamp", "generation", "managedFields", "resourceVersion", "uid"})
 _MAPPING = (dict, Mapping)
 _LEAF = (str, int, float)
 _PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -145,6 +147,18 @@ def only_own_changes(before: Any, after: Any, intent: Any) -> bool:
         if None not in sides:
             return only_own_changes(*sides)
     return intent is not None and bool(after == intent)
+
+
+def only_own_apply(before: Mapping[str, Any], after: Mapping[str, Any], intent: Mapping[str, Any]) -> bool:
+    """Tell whether an object that was `before` became `after` by applying `intent` alone.
+
+    False also if the apply removed fields: then it is not known who removed them.
+    """
+    return only_own_changes(*({**each, "metadata": _described(each)} for each in (before, after, intent)))
+
+
+def _described(object_: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in object_["metadata"].items() if name not in _BOOKKEEPING}
 
 
 def _by_type(conditions: Any) -> dict[str, Any] | None:

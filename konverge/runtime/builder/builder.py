@@ -75,6 +75,8 @@ class Watched:
     labels: str = ""
     namespaces: tuple[str, ...] = ()
     """The namespaces in which it is watched; empty: wherever the manager watches."""
+    own_writes: bool = True
+    """Of owned ones: whether an event that shows nothing but our own apply enqueues the owner."""
     known_by: Callable[[Metadata], str] | None = None
     """Of owned ones: the name of the owner of one that bears no controller reference, "" where it is none of ours."""
 
@@ -177,14 +179,19 @@ class Controller(Generic[R]):
         optional: bool = False,
         when: Predicate | None = None,
         known_by: Callable[[Metadata], str] | None = None,
+        own_writes: bool = True,
     ) -> Controller[R]:
         """Watch children of this kind: a change of one asks for a pass of its controlling owner (`Owns`).
 
         Only what is declared here can be made with `ctx.own`. With `optional` the controller also runs while the cluster
         does not serve the kind (`ctx.serves(kind)` tells). With `when` only the changes that it passes ask for anything.
         `known_by` names the owner of an object without a controller reference ("" for none), which may be a child that lost it.
+        With `own_writes=False` an event that shows nothing but an apply of this controller's own `ctx.own` enqueues nothing. Any other
+        change that the same event shows enqueues the owner all the same.
         """
-        watch = Watched(self._another(kind_of(what)), optional=optional, predicate=when, known_by=known_by)
+        watch = Watched(
+            self._another(kind_of(what)), optional=optional, predicate=when, known_by=known_by, own_writes=own_writes
+        )
         return replace(self, owned=(*self.owned, watch))
 
     @overload

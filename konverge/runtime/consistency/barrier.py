@@ -19,6 +19,7 @@ from konverge.errors import KonvergeError, NotFound
 from konverge.informers import Cached, Informer
 from konverge.keys import Key, compare_versions
 from konverge.runtime.cache.readers import Caches
+from konverge.runtime.consistency.own_versions import OwnVersions
 from konverge.selectors import LabelSelector
 
 __all__ = ["FIRST_WAIT", "LONGEST_WAIT", "StalenessBarrier", "View", "look", "pause"]
@@ -71,10 +72,11 @@ def _is_later(own: str, version: str) -> bool:
 class StalenessBarrier:
     """Compares the caches of one controller with what it wrote, by the write ledger of its client."""
 
-    def __init__(self, controller: str, client: Client, caches: Caches) -> None:
+    def __init__(self, controller: str, client: Client, caches: Caches, own_versions: OwnVersions) -> None:
         self._controller = controller
         self._client = client
         self._caches = caches
+        self._own_versions = own_versions
 
     def writer(self, key: Key) -> Hashable:
         """Return the name under which the ledger keeps the writes of this key's reconciles."""
@@ -113,6 +115,8 @@ class StalenessBarrier:
         """Give up on the writes that the cache does not show; the ledger still knows who wrote them."""
         for write in self._client.ledger.pending(self.writer(key)):
             self._client.ledger.seen(self.writer(key), write)
+            # The late event of the write must enqueue the key: the next reconcile runs on a stale cache.
+            self._own_versions.forget(Key("", write.kind, write.namespace, write.name))
 
     def forget(self, key: Key) -> None:
         """Drop what the ledger keeps of a key whose object is gone."""

@@ -1,4 +1,4 @@
-"""The own-write filter: an event that shows nothing but our own status write enqueues nothing."""
+"""The own-write filter: an event that shows nothing but our own status write, or our own apply of a child, enqueues nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["OwnVersions"]
 
 
 class OwnVersions:
-    """The versions that our own status writes made of each object, until an event shows them.
+    """The versions that our own writes gave to each object, until an event shows them.
 
     All of them are kept: the event of one write may be delivered after the next write was made, and is an echo all the same. Bounded:
     objects that were not written for longest are forgotten first, and of each object only the last few versions are kept.
@@ -49,6 +49,13 @@ class OwnVersions:
             self._known[key] = left
         else:
             del self._known[key]
+
+    def take(self, key: Key, version: str) -> tuple[str, ...]:
+        """Return the versions whose events are still to come, and drop those up to the one that this event shows."""
+        known = self._known.get(key, ())
+        if known:
+            self.seen(key, version)
+        return known
 
     def forget(self, key: Key) -> None:
         """Drop everything of an object."""

@@ -71,9 +71,16 @@ class EventHandlers:
 
     def on_owned(self, watch: Watched, change: Change) -> None:
         """Handle an event of a child."""
+        own: tuple[str, ...] = ()
         if change.new is None:
-            self._applier.forget(Key("", watch.kind, change.namespace, change.name))
-        self._enqueue(requests_for_owner(self._spec, watch, change, namespaced=self._watches.namespaced))
+            gone = Key("", watch.kind, change.namespace, change.name)
+            self._applier.forget(gone)
+            self._own_versions.forget(gone)
+        elif not watch.own_writes:
+            own = self._own_versions.take(
+                Key("", watch.kind, change.namespace, change.name), change.new.metadata.resource_version
+            )
+        self._enqueue(requests_for_owner(self._spec, watch, change, own, namespaced=self._watches.namespaced))
 
     def on_watched(self, watch: Watched, change: Change) -> None:
         """Handle an event of a kind that is mapped to keys."""

@@ -55,12 +55,19 @@ def requests_for_object(
 
 
 def requests_for_owner(
-    spec: Controller[Any], watch: Watched, change: Change, *, namespaced: bool | None = None
+    spec: Controller[Any],
+    watch: Watched,
+    change: Change,
+    own_versions: Collection[str] = (),
+    *,
+    namespaced: bool | None = None,
 ) -> Iterator[ReconcileRequest]:
     """Return the wishes for the controlling owners of a child, before and after the change, or for who else it is known by.
 
     `namespaced` is the scope of the owners as the API server serves it; None leaves it to what their kind declares.
     """
+    if change.new is not None and change.new.metadata.resource_version in own_versions:
+        return
     if watch.predicate is not None and not watch.predicate(change):
         return
     scoped = spec.kind.namespaced if namespaced is None else namespaced

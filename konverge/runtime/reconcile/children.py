@@ -12,6 +12,7 @@ from konverge.errors import Conflict, NotFound, NotOurs, UsageError
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
 from konverge.objects import Metadata, Object
+from konverge.runtime.apply.changes import only_own_apply
 from konverge.runtime.apply.conflicts import TAKE, Applied, Child, FieldsHeld, OnConflict
 from konverge.runtime.apply.owners import check_scope, controller_reference, refuse_foreign
 from konverge.runtime.reconcile.services import ReconcileServices
@@ -93,7 +94,15 @@ class Children:
         before = len(self._trace.writes)
         services.claims.take(key, services.controller, self._trace.key)
         stored = await self.send(key, intent, cached, on_conflict)
-        return key, stored, len(self._trace.writes) > before
+        sent = len(self._trace.writes) > before
+        if (
+            sent
+            and cached is not None
+            and key.kind in services.filtered
+            and only_own_apply(cached.data(), stored.data, intent)
+        ):
+            services.own_versions.add(key, stored.metadata.resource_version)
+        return key, stored, sent
 
     async def _made(self, key: Key, intent: dict[str, Any]) -> Object | None:
         """Create a child that the cache does not show; None, with nothing changed, if it exists after all.
@@ -109,6 +118,8 @@ class Children:
         except Conflict:
             return None
         self._services.claims.take(key, self._services.controller, self._trace.key)
+        if key.kind in self._services.filtered:
+            self._services.own_versions.add(key, stored.metadata.resource_version)
         return stored
 
     def _would_see(self, key: Key) -> bool:

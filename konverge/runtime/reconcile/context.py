@@ -1,7 +1,7 @@
-"""The context of a pass: everything that a reconciler may do to the world goes through it.
+"""The context of one reconcile: every read and write of a reconciler goes through it.
 
-Because every effect goes through here, the runtime can order, skip, fence, count and record it; a pass that was cut off by its
-timeout can do nothing more, even where its code runs on in a thread.
+So the runtime can order, skip, fence, count and record each write. A reconcile that its timeout ended can write nothing more, even if its
+code still runs in a thread.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 class HasStatus(Resource, Protocol[St_co]):
-    """An object with a status; what `ctx.status.draft` is typed by."""
+    """An object with a status, which gives `ctx.status.draft` its type."""
 
     @property
     def status(self) -> St_co:
@@ -51,7 +51,7 @@ class HasStatus(Resource, Protocol[St_co]):
 
 
 class Context(Generic[R_co]):
-    """One pass of one object. Valid until the pass ends.
+    """One reconcile of one object. Valid until the reconcile ends.
 
     >>> async def reconcile(backup, ctx):                        # doctest: +SKIP
     ...     job = await ctx.own(cron_job(backup))
@@ -88,19 +88,19 @@ class Context(Generic[R_co]):
 
     @property
     def log(self) -> structlog.typing.FilteringBoundLogger:
-        """A logger that says which pass it speaks of."""
+        """A logger whose lines name the controller, the key and the reconcile."""
         return self._log.bound  # type: ignore[no-any-return]  # structlog's own, whatever it was configured to be
 
     # --- what is known -------------------------------------------------------------------------------------------------------
 
     @property
     def object(self) -> R_co:
-        """The object in hand: a private copy."""
+        """The object that is reconciled: a private copy."""
         return self._object
 
     @property
     def status(self: Context[HasStatus[St]]) -> StatusEditor[St]:
-        """The status of the object in hand, written once when the pass ends."""
+        """The status of the object, written once when the reconcile ends."""
         return self._status
 
     def now(self) -> datetime:
@@ -127,28 +127,30 @@ class Context(Generic[R_co]):
 
     @property
     def client(self) -> Client:
-        """The client, for what the verbs of a context do not offer: creating, replacing, JSON patches, raw requests.
+        """The client, for operations that the verbs of a context do not offer: creating, replacing, JSON patches, raw requests.
 
-        What is written with it is seen by the barrier and by `/debug` as this pass's, and nothing is sent once the pass has ended. It
-        is not compared with the cache before it is sent, nor refused for another owner; a `raw` request is known to none of these.
+        The barrier and `/debug` count its writes to this reconcile, and nothing is sent once the reconcile has ended. Its writes are not
+        compared with the cache before they are sent, nor refused because of another owner. A `raw` request is exempt from all of this.
         """
         if self._client is None:
             self._client = self._services.client.written_by(self.trace.writer, self.trace.write)
         return self._client
 
     def serves(self, what: Kind[Any] | type[Any]) -> bool:
-        """Tell whether the cluster serves a declared kind and its cache is complete: the question before using an optional one."""
+        """Tell whether the cluster serves a declared kind and its cache is complete; to be called before an optional kind is used."""
         return self._services.serves(kind_of(what))
 
     # --- effects -------------------------------------------------------------------------------------------------------------
 
     def own(self, object_: R, *, on_conflict: OnConflict = TAKE, adopt: bool = False) -> Effect[R]:
-        """Make an owned child be as given: server-side apply with this object as its controller. Returns it as it is stored.
+        """Server-side apply a child with this object as its controller. Returns the stored child.
 
-        Nothing is sent where nothing would change. A child under deletion is left alone and returned as it is: its end wakes the
-        controller. Raises NotOurs for an existing object without our controller reference (unless `adopt`) and for one that
-        another controller of this manager writes, OwnershipError for an owner that the garbage collector would not honour,
-        FieldsHeld where fields are others' and `on_conflict` is HOLD.
+        Nothing is sent if nothing would change. A child under deletion is left alone and returned: the event of its deletion enqueues this
+        object again.
+
+        Errors: NotOurs for an existing object without our controller reference (unless `adopt`) and for one that another controller of this
+        manager writes; OwnershipError for an owner that the garbage collector would not honour; FieldsHeld if other managers own fields
+        and `on_conflict` is HOLD.
         """
 
         async def start() -> R:
@@ -158,11 +160,11 @@ class Context(Generic[R_co]):
         return self._effects.make(lambda: f"ctx.own({_what(object_)})", start)
 
     def apply_children(self, children: Iterable[Child | Resource]) -> Effect[Applied]:
-        """Make these the whole set of owned children: apply them in order, then delete owned children outside the set.
+        """Apply these children in order, then delete owned children outside the set.
 
         Only kinds that the controller declared with `.owns` are deleted, only objects whose controller reference names this object
-        and that no other controller of this manager applied, and nothing at all while a child is held (what it still refers to
-        must stay).
+        and that no other controller of this manager applied, and nothing at all while a child is held: objects that it still refers to must
+        stay.
         """
         wanted = tuple(child if isinstance(child, Child) else Child(child) for child in children)
         return self._effects.make(
@@ -170,17 +172,17 @@ class Context(Generic[R_co]):
         )
 
     def apply(self, object_: R, *, force: bool = False, subresource: str = "", dry_run: bool = False) -> Effect[R]:
-        """Server-side apply without owner reference, under the manager's name; of the object, or of one of its subresources.
+        """Server-side apply an object, or one of its subresources, without owner reference, as the manager's field manager.
 
         A dry run changes nothing, is not counted as a write, and returns the object as it would be stored.
-        Raises FieldsHeld where fields are others', unless `force`; UsageError for the status of this controller's own kind.
+        Errors: FieldsHeld if other managers own fields, unless `force`; UsageError for the status of this controller's own kind.
         """
 
         async def start() -> R:
             key, intent, _ = await self._children.identify(object_, subresource)
             if subresource == "status" and key.kind == self._services.kind:
                 raise UsageError(
-                    f"the status of {key.kind.kind} is written once, at the end of the pass, and this apply would undo it: "
+                    f"the status of {key.kind.kind} is written once, at the end of the reconcile, and this apply would undo it: "
                     "set it with ctx.status"
                 )
             if dry_run:
@@ -208,7 +210,7 @@ class Context(Generic[R_co]):
     ) -> Effect[R]:
         """Merge-patch an object, or one of its subresources: for requests to other controllers (annotations, un-suspending, `scale`).
 
-        It is no part of any intent. A dry run changes nothing and returns the object as it would be stored.
+        The patch is not part of any applied intent. A dry run changes nothing and returns the object as it would be stored.
         """
 
         async def start() -> R:
@@ -241,9 +243,9 @@ class Context(Generic[R_co]):
         resource_version: str = "",
         propagation: Literal["Background", "Foreground", "Orphan"] = "Background",
     ) -> Effect[bool]:
-        """Delete an object; `uid` and `resource_version` are preconditions (Conflict where they do not hold).
+        """Delete an object; `uid` and `resource_version` are preconditions: Conflict if they do not hold.
 
-        Returns False where it was gone already. The end of an object with finalizers is an event, not this answer.
+        Returns False if it was gone already. The end of an object with finalizers comes as an event and not with this response.
         """
         return self._effects.make(
             f"ctx.delete({name})",
@@ -262,11 +264,13 @@ class Context(Generic[R_co]):
         uid: str,
         resource_version: str,
     ) -> Effect[bool]:
-        """Make the status of another object be this, whole, as the field manager declared with `.writes_status_of`.
+        """Apply the whole status of another object, as the field manager declared with `.writes_status_of`.
 
         `status` holds everything that the two writers of the kind own. `uid` and `resource_version` are those of the object as it was
-        read: raises Conflict where it changed since. Nothing is sent where nothing would change, nor for an object that is gone;
-        returns whether anything was. A condition that the API would refuse is cut and logged; ConditionError if the manager is strict.
+        read. Nothing is sent if nothing would change, or if the object is gone; returns whether anything was sent. A condition that the API
+        would refuse is cut and logged.
+
+        Errors: Conflict if the object changed since it was read; ConditionError for a malformed condition if the manager is strict.
         """
         kind = kind_of(what)
 
@@ -314,24 +318,24 @@ class Context(Generic[R_co]):
         type_: str = "Normal",
         action: str = "Reconcile",
     ) -> None:
-        """Record a Kubernetes Event about another object: one whose status this controller writes."""
+        """Record a Kubernetes Event about another object."""
         regarding = Regarding(kind_of(what), about.namespace, about.name, about.uid, about.resource_version)
         self._services.events.record(regarding, reason, message, type_=type_, action=action)
 
     def event(self, reason: str, message: str, *, type_: str = "Normal", action: str = "Reconcile") -> None:
-        """Record a Kubernetes Event about the object in hand. Transitions of conditions are announced without this."""
+        """Record a Kubernetes Event about the reconciled object. The runtime records transitions of conditions by itself."""
         self._services.events.record(self._regarding, reason, message, type_=type_, action=action)
 
     def execute(self, plan: Plan[Any]) -> Effect[Outcome]:
-        """Do what a plan says, and return its outcome; see `konverge.runtime.reconcile.plan` for the order.
+        """Carry out a plan and return its outcome; see `konverge.runtime.reconcile.plan` for the order.
 
-        Raises FieldsHeld where a child is held, after everything else of the plan was done; where the outcome is RequeueAfter, the
-        next look comes then all the same.
+        Errors: FieldsHeld if a child is held, after the rest of the plan was carried out. An outcome of RequeueAfter takes effect all the
+        same.
         """
         return self._effects.make("ctx.execute(plan)", lambda: self._execute(plan))
 
     def wait(self, effect: Awaitable[T]) -> T:
-        """Wait for an effect from a blocking reconciler, which runs in a thread. An error on the event loop."""
+        """Wait for an effect from a blocking reconciler, which runs in a thread. UsageError on the event loop."""
         if _on_loop(self._loop):
             raise UsageError("ctx.wait is for blocking reconcilers in threads; in a coroutine write await")
 
@@ -353,11 +357,11 @@ class Context(Generic[R_co]):
     # --- how -----------------------------------------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """End the pass: raises ForgottenAwait for effects that nobody awaited. For the runtime."""
+        """End the reconcile: raises ForgottenAwait for effects that were never awaited. For the runtime."""
         self._effects.check(self._services.controller)
 
     def close(self, why: str) -> None:
-        """Let nothing more out: effects that start from now on raise ReconcileTimeout, a thread that waits is woken. For the runtime."""
+        """Send nothing more: effects that start from now on raise ReconcileTimeout, and a waiting thread is woken. For the runtime."""
         self.trace.close(why)
         for future in tuple(self._waits):
             future.cancel()

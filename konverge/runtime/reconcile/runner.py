@@ -1,8 +1,7 @@
-"""One pass: from a key to what the queue is told.
+"""One reconcile: from a key to the outcome for the queue.
 
-The order of a pass, each step of which may end it: is the object there; does the cache show our own writes; does it decode; is it being
-deleted; does it carry our finalizer; `reconcile` or `finalize` under a deadline; the status, once. An exception of a reconciler ends its
-pass and nothing else.
+Its steps, each of which may end it: decide by deletionTimestamp and finalizer; decode the object; call `reconcile` or `finalize` under a
+deadline; write the status once. An exception of a reconciler ends its own reconcile and nothing else.
 """
 
 from __future__ import annotations
@@ -53,14 +52,14 @@ from konverge.words import ConditionType, EventType, LogKey, Reason
 __all__ = ["ABNORMAL", "ReconcileRunner", "Result"]
 
 _CHANGED = 1.0
-"""Seconds until an object that changed during its pass is looked at again, unless the news of the change comes first, as it does."""
+"""Seconds until an object that changed during its reconcile is reconciled again. The event of the change normally comes first."""
 
 ABNORMAL = frozenset({"Blocked", "Degraded", "Failed", "Stalled"})
 """Condition types whose becoming True is a Warning."""
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What became of one pass; `invalid`: the object did not decode."""
+    """The end of one reconcile; `invalid`: the object did not decode."""
 
     ended: Outcome | Exception
     trace: ReconcileTrace
@@ -68,7 +67,7 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class ReconcileRunner:
-    """Runs passes of one controller. Knows no queue; constructing it does nothing."""
+    """Runs the reconciles of one controller, without knowledge of its queue. Constructing it does nothing."""
 
     def __init__(
         self,
@@ -76,19 +75,19 @@ class ReconcileRunner:
         services: ReconcileServices,
     ) -> None:
         self._spec = spec
-        self.barrier = StalenessBarrier(spec.name, services.client, services.caches)
+        self.barrier = StalenessBarrier(spec.name, services.client, services.caches, services.own_versions)
         self._services = services
         self._owner = Owner(services.manager, "Apply", "status")
         self._limit = spec.numbers.timeout
         self._telling = failing(spec)
         self._defaults = None if spec.conditions is None else status_defaults(_model_of(spec))
-        # Asked once and not in each pass.
+        # Looked up once and not in each reconcile.
         self._verbs: dict[FinalizerStep, tuple[str, Any, bool]] = {}
 
-    # --- the pass ------------------------------------------------------------------------------------------------------------
+    # --- the reconcile -------------------------------------------------------------------------------------------------------
 
     async def run(self, key: Key, cached: Cached, reasons: tuple[str, ...], log: ReconcileLog) -> Result:
-        """Run one pass of an object that the cache has. Only cancellation comes out of it as an exception."""
+        """Reconcile an object that the cache holds. Only cancellation leaves it as an exception."""
         trace = ReconcileTrace(key, self.barrier.writer(key))
         try:
             step = next_step(cached.metadata, self._spec.finalizer_name)
@@ -135,7 +134,7 @@ class ReconcileRunner:
         except RecursionError:
             previous = {}  # it cannot be read, and is rebuilt
         status = getattr(object_, "status", None)
-        # Of a kind that this controller did not declare, the status is somebody else's but for what was said here.
+        # The status of a kind that this controller did not declare belongs to its own controller, apart from what is set here.
         split = self._spec.conditions is None or (bool(self._spec.status_suffix) and not self._spec.status_shared)
 
         def complain(error: ConditionError) -> None:
@@ -207,7 +206,7 @@ class ReconcileRunner:
     ) -> Any:
         """Run a blocking reconciler. A cancellation closes its context, so that nothing more is sent.
 
-        At the deadline the key stays in work until the thread has really ended; at a stop nobody waits for it.
+        At the deadline the key stays in work until the thread has really ended; a stop does not wait for the thread.
         """
         call = asyncio.get_running_loop().run_in_executor(self._services.threads.executor(), method, object_, ctx)
         try:
@@ -241,7 +240,7 @@ class ReconcileRunner:
     async def _written(
         self, key: Key, cached: Cached, ctx: Context[Any], ended: Outcome | Exception
     ) -> Outcome | Exception:
-        """Write the status; its failure is the pass's outcome unless the pass had failed before."""
+        """Write the status. Its failure becomes the outcome unless the reconcile had failed before."""
         failed = isinstance(ended, Exception)
         try:
             try:
@@ -256,7 +255,9 @@ class ReconcileRunner:
         except Conflict:
             if failed:
                 return ended
-            ctx.log.debug("the object changed during its pass; it is looked at again before its status is written")
+            ctx.log.debug(
+                "the object changed during its reconcile; it is reconciled again before its status is written"
+            )
             return RequeueAfter(_CHANGED)
         except Exception as error:  # noqa: BLE001  # counted and retried as the pass's outcome
             if failed:
@@ -266,9 +267,9 @@ class ReconcileRunner:
         return ended
 
     async def write_status(self, key: Key, cached: Cached, ctx: Context[Any], *, failed: bool) -> None:
-        """Apply the status once, announce transitions. An object that is gone has no status to write.
+        """Apply the status once and record an Event for each transition; nothing is written if the object is gone.
 
-        Raises Conflict for one that is at another version than the pass saw, or is another one of that name by now.
+        Errors: Conflict if the object is at another version than the reconcile saw, or was deleted and created again.
         """
         editor: StatusEditor[Any] = ctx.status
         if editor.skipped:
@@ -303,7 +304,7 @@ class ReconcileRunner:
             await self._take_out(key, metadata, editor.left_over(editor.previous), ctx)
             return
         ctx.trace.writes.append("status")
-        # What was still at the version that this pass saw cannot hold anything else that is new.
+        # An object that was still at the version of this reconcile holds no other change.
         locked = metadata["resourceVersion"] == cached.version
         if only_own_changes(editor.previous, answer.status or {}, said) and (
             locked or only_status_changed(cached, answer.metadata, answer.body)
@@ -337,7 +338,7 @@ class ReconcileRunner:
         ctx.trace.writes.append("status of others")
 
     async def _invalid(self, key: Key, cached: Cached, ctx: Context[Any], error: InvalidObject) -> Result:
-        """Mark an object that does not decode; its children stay untouched, and only a change of it can help."""
+        """Set the conditions of an object that does not decode. Its children stay untouched, and only a change of it can help."""
         message = f"{error.field}: {error.problem}"
         editor: StatusEditor[Any] = ctx.status
         declared = self._spec.conditions or ()
@@ -353,7 +354,7 @@ class ReconcileRunner:
         return Result(ended, ctx.trace, invalid=True)
 
     def _clear_invalid(self, ctx: Context[Any]) -> None:
-        """Take back the runtime's own mark once the object decodes again, unless this pass judged that condition itself."""
+        """Reset the runtime's own condition once the object decodes again, unless this reconcile set that condition itself."""
         editor: StatusEditor[Any] = ctx.status
         for type_, reason in (self._spec.invalid,) if self._spec.invalid else ():
             stale = find_condition(editor.before, type_)

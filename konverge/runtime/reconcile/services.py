@@ -82,6 +82,8 @@ class ReconcileServices:
     """Whether a declared kind is served and its cache complete."""
     strict: bool
     owned: frozenset[Kind[Any]]
+    filtered: frozenset[Kind[Any]]
+    """Owned kinds of which events of own applies enqueue nothing."""
     statuses: Mapping[Kind[Any], str]
     """Field managers of other kinds whose status this controller writes too."""
 
@@ -107,6 +109,7 @@ class ReconcileServices:
             serves=serves,
             strict=shared.strict,
             owned=frozenset(owned.kind for owned in spec.owned),
+            filtered=frozenset(owned.kind for owned in spec.owned if not owned.own_writes),
             statuses={kind: field_manager(shared.manager, suffix) for kind, suffix in spec.statuses},
         )
 
