@@ -33,7 +33,9 @@ from konverge.runtime.builder.predicates import (
 )
 from konverge.runtime.builder.rules import Rule, cluster_role, merged, rules_of
 from konverge.runtime.cache.readers import Caches, Live, Reader
-from konverge.runtime.manager.manager import Leadership, Manager, ManagerSettings
+from konverge.runtime.manager.leadership import Leadership
+from konverge.runtime.manager.manager import Manager
+from konverge.runtime.manager.settings import ManagerSettings
 from konverge.runtime.observability.readiness import ControllerReport, Report, State
 from konverge.runtime.reconcile.context import Context
 from konverge.runtime.reconcile.plan import ConditionUpdate, Delete, Plan

@@ -37,7 +37,7 @@ R_contra = TypeVar("R_contra", bound=Resource, contravariant=True)
 
 Mapper: TypeAlias = "Callable[[Any, Caches], Iterable[Key]]"
 Gate: TypeAlias = "Callable[[Client], Awaitable[str]]"
-"""Asked before a controller begins: what keeps it from that, in words that say what to do; "" where nothing does."""
+"""Called before a controller starts; returns the obstacle, in words that say what to do, or "" if there is none."""
 FailureReport: TypeAlias = "Callable[[Any, Context[Any], str], None]"
 """Sets in `ctx.status` that a reconcile of the object failed, with this message."""
 
@@ -46,18 +46,18 @@ _FINALIZER = re.compile(r"^[a-z0-9.-]+\.[a-z]+/[A-Za-z0-9._-]+$")
 
 
 class Reconciles(Protocol[R_contra]):
-    """What a reconciler is: `reconcile(object, ctx)` that returns an Outcome.
+    """A reconciler: `reconcile(object, ctx)` returns an Outcome.
 
     A plain function instead of a coroutine function is run in a thread of its own; it makes effects with `ctx.wait(...)`.
     """
 
     def reconcile(self, object_: R_contra, ctx: Context[R_contra], /) -> Awaitable[Outcome] | Outcome:
-        """Bring the world to what the object asks for; see what is, never what happened."""
+        """Bring the cluster to the state that the object describes, by the state that is found and not by the event."""
 
 
 @runtime_checkable
 class Finalizes(Protocol[R_contra]):
-    """What a reconciler with a finalizer is, besides."""
+    """A reconciler with a finalizer."""
 
     def finalize(self, object_: R_contra, ctx: Context[R_contra], /) -> Awaitable[Outcome] | Outcome:
         """Clean up; called under deletion until it returns Done, then the finalizer is removed."""
@@ -78,7 +78,7 @@ class Watched:
     own_writes: bool = True
     """Of owned ones: whether an event that shows nothing but our own apply enqueues the owner."""
     known_by: Callable[[Metadata], str] | None = None
-    """Of owned ones: the name of the owner of one that bears no controller reference, "" where it is none of ours."""
+    """For owned kinds: returns the name of the owner of an object without a controller reference, "" if it has no owner of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +99,17 @@ class Numbers:
     """The numbers of one controller."""
 
     concurrency: int = 1
-    """Passes at once; one key never runs twice at a time. 1, as controller-runtime: many controllers make the parallelism."""
+    """Reconciles at once; one key never runs twice at a time. 1, as controller-runtime: many controllers make the parallelism."""
     timeout: float = 120.0
-    """Seconds that one pass may take; then it is cancelled and retried. On by default: a hung pass blocks its key for ever."""
+    """Seconds that one reconcile may take; then it is cancelled and retried. On by default: a hung reconcile blocks its key for ever."""
     barrier: float = 10.0
-    """Seconds to wait for the cache to show the controller's own writes; then the pass runs all the same and that is counted."""
+    """Seconds to wait for the cache to show the controller's own writes; then the reconcile runs all the same, which a metric counts."""
     min_interval: float = 0.0
-    """Seconds between the starts of two passes of one key, at least."""
+    """The least number of seconds between the starts of two reconciles of one key."""
     debounce: float = 0.0
-    """Seconds of quiet to wait for after an event, so that a burst becomes one pass."""
+    """Seconds of quiet to wait for after an event, so that a burst becomes one reconcile."""
     resync: float = 36000.0
-    """Seconds between two visits of every object without any event, give or take 10 %; 10 h, as controller-runtime. 0: never."""
+    """Seconds between two resyncs, which enqueue every object, give or take 10 %; 10 h, as controller-runtime. 0: never."""
     base_delay: float = 0.005
     """Seconds before the first retry; doubles with each failure."""
     max_delay: float = 1000.0
@@ -161,9 +161,9 @@ class Controller(Generic[R]):
 
     @staticmethod
     def of(what: Kind[W] | type[W]) -> Controller[W]:
-        """Name the primary kind: every change of such an object asks for a pass with its key (controller-runtime: `For`).
+        """Name the primary kind: every change of such an object enqueues its key (controller-runtime: `For`).
 
-        The echo of the controller's own status write asks for none. The name is the kind's, in lower case, until `named`.
+        The event of the controller's own status write does not. The name is the kind's, in lower case, until `named`.
         """
         kind = kind_of(what)
         declaration = getattr(what, "__konverge_declaration__", None)
@@ -181,10 +181,10 @@ class Controller(Generic[R]):
         known_by: Callable[[Metadata], str] | None = None,
         own_writes: bool = True,
     ) -> Controller[R]:
-        """Watch children of this kind: a change of one asks for a pass of its controlling owner (`Owns`).
+        """Watch children of this kind: a change of one enqueues its controlling owner (`Owns`).
 
         Only what is declared here can be made with `ctx.own`. With `optional` the controller also runs while the cluster
-        does not serve the kind (`ctx.serves(kind)` tells). With `when` only the changes that it passes ask for anything.
+        does not serve the kind (`ctx.serves(kind)` tells). With `when` only the changes for which it returns True enqueue anything.
         `known_by` names the owner of an object without a controller reference ("" for none), which may be a child that lost it.
         With `own_writes=False` an event that shows nothing but an apply of this controller's own `ctx.own` enqueues nothing. Any other
         change that the same event shows enqueues the owner all the same.
@@ -275,7 +275,7 @@ class Controller(Generic[R]):
         return replace(self, name=name)
 
     def finalizer(self, name: str) -> Controller[R]:
-        """Hold every object by this finalizer until `finalize` returned Done; it is added before any pass of `reconcile`."""
+        """Hold every object by this finalizer until `finalize` returned Done; it is added before the first `reconcile`."""
         if not _FINALIZER.match(name):
             raise UsageError(f"finalizer {name!r}: write domain/name, for instance example.com/backup")
         return replace(self, finalizer_name=name)._ending_by_both()
@@ -310,7 +310,7 @@ class Controller(Generic[R]):
         return replace(self, counted=tuple(chosen))
 
     def when(self, predicate: Predicate) -> Controller[R]:
-        """Let only these changes of the primary kind ask for a pass. Creation, deletion and resync always do."""
+        """Let only these changes of the primary kind enqueue the object. Creation, deletion and resync always do."""
         return replace(self, predicate=predicate)
 
     def selecting(self, labels: str) -> Controller[R]:
@@ -346,7 +346,7 @@ class Controller(Generic[R]):
         return replace(self, statuses=(*self.statuses, (kind_of(what), suffix)))
 
     def starts_when(self, gate: Gate) -> Controller[R]:
-        """Begin only once nothing keeps it from that: the gate is asked at the start, and again while it names an obstacle."""
+        """Start only once `gate` names no obstacle; it is called at the start, and again while it names one."""
         return replace(self, gate=gate)
 
     def with_(

@@ -1,4 +1,4 @@
-"""Predicates: which changes ask for a pass.
+"""Predicates: which changes enqueue a key.
 
 Promises: pure functions of a `Change` (what was cached before and after). They filter events, not memory: to keep objects out of the
 cache use a selector. For the primary kind creation, the request for deletion, deletion and the initial list are never filtered.
@@ -84,7 +84,7 @@ def any_of(*predicates: Predicate) -> Predicate:
 
 
 def all_of(*predicates: Predicate) -> Predicate:
-    """Pass what all of these pass.
+    """Accept the changes that all of these accept.
 
     >>> both = all_of(generation_changed, labels_changed)
     """

@@ -1,7 +1,7 @@
 """RBAC rules as data, and what a controller needs from what it declares.
 
 Promises: `rules_of` names every right that the runtime itself uses for a controller; what a reconciler reads live or patches
-beyond that is declared with `Controller.needs(...)`. Plurals are those of the kind where it knows them, else guessed as
+beyond that is declared with `Controller.needs(...)`. Plurals are those of the kind if it declares them, else guessed as
 apimachinery `meta.UnsafeGuessKindToResource` does; a running manager asks the API server.
 """
 
@@ -98,7 +98,7 @@ def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
 
 
 def may_read_live(controller: Controller[Any], kind: Kind[Any]) -> bool:
-    """Tell whether the controller's sentence gives the right to get objects of a kind; always if it does not say what is read live."""
+    """Return whether the controller's declaration gives the right to get objects of a kind; always if it does not say what is read live."""
     if controller.live is None:
         return True
     got = (

@@ -1,6 +1,6 @@
 """The caches of one kind in some namespaces, read as if they were one.
 
-Promises: an object of another namespace is absent. What is read of all namespaces is read of these.
+Guarantees: an object of another namespace is absent. A read of all namespaces is one of these.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class NarrowedStore:
         self._informers = informers
 
     def get(self, namespace: str, name: str) -> Cached | None:
-        """Return an object, None where no cache has it."""
+        """Return an object, None if no cache has it."""
         informer = self._informers.get(namespace)
         return None if informer is None else informer.store.get(namespace, name)
 
@@ -53,7 +53,7 @@ class NarrowedStore:
 
 
 class Narrowed:
-    """What a `Reader` and an index need of an informer, of several; `informers` is by namespace."""
+    """Several informers, by namespace, with the part of an informer's interface that a `Reader` and an index use."""
 
     __slots__ = ("informers", "metadata_only", "store")
 

@@ -1,6 +1,6 @@
-"""What reconcilers read: caches of the kinds that their controller declared, and live reads.
+"""The reads of reconcilers: caches of the kinds that their controller declared, and live reads.
 
-Promises: everything read from a cache is a private copy, decoded for the caller; changing it corrupts nothing. A cache that the
+Guarantees: everything read from a cache is a private copy, decoded for the caller; changing it corrupts nothing. A cache that the
 controller did not declare is an error that says which verb to add, not a silent new informer.
 
 A read that starts an informer for all Secrets of a cluster: https://github.com/k8ssandra/k8ssandra-operator/issues/1752
@@ -68,12 +68,12 @@ class Reader(Generic[R_co]):
         return self._informer.synced
 
     def find(self, namespace: str, name: str) -> R_co | None:
-        """Return a copy of the object, None where the cache has none. Raises InvalidObject where it does not fit the model."""
+        """Return a copy of the object, None if the cache has none. Raises InvalidObject if it does not fit the model."""
         cached = self._informer.store.get(namespace, name)
         return None if cached is None else self._decoded(cached)
 
     def get(self, namespace: str, name: str) -> R_co:
-        """Return a copy of the object; raises NotFound where the cache has none."""
+        """Return a copy of the object; raises NotFound if the cache has none."""
         found = self.find(namespace, name)
         if found is None:
             raise NotFound(f"no {self._kind.kind} {namespace}/{name} in the cache", status=404, reason="NotFound")
@@ -154,7 +154,7 @@ class Live(Generic[R]):
         return await self._client.get(self._kind, name, namespace)
 
     async def find(self, namespace: str, name: str) -> R | None:
-        """Return the object as it is stored now, None where there is none."""
+        """Return the object as it is stored now, None if there is none."""
         try:
             return await self.get(namespace, name)
         except NotFound:

@@ -1,7 +1,7 @@
-"""Rights that passes were refused: what makes a controller say which RBAC rule is missing, also where only a write needs it.
+"""RBAC denials seen by the reconciles of one controller: its report names the missing rule, also if only a write needs it.
 
-A missing right to list or watch is seen by the informer. One to create, patch or delete is seen by a pass, and is the controller's
-problem all the same: it cannot do its work, and the remedy is a rule. It counts until the key that met it passes again, or is gone.
+A missing right to list or watch is seen by the informer. One to create, patch or delete is seen by a reconcile. It keeps the
+controller from being ready until the key that met it reconciles again, or is gone.
 
 In controller-runtime one missing right keeps every controller from its work: https://github.com/kubernetes-sigs/controller-runtime/issues/1653
 """
@@ -21,7 +21,7 @@ __all__ = ["Denials"]
 
 
 class Denials:
-    """What the passes of one controller were refused for want of a rule. Constructing it does nothing."""
+    """RBAC denials seen by one controller, by key. Constructing it does nothing."""
 
     def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
         self._changed = changed
@@ -30,7 +30,7 @@ class Denials:
         self._obstacles: dict[str, Obstacle] = {}
 
     def note(self, key: Key, error: BaseException | None) -> dict[str, Any] | None:
-        """Take note of how a pass ended; returns the rule that it lacked, None where it lacked none."""
+        """Record how a reconcile ended; return the rule that it lacked, None if it lacked none."""
         rule = missing_rule(error)
         if rule is None:
             self.forget(key)
@@ -46,7 +46,7 @@ class Denials:
         return rule
 
     def forget(self, key: Key) -> None:
-        """The key passed, or is gone."""
+        """Drop the denial of a key that was reconciled, or is gone."""
         what = self._by_key.pop(key, None)
         if what is None:
             return

@@ -84,7 +84,7 @@ class EventHandlers:
 
     def on_watched(self, watch: Watched, change: Change) -> None:
         """Handle an event of a kind that is mapped to keys."""
-        self._enqueue(requests_mapped(watch, change, self._caches, odd=self._undecodable))
+        self._enqueue(requests_mapped(watch, change, self._caches, undecodable=self._undecodable))
 
     def _undecodable(self, error: InvalidObject) -> None:
         self._log.warning("a watched object does not decode; nobody is woken for it", **{LogKey.ERROR: str(error)})

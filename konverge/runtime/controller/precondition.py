@@ -1,9 +1,9 @@
-"""What a controller requests before it begins: whether something in the cluster keeps it from that.
+"""The precondition of a controller: whether something in the cluster keeps it from starting.
 
-Promises: a gate is asked at the start, and again every half minute while it names an obstacle; the other controllers do not wait. A gate
-that cannot be asked (no right, no server) is an obstacle with the words of the error.
+Guarantees: the gate is called at the start, and again every half minute while it names an obstacle; other controllers do not wait. A gate
+that fails (no right, no server) is an obstacle with the message of its error.
 
-Does not promise: to ask again once the controller has begun.
+Caveats: it is not called again once the controller has started.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SECONDS = 30.0
 
 
 class Precondition:
-    """Asks the gate of one controller; one without a gate has nothing in its way."""
+    """The gate of one controller; a controller without one starts at once."""
 
     def __init__(
         self, gate: Gate | None, kind: Kind[Any], client: Client, log: Any, *, changed: Callable[[], None]
@@ -40,7 +40,7 @@ class Precondition:
         self._why = "" if gate is None else "its gate was not asked yet"
 
     async def opened(self) -> None:
-        """Wait until the gate names no obstacle any more."""
+        """Wait until the gate names no obstacle."""
         while self._gate is not None:
             try:
                 self._why = await self._gate(self._client)
@@ -54,5 +54,5 @@ class Precondition:
 
     @property
     def obstacles(self) -> tuple[Obstacle, ...]:
-        """What is in the way now."""
+        """The obstacles at present."""
         return (Obstacle(self._kind.group_kind, "KeptBack", self._why),) if self._why else ()

@@ -57,7 +57,7 @@ class PrometheusQueue:
             self._together.remove(self)
 
     def ages(self) -> list[float]:
-        """Return for how long each pass in progress has been running."""
+        """Return for how long each reconcile in progress has been running."""
         now = self._now()
         return [max(0.0, now - begun) for begun in tuple(self._begun)]
 
@@ -68,13 +68,13 @@ class PrometheusQueue:
     def depth(self, priority: int, entries: int) -> None:
         """Set the depth of one priority; beyond 25 values all others share one label."""
         if priority not in self._shown and priority not in self._beyond:
-            self._show(priority)
+            self._add_series(priority)
         self._depth_of[priority] = entries
         if not entries and priority in self._beyond:  # a caller that computes priorities would else fill the memory
             del self._depth_of[priority]
             self._beyond.discard(priority)
 
-    def _show(self, priority: int) -> None:
+    def _add_series(self, priority: int) -> None:
         """Have the depth of this priority computed when it is scraped, for all queues of this name together."""
         known = len(self._shown) < MAX_PRIORITIES
         (self._shown if known else self._beyond).add(priority)
@@ -96,7 +96,7 @@ class PrometheusQueue:
         self._begun.append(self._now())
 
     def worked(self, seconds: float) -> None:
-        """Observe how long a pass took."""
+        """Observe how long a reconcile took."""
         self._works.observe(seconds)
         begun = self._begun
         if begun:

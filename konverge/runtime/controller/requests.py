@@ -1,4 +1,4 @@
-"""From changes to keys: which passes a change in a cache requests for. Pure; the controller hands what comes out to its queue."""
+"""From events to requests: which keys an event of a cache enqueues, and why. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from konverge.words import Why
 __all__ = ["INITIAL_PRIORITY", "ReconcileRequest", "requests_for_owner", "requests_for_object", "requests_mapped"]
 
 INITIAL_PRIORITY = -100
-"""The priority of what the first list and a resync ask for: what changes now goes first (controller-runtime's number)."""
+"""The priority of requests from the first list and from a resync: changes go first (controller-runtime's number)."""
 
 
 class ReconcileRequest(NamedTuple):
-    """One wish for a pass."""
+    """One request to reconcile a key."""
 
     key: Key
     reason: str
@@ -42,9 +42,9 @@ def _priority(change: Change) -> int:
 def requests_for_object(
     spec: Controller[Any], change: Change, own_versions: Collection[str]
 ) -> Iterator[ReconcileRequest]:
-    """Return the wish for the changed object itself; none for the echo of our own status write.
+    """Return the request for the object, unless the event is our own status update.
 
-    `own_versions` are those that such writes made, if nothing but the status differed from what had been reconciled.
+    `own_versions` are the versions that such writes made, if nothing but the status differed from the object reconciled.
     """
     if change.old is not None and change.new is not None:
         if change.new.metadata.resource_version in own_versions:
@@ -62,7 +62,7 @@ def requests_for_owner(
     *,
     namespaced: bool | None = None,
 ) -> Iterator[ReconcileRequest]:
-    """Return the wishes for the controlling owners of a child, before and after the change, or for who else it is known by.
+    """Return the requests for the controlling owners of a child, before and after the change, or for the owner that `known_by` names.
 
     `namespaced` is the scope of the owners as the API server serves it; None leaves it to what their kind declares.
     """
@@ -87,11 +87,11 @@ def requests_for_owner(
 
 
 def requests_mapped(
-    watch: Watched, change: Change, caches: Caches, *, odd: Callable[[InvalidObject], None] | None = None
+    watch: Watched, change: Change, caches: Caches, *, undecodable: Callable[[InvalidObject], None] | None = None
 ) -> Iterator[ReconcileRequest]:
-    """Return the wishes that the controller's map function has for an object, before and after the change.
+    """Return the requests for the keys to which the controller maps an object, before and after the change.
 
-    A side that does not decode is told to `odd` and left out: it must not hide the other.
+    A side that does not decode is passed to `undecodable` and left out: it must not hide the other.
     """
     if watch.predicate is not None and not watch.predicate(change):
         return
@@ -102,8 +102,8 @@ def requests_mapped(
         try:
             view = _view(watch, cached)
         except InvalidObject as error:
-            if odd is not None:
-                odd(error)
+            if undecodable is not None:
+                undecodable(error)
             continue
         keys: Iterable[Key] = watch.mapper(view, caches)
         for key in keys:

@@ -1,8 +1,8 @@
-"""How the end of a pass becomes a queue action, a result label and counters.
+"""The requeue decision: from the end of a reconcile to a queue action, a result label and counters.
 
 The table of controller-runtime (`pkg/internal/controller/controller.go`) with our deviations:
 
-    end of the pass               queue                        result          counters besides
+    end of the reconcile          queue                        result          counters besides
     Done                          forget                       success
     RequeueAfter(d)               forget, add after d          requeue_after
     any exception                 add by backoff               error           errors
@@ -36,7 +36,7 @@ __all__ = ["Action", "RequeueDecision", "requeue_decision"]
 
 
 class Action(enum.Enum):
-    """What happens to the key in the queue; `done` is always called besides."""
+    """The action on the key in the queue; `done` is always called besides."""
 
     FORGET = "forget"
     FORGET_AND_ADD_AFTER = "forget, add after"
@@ -45,7 +45,7 @@ class Action(enum.Enum):
 
 
 class RequeueDecision(msgspec.Struct, frozen=True):
-    """What the runtime does about the end of one pass."""
+    """The reaction of the runtime to the end of one reconcile."""
 
     action: Action
     result: str
@@ -58,12 +58,12 @@ class RequeueDecision(msgspec.Struct, frozen=True):
 
     @property
     def failed(self) -> bool:
-        """Whether the pass ended in an error."""
+        """Whether the reconcile ended in an error."""
         return self.error is not None
 
 
 def requeue_decision(ended: Outcome | BaseException) -> RequeueDecision:
-    """Map the end of a pass to its verdict; see the table of the module."""
+    """Return the decision for the end of a reconcile; see the table of the module."""
     match ended:
         case Done():
             return RequeueDecision(Action.FORGET, "success")

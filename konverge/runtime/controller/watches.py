@@ -1,7 +1,7 @@
 """The caches of one controller: acquired, waited for, watched for what is missing, given back.
 
-Promises: a controller waits for every kind that it needs, and of an optional one until it is known whether there is anything to cache.
-What is missing for one controller stops no other. After `close` no handler and no informer is left.
+Guarantees: a controller waits for every kind that it needs, and for an optional one until it is known whether the cluster serves it.
+A kind that one controller lacks stops no other. After `close` no handler and no informer is left.
 
 Kinds that come and go, in controller-runtime: https://github.com/kubernetes-sigs/controller-runtime/issues/2983
 """
@@ -61,7 +61,7 @@ class ControllerWatches:
         self._namespace = namespace
         self._feeds: list[_Feed] = []
         self.informers: dict[Kind[Any], Informer | Narrowed] = {}
-        """What the reconciler reads, by kind."""
+        """The caches that the reconciler reads, by kind."""
 
     def open(
         self,
@@ -69,7 +69,7 @@ class ControllerWatches:
         owned: Callable[[Watched, Change], None],
         watched: Callable[[Watched, Change], None],
     ) -> None:
-        """Acquire every cache, and have these told of changes."""
+        """Acquire every cache, and register these event handlers."""
         spec, where = self._spec, self._namespace
         self.primary = self._feed(spec.kind, None, Selection(spec.kind, where, labels=spec.labels), primary)
         for one in spec.owned:
@@ -104,7 +104,7 @@ class ControllerWatches:
         return informer
 
     def close(self) -> None:
-        """Give everything back; nobody is told of anything any more."""
+        """Release every cache; no handler is called any more."""
         for feed in self._feeds:
             feed.registration.on_synced = None
             feed.informer.listeners.remove(self._notify)
@@ -117,7 +117,7 @@ class ControllerWatches:
         self._changed()
 
     async def synced(self) -> None:
-        """Wait until every needed cache is complete, and of every optional one it is known whether there is anything to cache."""
+        """Wait until every needed cache is complete, and for every optional one it is known whether the cluster serves it."""
         for feed in self._feeds:
             while not feed.registration.has_synced and not (feed.optional and feed.known_absent):
                 await self._changes.wait()
@@ -136,18 +136,18 @@ class ControllerWatches:
                 await enqueue_all(f"{feed.kind.group_kind} is {'served' if feed.served else 'no longer served'}")
 
     def serves(self, kind: Kind[Any]) -> bool:
-        """Tell whether a declared kind is served and its cache complete."""
+        """Return whether a declared kind is served and its cache complete."""
         feeds = [feed for feed in self._feeds if feed.kind == kind]
         return bool(feeds) and all(feed.registration.has_synced and not feed.known_absent for feed in feeds)
 
     @property
     def namespaced(self) -> bool | None:
-        """Whether the primary kind is namespaced, as the API server says; None while it has not said."""
+        """Whether the primary kind is namespaced, as the API server says; None until discovery has answered."""
         info = self.primary.info
         return None if info is None else info.namespaced
 
     def problems(self) -> tuple[Obstacle, ...]:
-        """Return what keeps these caches from being complete, in words that say what to do."""
+        """Return the obstacles that keep these caches from being complete, in words that say what to do."""
         found = (
             why_not(feed.kind, feed.informer, feed.watch, synced=feed.registration.has_synced) for feed in self._feeds
         )

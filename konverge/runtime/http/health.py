@@ -1,9 +1,9 @@
-"""Health and readiness in the words that Kubernetes uses. Pure: from checks and what was asked to an answer.
+"""Health and readiness in the form that Kubernetes uses. Pure: from checks and a request to a response.
 
-Promises: the forms of kube-apiserver and controller-runtime. `ok` alone where all is well and nobody asked for more; else one line for
-each check, `[+]name ok` or `[-]name failed: reason`, and a verdict; status 200 or 500. `?verbose` always lists, `?exclude=name` leaves a
-check out, `/readyz/<check>` asks for one. Unlike theirs, reasons are told: they are written for operators and hold no secrets. With
-`Accept: application/json` or `?format=json` the same as data.
+Guarantees: the forms of kube-apiserver and controller-runtime. `ok` alone if all checks pass and the request asks for no details; else one
+line for each check, `[+]name ok` or `[-]name failed: reason`, and a verdict; status 200 or 500. `?verbose` always lists, `?exclude=name`
+leaves a check out, `/readyz/<check>` asks for one. Unlike theirs, reasons are printed: they are written for operators and hold no secrets.
+With `Accept: application/json` or `?format=json` the same as data.
 
 Source: https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/healthz/healthz.go
 """
@@ -26,7 +26,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that must be so; `reason` says why it is not, and what to do about it. `note` adds a word where it is so.
+    """One thing that must be so; `reason` says why it is not, and what to do about it. `note` adds a word if it is so.
 
     >>> Check("ping").line(), Check("informer/OCIRepository", note="not served").line()
     ('[+]ping ok', '[+]informer/OCIRepository ok (not served)')
@@ -59,7 +59,7 @@ class Checks(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a request asked for; `only` is the name of a single check, "" for all."""
+    """The parameters of a request; `only` is the name of a single check, "" for all."""
 
     only: str = ""
     verbose: bool = False
@@ -69,7 +69,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResponse:
-    """What is answered."""
+    """The response to a probe."""
 
     status: int
     body: str
@@ -77,7 +77,7 @@ class ProbeResponse:
 
 
 def checks_of(report: Report) -> tuple[Check, ...]:
-    """Return one check for each controller of a manager, `controller/<name>`, and `webhooks` where it serves any."""
+    """Return one check for each controller of a manager, `controller/<name>`, and `webhooks` if it serves any."""
     checks = [Check(f"controller/{controller.name}", controller.why) for controller in report.controllers]
     if report.webhooks is not None:
         checks.append(Check(report.webhooks.name, report.webhooks.why, note=report.webhooks.last_error))

@@ -1,15 +1,15 @@
-"""A listening socket that strangers cannot exhaust: connection limits, timeouts, and errors of accept that do not flood the log.
+"""A listening socket that clients cannot exhaust: connection limits, timeouts, and errors of accept that do not flood the log.
 
     accepted --head--> request --answered--> idle --first byte--> head ...
 
-Promises: a connection has `head` seconds from its accept (the TLS handshake included) to send a whole request head, and the same for each
-later one from its first byte; `idle` seconds between requests; and `idle` seconds to take a response that it does not read. Then it is
-cut. What it sends byte by byte moves no deadline. At most `connections` are open: one more cuts the connection that has waited longest
-without a request, those that never sent one first, so that a flood of half-open connections displaces itself and a probe still gets
-in. Where all are in the midst of a request, the newcomer is cut. A socket that cannot accept (no file descriptors left) cuts one waiting
-connection, tries again, and says so at most once a minute.
+Guarantees: a connection has `head` seconds from its accept (the TLS handshake included) to send a whole request head, and the same for each
+later one from its first byte; `idle` seconds between requests; and `idle` seconds to take a response that it does not read. Then it is cut.
+Data that trickles in byte by byte moves no deadline. At most `connections` are open: one more cuts the connection that has waited longest
+without a request, those that never sent one first, so that a flood of half-open connections displaces itself and a probe still gets in. If
+all are in the midst of a request, the newcomer is cut. A socket that cannot accept (no file descriptors left) cuts one waiting connection,
+tries again, and says so at most once a minute.
 
-Does not promise: to know HTTP. Whoever parses the requests calls `began` and `ended`. Nor to bound the time of a request in progress.
+Caveats: it does not know HTTP; the parser of the requests calls `began` and `ended`. The time of a request in progress is not bounded.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _QUIET: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a listener grants to its callers.
+    """The limits of a listener.
 
     >>> Limits(connections=64).head
     10.0
@@ -63,7 +63,7 @@ class Limits:
 
 
 def parse_address(address: str) -> tuple[str, int] | None:
-    """Split an address into host ("" is every interface) and port; None where it serves nothing. Raises UsageError.
+    """Split an address into host ("" is every interface) and port; None for the address that serves nothing. Raises UsageError.
 
     >>> parse_address(":8080"), parse_address("[::1]:0"), parse_address("0")
     (('', 8080), ('::1', 0), None)
@@ -143,7 +143,7 @@ class _Connection(asyncio.Protocol):
         self.due(listener.limits.head)
 
     def open(self, conn: socket.socket, context: ssl.SSLContext | None) -> None:
-        """Take the accepted socket: make its transport, after the TLS handshake where there is one."""
+        """Take the accepted socket: make its transport, after the TLS handshake if it has one."""
         loop = asyncio.get_running_loop()
         handshake = None if context is None else self._listener.limits.head
         opened = loop.connect_accepted_socket(lambda: self, conn, ssl=context, ssl_handshake_timeout=handshake)
@@ -154,7 +154,7 @@ class _Connection(asyncio.Protocol):
         self.opening = None
         if not task.cancelled() and task.exception() is None:
             return
-        # No TLS, or too slow, or cut: a stranger's fault is no line of our log.
+        # Without TLS, too slow, or cut: faults of clients are not logged.
         conn.close()
         self.cut()
 
@@ -313,7 +313,7 @@ class Listener:
             self._admit(conn)
 
     def _pause(self, error: OSError) -> None:
-        """The socket stays readable while there is no file descriptor to accept with, so it is left alone for a moment."""
+        """Stop accepting for a moment: the socket stays readable while the process lacks a file descriptor to accept with."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._sock.fileno())
         self._paused = loop.call_later(_RETRY, self.start)

@@ -21,12 +21,12 @@ __all__ = ["Post", "PostServer", "Reply", "TooLarge"]
 
 
 class TooLarge(Exception):
-    """What was posted is larger than the server takes; the words name the limit."""
+    """The body is larger than the server accepts; the message names the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """One request: where it was posted, and how its body is read. `read` raises TooLarge, and TimeoutError where it does not come."""
+    """One request: its path, and a function that reads its body and raises TooLarge, or TimeoutError if it does not arrive."""
 
     path: str
     query: Mapping[str, str]
@@ -35,7 +35,7 @@ class Post:
 
 
 class Reply(Protocol):
-    """What is answered."""
+    """The response."""
 
     @property
     def status(self) -> int:
@@ -79,11 +79,11 @@ class PostServer:
 
     @property
     def address(self) -> str:
-        """The base URL where it listens; "" where it does not."""
+        """The base URL; "" while it does not listen."""
         return "" if self._site is None else self._site.url
 
     async def start(self) -> None:
-        """Bind and serve; raises ConfigError where the address cannot be had."""
+        """Bind and serve; raises ConfigError if the address cannot be bound."""
         self._site = Site(
             self._where,
             what="webhooks",

@@ -53,7 +53,7 @@ class ServerSettings:
     health: str = ":8081"
     """The address of /healthz and /readyz; controller-runtime's."""
     debug: str = ""
-    """The address of /debug. "": that of health, for callers on loopback alone. Another address serves whoever can reach it."""
+    """The address of /debug. "": that of health, for callers on loopback alone. Another address serves every client that can reach it."""
     thread_bytes: int = 256 * 1024
     """An exposition that was larger than this the last time is made in a thread; below, the thread costs more than it spares."""
     scrapes: int = 4
@@ -65,13 +65,13 @@ class ServerSettings:
 
 
 class DebugSource(Protocol):
-    """What `/debug` shows; a manager is one."""
+    """The source of `/debug`; a manager is one."""
 
     def debug(self) -> Mapping[str, Callable[[], Any]]:
         """Return the pages: below each path a function that makes plain data, called on the event loop."""
 
     def explain(self, kind: str, namespace: str, name: str) -> Any:
-        """Return what is known of one object's passes, as plain data."""
+        """Return the last reconciles of one object, as plain data."""
 
 
 def _wants_json(request: web.Request) -> bool:
@@ -128,11 +128,11 @@ class ProbeServer:
 
     @property
     def addresses(self) -> Mapping[str, str]:
-        """Where it listens: base URLs by `metrics`, `health` and `debug`; what is off, or not started, is absent."""
+        """The base URLs by `metrics`, `health` and `debug`; those that are off, or not started, are absent."""
         return self._addresses
 
     async def start(self) -> None:
-        """Bind and serve. Raises ConfigError where an address cannot be had, UsageError where it is none, or it serves already."""
+        """Bind and serve. Raises ConfigError if an address cannot be bound, UsageError if it is malformed, or if it serves already."""
         if self._sites:
             raise UsageError("the server runs already")
         try:

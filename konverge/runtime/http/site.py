@@ -26,7 +26,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class _Log(logging.LoggerAdapter[logging.Logger]):
-    """aiohttp's log without what a stranger can fill it with: a trace for each request that is no HTTP."""
+    """aiohttp's log without the lines that clients can flood it with: a trace for each malformed request."""
 
     def log(self, level: int, msg: object, *args: object, **options: Any) -> None:
         quiet = isinstance(options.get("exc_info"), HttpProcessingError)
@@ -60,15 +60,15 @@ class Site:
         )
         self._listener: Listener | None = None
         self.url = ""
-        """The base URL where it listens; "" where it does not."""
+        """The base URL; "" while it does not listen."""
 
     @property
     def router(self) -> web.UrlDispatcher:
-        """Where routes are added."""
+        """The router, to which routes are added."""
         return self._app.router
 
     async def start(self) -> None:
-        """Bind and serve; raises ConfigError where the address cannot be had, UsageError where it is none."""
+        """Bind and serve; raises ConfigError if the address cannot be bound, UsageError if it is malformed."""
         sock = bound(self._where, self._what)
         try:
             await self._runner.setup()

@@ -1,7 +1,4 @@
-"""What the event loop is busy with: every task, and where it waits. For `/debug/tasks`.
-
-Does not promise: a task's local variables are never shown, only places in code.
-"""
+"""Every task of the event loop and the lines at which it waits, for `/debug/tasks`. Local variables are never shown."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ def _place(frame: Any) -> str:
 
 
 def tasks_of(loop: asyncio.AbstractEventLoop) -> list[dict[str, Any]]:
-    """Return the tasks of a loop by name, each with the innermost frames where it waits, outermost first.
+    """Return the tasks of a loop by name, each with the innermost frames of its stack, outermost first.
 
     Call it on the loop itself.
     """

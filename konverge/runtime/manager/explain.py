@@ -1,7 +1,7 @@
-"""What `/debug` and `konverge explain` say: plain data about controllers, queues, caches and last passes.
+"""The data of `/debug` and `konverge explain`: controllers, queues, caches and last reconciles.
 
-Promises: keys are of one style, camelCase as in Kubernetes; values that are keys themselves (names of controllers) stay as they are. Of an
-object's content only its conditions are told, which are written for people.
+Guarantees: keys are of one style, camelCase as in Kubernetes; values that are keys themselves (names of controllers) stay as they are. Of
+an object's content only its conditions are shown, which are written for people.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def describe(
 
 
 def _conditions(found: Object) -> list[dict[str, Any]]:
-    """Return the conditions of an object as they stand, whoever wrote them."""
+    """Return the conditions of an object, of every writer."""
     conditions = found.get("status", "conditions", default=[])
     entries = conditions if isinstance(conditions, list) else []
     return [{word: one[word] for word in _CONDITION if word in one} for one in entries if isinstance(one, dict)]
@@ -98,7 +98,7 @@ def _names(kind: Kind[Any]) -> set[str]:
 
 
 def explain(runners: tuple[ControllerRunner, ...], kind: str, namespace: str, name: str) -> list[dict[str, Any]]:
-    """Return, for each controller of this kind (kind, plural or short name), what is known of one object's passes."""
+    """Return, for each controller of this kind (kind, plural or short name), what is known of one object's reconciles."""
     found = []
     for runner in runners:
         declaration = getattr(runner.spec.model, "__konverge_declaration__", None)

@@ -1,11 +1,11 @@
 """The manager: one process's controllers, with what they share, started and stopped in order.
 
-Promises: it runs in a supervisor task of its own, so `start` and `stop` may be called from different tasks. Starting goes client,
+Guarantees: it runs in a supervisor task of its own, so `start` and `stop` may be called from different tasks. Starting goes client,
 event recorder, informers, webhooks, controllers; stopping the other way round, draining first. No signal handler is installed, the
 process is never ended, nothing global remains: two managers run side by side. A controller that lacks its CRD or a right is not ready
 and says so; the others work. A bug of the runtime is fatal: `async with` cancels its block, `wait` raises it.
 
-Does not promise: election. `Leadership` is its place; until then the one process always leads.
+Caveats: leader election does not exist yet. `Leadership` is its interface; until then the one process always leads.
 """
 
 from __future__ import annotations
@@ -14,27 +14,26 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import chain
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from konverge.client import Client, ClientConfig, ClientSettings
+from konverge.client import Client, ClientConfig
 from konverge.errors import NotReady, UsageError
-from konverge.informers import InformerSet, InformerSettings
+from konverge.informers import InformerSet
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.runtime.admission.registry import WebhookRegistry
-from konverge.runtime.admission.settings import WebhookSettings
 from konverge.runtime.admission.webhook import Webhook
 from konverge.runtime.builder.builder import Controller
-from konverge.runtime.builder.cache_lint import undeclared_reads
 from konverge.runtime.builder.rules import Rule, merged, rules_of
-from konverge.runtime.cache.readers import not_watched
 from konverge.runtime.controller.runner import ControllerRunner
 from konverge.runtime.events.recorder import EventRecorder
 from konverge.runtime.manager.explain import describe, explain
+from konverge.runtime.manager.leadership import AlwaysLeader, Leadership
+from konverge.runtime.manager.settings import ManagerSettings
+from konverge.runtime.manager.start_checks import check_controller, check_running, field_managers
 from konverge.runtime.observability.event_loop import EventLoopMonitor
 from konverge.runtime.observability.readiness import ControllerReport, Report, State
 from konverge.runtime.reconcile.services import ManagerServices
@@ -43,53 +42,7 @@ from konverge.tasks import Broadcast, wait_first
 if TYPE_CHECKING:
     from konverge.runtime.admission.server import WebhookRunner
 
-__all__ = ["Leadership", "Manager", "ManagerSettings"]
-
-
-class Leadership(Protocol):
-    """Decides when this process may write. Election will be one; without, a process leads from its start."""
-
-    async def acquire(self) -> None:
-        """Return once this process leads."""
-
-    async def release(self) -> None:
-        """Stop leading; called when the last controller has ended."""
-
-
-class Alone:
-    """Leads always: one process, or several that never write the same objects."""
-
-    async def acquire(self) -> None:
-        """Lead at once."""
-
-    async def release(self) -> None:
-        """Nothing to give back."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagerSettings:
-    """The numbers of a manager.
-
-    >>> ManagerSettings(namespace="web").drain
-    25.0
-    """
-
-    namespace: str | None = None
-    """Watch this namespace alone; None: the whole cluster."""
-    instance: str = ""
-    """Which replica this is, as Events report it; empty: the host's name, which in a cluster is the pod's."""
-    drain: float = 25.0
-    """Seconds that running passes have when the manager stops; below the 30 s that a pod has."""
-    strict: bool = False
-    """Whether a malformed condition is an error instead of being cut; tests set it."""
-    stall_seconds: float = 0.1
-    """A pass that keeps the event loop for longer is reported with its stack."""
-    client: ClientSettings = ClientSettings()  # noqa: RUF009  # frozen, so one default serves all
-    """How patient and how parallel requests are."""
-    informers: InformerSettings = InformerSettings()  # noqa: RUF009  # frozen, so one default serves all
-    """How kinds are listed and watched."""
-    webhooks: WebhookSettings = WebhookSettings()  # noqa: RUF009  # frozen, so one default serves all
-    """Where webhooks are served, where there are any."""
+__all__ = ["Manager"]
 
 
 class Manager:
@@ -119,7 +72,7 @@ class Manager:
         self.settings = ManagerSettings() if settings is None else settings
         self._config = config
         self._random = Random() if random is None else random  # noqa: S311  # jitter and ids, no secret
-        self._leadership = Alone() if leadership is None else leadership
+        self._leadership = AlwaysLeader() if leadership is None else leadership
         self._specs: dict[str, Controller[Any]] = {}
         self._managers: frozenset[str] = frozenset()
         self._rules: list[Rule] = []
@@ -147,79 +100,13 @@ class Manager:
         if isinstance(controller, Webhook):
             self._admission.add(controller, started=self._supervisor is not None)
             return
-        self._check(controller)
+        check_controller(controller, self._specs.values())
         running = self._services is not None and not self._stopping.is_set()
         if running:
-            self._check_running(controller)
+            check_running(controller, self.name, self._managers, self._tasks)
         self._specs[controller.name] = controller
         if running:
             self._launch(controller)
-
-    def _check(self, controller: Controller[Any]) -> None:
-        if controller.reconciler is None:
-            raise UsageError(
-                f"controller {controller.name!r} has no reconciler; end its sentence with .reconciled_by(...)"
-            )
-        for word, kind in undeclared_reads(controller):
-            raise not_watched(controller.name, kind, word)
-        if controller.name in self._specs:
-            raise UsageError(
-                f"two controllers are named {controller.name!r}; give one of them another with .named(...)"
-            )
-        for other in self._specs.values():
-            self._check_finalizers(controller, other)
-            self._check_statuses(controller, other)
-            self._check_statuses(other, controller)
-            # Two versions of a kind are one object with one status.
-            if other.kind.group_kind != controller.kind.group_kind or other.status_suffix != controller.status_suffix:
-                continue
-            if other.status_shared and controller.status_shared:
-                continue
-            raise UsageError(
-                f"controllers {other.name!r} and {controller.name!r} both write the status of {controller.kind.group_kind} as the "
-                "same field manager and would delete each other's fields; let each declare its own with .writes_status_as(suffix), "
-                "or both the same one with shared=True where they never write at the same time"
-            )
-
-    @staticmethod
-    def _check_statuses(one: Controller[Any], other: Controller[Any]) -> None:
-        """Raise UsageError where one writes the status of the other's kind, and they do not agree as whom."""
-        for kind, suffix in one.statuses:
-            agreed = other.status_shared and other.status_suffix == suffix
-            if other.kind.group_kind == kind.group_kind and not agreed:
-                raise UsageError(
-                    f"controller {one.name!r} writes the status of {kind.group_kind} as {suffix!r}, and controller {other.name!r} does not "
-                    f"share that; declare .writes_status_as({suffix!r}, shared=True) there"
-                )
-
-    @staticmethod
-    def _check_finalizers(one: Controller[Any], other: Controller[Any]) -> None:
-        if not one.finalizer_name or one.kind.group_kind != other.kind.group_kind or one.labels != other.labels:
-            return
-        if one.finalizer_name == other.finalizer_name:
-            raise UsageError(
-                f"controllers {other.name!r} and {one.name!r} both hold {one.kind.group_kind} by the finalizer {one.finalizer_name}; "
-                "the first to finish would release the objects before the other has cleaned up; give each a finalizer of its own"
-            )
-
-    def _field_manager(self, controller: Controller[Any]) -> str:
-        return f"{self.name}.{controller.status_suffix}" if controller.status_suffix else self.name
-
-    def _field_managers(self, controller: Controller[Any]) -> tuple[str, ...]:
-        return (self._field_manager(controller), *(f"{self.name}.{suffix}" for _, suffix in controller.statuses))
-
-    def _check_running(self, controller: Controller[Any]) -> None:
-        """Raise UsageError for what a running manager cannot take in."""
-        if controller.name in self._tasks:
-            raise UsageError(
-                f"controller {controller.name!r} is still being stopped; add it again when remove() has returned"
-            )
-        for manager in self._field_managers(controller):
-            if manager not in self._managers:
-                raise UsageError(
-                    f"controller {controller.name!r} writes as {manager}, which this manager did not know when it started, so its "
-                    "caches do not show what that writer owns; add a controller with this suffix before the start"
-                )
 
     async def remove(self, name: str) -> None:
         """Stop a controller, draining it, and forget it; before the start also a webhook, by its path. Raises LookupError."""
@@ -261,16 +148,16 @@ class Manager:
         return self._admission.webhooks
 
     def webhook_configurations(self, *, bundle: bytes = b"", inject_from: str = "") -> list[dict[str, Any]]:
-        """Return what the API server must be told to ask these webhooks; `konverge webhooks` prints it.
+        """Return the webhook configurations that the API server needs to call these webhooks; `konverge webhooks` prints them.
 
-        `bundle` are the PEM certificates that it is to trust, `inject_from` the cert-manager Certificate (namespace/name) that says so;
-        with neither, the running manager puts its own in. Raises UsageError where the settings do not say how it is reached.
+        `bundle` are the PEM certificates that it trusts, `inject_from` names the cert-manager Certificate (namespace/name) that provides
+        them; with neither, the running manager adds its own. Raises UsageError if the settings do not say how it is reached.
         """
         return self._admission.configurations(bundle=bundle, inject_from=inject_from)
 
     @property
     def admission(self) -> WebhookRunner:
-        """The webhooks at work, for tests; raises LookupError where none run."""
+        """The webhooks at work, for tests; raises LookupError if none run."""
         if self._admission.runner is None:
             raise LookupError(f"manager {self.name!r} serves no webhooks now")
         return self._admission.runner
@@ -288,7 +175,7 @@ class Manager:
         """Start; returns when client, informers and controllers have been started, not when they are ready (`ready`).
 
         A start that is cancelled leaves nothing behind.
-        Raises ConfigError where there is no configuration, UsageError where it runs already.
+        Raises ConfigError without a configuration, UsageError if it runs already.
         """
         if self._supervisor is not None:
             raise UsageError(f"manager {self.name!r} was started already; make a new one")
@@ -335,7 +222,7 @@ class Manager:
         if fatal is None:
             return
         if self._woke_host and host is not None:
-            host.uncancel()  # this cancellation was ours; one of somebody else goes on
+            host.uncancel()  # this cancellation was ours; one of another task goes on
             if error is None or isinstance(error, asyncio.CancelledError):
                 raise fatal
         elif error is None:
@@ -345,7 +232,8 @@ class Manager:
         config = self._config or await ClientConfig.load()
         loop = asyncio.get_running_loop()
         instance = self.settings.instance or socket.gethostname()
-        self._managers = frozenset({self.name, *chain.from_iterable(map(self._field_managers, self._specs.values()))})
+        writers = (field_managers(self.name, spec) for spec in self._specs.values())
+        self._managers = frozenset({self.name, *chain.from_iterable(writers)})
         async with contextlib.AsyncExitStack() as stack:
             client = await stack.enter_async_context(
                 Client(

@@ -1,16 +1,16 @@
-"""The watch over the event loop: who keeps it from turning, and where in the code.
+"""The watch over the event loop: which task blocks it, and at which line.
 
     thread                                   loop
       ping (call_soon_threadsafe)  ------->  answers when it next turns: its lag
       no answer for `threshold`:
-        the stack of the loop's thread, the running pass  ->  one warning, one count
+        the stack of the loop's thread, the reconcile     ->  one warning, one count
 
-Promises: a pass that keeps the loop for more than the threshold (and half of it, twice the time between two looks) is named with
-controller, key and the stack of that moment, also where a task that it started is what blocks. Where passes begin the loop turns, and
-is not asked at each look. While no pass runs the loop is pinged once a second, for the histogram of its lag. Leaving ends the thread. On
-a loop whose time is virtual there is no thread: a jump is no lag.
+Guarantees: a reconcile that keeps the loop for more than the threshold (and half of it, twice the time between two looks) is named with
+controller, key and the stack of that moment, also if a task that it started blocks. While reconciles begin the loop turns,
+and is not pinged at each look. While none runs the loop is pinged once a second, for the histogram of its lag. Leaving ends the thread.
+A loop whose time is virtual gets no thread, because its jumps are not lag.
 
-Does not promise: code that holds the interpreter's lock for its whole stall (a C extension) stops this thread too; such a stall appears in
+Caveats: code that holds the interpreter's lock for its whole stall (a C extension) stops this thread too; such a stall appears in
 the histogram alone. A loop that does not run its callbacks through `asyncio.Handle` (uvloop) has its stalls attributed by task only.
 
 Invariant: nothing here waits for the loop while the loop waits for it.
@@ -36,30 +36,30 @@ from konverge.words import LogKey
 __all__ = ["EventLoopMonitor", "should_watch", "trimmed"]
 
 IDLE_PING: Final = 1.0
-"""Seconds between pings while no pass runs: enough for a histogram, and next to nothing to pay."""
+"""Seconds between pings while no reconcile runs: enough for a histogram, and next to nothing to pay."""
 LOG_EVERY: Final = 10.0
 """Seconds between two warnings about one controller; all its stalls are counted."""
 _FRAMES: Final = 20
 _LOOKS: Final = 4
-"""Looks within the threshold. One of so many is a ping; so is each before which no pass has begun since the look before it."""
+"""Looks within the threshold. One of so many is a ping; so is each before which no reconcile has begun since the look before it."""
 
 _LIBRARIES = (f"{Path(asyncio.__file__).parent}/", f"{Path(__file__).parent}/")
 _HANDLE: CodeType = asyncio.Handle._run.__code__  # the frame below which a callback's own frames begin
 
 
 def should_watch(loop: asyncio.AbstractEventLoop, threshold: float) -> bool:
-    """Tell whether a loop can be watched: its time is real, and the threshold is not 0 (which switches the watch off)."""
+    """Return whether a loop can be watched: its time is real, and the threshold is not 0 (which switches the watch off)."""
     return threshold > 0 and not hasattr(loop, "wall_time")
 
 
-class Pass(NamedTuple):
-    """What a task works on."""
+class RunningReconcile(NamedTuple):
+    """The reconcile in which a task works."""
 
     controller: str
     key: object
 
 
-_PASS: ContextVar[Pass | None] = ContextVar("konverge_pass", default=None)
+_RECONCILE: ContextVar[RunningReconcile | None] = ContextVar("konverge_pass", default=None)
 
 
 class EventLoopMonitor:
@@ -83,13 +83,13 @@ class EventLoopMonitor:
         self._lag = metrics.loop_lag
         self._calls = metrics.blocking_calls
         self._log = get_logger("konverge.runtime")
-        self._passes: dict[asyncio.Task[Any], Pass] = {}
+        self._running: dict[asyncio.Task[Any], RunningReconcile] = {}
         self._begun = 0
         self._logged: dict[str, float] = {}
         self._loop_thread = 0
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
-        # Set when a pass begins, so that the first one after a quiet time is watched from its start.
+        # Set when a reconcile begins, so that the first one after a quiet time is watched from its start.
         self._busy = threading.Event()
         self._answered = threading.Event()
         self._answered_at = 0.0
@@ -98,7 +98,7 @@ class EventLoopMonitor:
 
     def note(self, task: asyncio.Task[Any], controller: str, key: object) -> contextlib.AbstractContextManager[None]:
         """Say that this task, the running one, works on a key of a controller, until the block ends; the key is named by `str`."""
-        return _Noted(self, task, Pass(controller, key)) if self.enabled else _NOTHING
+        return _Noted(self, task, RunningReconcile(controller, key)) if self.enabled else _NOTHING
 
     # --- life ---------------------------------------------------------------------------------------------------------------
 
@@ -127,21 +127,21 @@ class EventLoopMonitor:
     def _run(self) -> None:
         pause = self._threshold / _LOOKS
         while self._ping():
-            # The pause comes before the look at the passes: many short ones must not make as many pings.
+            # The pause comes before the look at the reconciles: many short ones must not cause as many pings.
             for _ in range(_LOOKS):
                 begun = self._begun
                 self._stopping.wait(pause)
                 if begun == self._begun or self._stopping.is_set():
                     break
-            if not self._passes:
+            if not self._running:
                 self._busy.clear()
-                if not self._passes:  # one that began before the clearing did not wake this thread
+                if not self._running:  # one that began before the clearing did not wake this thread
                     self._busy.wait(IDLE_PING)
 
     def _ping(self) -> bool:
-        """Ask the loop to answer, catch it if it does not, note how late it was; False where the watch or the loop has ended."""
+        """Ask the loop to answer, catch it if it does not, note how late it was; False if the watch or the loop has ended."""
         self._answered.clear()
-        # `__exit__` sets `_stopping` first and `_answered` then: whoever clears the one too late sees the other.
+        # `__exit__` sets `_stopping` first and `_answered` then: a ping that clears `_answered` too late sees `_stopping`.
         if self._stopping.is_set():
             return False
         asked = monotonic()
@@ -166,7 +166,7 @@ class EventLoopMonitor:
         if frame is None or self._answered.is_set():
             return
         task = asyncio.current_task(self._loop)
-        found = (self._passes.get(task) if task is not None else None) or _inherited(frame)
+        found = (self._running.get(task) if task is not None else None) or _inherited(frame)
         if found is None:
             return
         self._calls.labels(controller=found.controller).inc()
@@ -190,47 +190,47 @@ _NOTHING: Final = contextlib.nullcontext()
 
 
 class _Noted:
-    """A pass, noted for as long as its block runs. A class of its own: as a generator it would cost several times as much."""
+    """A reconcile, noted for as long as its block runs. A class of its own: as a generator it would cost several times as much."""
 
     __slots__ = ("_before", "_noted", "_task", "_token", "_watch")
 
-    def __init__(self, watch: EventLoopMonitor, task: asyncio.Task[Any], noted: Pass) -> None:
+    def __init__(self, watch: EventLoopMonitor, task: asyncio.Task[Any], noted: RunningReconcile) -> None:
         self._watch = watch
         self._task = task
         self._noted = noted
 
     def __enter__(self) -> None:
-        passes = self._watch._passes
-        self._before = passes.get(self._task)
-        passes[self._task] = self._noted
+        running = self._watch._running
+        self._before = running.get(self._task)
+        running[self._task] = self._noted
         self._watch._begun += 1
-        # Tasks that the pass starts inherit the context.
-        self._token = _PASS.set(self._noted)
+        # Tasks that the reconcile starts inherit the context.
+        self._token = _RECONCILE.set(self._noted)
         if not self._watch._busy.is_set():
             self._watch._busy.set()
 
     def __exit__(self, *_: object) -> None:
-        _PASS.reset(self._token)
+        _RECONCILE.reset(self._token)
         if self._before is None:
-            del self._watch._passes[self._task]
+            del self._watch._running[self._task]
         else:
-            self._watch._passes[self._task] = self._before
+            self._watch._running[self._task] = self._before
 
 
-def _inherited(frame: FrameType | None) -> Pass | None:
-    """Return the pass in whose context the loop's present callback runs: that of a task which a pass has started."""
+def _inherited(frame: FrameType | None) -> RunningReconcile | None:
+    """Return the reconcile in whose context the loop's present callback runs: that of a task which a reconcile has started."""
     while frame is not None:
         if frame.f_code is _HANDLE:
             context = getattr(frame.f_locals.get("self"), "_context", None)
-            return None if context is None else context.get(_PASS)
+            return None if context is None else context.get(_RECONCILE)
         frame = frame.f_back
     return None
 
 
 def trimmed(frame: FrameType, limit: int = _FRAMES) -> str:
-    """Return a thread's stack as text without what is the event loop's and the runtime's own, outermost call first.
+    """Return a thread's stack as text without the frames of the event loop and of the runtime, outermost call first.
 
-    Where nothing else is left, the stack is whole.
+    If nothing else is left, the stack is whole.
     """
     frames: list[FrameType] = []
     here: FrameType | None = frame

@@ -1,4 +1,4 @@
-"""What happened lately: the last pass of each key, for `/debug` and `konverge explain`."""
+"""The last reconciles of each key, for `/debug` and `konverge explain`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["History", "ReconcileLog", "ReconcileRecord", "takes_debug"]
 
 
 def takes_debug(log: Any) -> bool:
-    """Tell whether a line of level debug would go anywhere: it is not made for nothing once a pass. What cannot be asked takes all."""
+    """Return whether a line of level debug is written at all, so that it is not formatted for nothing; True if the logger cannot say."""
     asked = getattr(log, "is_enabled_for", None)
     return asked is None or bool(asked(logging.DEBUG))
 
 
 _KEPT = 5
-"""Passes of one key that are kept."""
+"""Reconciles of one key that are kept."""
 
 
 class ReconcileLog:
-    """The log of one pass. Binding what every line of it says costs as much as some passes do, so it waits for the first line."""
+    """The log of one reconcile. Binding its fields costs as much as some reconciles do, so it waits for the first line."""
 
     __slots__ = ("_base", "_bound", "_key", "_reasons", "_reconcile_id")
 
@@ -40,7 +40,7 @@ class ReconcileLog:
 
     @property
     def bound(self) -> Any:
-        """The logger, with the pass' key, id and reasons."""
+        """The logger, with the key, id and reasons of the reconcile."""
         if self._bound is None:
             fields = {
                 LogKey.KEY: self._key.path,
@@ -52,7 +52,7 @@ class ReconcileLog:
 
 
 class ReconcileRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One pass: when, why, how long, how it ended, what it wrote. No object content."""
+    """One reconcile: when, why, how long, how it ended, its writes. No object content."""
 
     key: Key
     reconcile_id: str
@@ -82,7 +82,7 @@ class ReconcileRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class History:
-    """The last passes of up to `keys` keys and the last `recent` passes of all; the oldest go first."""
+    """The last reconciles of up to `keys` keys and the last `recent` of all; the oldest are dropped first."""
 
     def __init__(self, *, keys: int = 2000, recent: int = 50) -> None:
         self._limit = keys
@@ -90,7 +90,7 @@ class History:
         self._recent: deque[ReconcileRecord] = deque(maxlen=recent)
 
     def add(self, record: ReconcileRecord) -> None:
-        """Note one pass."""
+        """Add one reconcile."""
         self._recent.append(record)
         # A tuple: the garbage collector leaves one of untracked records alone, and would look through a deque of each key.
         self._by_key[record.key] = (*self._by_key.get(record.key, ())[1 - _KEPT :], record)
@@ -103,9 +103,9 @@ class History:
         self._by_key.pop(key, None)
 
     def of(self, key: Key) -> tuple[ReconcileRecord, ...]:
-        """Return the last passes of a key, oldest first."""
+        """Return the last reconciles of a key, oldest first."""
         return self._by_key.get(key, ())
 
     def recent(self) -> tuple[ReconcileRecord, ...]:
-        """Return the last passes of all keys, oldest first."""
+        """Return the last reconciles of all keys, oldest first."""
         return tuple(self._recent)

@@ -58,7 +58,7 @@ class ControllerReport:
 
     @property
     def why(self) -> str:
-        """What is missing and what to do, "" where it is ready."""
+        """The missing things and the remedy; "" if it is ready."""
         if self.ready:
             return ""
         return "\n".join(str(problem) for problem in self.problems) or self.state.value
@@ -86,7 +86,7 @@ class Report:
 
     controllers: tuple[ControllerReport, ...]
     webhooks: ControllerReport | None = None
-    """How the webhooks stand; None where there are none."""
+    """The report of the webhooks; None if the manager serves none."""
 
     def __bool__(self) -> bool:
         return all(one.ready for one in self._all)
@@ -112,7 +112,7 @@ class Report:
 
 
 def why_not(kind: Kind[Any], informer: Informer, watch: Watched | None, *, synced: bool) -> Obstacle | None:
-    """Return what keeps one cache from being complete, None where nothing does; an optional kind may be absent."""
+    """Return the obstacle that keeps one cache from being complete, or None; an optional kind may be absent."""
     problem = informer.problem
     optional = watch is not None and watch.optional
     if problem is None:

@@ -49,7 +49,7 @@ def whole(name: str = "backup") -> Controller[Object]:
     )
 
 
-def test_a_sentence_is_a_frozen_value_and_starts_nothing() -> None:
+def test_a_controller_declaration_is_a_frozen_value_and_starts_nothing() -> None:
     first = Controller.of(BACKUP)
     second = first.owns(CRON_JOB)
     assert first.owned == ()
@@ -89,7 +89,9 @@ def test_the_name_is_the_kind_until_it_is_given() -> None:
         (lambda: Manager("x").add(Controller.of(BACKUP)), "no reconciler"),
     ],
 )
-async def test_a_mistake_in_the_sentence_says_how_to_mend_it(mistake: Any, words: str) -> None:
+async def test_a_mistake_in_a_controller_declaration_is_an_error_that_says_how_to_mend_it(
+    mistake: Any, words: str
+) -> None:
     with pytest.raises(UsageError, match=words):
         mistake()
 
@@ -118,7 +120,7 @@ async def test_two_controllers_that_write_one_status_are_an_error_with_both_name
     manager.add(whole("fourth").writes_status_as("shared", shared=True))
 
 
-def test_the_rules_follow_from_the_sentence() -> None:
+def test_the_rbac_rules_follow_from_the_controller_declaration() -> None:
     controller = (
         Controller.of(BACKUP)
         .owns(CRON_JOB)
@@ -145,7 +147,7 @@ def test_the_rules_follow_from_the_sentence() -> None:
         ((SECRET,), {"get", "list", "watch"}),
     ],
 )
-def test_with_live_reads_named_no_other_kind_that_is_only_watched_is_gotten(
+def test_if_live_reads_are_declared_a_kind_that_is_only_watched_needs_no_right_to_get(
     live: tuple[Any, ...], secrets: set[str]
 ) -> None:
     controller = whole().watches(CONFIG_MAP, to=nobody, metadata_only=True).reads_live(*live)
@@ -155,7 +157,7 @@ def test_with_live_reads_named_no_other_kind_that_is_only_watched_is_gotten(
     assert "get" in rules["example.com", "backups"] & rules["batch", "cronjobs"], "the runtime gets what it writes"
 
 
-async def test_a_live_read_that_the_sentence_does_not_name_is_an_error_that_says_what_to_add(lab: Lab) -> None:
+async def test_an_undeclared_live_read_is_an_error_that_says_what_to_add(lab: Lab) -> None:
     said: list[str] = []
 
     class ReadsLive(Reconciler):

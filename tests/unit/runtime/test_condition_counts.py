@@ -94,7 +94,7 @@ async def test_only_the_named_conditions_are_counted() -> None:
         assert counted(harness.metrics) == {("Ready", "True"): 1}
 
 
-async def test_a_controller_that_does_not_ask_for_it_shows_no_series_and_one_that_ended_counts_nothing() -> None:
+async def test_a_controller_without_counted_conditions_has_no_series_and_one_that_ended_counts_nothing() -> None:
     plain = kv.Controller.of(Widget).reconciled_by(controller().reconciler)  # type: ignore[arg-type]  # it has one
     async with ControllerHarness(plain) as harness:
         harness.put(stored("a", said("Ready", "True")))

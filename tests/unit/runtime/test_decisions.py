@@ -36,7 +36,7 @@ GROUPS: list[tuple[list[Exception], type[Exception], Action, float]] = [
 
 
 @pytest.mark.parametrize(("errors", "leading", "action", "delay"), GROUPS)
-def test_a_group_of_errors_is_judged_as_the_first_that_is_retried_unless_one_is_a_bug(
+def test_an_exception_group_is_requeued_as_its_first_retried_error_unless_one_is_a_bug(
     errors: list[Exception], leading: type[Exception], action: Action, delay: float
 ) -> None:
     verdict = requeue_decision(ExceptionGroup("of a TaskGroup", errors))
@@ -47,7 +47,7 @@ def test_a_group_of_errors_is_judged_as_the_first_that_is_retried_unless_one_is_
 @pytest.mark.parametrize(
     ("ended", "action", "result", "delay", "flags"), TABLE, ids=[type(row[0]).__name__ for row in TABLE]
 )
-def test_the_end_of_a_pass_decides_what_the_queue_is_told(
+def test_the_end_of_a_reconcile_decides_how_its_key_is_requeued(
     ended: Any, action: Action, result: str, delay: float, flags: dict[str, bool]
 ) -> None:
     decision = requeue_decision(ended)
@@ -58,7 +58,9 @@ def test_the_end_of_a_pass_decides_what_the_queue_is_told(
 
 
 @pytest.mark.parametrize("returned", [None, True, 5, "done", Done])
-def test_something_that_is_no_outcome_is_an_error_that_names_the_controller_and_the_legal_ways(returned: Any) -> None:
+def test_a_reconciler_that_does_not_return_an_outcome_gets_an_error_that_lists_the_legal_ways_to_end(
+    returned: Any,
+) -> None:
     with pytest.raises(NotAnOutcome) as caught:
         checked("backup", "reconcile", returned)
     assert "'backup'" in str(caught.value)
@@ -66,7 +68,7 @@ def test_something_that_is_no_outcome_is_an_error_that_names_the_controller_and_
     assert "RetryAfter" in str(caught.value)
 
 
-def test_an_outcome_passes_the_check() -> None:
+def test_an_outcome_that_a_reconciler_returns_is_accepted() -> None:
     assert checked("backup", "reconcile", Done()) == Done()
 
 

@@ -16,7 +16,7 @@ def denied(verb: str = "patch", resource: str = "secrets", group: str = "") -> F
     return Forbidden(words, status=403, request=f"{'apply' if verb == 'patch' else verb} {resource} web/x")
 
 
-def test_a_refused_right_is_an_obstacle_until_its_key_passes() -> None:
+def test_a_refused_right_is_an_obstacle_until_its_key_reconciles() -> None:
     denials = Denials()
     assert denials.note(ONE, denied()) == RULE
     [obstacle] = denials.obstacles
@@ -27,7 +27,7 @@ def test_a_refused_right_is_an_obstacle_until_its_key_passes() -> None:
     assert not denials.obstacles
 
 
-def test_a_rule_that_several_keys_lack_is_one_obstacle_until_the_last_of_them_passes() -> None:
+def test_a_rule_that_several_keys_lack_is_one_obstacle_until_the_last_of_them_reconciles() -> None:
     denials = Denials()
     for key in (ONE, TWO, ONE):
         denials.note(key, denied())
@@ -46,7 +46,7 @@ def test_a_key_that_gets_further_lacks_the_next_rule_alone() -> None:
     assert [obstacle.rule for obstacle in denials.obstacles] == [OTHER]
 
 
-def test_a_refusal_that_no_rule_would_help_is_no_obstacle() -> None:
+def test_a_refusal_that_an_rbac_rule_cannot_mend_adds_no_obstacle() -> None:
     denials = Denials()
     assert denials.note(ONE, Forbidden("exceeded quota: small", status=403)) is None
     assert not denials.obstacles

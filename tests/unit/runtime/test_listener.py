@@ -158,7 +158,7 @@ def test_a_request_in_progress_has_no_deadline_here() -> None:
     run(work)
 
 
-def test_a_flood_of_half_open_connections_displaces_itself_and_not_who_asks() -> None:
+def test_a_flood_of_half_open_connections_displaces_itself_and_not_connections_with_requests() -> None:
     async def work() -> None:
         async with Served(connections=8).running() as port:
             kept_reader, kept_writer = await asyncio.open_connection("127.0.0.1", port)
@@ -180,7 +180,7 @@ def test_a_flood_of_half_open_connections_displaces_itself_and_not_who_asks() ->
     run(work)
 
 
-def test_where_all_are_at_work_the_newcomer_is_cut() -> None:
+def test_a_new_connection_is_cut_if_all_others_have_a_request_in_progress() -> None:
     async def work() -> None:
         served = Served(connections=2)
         async with served.running() as port:
@@ -237,7 +237,7 @@ def test_errors_of_accept_are_one_line_a_minute_and_the_caller_is_served_afterwa
 @pytest.mark.parametrize(
     "garbage", [b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/1.1\r\nBad Header: \x00\r\n\r\n", b"X" * 9000]
 )
-def test_what_is_no_http_is_no_line_of_the_log(garbage: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_malformed_request_is_not_logged(garbage: bytes, caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
         async with Served(head=SOON).running() as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -250,6 +250,6 @@ def test_what_is_no_http_is_no_line_of_the_log(garbage: bytes, caplog: pytest.Lo
 
 
 @pytest.mark.parametrize("name", ["connections", "head", "idle"])
-def test_limits_of_nothing_are_refused(name: str) -> None:
+def test_limits_of_zero_are_refused(name: str) -> None:
     with pytest.raises(UsageError, match=f"{name}=0: it is above 0"):
         Limits(**{name: 0})

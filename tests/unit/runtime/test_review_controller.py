@@ -69,7 +69,7 @@ async def test_a_predicate_never_hides_that_the_finalizer_came_or_that_deletion_
         assert len(finalized.seen) == 1
 
 
-async def test_a_status_that_another_wrote_just_before_ours_still_asks_for_a_pass() -> None:
+async def test_a_status_that_another_writer_wrote_just_before_ours_still_enqueues_the_object() -> None:
     """The event of their write is merged with ours: to filter it by our version would hide their words for ever."""
 
     async def counts(w: Widget, ctx: kv.Context[Widget]) -> None:
@@ -92,7 +92,7 @@ async def test_a_status_that_another_wrote_just_before_ours_still_asks_for_a_pas
         assert passes.seen[-1].status.note == "theirs"
 
 
-async def test_the_echo_of_a_status_write_that_comes_before_its_answer_does_not_jump_the_backoff() -> None:
+async def test_the_event_of_a_status_write_that_comes_before_its_response_does_not_skip_the_backoff() -> None:
     async def fails(w: Widget, ctx: kv.Context[Widget]) -> None:
         ctx.status.set_condition("Ready", False, "Failed", f"attempt {len(passes.seen)}")
         raise RuntimeError(f"attempt {len(passes.seen)}")
@@ -108,7 +108,7 @@ async def test_the_echo_of_a_status_write_that_comes_before_its_answer_does_not_
         assert len(passes.seen) == 2
 
 
-async def test_a_change_during_a_pass_causes_one_more() -> None:
+async def test_a_change_during_a_reconcile_causes_exactly_one_more() -> None:
     async def slow(w: Widget, ctx: kv.Context[Widget]) -> None:
         await asyncio.sleep(1)
         ctx.status.draft.parts = w.spec.parts
@@ -154,7 +154,7 @@ async def test_a_watched_object_that_decodes_again_wakes_those_who_refer_to_it()
         assert len(passes.seen) == before + 1
 
 
-async def test_a_map_function_that_gives_keys_of_another_kind_is_told_so_and_no_pass_runs_for_them() -> None:
+async def test_a_map_function_that_returns_keys_of_another_kind_is_an_error_and_enqueues_none_of_them() -> None:
     passes = Passes()
 
     def wrong(secret: kv.Metadata, caches: kv.Caches) -> Iterable[kv.Key]:
@@ -210,7 +210,7 @@ async def test_a_controller_may_watch_its_own_kind_too() -> None:
     assert [one.handlers for one in informers] == [[], []]
 
 
-async def test_a_plan_that_looks_again_does_so_although_a_child_is_held() -> None:
+async def test_a_plan_with_requeue_after_is_requeued_although_a_child_is_held() -> None:
     conflict = ApplyConflict("conflict", conflicts=(FieldConflict("kubectl", ".data.k"),))
 
     async def plans(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
@@ -236,7 +236,7 @@ async def test_a_plan_that_looks_again_does_so_although_a_child_is_held() -> Non
 # --- what a pass sees -------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_pass_sees_the_cache_as_it_is_after_the_barrier_not_as_it_was_before() -> None:
+async def test_a_reconcile_sees_the_cache_as_it_is_after_the_barrier_not_as_it_was_before() -> None:
     """A write of unknown fate is asked for at the server, which takes a while; the cache moves on meanwhile."""
     passes = Passes()
     async with ControllerHarness(kv.Controller.of(Widget).reconciled_by(By(passes))) as harness:
@@ -296,7 +296,7 @@ async def test_a_reconciler_that_lets_a_cancellation_of_its_own_through_fails_an
 
 
 @pytest.mark.parametrize("ending", ["returned", "raised", "cancelled"])
-async def test_nothing_is_sent_for_a_pass_that_has_ended(ending: str) -> None:
+async def test_nothing_is_sent_for_a_reconcile_that_has_ended(ending: str) -> None:
     async def ends(w: Widget, ctx: kv.Context[Widget]) -> None:
         if ending == "raised":
             raise kv.Terminal("over")
@@ -340,7 +340,7 @@ async def test_stopping_does_not_wait_for_a_thread_that_does_not_end() -> None:
 # --- status --------------------------------------------------------------------------------------------------------------------------
 
 
-async def test_the_status_of_a_kind_that_is_not_ours_is_left_alone_unless_something_is_said() -> None:
+async def test_the_status_of_a_foreign_kind_is_not_written_unless_the_reconciler_sets_something() -> None:
     passes = Passes()
     async with ControllerHarness(kv.Controller.of(JOB).reconciled_by(By(passes))) as harness:
         harness.put(JOB.new("j", "web", status={"active": 1}), generation=1)
@@ -349,7 +349,9 @@ async def test_the_status_of_a_kind_that_is_not_ours_is_left_alone_unless_someth
         assert harness.server.calls == []
 
 
-async def test_of_a_status_that_is_not_ours_only_what_was_said_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_apply_of_a_foreign_status_carries_only_the_fields_that_the_reconciler_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def marks(job: kv.Object, ctx: kv.Context[kv.Object]) -> None:
         ctx.status.set_condition("Audited", True, "Seen")
 
@@ -370,7 +372,7 @@ async def test_of_a_status_that_is_not_ours_only_what_was_said_is_applied(monkey
     assert [entry["type"] for entry in status["conditions"]] == ["Audited"]
 
 
-async def test_a_failed_pass_does_not_take_back_what_the_reconciler_said_of_validity() -> None:
+async def test_a_failed_reconcile_keeps_the_validity_condition_that_the_reconciler_set() -> None:
     """The reason is the same as the runtime's own; a moment of bad network must not flip the condition."""
 
     async def judges(w: Widget, ctx: kv.Context[Widget]) -> None:
@@ -392,7 +394,7 @@ async def test_a_failed_pass_does_not_take_back_what_the_reconciler_said_of_vali
         assert harness.events == [("ValidationFailed", "Blocked")]
 
 
-async def test_an_ending_that_takes_many_looks_writes_its_status_once() -> None:
+async def test_a_finalize_that_is_repeated_many_times_writes_its_status_once() -> None:
     async def waits(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         ctx.status.set_condition("Ready", False, "Ending")
         return kv.RequeueAfter(1)
@@ -416,7 +418,7 @@ async def test_an_object_that_does_not_decode_is_counted() -> None:
         assert count == 1
 
 
-async def test_a_condition_that_production_cuts_is_told_in_the_log() -> None:
+async def test_a_condition_that_is_cut_in_production_is_logged() -> None:
     async def marks(w: Widget, ctx: kv.Context[Widget]) -> None:
         ctx.status.set_condition("Undeclared", True, "Fine")
 
@@ -473,7 +475,7 @@ async def test_a_request_by_patch_does_not_make_a_second_writer() -> None:
         assert harness.server.stored(CONFIG_MAP, "web", "part-0")["data"]["size"] == "2"
 
 
-async def test_two_controllers_that_make_one_child_are_still_told_apart() -> None:
+async def test_two_controllers_that_apply_one_child_are_still_distinguished() -> None:
     async def makes(w: Widget, ctx: kv.Context[Widget]) -> None:
         await ctx.own(part(0, "web"))
 
@@ -549,7 +551,9 @@ async def test_a_missing_right_to_remove_the_finalizer_is_an_error_whatever_the_
         ((("spec.parts", "Invalid value"),), 12),  # the stored object breaks its schema: backing off, 5 ms doubling
     ],
 )
-async def test_a_finalizer_patch_that_is_refused_is_told_apart_by_its_cause(causes: Any, passes: int) -> None:
+async def test_a_refused_finalizer_patch_is_an_error_or_a_retry_depending_on_its_cause(
+    causes: Any, passes: int
+) -> None:
     spec = kv.Controller.of(Widget).finalizer(FINALIZER).reconciled_by(By(Passes(), Passes()))
     async with ControllerHarness(spec) as harness:
 
@@ -581,7 +585,7 @@ async def test_a_finalizer_is_not_added_to_an_object_that_was_deleted_a_moment_a
 # --- churn -----------------------------------------------------------------------------------------------------------------------------
 
 
-async def test_nothing_is_remembered_of_objects_that_are_gone() -> None:
+async def test_all_bookkeeping_of_a_deleted_object_is_dropped() -> None:
     async def makes(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         if int(w.name) % 10 == 0:
             raise RuntimeError("a bug")

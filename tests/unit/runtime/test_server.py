@@ -134,7 +134,7 @@ def test_addresses_are_host_and_port(address: str, expected: tuple[str, int] | N
 
 
 @pytest.mark.parametrize("address", ["8080", "host", "host:", ":http", "::1:80", ":65536", ":-1"])
-def test_what_is_no_address_says_how_to_write_one(address: str) -> None:
+def test_a_malformed_address_is_an_error_that_says_how_to_write_one(address: str) -> None:
     with pytest.raises(UsageError, match="host:port"):
         parse_address(address)
 
@@ -259,7 +259,7 @@ def test_metrics_can_be_restricted_by_name(world: World) -> None:
     assert "things_total" in reply.text
 
 
-def test_metrics_are_compressed_where_that_is_accepted(world: World) -> None:
+def test_metrics_are_compressed_if_the_client_accepts_that(world: World) -> None:
     counter(world)
 
     async def use(server: ProbeServer) -> None:
@@ -316,7 +316,7 @@ def test_probes_answer_as_kubernetes_does(world: World, path: str, status: int, 
 
 
 @pytest.mark.parametrize(("path", "accept"), [("/readyz?format=json", "*/*"), ("/readyz", "application/json")])
-def test_probes_answer_with_data_where_that_is_asked_for(world: World, path: str, accept: str) -> None:
+def test_probes_answer_in_json_if_the_client_asks_for_it(world: World, path: str, accept: str) -> None:
     reply = get(world.server(), "health", path, Accept=accept)
     assert reply.headers["Content-Type"] == "application/json"
     assert reply.json()["checks"][1] == {"name": "controller/backup", "status": "ok"}
@@ -347,7 +347,7 @@ def test_debug_lists_its_pages_and_shows_them(world: World) -> None:
     with_server(world.server(), use)
 
 
-def test_a_page_that_fails_is_one_answer_and_a_log_line(world: World, logs: list[Any]) -> None:
+def test_a_debug_page_that_raises_is_a_500_and_a_log_line(world: World, logs: list[Any]) -> None:
     async def use(server: ProbeServer) -> None:
         reply = await fetch(server.addresses["debug"] + "/debug/broken")
         assert (reply.status, reply.text) == (500, "/debug/broken failed: RuntimeError; see the log\n")
@@ -364,7 +364,7 @@ def test_explain_asks_the_source(world: World) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "?kind=backup", "?name=nightly"])
-def test_explain_says_what_it_needs(world: World, query: str) -> None:
+def test_explain_without_its_parameters_is_a_400_that_lists_them(world: World, query: str) -> None:
     reply = get(world.server(), "debug", "/debug/explain" + query)
     assert reply.status == 400
     assert "kind=backup&namespace=web&name=nightly" in reply.text
@@ -390,7 +390,7 @@ def test_the_task_dump_shows_where_tasks_wait(world: World) -> None:
     with_server(world.server(), use)
 
 
-def test_debug_without_a_source_is_not_there(world: World) -> None:
+def test_debug_without_a_source_is_not_served(world: World) -> None:
     async def use(server: ProbeServer) -> None:
         assert "debug" not in server.addresses
         assert (await fetch(server.addresses["health"] + "/debug")).status == 404
@@ -452,7 +452,7 @@ def test_debug_on_loopback_answers_no_name_that_was_rebound_to_it(
     assert ("loopback names" in reply.text) == (status == 403)
 
 
-def test_a_flood_of_scrapes_is_told_to_come_later(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flood_of_scrapes_gets_503(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     let, begun = asyncio.Event(), asyncio.Event()
 
     async def to_thread(*_: Any) -> bytes:

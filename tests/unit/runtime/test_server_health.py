@@ -71,7 +71,7 @@ def test_answers_have_the_form_of_kubernetes(
     assert answer("readyz", checks, question) == ProbeResponse(status, body)
 
 
-def test_the_same_as_data() -> None:
+def test_the_checks_of_an_endpoint_can_be_had_as_json() -> None:
     found = answer("readyz", BAD, Question(as_json=True, exclude=frozenset({"ping", "nobody"})))
     assert (found.status, found.content_type) == (500, "application/json")
     assert json.loads(found.body) == {
@@ -85,7 +85,7 @@ def test_the_same_as_data() -> None:
     }
 
 
-def test_one_check_as_data() -> None:
+def test_a_single_check_can_be_had_as_json() -> None:
     found = answer("readyz", GOOD, Question(as_json=True, only="ping"))
     assert json.loads(found.body) == {"status": "ok", "checks": [{"name": "ping", "status": "ok"}]}
 

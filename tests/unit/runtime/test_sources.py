@@ -65,12 +65,14 @@ SPEC = Controller.of(BACKUP).owns(JOB).reconciled_by(Reconciler())
         (change(cached(), None), "deleted", 0),
     ],
 )
-def test_a_change_of_the_primary_asks_for_its_own_key_and_says_why(what: Change, reason: str, priority: int) -> None:
+def test_an_event_of_the_primary_kind_enqueues_the_object_with_a_reason(
+    what: Change, reason: str, priority: int
+) -> None:
     [ask] = requests_for_object(SPEC, what, ())
     assert ask == (Key("", BACKUP, "web", "a"), reason, priority)
 
 
-def test_the_echo_of_our_own_status_write_asks_for_nothing() -> None:
+def test_the_event_of_our_own_status_write_makes_no_request() -> None:
     assert list(requests_for_object(SPEC, change(cached(version="1"), cached(version="2")), ("2",))) == []
 
 
@@ -87,17 +89,17 @@ def test_the_echo_of_our_own_status_write_asks_for_nothing() -> None:
         ({"uid": "another"}, False),
     ],
 )
-def test_only_a_write_that_differs_in_status_alone_makes_an_echo(changed: dict[str, Any], alone: bool) -> None:
+def test_only_a_write_that_changes_nothing_but_the_status_is_filtered(changed: dict[str, Any], alone: bool) -> None:
     before = Metadata(name="a", uid="u", generation=1)
     after = Metadata(**{"name": "a", "uid": "u", "generation": 1, **changed})
     assert only_status_differs(before, after) is alone
 
 
-def test_a_status_that_somebody_else_wrote_asks_for_a_pass() -> None:
+def test_a_status_that_another_writer_wrote_enqueues_the_object() -> None:
     assert len(list(requests_for_object(SPEC, change(cached(version="1"), cached(version="3")), ("2",)))) == 1
 
 
-def test_the_event_of_a_write_that_comes_after_the_next_write_is_still_an_echo() -> None:
+def test_the_event_of_our_own_write_is_filtered_also_if_it_comes_after_the_next_write() -> None:
     own, key = OwnVersions(), Key("", BACKUP, "web", "a")
     own.add(key, "2")
     own.add(key, "3")
@@ -135,13 +137,13 @@ def owner(
     return OwnerReference(group, kind_name, name, f"uid-{name}", controller)
 
 
-def test_a_child_asks_for_its_controlling_owner() -> None:
+def test_an_event_of_a_child_enqueues_its_controlling_owner() -> None:
     [ask] = requests_for_owner(SPEC, SPEC.owned[0], change(None, cached("job", owner=owner()), name="job"))
     assert ask.key == Key("", BACKUP, "web", "nightly")
     assert ask.reason == "owned Job web/job created"
 
 
-def test_a_child_that_changes_hands_asks_for_both_owners() -> None:
+def test_a_child_whose_owner_changes_enqueues_both_owners() -> None:
     moved = change(cached(owner=owner("first")), cached(version="2", owner=owner("second")))
     assert [ask.key.name for ask in requests_for_owner(SPEC, SPEC.owned[0], moved)] == ["first", "second"]
 
@@ -149,11 +151,11 @@ def test_a_child_that_changes_hands_asks_for_both_owners() -> None:
 @pytest.mark.parametrize(
     "reference", [owner(controller=False), owner(kind_name="Restore"), owner(group="other.example.com/v1"), None]
 )
-def test_a_child_of_somebody_else_asks_for_nothing(reference: OwnerReference | None) -> None:
+def test_a_child_of_another_owner_enqueues_nothing(reference: OwnerReference | None) -> None:
     assert list(requests_for_owner(SPEC, SPEC.owned[0], change(None, cached(owner=reference)))) == []
 
 
-def test_a_child_that_lost_its_owner_reference_asks_for_who_it_is_known_by() -> None:
+def test_a_child_without_owner_reference_enqueues_the_owner_that_known_by_names() -> None:
     spec = SPEC.owned[0]
     known = replace(spec, known_by=lambda metadata: metadata.name.partition("-")[0] if "-" in metadata.name else "")
     lost = change(cached("nightly-job", owner=owner()), cached("nightly-job"), name="nightly-job")
@@ -190,7 +192,7 @@ def test_a_watched_object_is_mapped_before_and_after_a_change() -> None:
     assert {ask.reason for ask in asks} == {"watched Secret web/a changed"}
 
 
-def test_a_watched_object_is_decoded_where_more_than_metadata_is_cached() -> None:
+def test_a_watched_object_is_decoded_for_the_map_function_unless_only_metadata_is_cached() -> None:
     def mapper(secret: Object, caches: Caches) -> Iterable[Key]:
         return (Key("", BACKUP, secret.namespace, str(secret.get("metadata", "name"))),)
 

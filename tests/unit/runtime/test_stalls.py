@@ -80,7 +80,9 @@ def test_a_loop_with_real_time_is_watched_and_one_with_virtual_time_is_not() -> 
         virtual.close()
 
 
-async def test_on_virtual_time_there_is_no_thread_and_no_word(metrics: Metrics, logs: list[Any]) -> None:
+async def test_a_loop_with_virtual_time_gets_no_watching_thread_and_no_warning(
+    metrics: Metrics, logs: list[Any]
+) -> None:
     before = threading.active_count()
     with EventLoopMonitor(asyncio.get_running_loop(), metrics) as watch, watch.note(current(), "backup", "a"):
         assert threading.active_count() == before
@@ -95,7 +97,7 @@ def a_blocking_library(metrics: Metrics) -> None:
     block_until(lambda: counted(metrics))
 
 
-def test_a_blocking_pass_is_named_with_its_key_and_its_stack(metrics: Metrics, logs: list[Any]) -> None:
+def test_a_blocking_reconcile_is_reported_with_its_key_and_its_stack(metrics: Metrics, logs: list[Any]) -> None:
     async def reconcile() -> None:
         a_blocking_library(metrics)
 
@@ -119,7 +121,7 @@ def test_a_blocking_pass_is_named_with_its_key_and_its_stack(metrics: Metrics, l
     assert "run_forever" not in entry["stack"]
 
 
-def test_a_task_that_a_pass_has_started_is_attributed_to_the_pass(metrics: Metrics, logs: list[Any]) -> None:
+def test_a_task_that_a_reconcile_has_started_is_attributed_to_the_reconcile(metrics: Metrics, logs: list[Any]) -> None:
     async def child() -> None:
         block_until(lambda: counted(metrics))
 
@@ -136,7 +138,7 @@ def test_a_task_that_a_pass_has_started_is_attributed_to_the_pass(metrics: Metri
     assert logs[0]["key"] == "a"
 
 
-def test_a_stall_outside_any_pass_is_measured_and_blamed_on_nobody(
+def test_a_stall_outside_any_reconcile_is_measured_and_attributed_to_no_controller(
     metrics: Metrics, logs: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def program() -> None:
@@ -162,7 +164,7 @@ def test_a_stall_outside_any_pass_is_measured_and_blamed_on_nobody(
     assert (counted(metrics), logs) == ({}, [])
 
 
-def test_a_pass_that_waits_is_no_stall(metrics: Metrics, logs: list[Any]) -> None:
+def test_a_reconcile_that_awaits_does_not_count_as_a_stall(metrics: Metrics, logs: list[Any]) -> None:
     async def program() -> None:
         with (
             EventLoopMonitor(asyncio.get_running_loop(), metrics, threshold=5) as watch,
@@ -201,7 +203,7 @@ def test_one_controller_is_warned_about_once_in_ten_seconds_and_counted_each_tim
     ]
 
 
-def test_a_note_inside_a_note_gives_way_to_the_outer_one(metrics: Metrics, logs: list[Any]) -> None:
+def test_a_note_inside_a_note_restores_the_outer_one_at_its_end(metrics: Metrics, logs: list[Any]) -> None:
     async def program() -> None:
         with (
             EventLoopMonitor(asyncio.get_running_loop(), metrics, threshold=0.02) as watch,
@@ -226,7 +228,7 @@ def test_the_thread_ends_with_the_block_and_nothing_is_kept(metrics: Metrics) ->
             with EventLoopMonitor(asyncio.get_running_loop(), metrics) as watch, watch.note(current(), "backup", "a"):
                 assert len(set(threading.enumerate()) - before) == 1
             assert set(threading.enumerate()) == before
-            assert watch._passes == {}
+            assert watch._running == {}
 
     run(program())
 
@@ -239,7 +241,7 @@ def test_a_loop_that_was_closed_ends_the_thread(metrics: Metrics) -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "konverge stall watch"]
 
 
-def test_many_short_passes_do_not_make_as_many_pings(metrics: Metrics) -> None:
+def test_many_short_reconciles_do_not_cause_as_many_pings(metrics: Metrics) -> None:
     async def program() -> None:
         with EventLoopMonitor(asyncio.get_running_loop(), metrics, threshold=4) as watch:
             while pings(metrics) < 1:
@@ -252,7 +254,7 @@ def test_many_short_passes_do_not_make_as_many_pings(metrics: Metrics) -> None:
     assert pings(metrics) <= 2
 
 
-def test_a_loop_that_begins_passes_is_not_pinged_at_each_look(
+def test_a_loop_that_begins_reconciles_is_not_pinged_at_each_look(
     metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = 0
@@ -291,6 +293,6 @@ def test_a_deep_stack_shows_its_innermost_calls() -> None:
     assert "in deep\n" in text
 
 
-def test_a_stack_that_is_the_librarys_alone_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_of_library_frames_alone_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_loop, "_LIBRARIES", ("/",))
-    assert "in test_a_stack_that_is_the_librarys_alone_is_shown_whole" in trimmed(sys._getframe())
+    assert "in test_a_stack_of_library_frames_alone_is_shown_whole" in trimmed(sys._getframe())
