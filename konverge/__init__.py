@@ -1,11 +1,11 @@
 """konverge: Kubernetes controllers for asyncio Python.
 
-The names that programs are written with; each is documented where it is defined. Import it as `kv`:
+The public names; the module that defines a name documents it. Import the package as `kv`:
 
     import konverge as kv
 
-Importing this costs nothing until a name is used: every name is loaded from its module at first touch, so that a command line or a
-test plugin that needs one of them does not pay for all.
+Names are imported from their modules at first use (PEP 562), so that a command line or a test plugin that needs one of them does not
+import all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Wall time, from one place.
 
 Monotonic time and sleeping are the running event loop's (`loop.time`, `asyncio.sleep`, `asyncio.timeout`), so that a test can
-replace both by replacing the loop. What is written into objects is wall time, and that is read here and nowhere else.
+replace both by replacing the loop. Timestamps in objects are wall time, which only this module reads.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def rfc3339_micro(moment: datetime) -> str:
 
 
 def from_rfc3339(text: str) -> datetime:
-    """Read a timestamp of the API; raises ValueError for one that is none, or that lies beyond the years 1 to 9999 in UTC."""
+    """Read a timestamp of the API; raises ValueError for any other text, and for years outside 1 to 9999 in UTC."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(f"a timestamp without a zone: {text!r}")

@@ -1,7 +1,7 @@
-"""Conditions, and the one function that changes them.
+"""Conditions: reading, checking, and setting one of them.
 
-Promises: `marked` stamps the generation that was reconciled and moves lastTransitionTime only when the status changes, never
-with reason or message (apimachinery `meta.SetStatusCondition`, sig-architecture api-conventions). The order of conditions is
+Guarantees: `with_condition` sets observedGeneration, and sets lastTransitionTime only when the status changes, not when only reason or
+message change (apimachinery `meta.SetStatusCondition`, sig-architecture api-conventions). The order of conditions is
 stable: a known type keeps its place, a new one goes to the end.
 """
 
@@ -32,7 +32,7 @@ __all__ = [
     "fit_conditions",
     "is_false",
     "is_true",
-    "marked",
+    "with_condition",
     "read_conditions",
     "truth",
     "write_conditions",
@@ -67,7 +67,7 @@ class Condition(Model):
 
     @classmethod
     def lenient(cls, entry: Mapping[str, Any]) -> Condition:
-        """Read a condition that somebody else wrote; an impossible status reads as Unknown, a wrong type as absent."""
+        """Read a condition that any program wrote; an impossible status reads as Unknown, a value of a wrong type as absent."""
         return cls.model_validate(_made_to_fit(entry))
 
     @property
@@ -101,7 +101,7 @@ def _made_to_fit(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_conditions(entries: Any) -> tuple[Condition, ...]:
-    """Read the conditions of a stored status, whoever wrote them; what is no condition is left out.
+    """Read the conditions of a stored status that any program wrote; entries without a type are left out.
 
     >>> read_conditions([{"type": "Ready", "status": "odd"}, "none"])[0].status
     'Unknown'
@@ -110,7 +110,7 @@ def read_conditions(entries: Any) -> tuple[Condition, ...]:
 
 
 def condition_entries(entries: Any) -> list[Mapping[str, Any]]:
-    """Return those of a list that may be read as conditions, none of what is no list."""
+    """Return the entries of a list that can be read as conditions; none for any other value."""
     if not isinstance(entries, list):
         return []
     return [entry for entry in entries if isinstance(entry, (dict, Mapping)) and entry.get("type")]
@@ -122,7 +122,7 @@ def write_conditions(conditions: Iterable[Condition]) -> list[dict[str, Any]]:
     >>> write_conditions([Condition(type="Ready", status="True", observed_generation=3)])
     [{'type': 'Ready', 'status': 'True', 'observedGeneration': 3}]
     """
-    # Strings and numbers alone: by hand at a fraction of what a serializer takes.
+    # By hand, because the fields are only strings and numbers: a serializer takes several times as long.
     return [
         {_WIRE[name]: value for name, value in condition.__dict__.items() if name in condition.model_fields_set}
         for condition in conditions
@@ -155,7 +155,7 @@ def check_condition(type_: str, reason: str, message: str, declared: Sequence[st
 
 
 def cut_condition(reason: str, message: str) -> tuple[str, str]:
-    """Return reason and message cut and cleaned until the API accepts them; what production does instead of failing."""
+    """Return reason and message cut and cleaned until the API accepts them; used in production instead of an error."""
     word = re.sub(r"[^A-Za-z0-9_,:]", "", reason)[:_MAX_REASON].lstrip("0123456789_,:").rstrip(",:")
     if len(message) > MAX_MESSAGE:
         message = message[: MAX_MESSAGE - 1] + "…"
@@ -171,7 +171,7 @@ def fit_condition(
 ) -> tuple[str, str]:
     """Return reason and message as the API accepts them.
 
-    If either has to be cut, `refuse` is called first with the error that says so; it may raise it.
+    If either has to be cut, `refuse` is called first with the ConditionError; it may raise it.
     """
     try:
         check_condition(type_, reason, message, declared)
@@ -203,7 +203,7 @@ def _fit(value: Any, refuse: Callable[[ConditionError], None]) -> Any:
     return {**value, **{name: cut[name] for name in said}}
 
 
-def marked(
+def with_condition(
     conditions: Sequence[Condition],
     type_: str,
     status: Truth,
@@ -213,7 +213,7 @@ def marked(
     generation: int,
     now: datetime,
 ) -> tuple[Condition, ...]:
-    """Return the conditions with one of them set; `generation` is that of the object that was reconciled."""
+    """Return the conditions with one of them set, as apimachinery's SetStatusCondition; `generation` is that of the reconciled object."""
     before = find_condition(conditions, type_)
     moved = before is None or before.status != status or before.last_transition_time is None
     after = Condition.model_validate(
@@ -250,7 +250,7 @@ def _has(type_: str, status: Truth) -> Callable[[Conditioned], bool]:
         seen, present = condition.observed_generation, int(object_.metadata.generation or 0)
         return seen is None or seen >= present
 
-    holds.__qualname__ = f"{type_}={status}"  # what a test that waits for it in vain shows
+    holds.__qualname__ = f"{type_}={status}"  # shown in the message of a test that waits for it in vain
     return holds
 
 

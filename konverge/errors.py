@@ -1,7 +1,7 @@
 """Every error of the library, as one tree.
 
     KonvergeError
-    ├── ApiError                    an answer of the API server that is no success        runtime: back off and retry
+    ├── ApiError                    an unsuccessful response of the API server            runtime: back off and retry
     │   ├── BadRequest       400
     │   ├── Unauthorized     401
     │   ├── Forbidden        403                                                          names the RBAC rule that is missing
@@ -13,16 +13,16 @@
     │   ├── Invalid          422
     │   ├── TooManyRequests  429    with the server's delay
     │   └── ServerFailure    5xx
-    ├── Unreachable                 no answer; a write may have been done                 runtime: back off and retry
-    ├── NotServed                   the cluster serves no such kind                       runtime: the controller is not ready
+    ├── Unreachable                 no response; a write may have been done               runtime: back off and retry
+    ├── NotServed                   the cluster does not serve the kind                   runtime: the controller is not ready
     ├── ConfigError                 no usable kubeconfig or mounted ServiceAccount        raised at start
-    ├── InvalidObject               a stored object does not decode into its model        runtime: marked, never retried blindly
+    ├── InvalidObject               a stored object does not decode into its model        runtime: sets a condition, waits for a change
     ├── RetryAfter                  raised by a reconciler: an error with its own delay
     ├── Terminal                    raised by a reconciler: record it, do not retry
-    ├── ReconcileTimeout            a pass took longer than its limit                     runtime: back off and retry
+    ├── ReconcileTimeout            a reconcile took longer than its limit                runtime: back off and retry
     ├── NotReady                    a manager did not become ready in time
-    └── UsageError                  a mistake in the calling program; the words say how to mend it
-        ├── CacheNotWatched         a cache was read that nobody fills
+    └── UsageError                  a mistake in the calling program; the message says how to fix it
+        ├── CacheNotWatched         a cache was read that no informer fills
         ├── MetadataOnly            the body of an object was read of which only metadata is cached
         ├── NotAnOutcome            a reconcile returned something else than an Outcome
         ├── ForgottenAwait          an effect was made and never awaited
@@ -31,8 +31,8 @@
         ├── ConditionError          an undeclared type, a malformed reason, a message too long
         └── SchemaError             a model that no structural schema can express
 
-Promises: a message says what was attempted, what happened and, where it can be known, what to do. No message contains the
-content of a Secret or a credential. Transport errors are causes (`__cause__`), never bases.
+Guarantees: a message says what was attempted, what happened and, if it is known, what to do. No message contains the
+content of a Secret or a credential. Transport errors are causes (`__cause__`), never base classes.
 """
 
 from __future__ import annotations
@@ -99,11 +99,11 @@ class KonvergeError(Exception):
 
 
 class ApiError(KonvergeError):
-    """The API server answered, and the answer was no success.
+    """The API server sent an unsuccessful response.
 
-    `status` is the HTTP code, `reason` the machine-readable word of the Status object ("" where there was none), `message` the
-    server's text, `causes` the fields it complained about as (field, message), `retry_after` seconds where the server named
-    them. `request` tells what was asked, without bodies.
+    `status` is the HTTP code, `reason` the machine-readable word of the Status object ("" if it has none), `message` the
+    server's text, `causes` the rejected fields as (field, message), `retry_after` the seconds of Retry-After, if any. `request` names
+    the request, without its body.
 
     >>> print(ApiError("etcd has no leader", status=500, request="get pods web/a"))
     get pods web/a: etcd has no leader
@@ -169,7 +169,7 @@ class FieldConflict:
 
 
 class ApplyConflict(Conflict):
-    """409 to a server-side apply without force: `conflicts` names each field and who owns it."""
+    """409 to a server-side apply without force: `conflicts` names each field and its owner."""
 
     def __init__(
         self, message: str, *, conflicts: Sequence[FieldConflict], status: int = 409, request: str = ""
@@ -179,7 +179,7 @@ class ApplyConflict(Conflict):
 
 
 class Expired(ApiError):
-    """410: the resourceVersion or the continue token is older than what the server remembers."""
+    """410: the resourceVersion or the continue token is older than the server's history."""
 
 
 class Invalid(ApiError):
@@ -187,17 +187,17 @@ class Invalid(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """429: the server asks to slow down; `retry_after` is its wish in seconds."""
+    """429: the server limits the rate; `retry_after` is its delay in seconds."""
 
 
 class ServerFailure(ApiError):
-    """5xx: the server or something behind it failed."""
+    """5xx: the server, or a component behind it, failed."""
 
 
 class Unreachable(KonvergeError):
-    """No answer: refused, reset, timed out or cut off.
+    """No response: refused, reset, timed out or cut off.
 
-    `maybe_done` is True where the request may have reached the server: a write must then be treated as possibly done.
+    `maybe_done` is True if the request may have reached the server: a write must then be treated as possibly done.
     """
 
     def __init__(self, message: str, *, maybe_done: bool = False) -> None:
@@ -206,7 +206,7 @@ class Unreachable(KonvergeError):
 
 
 class NotServed(KonvergeError):
-    """The API server serves no such kind: the CRD is not installed, or not this version of it."""
+    """The API server does not serve the kind: its CRD, or this version of it, is not installed."""
 
     def __init__(self, api_version: str, kind: str) -> None:
         super().__init__(
@@ -217,11 +217,11 @@ class NotServed(KonvergeError):
 
 
 class ConfigError(KonvergeError):
-    """No usable configuration: the words name the file or variable and what is wrong with it."""
+    """No usable configuration: the message names the file or variable and the mistake."""
 
 
 class InvalidObject(KonvergeError):
-    """A stored object does not fit its model. `field` is the path of the first misfit (`.spec.schedule`), `problem` what is wrong.
+    """A stored object does not decode into its model. `field` is the path of the first mistake (`.spec.schedule`), `problem` describes it.
 
     Raised by decoding, and again by reading `.spec` of an object that did not decode.
 
@@ -236,7 +236,7 @@ class InvalidObject(KonvergeError):
         self.problem = problem
 
     def __reduce__(self) -> tuple[type[InvalidObject], tuple[str, str, str]]:
-        """An object that did not decode is copied and pickled with its error, which Exception makes anew from its text alone."""
+        """Support copy and pickle, which would otherwise call the constructor with the message alone."""
         return type(self), (self._what, self.field, self.problem)
 
 
@@ -265,19 +265,19 @@ class Terminal(KonvergeError):
 
 
 class ReconcileTimeout(KonvergeError):
-    """A pass was cancelled because it took longer than the controller's reconcile timeout."""
+    """A reconcile was cancelled because it took longer than the controller's reconcile timeout."""
 
 
 class NotReady(KonvergeError):
-    """A manager did not become ready in time; the words say which controller and why."""
+    """A manager did not become ready in time; the message says which controller and why."""
 
 
 class UsageError(KonvergeError):
-    """A mistake in the calling program, found as early as it can be; the words say how to mend it."""
+    """A mistake in the calling program, raised as early as possible; the message says how to fix it."""
 
 
 class CacheNotWatched(UsageError):
-    """A cache was read that nobody fills. Raised at start where it can be known, else by the read."""
+    """A cache was read that no informer fills. Raised at start if it is detected there, else by the read."""
 
 
 class MetadataOnly(UsageError):
@@ -285,7 +285,7 @@ class MetadataOnly(UsageError):
 
 
 class NotAnOutcome(UsageError):
-    """`reconcile` or `finalize` returned something that is no Outcome."""
+    """`reconcile` or `finalize` returned something else than an Outcome."""
 
 
 class ForgottenAwait(UsageError):

@@ -1,12 +1,12 @@
-"""Which fields a manager owns, and whether applying an intent would change anything.
+"""Field ownership, and whether applying an intent would change anything.
 
-Promises: pure functions on `metadata.managedFields` (FieldsV1, kubernetes-sigs/structured-merge-diff `fieldpath`). `unchanged` is
+Guarantees: pure functions on `metadata.managedFields` (FieldsV1, kubernetes-sigs/structured-merge-diff `fieldpath`). `unchanged` is
 True only if the set of fields that the intent would own equals the set that the manager owns, and every value is equal; so a
-skipped apply is one that the server would have answered without a change. Where it says False for other reasons (a defaulted
-list key, a normalised quantity) an apply is sent once more than needed, never once less.
+skipped apply would not have changed the object. `unchanged` may be False without need (a defaulted list key, a normalised quantity);
+an apply is then sent that changes nothing.
 
-It needs no schema: a value that somebody else changed is no longer owned by us, and what is owned says itself whether a list is
-a map, a set or atomic.
+No schema is needed: a value that another manager changed is no longer in the manager's field set, and the field set itself tells
+whether a list is a map, a set or atomic.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ __all__ = [
 ]
 
 _MAPPING = (dict, Mapping)
-"""Dicts first: asking an abstract class takes several times as long, and nearly everything is a dict."""
+"""Dict first: a check against an abstract class takes several times as long, and nearly everything is a dict."""
 _LISTS = (list, tuple)
 _PLAIN = frozenset({str, int, float, bool, type(None)})
-"""Types that hold nothing: most members are of these, and need no further question."""
+"""Types without members: most values are of these and need no further check."""
 _IDENTITY = frozenset(
     {
         "name",
@@ -73,7 +73,7 @@ _DECODE_ENTRIES = msgspec.json.Decoder(list[_Entry])
 def owned_by(managed: bytes | msgspec.Raw, managers: Iterable[str]) -> dict[Owner, bytes]:
     """Return the applied field sets (FieldsV1 as JSON bytes) of these managers from the raw managedFields list.
 
-    Only entries of operation Apply count: what we once updated is not part of an intent.
+    Only entries of operation Apply count: a field that was once updated is not part of an intent.
     """
     wanted = frozenset(managers)
     return {
@@ -84,7 +84,7 @@ def owned_by(managed: bytes | msgspec.Raw, managers: Iterable[str]) -> dict[Owne
 
 
 def applied_fields(managed: Iterable[Mapping[str, Any]], owner: Owner) -> dict[str, Any] | None:
-    """Return the field set of one owner from decoded managedFields, None where it has none."""
+    """Return the field set of one owner from decoded managedFields, None if it owns no field."""
     for entry in managed:
         if (entry.get("manager"), entry.get("operation"), entry.get("subresource", "")) == owner:
             fields: dict[str, Any] = entry.get("fieldsV1", {})
@@ -93,7 +93,7 @@ def applied_fields(managed: Iterable[Mapping[str, Any]], owner: Owner) -> dict[s
 
 
 def owners_of(managed: bytes | msgspec.Raw, path: tuple[str, ...]) -> list[Owner]:
-    """Return who owns the field at a path of plain keys, for instance ("spec", "interval")."""
+    """Return the owners of the field at a path of plain keys, for instance ("spec", "interval")."""
     found = []
     for entry in _DECODE_ENTRIES.decode(managed):
         here: Any = msgspec.json.decode(entry.fields_v1)
@@ -106,7 +106,7 @@ def owners_of(managed: bytes | msgspec.Raw, path: tuple[str, ...]) -> list[Owner
 
 @lru_cache(maxsize=512)
 def decode_fields(fields: bytes) -> Mapping[str, Any]:
-    """Decode FieldsV1 bytes. The answer is shared: objects of one kind have few different field sets, so it is remembered."""
+    """Decode FieldsV1 bytes. The result is cached and shared, because objects of one kind have few different field sets."""
     decoded: dict[str, Any] = msgspec.json.decode(fields)
     return decoded
 
@@ -177,7 +177,7 @@ def _value_unchanged(intent: Any, fields: Mapping[str, Any], live: Any) -> bool:
         return _list_unchanged(intent, fields, live)
     if not isinstance(intent, _MAPPING) or not isinstance(live, _MAPPING) or len(intent) != below:
         return False
-    # As many names as fields, and each of them a field: then they are the same ones.
+    # The counts are equal, so the sets are equal if each key is a field.
     for key, value in intent.items():
         inner = fields.get(f"f:{key}")
         if inner is None or key not in live or not _value_unchanged(value, inner, live[key]):
@@ -186,7 +186,7 @@ def _value_unchanged(intent: Any, fields: Mapping[str, Any], live: Any) -> bool:
 
 
 def applied_part(intent: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of an intent that can be owned: no identity, no empty metadata."""
+    """Return the part of an intent that can be owned: without identity and empty metadata."""
     part = {key: value for key, value in intent.items() if key not in {"apiVersion", "kind", "metadata"}}
     metadata = {key: value for key, value in (intent.get("metadata") or {}).items() if key not in _IDENTITY}
     if metadata:
@@ -195,15 +195,15 @@ def applied_part(intent: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unchanged(intent: Mapping[str, Any], owned: bytes | None, live: Mapping[str, Any]) -> bool:
-    """Tell whether applying this intent would change neither a value nor who owns what.
+    """Whether applying this intent would change neither a value nor the ownership of a field.
 
-    `owned` is the FieldsV1 of our own entry (None where we own nothing), `live` the stored object.
+    `owned` is the FieldsV1 of the manager's own entry (None if it owns nothing), `live` the stored object.
     """
     return owned is not None and unchanged_by(intent, decode_fields(owned), live)
 
 
 def unchanged_by(intent: Mapping[str, Any], fields: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
-    """Tell the same where our own FieldsV1 is decoded."""
+    """As `unchanged`, given the decoded FieldsV1 of the manager."""
     part = applied_part(intent)
     if not part:
         return not any(name != "." for name in fields)
@@ -211,7 +211,7 @@ def unchanged_by(intent: Mapping[str, Any], fields: Mapping[str, Any], live: Map
 
 
 def projection(live: Any, fields: Mapping[str, Any]) -> Any:
-    """Return the part of a live value that a field set covers, as plain data (None where it is absent)."""
+    """Return the part of a live value that a field set covers, as plain data; absent parts are None."""
     below = {name: inner for name, inner in fields.items() if name != "."}
     if not below or live is None:
         return live

@@ -1,10 +1,10 @@
 """Keys of objects, and the order of resource versions.
 
-Promises: a `Key` names one object in one cluster and is hashable. `compare_versions` follows
+Guarantees: a `Key` names one object in one cluster and is hashable. `compare_versions` follows
 https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5504-comparable-resource-version (stable in Kubernetes
 1.35): two versions of one resource compare as numbers; anything else is "unknown", and callers fail open.
 
-Does not promise: versions of different resources must never be compared; nothing here can stop that.
+Caveats: versions of different resources must never be compared, and nothing here can detect that.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["Key", "compare_versions", "reached"]
 
 
 class Key(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
-    """One object: cluster ("" is the manager's own), kind, namespace ("" where cluster-scoped), name.
+    """One object: cluster ("" is the manager's own), kind, namespace ("" if cluster-scoped), name.
 
-    Immutable and hashable; two keys are equal where all four are. Nothing is promised of their order. A manager keeps many and looks
+    Immutable and hashable; two keys are equal if all four are. Their order is undefined. A manager keeps many keys and looks
     them up often, so the garbage collector does not track them, and each computes its hash once.
 
     >>> from konverge.kinds import kind
@@ -40,7 +40,7 @@ class Key(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
     @property
     def path(self) -> str:
-        """`namespace/name`, or the name alone where cluster-scoped."""
+        """`namespace/name`, or the name alone if cluster-scoped."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
@@ -49,7 +49,7 @@ def _number(version: str) -> bool:
 
 
 def compare_versions(left: str, right: str) -> int | None:
-    """Order two resource versions of one resource: negative, 0, positive; None where they cannot be compared.
+    """Order two resource versions of one resource: negative, 0, positive; None if they cannot be compared.
 
     >>> compare_versions("9", "10"), compare_versions("10", "10"), compare_versions("a", "10")
     (-1, 0, None)
@@ -61,6 +61,6 @@ def compare_versions(left: str, right: str) -> int | None:
 
 
 def reached(seen: str, wanted: str) -> bool | None:
-    """Tell whether a cache that stands at `seen` shows what was written at `wanted`; None where nobody can tell."""
+    """Whether a cache at version `seen` shows a write of version `wanted`; None if they cannot be compared."""
     order = compare_versions(seen, wanted)
     return None if order is None else order >= 0

@@ -1,7 +1,6 @@
-"""Kinds: what an object is, and how its bytes become something to work with.
+"""Kinds: API version, kind name, and the class that their objects decode into.
 
-A `Kind` is data: API version, kind, and the function that decodes an object of it. Whether it is namespaced and what its plural
-is, the API server says (`konverge.client`, discovery); a kind that declares them saves the question.
+Scope and plural come from discovery (`konverge.client`), unless the kind declares them.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def _problem(api_version: str, kind: str) -> str:
 
 
 class Resource(Protocol):
-    """What every object can do, be it a thin view (`Object`) or a pydantic model (`CustomResource`)."""
+    """The interface of every object: of thin views (`Object`) and pydantic models (`CustomResource`)."""
 
     @property
     def metadata(self) -> Metadata:
@@ -45,7 +44,7 @@ class Resource(Protocol):
 
     @property
     def namespace(self) -> str:
-        """The namespace, "" where the object is cluster-scoped or has none yet."""
+        """The namespace, "" if the object is cluster-scoped or has none yet."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the object as the API server would read it: a fresh dict, only the fields that were set."""
@@ -58,7 +57,7 @@ R_co = TypeVar("R_co", bound=Resource, covariant=True)
 class Kind(Generic[R_co]):
     """A kind of object, for instance `Kind[Object]` or `Kind[Backup]`.
 
-    Two kinds are equal where API version and kind are; the decoder takes no part. Immutable, hashable, cheap to compare.
+    Two kinds are equal if API version and kind are, whatever their decoders. Immutable, hashable, cheap to compare.
 
     >>> kind("v1", "Secret") == kind("v1", "Secret", namespaced=True)
     True
@@ -174,7 +173,7 @@ def kind(
 
 @lru_cache(maxsize=1024)
 def _plain(api_version: str, name: str) -> Kind[Object]:
-    """The kind of an object without a model: asked of each child in each pass, and there are few."""
+    """Return the kind of objects without a model; cached, because each reconcile needs it for each child."""
     return kind(api_version, name)
 
 

@@ -1,10 +1,10 @@
-"""Loggers of the library: their lines go where the program that embeds it has its logs.
+"""Loggers of the library, whose lines go to the logs of the program that embeds it.
 
 Guarantees: a program that configured structlog gets every line through its own configuration. In any other program the lines go to the
 standard library's loggers, by their names (`konverge.controller`, `konverge.client`, ...): nothing below the level that it set, which is
 WARNING unless it set one, and nothing on standard output. The library configures neither; `kv.run` and the daemon do.
 
-Which of the two it is, is decided with each line, since loggers are made before programs configure anything. What is bound, is bound with
+A logger decides between the two at each line, because it is made before the program configures anything. Bound values are passed on with
 the first line.
 """
 
@@ -35,7 +35,7 @@ def get_logger(name: str) -> FilteringBoundLogger:
 
 
 class _Logger:
-    """A logger that decides when it is used where its lines go."""
+    """A logger that chooses the destination of its lines at each use."""
 
     __slots__ = ("_configured", "_found", "_name", "_values")
 
@@ -46,11 +46,11 @@ class _Logger:
         self._found: Any = None
 
     def bind(self, **values: Any) -> _Logger:
-        """Return a logger that says these values too in each of its lines."""
+        """Return a logger that adds these values to each of its lines."""
         return _Logger(self._name, {**self._values, **values})
 
     def is_enabled_for(self, level: int) -> bool:
-        """Tell whether a line of this level would go anywhere; a program's own kind of logger that cannot be asked takes all."""
+        """Whether a line of this level would be written; True for a logger class of the program without such a method."""
         found = self._logger().bind()
         asked = getattr(type(found), "is_enabled_for", None) or getattr(type(found), "isEnabledFor", None)
         return asked is None or bool(asked(found, level))
@@ -69,7 +69,7 @@ class _Logger:
 
 
 class _Standard(_Every):  # type: ignore[misc]  # structlog makes this class by a function
-    """The face of structlog on a logger of the standard library, which knows the levels that it takes."""
+    """A structlog logger over one of the standard library, which decides the enabled levels."""
 
     def is_enabled_for(self, level: int) -> bool:
         return bool(self._logger.isEnabledFor(level))

@@ -1,6 +1,6 @@
 """Every metric of the library: name, labels, buckets, help.
 
-Promises: names, labels and buckets of the `controller_runtime_*`, `workqueue_*`, `rest_client_*`, `leader_election_*` and `certwatcher_*`
+Guarantees: names, labels and buckets of the `controller_runtime_*`, `workqueue_*`, `rest_client_*`, `leader_election_*` and `certwatcher_*`
 series are those of controller-runtime
 (https://github.com/kubernetes-sigs/controller-runtime/blob/main/pkg/internal/controller/metrics/metrics.go, pkg/metrics,
 pkg/webhook/internal/metrics), so its dashboards work unchanged; `informer_*` are those of Kubernetes 1.36
@@ -8,7 +8,7 @@ pkg/webhook/internal/metrics), so its dashboards work unchanged; `informer_*` ar
 with `konverge_`. Nothing is registered globally: a `Metrics` belongs to the registry that it is given, and several managers may share
 one.
 
-Does not promise: native histograms (the Python client cannot record them); the classic buckets are the contract.
+Caveats: the Python client cannot record native histograms; the classic buckets are the contract.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = CollectorRegistry() if registry is None else registry
-        # What several users of one `Metrics` must agree on (who still reports under which labels), each under a key of its own.
+        # State that users of one `Metrics` share, by key: for instance the objects that still report under a label set.
         self.shared: dict[Any, Any] = {}
         self._reconciles()
         self._queue()

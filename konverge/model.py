@@ -1,6 +1,6 @@
 """The base of pydantic models that stand for parts of API objects.
 
-Promises: what was set is what is written, and nothing else, whether it was set by the constructor, by assignment or by changing a
+Guarantees: exactly the fields that were set are written, whether they were set by the constructor, by assignment or by changing a
 nested model, list or dict that came from a default. Errors of validation do not show the values that they refuse. A misspelt argument
 of a constructor is an error, while an unknown field of a stored object is ignored.
 """
@@ -19,7 +19,7 @@ from konverge.errors import UsageError
 __all__ = ["Model"]
 
 _ARGUMENTS = "__konverge_arguments__"
-"""Where a model keeps the names that its constructor takes."""
+"""The attribute of a model with the names that its constructor takes."""
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 """Types whose values cannot be changed in place and hold no models: most fields are of these."""
 _CHANGEABLE = (BaseModel, list, dict)
@@ -90,7 +90,7 @@ def _misspelt(model: type[BaseModel], unknown: Collection[str]) -> str:
 
 
 def _note_changed_defaults(model: BaseModel, without: Collection[str] = ()) -> None:
-    """Count as set what was changed in place: pydantic itself notices assignments only."""
+    """Mark fields that were changed in place as set, because pydantic itself notices assignments only."""
     values = model.__dict__
     for name, field in type(model).model_fields.items():
         value = values.get(name)

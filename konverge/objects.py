@@ -1,7 +1,7 @@
 """Objects of kinds that have no model: decoded metadata, and a thin view of the decoded dict.
 
-Promises: `Metadata` is immutable. An `Object` owns its dict; reading it from a cache gives a private copy, so changing it
-corrupts nothing. Fields that nobody here knows survive untouched.
+Guarantees: `Metadata` is immutable. An `Object` owns its dict; reading it from a cache gives a private copy, so changing it
+corrupts nothing. Unknown fields survive unchanged.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
 
     @property
     def path(self) -> str:
-        """`namespace/name`, or the name alone where cluster-scoped."""
+        """`namespace/name`, or the name alone if cluster-scoped."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @property
@@ -88,7 +88,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
 
 
 class FullMetadata(Metadata, frozen=True, rename="camel", gc=False):
-    """The metadata of an object as the API server sends it; managedFields stay bytes, which belong to what was decoded."""
+    """The metadata of an object as the API server sends it; managedFields stay bytes, a slice of the decoded buffer."""
 
     managed_fields: msgspec.Raw = msgspec.Raw(b"")
 
@@ -122,7 +122,7 @@ class Object:
 
     @property
     def metadata(self) -> Metadata:
-        """The metadata as it was when it was first asked for."""
+        """The metadata as it was at the first access."""
         if self._metadata is None:
             self._metadata = msgspec.convert(self.data.get("metadata") or {}, Metadata, strict=False)
         return self._metadata
@@ -134,7 +134,7 @@ class Object:
 
     @property
     def namespace(self) -> str:
-        """`metadata.namespace`, "" where there is none."""
+        """`metadata.namespace`, "" if absent."""
         return str((self.data.get("metadata") or {}).get("namespace", ""))
 
     @property
@@ -165,12 +165,12 @@ class Object:
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """`status.conditions`; entries that are no conditions are left out."""
+        """`status.conditions`; entries without a type are left out."""
         return read_conditions(self.get("status", "conditions"))
 
     def find_condition(self, type_: str) -> Condition | None:
         """Return the condition of that type, None where absent."""
-        # Only this one becomes a Condition: reconcilers ask for one after the other.
+        # Only this entry is converted, because reconcilers read conditions one by one.
         entries = condition_entries(self.get("status", "conditions"))
         return next((Condition.lenient(entry) for entry in entries if str(entry["type"]) == type_), None)
 

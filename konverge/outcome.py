@@ -1,7 +1,7 @@
-"""How a reconcile ends: an outcome that cannot contradict itself.
+"""The result of a reconcile, which cannot contradict itself.
 
-Promises: a pass either returns `Done` or `RequeueAfter`, or raises. There is no boolean to set beside a duration and no
-result to return beside an error. The errors with a meaning of their own (`RetryAfter`, `Terminal`) live in `konverge.errors`.
+A reconcile either returns `Done` or `RequeueAfter`, or raises. Unlike controller-runtime's Result, it has no boolean beside the
+duration, and no result beside an error. The errors with a meaning of their own (`RetryAfter`, `Terminal`) live in `konverge.errors`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def seconds(duration: float | timedelta) -> float:
 class Done:
     """Nothing more to do until something changes.
 
-    The object is reconciled again when a watched object changes, at the controller's resync, and never else.
+    The object is reconciled again when a watched object changes and at the controller's resync, and otherwise not.
 
     >>> Done()
     Done()
@@ -31,7 +31,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class RequeueAfter:
-    """All is well so far; look again after `delay` seconds, or earlier where something changes.
+    """Success so far; reconcile again after `delay` seconds, or earlier if something changes.
 
     >>> RequeueAfter(30).delay
     30.0
@@ -49,7 +49,7 @@ class RequeueAfter:
 
 
 Outcome: TypeAlias = Done | RequeueAfter
-"""What `reconcile` and `finalize` return.
+"""The result of `reconcile` and `finalize`.
 
 >>> isinstance(RequeueAfter(30), Outcome)
 True

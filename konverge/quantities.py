@@ -1,12 +1,12 @@
 """Quantities (`500m`, `1.5Gi`) as Go's `resource.Quantity` reads, adds, compares and writes them; exact, never a float.
 
-Promises: pure. A value is a whole number of billionths, as upstream keeps it: finer input is rounded away from zero. A text that is
-canonical already is kept as it was written until the value is computed with, which is what the server stores and prints. The rules are
+Guarantees: pure. A value is a whole number of billionths, as upstream keeps it: finer input is rounded away from zero. A text that is
+canonical already is kept as it was written until the value is used in arithmetic; the server stores and prints it so. The rules are
 those of k8s.io/apimachinery `pkg/api/resource` (quantity.go, suffix.go).
 
-Here for all who count: the quota family, and the API server of the tests.
+Used by the quota family and by the API server of the tests.
 
-Does not promise: upstream's output for decimal values of 10^21 and more, which has no suffix there either.
+Caveats: the output for decimal values of 10^21 and more differs from upstream's, which has no suffix for them either.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ __all__ = [
 ]
 
 Format: TypeAlias = Literal["BinarySI", "DecimalExponent", "DecimalSI"]
-"""How an amount is written: 2Gi, 2e9, or 2G."""
+"""The notation of an amount: 2Gi, 2e9, or 2G."""
 
 _BILLION: Final = 10**9
 WHOLE: Final = _BILLION
 THOUSANDTH: Final = 10**6
 PRECISE: Final = (2**63 - 1) // 1000
-"""Up to so many whole ones, upstream compares by thousandths where it does arithmetic with plain numbers; beyond, by whole ones."""
+"""The largest whole amount for which upstream's arithmetic on plain numbers uses thousandths; beyond it uses whole numbers."""
 _LARGEST: Final = (2**63 - 1) * _BILLION
 _DIGITS: Final = 18
 _EXPONENT_LIMIT: Final = 1000
@@ -60,7 +60,7 @@ WRONG_SUFFIX: Final = "unable to parse quantity's suffix"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
-    """An amount and the way in which it is written.
+    """An amount and its notation.
 
     >>> str(Quantity.parse("0.5") + Quantity.parse("700m"))
     '1200m'
@@ -71,7 +71,7 @@ class Quantity:
     billionths: int
     format: Format = "DecimalSI"
     text: str = ""
-    """How it was written where that is canonical, "" otherwise."""
+    """The text as it was read if that is canonical, "" otherwise."""
 
     @classmethod
     def parse(cls, value: Any) -> Quantity:
@@ -212,7 +212,7 @@ def _suffix(suffix: str) -> tuple[Format, int, int]:
 
 
 def _is_canonical(text: str, digits: str, mantissa: int, format_: Format, exponent: int, fraction: str) -> bool:
-    """Tell whether upstream keeps the text as it is: only what its fast path reads, and what it believes to be canonical."""
+    """Whether upstream keeps the text as it is: only texts of its fast path, and those that it considers canonical."""
     if text == "0":
         return True
     if format_ == "BinarySI":

@@ -1,8 +1,8 @@
 """Label and field selectors, as the API server understands them.
 
-Promises: `LabelSelector.parse` accepts the grammar of `metav1.LabelSelector` strings (`a=b`, `a==b`, `a!=b`, `a`, `!a`,
-`a in (x,y)`, `a notin (x,y)`, joined by commas) and `matches` decides like the server does; the source of the rules is
-k8s.io/apimachinery `pkg/labels/selector.go`. Field selectors know `=`, `==` and `!=`.
+Guarantees: `LabelSelector.parse` accepts the grammar of `metav1.LabelSelector` strings (`a=b`, `a==b`, `a!=b`, `a`, `!a`,
+`a in (x,y)`, `a notin (x,y)`, joined by commas) and `matches` decides as the server does; the source of the rules is
+k8s.io/apimachinery `pkg/labels/selector.go`. Field selectors support `=`, `==` and `!=`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Requirement:
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tell whether these labels satisfy the clause; a missing key satisfies `notin`."""
+        """Whether these labels satisfy the clause; a missing key satisfies `notin`."""
         value = labels.get(self.key)
         match self.operator:
             case "exists":

@@ -1,4 +1,4 @@
-"""The library's vocabulary: words that cross its borders are written here once.
+"""The library's vocabulary: each word that users or other programs see is written here once.
 
 Condition types and reasons of a family live in that family's `words.py`; metric names live in `konverge.metrics`.
 """
@@ -49,7 +49,7 @@ class Annotation:
 
 
 class Why:
-    """Why a pass runs; what travels with a queue entry begins with one of these words."""
+    """The cause of a reconcile; the text that travels with a queue entry begins with one of these words."""
 
     INITIAL: Final = "initial list"
     CREATED: Final = "created"

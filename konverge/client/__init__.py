@@ -1,23 +1,24 @@
 """The only room that talks HTTP to an API server.
 
-    config.py       where the server is and as whom to speak to it
+    config.py       the address of the API server and the credentials for it
       in_cluster.py   ... from the mounted ServiceAccount, followed when it rotates
       kubeconfig.py   ... from a kubeconfig, through kubernetes_asyncio (imported there, lazily, and nowhere else)
       exec_plugin.py  ... and from the plugin that it names
-      credentials.py  what a request is signed and a connection secured with; tls.py and proxy.py beside it
+      credentials.py  authorization and TLS material, and their sources; tls.py and proxy.py beside it
     requests.py     requests as data: pure building
-    status.py       answers that are no success, as typed errors
-    retry.py        whether and when to ask again: pure decisions, and tenacity that carries them out
+    decoding.py     bodies of successful responses, decoded as far as each is needed
+    status.py       unsuccessful responses as typed errors
+    retry.py        retries and their backoff: pure decisions, and the tenacity objects that execute them
     exchange.py     one call over a connection of aiohttp, at about half of what a session costs
-    transport.py    the seam below which bytes travel: aiohttp sessions, deadlines, keepalive
+    transport.py    the transport interface and its aiohttp implementation: sessions, keepalive, TLS
     sending.py      one call: slot, attempts, credentials, metrics
-    discovery.py    which resources the server serves
-    watching.py     lines and events out of a watch; depth.py: what is nested too deeply to be decoded
-    ledger.py       what this process wrote
+    discovery.py    the resources that the server serves
+    watching.py     lines and events out of a watch; depth.py: JSON that is nested too deeply to be decoded
+    ledger.py       the writes of this process, until the caches show them
     client.py       the verbs
 
-Promises: every call has a deadline and every watch a read-idle limit. Only what is safe to repeat is repeated. A write that was
-cancelled or lost its answer is recorded as possibly done. No body is ever logged.
+Guarantees: every call has a deadline and every watch a read-idle timeout. A request is repeated only if that is safe. A write that was
+cancelled or lost its response is recorded as possibly done. No body is ever logged.
 """
 
 from __future__ import annotations

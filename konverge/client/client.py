@@ -1,10 +1,11 @@
-"""The verbs: what a program asks an API server, typed.
+"""The verbs of the API: get, list, watch, create, replace, patch, apply, delete.
 
-Promises: every method raises an error of `konverge.errors` or returns what the server answered. A write with a `writer` is in the
-ledger before its first byte leaves and settled when it returns, whatever way it returns; a cancellation passes through at once and
-leaves the write as "unknown" there. A 404 for a whole resource (its CRD is gone) is `NotServed` and makes discovery forget it.
+Guarantees: every method returns the server's response or raises an error of `konverge.errors`. A write with a `writer` is in the
+ledger before its first byte is sent, and is settled there however the call ends; a cancellation takes effect at once and leaves
+the write as "unknown". A 404 for a whole resource (its CRD is gone) raises `NotServed` and makes discovery forget the resource.
 
-Does not promise: to read its own writes, to cache objects, to notice edits. That is the informers' and the runtime's.
+Caveats: the client does not cache objects, does not notice their changes, and may read a state from before its own writes. Caches are
+the informers' work, waiting for own writes is the runtime's.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ R = TypeVar("R", bound=Resource)
 
 @dataclass(frozen=True, slots=True)
 class BoundWriter:
-    """Who writes with a client that is one writer's."""
+    """The writer of a client made by `written_by`, and the check before each of its writes."""
 
     writer: Hashable
     before: Callable[[str], None]
@@ -54,8 +55,9 @@ class BoundWriter:
 class Client:
     """A client of one API server, for one event loop.
 
-    `name` is the default field manager and the User-Agent. `writer` on the writing methods is who writes, for the ledger; None is
-    not recorded. `random` gives the jitter of the waits. Connects when first used; leaving `async with` closes the connections.
+    `name` is the default field manager and the User-Agent. `writer` on the writing methods identifies the writer in the ledger;
+    without one a write is not recorded. `random` gives the jitter of the backoff. The client connects at first use; leaving
+    `async with` closes the connections.
 
     >>> async def names(config: ClientConfig) -> list[str]:
     ...     async with Client(config, name="reader") as client:
@@ -103,8 +105,8 @@ class Client:
     def written_by(self, writer: Hashable, before: Callable[[str], None]) -> Self:
         """Return this client as one writer's: the same connections, with each write in the ledger as that writer's.
 
-        `before` is told of each write, dry runs aside, before anything is sent for it, and keeps it from being sent by raising. Closing
-        this client closes nothing.
+        `before` is called with the description of each write, except dry runs, before anything is sent for it; an error that it raises
+        prevents the write. Closing this client closes no connections.
         """
         view = copy(self)
         view._bound = BoundWriter(writer, before)
@@ -128,10 +130,10 @@ class Client:
     async def list(
         self, kind: Kind[R] | type[R], namespace: str | None = None, *, labels: str = "", fields: str = ""
     ) -> Listing[R]:
-        """Return all objects of a kind, of one namespace or (None) of all, page by page behind the scenes.
+        """Return all objects of a kind, of one namespace or (None) of all; the client fetches them page by page.
 
-        Pages belong together: all show one version. Where the server forgets that version half way (410), the list is asked again
-        as a whole. Raises UsageError for a malformed label selector.
+        All pages show one version. If the server forgets that version half way (410), the list is requested again without paging.
+        Raises UsageError for a malformed label selector.
         """
         found = kind_of(kind)
         LabelSelector.given(labels, f"list of {found.kind}")
@@ -164,7 +166,7 @@ class Client:
             )
 
     def watch(self, info: ResourceInfo, query: WatchQuery) -> AbstractAsyncContextManager[WatchStream]:
-        """Open a watch; entering raises ApiError for an answer that is no success, leaving closes the connection."""
+        """Open a watch; entering raises ApiError for an unsuccessful response, leaving closes the connection."""
         return self._watch(info, query)
 
     # -- writing
@@ -180,7 +182,7 @@ class Client:
     async def replace(
         self, obj: R, *, subresource: str = "", dry_run: bool = False, writer: Hashable | None = None
     ) -> R:
-        """Replace an object by this one; with its resourceVersion set, Conflict where it changed meanwhile."""
+        """Replace an object by this one; if its resourceVersion is set and outdated, raises Conflict."""
         kind: Kind[R] = kind_of(obj)
         info = await self._info(kind)
         request = requests.replace(info, _body_of(obj), manager=self.name, subresource=subresource, dry_run=dry_run)
@@ -247,9 +249,9 @@ class Client:
         writer: Hashable | None = None,
         normalized: bool = False,
     ) -> bytes:
-        """Apply as `apply` does, and return the answer as it came, for callers that need only a part of it.
+        """Apply as `apply` does, and return the body of the response undecoded, for callers that need only a part of it.
 
-        `normalized` says that the intent has neither nulls nor managedFields, which are then not looked for.
+        `normalized` declares that the intent names its kind and has neither nulls nor managedFields; it is then sent as it is.
         """
         found = kind_of(kind)
         info = await self._info(found)
@@ -279,9 +281,9 @@ class Client:
         dry_run: bool = False,
         writer: Hashable | None = None,
     ) -> bool:
-        """Delete an object; False where it was already gone. Raises Conflict where the uid or the version is another one.
+        """Delete an object; returns False if it was already gone. Raises Conflict if the stored uid or version differs.
 
-        Give the uid: then a deletion whose answer was lost may be repeated, and never hits a successor of the same name.
+        Give the uid: only then a deletion whose response was lost is repeated, because it cannot delete a successor of the same name.
         """
         found = kind_of(kind)
         info = await self._info(found)
@@ -299,7 +301,7 @@ class Client:
         try:
             response = await self._send(call, info, pending)
         except NotFound:
-            # With doubt, an attempt of ours whose answer was lost may be what removed it.
+            # An earlier attempt whose response was lost may have deleted it.
             return call.outcome_unknown
         _settle_deletion(pending, response, uid)
         return True
@@ -307,13 +309,13 @@ class Client:
     # -- discovery and the rest
 
     async def resource(self, kind: Kind[Any] | type[Resource]) -> ResourceInfo:
-        """Return how the server serves a kind; raises NotServed. Cached: a "no" for seconds, a "yes" for minutes."""
+        """Return how the server serves a kind; raises NotServed. Cached for minutes, "not served" for seconds."""
         return await self._discovery.resource(kind_of(kind))
 
     async def condition_shape(self, kind: Kind[Any] | type[Resource]) -> ConditionShape | None:
-        """Return what the conditions of a kind look like, as the server publishes it; None if it does not say.
+        """Return the schema of the conditions of a kind from the server's OpenAPI document; None if it has none.
 
-        Cached as discovery is: that of a new CRD is published some seconds after it is served.
+        Cached as discovery is: the document of a new CRD is published some seconds after the CRD is served.
         """
         found, now = kind_of(kind), asyncio.get_running_loop().time()
         until, shape = self._shapes.get(found, (now, None))
@@ -328,7 +330,7 @@ class Client:
         return shape
 
     def forget_discovery(self, group_version: str | None = None) -> None:
-        """Make the next question about this group and version (None: about any) go to the server."""
+        """Drop the cached discovery of this group and version, or (None) of all."""
         self._discovery.forget(group_version)
 
     async def raw(
@@ -342,10 +344,10 @@ class Client:
         accept: str = JSON,
         repeatable: bool | None = None,
     ) -> bytes:
-        """Send any request within the same deadlines and errors; return the body of the answer.
+        """Send any request with the same deadlines and errors; return the body of the response.
 
-        `repeatable` says whether it may be sent again when its answer was lost; by default only reads are (a review, which is
-        posted and changes nothing, may say True).
+        `repeatable` declares whether the request may be sent again if its response was lost. The default is True for reads and False
+        otherwise; for a SubjectAccessReview, a POST that changes nothing, True is right.
         """
         request = requests.raw(
             method, path, body=body, content_type=content_type, params=params, accept=accept, repeatable=repeatable
@@ -425,22 +427,22 @@ class Client:
             raise
 
     def _check_served(self, info: ResourceInfo, error: NotFound) -> None:
-        """Raise NotServed where a 404 came without a Status: no resource answered, the CRD or this version of it is gone."""
+        """Raise NotServed for a 404 without a reason: the CRD, or this version of it, is gone."""
         if not error.reason:
             self._discovery.forget(info.api_version)
             raise NotServed(info.api_version, info.kind) from error
 
 
 def _body_of(obj: Resource) -> dict[str, Any]:
-    """Return what is sent of an object. It is only read: of a thin view the dict itself will do."""
+    """Return the body of a write of this object; the dict of a thin view is not copied, because it is only read."""
     return obj.data if isinstance(obj, Object) else obj.to_dict()
 
 
 async def _all_pages(client: Client, kind: Kind[R], info: ResourceInfo, query: ListQuery) -> Listing[R]:
-    """Ask for all pages of a list and decode each as it comes, so that a long list does not hold up the loop.
+    """Fetch all pages of a list and decode each as it comes, so that a long list does not block the loop.
 
     The version is the first page's. Pages that follow a token are served at the version that the token names (API concepts, "Continue
-    Token, Exact"), but from a server that breaks this the first is still the one from which a watch misses nothing.
+    Token, Exact"); if a server breaks this, a watch from the first page's version still misses nothing.
 
     Sources: https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/365-paginated-lists and, from the watch cache,
     https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/4988-snapshottable-api-server-cache
@@ -457,7 +459,7 @@ async def _all_pages(client: Client, kind: Kind[R], info: ResourceInfo, query: L
 
 
 def _settle_deletion(pending: PendingWrite | None, response: Response, uid: str) -> None:
-    """A deletion is answered by a Status, by the object that is gone, or by the object that waits for its finalizers."""
+    """Settle a deletion by its response: a Status, the deleted object, or the object that waits for its finalizers."""
     if pending is None:
         return
     gone = deleted_uid(response.body)

@@ -1,7 +1,7 @@
-"""Where the API server is and as whom to speak to it.
+"""The address of the API server and the credentials for it, from a kubeconfig, a mounted ServiceAccount or arguments.
 
-Promises: loading tells everything that was tried when nothing works. In a cluster the mounted ServiceAccount is read directly, and
-kubernetes_asyncio (72 MiB) is not imported. A configuration holds no connection; `open` makes a transport, which does.
+Guarantees: if no configuration is found, the error lists everything that was tried. In a cluster the mounted ServiceAccount is read
+directly, and kubernetes_asyncio (72 MiB) is not imported. A configuration holds no connection; `open` makes a transport, which does.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _http(config: ClientConfig, settings: ClientSettings, user_agent: str) -> Tr
 class ClientConfig:
     """A server and credentials; made by `load`, `in_cluster`, `from_kubeconfig`, `direct` or `over`.
 
-    `server` is the URL, `namespace` the default namespace ("" if none), `origin` where the configuration came from.
+    `server` is the URL, `namespace` the default namespace ("" if none), `origin` the file or folder that it was read from.
 
     >>> config = ClientConfig.direct("http://localhost:8001", namespace="web")
     >>> config.server, config.namespace
@@ -98,7 +98,7 @@ class ClientConfig:
     ) -> ClientConfig:
         """Find a configuration: the argument, $KUBECONFIG, the mounted ServiceAccount, `~/.kube/config`, in this order.
 
-        A named context means a kubeconfig, so the mount is then passed over. Raises ConfigError that tells what was tried.
+        A named context means a kubeconfig, so the mount is then passed over. Raises ConfigError that lists what was tried.
         """
         env = os.environ if environ is None else environ
         if kubeconfig is not None:
@@ -120,7 +120,7 @@ class ClientConfig:
     def in_cluster(
         cls, *, mount: Path = MOUNT, environ: Mapping[str, str] | None = None, strict_x509: bool | None = None
     ) -> ClientConfig:
-        """Use the mounted ServiceAccount: token, CA and namespace; followed when they rotate.
+        """Use the mounted ServiceAccount: token, CA and namespace; rotated files are read again.
 
         Host and port come from KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT. Raises ConfigError that names the file or
         variable that is missing.
@@ -179,7 +179,7 @@ class ClientConfig:
         tls: TlsOptions | None = None,
         proxy: str = "",
     ) -> ClientConfig:
-        """Use a server and credentials that the caller has in hand; `ca`, `certificate` and `key` are PEM bytes."""
+        """Use the given server and credentials; `ca`, `certificate` and `key` are PEM bytes."""
         credentials = Credentials(
             authorization=f"Bearer {token}" if token else "",
             tls=TlsMaterial(ca=ca, certificate=certificate, key=key),
@@ -196,7 +196,7 @@ class ClientConfig:
     def over(
         cls, transport: TransportFactory, *, server: str = "http://in-process", namespace: str = ""
     ) -> ClientConfig:
-        """Use a transport of one's own, for instance one that ends in an API server in the same process."""
+        """Use the transport that this factory makes, for instance one to an API server in the same process."""
         return cls(
             server=server,
             source=FixedCredentials(Credentials()),

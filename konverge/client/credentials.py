@@ -1,7 +1,7 @@
-"""What a request is signed with and a connection secured with, and where that comes from while it changes.
+"""Credentials (authorization and TLS material) and the sources that renew them.
 
-Promises: nothing secret shows in a repr. A source hands out what it has at once unless it knows it to be expired; it is told when
-the server refused it (`distrust`) and then looks again. Files are followed by their stamp and, whatever the stamp says, each minute.
+Guarantees: a repr shows nothing secret. A source returns its current credentials at once unless it knows that they expired. After a 401
+the client calls `distrust`, and the source reads them again. A file is read again if its stat changed, and at least once a minute.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from konverge.errors import ConfigError
 __all__ = ["CredentialSource", "Credentials", "FixedCredentials", "FollowedFile", "TlsMaterial"]
 
 LOOK_SECONDS = 1.0
-"""How often a followed file's stamp is looked at, at most."""
+"""The shortest time between two stats of a followed file, in seconds."""
 REREAD_SECONDS = 60.0
-"""How often a followed file is read though its stamp did not change; some network file systems lie."""
+"""The longest time between two reads of a followed file, in seconds: some network file systems report changes late."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class TlsMaterial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """Who asks: the Authorization header ("" for none), further headers (impersonation), and the TLS material."""
+    """The Authorization header ("" for none), further headers (impersonation), and the TLS material."""
 
     authorization: str = field(default="", repr=False)
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -41,13 +41,13 @@ class Credentials:
 
 
 class CredentialSource(Protocol):
-    """Where credentials come from."""
+    """Provides credentials and renews them."""
 
     async def current(self) -> Credentials:
-        """Return the credentials to use now; renews them where they are due."""
+        """Return the credentials to use now; renews them if they are due."""
 
     def distrust(self) -> None:
-        """Take note that the server refused them: the next `current` looks afresh."""
+        """Record that the server refused them: the next `current` reads them again."""
 
 
 class FixedCredentials:
@@ -61,14 +61,14 @@ class FixedCredentials:
         return self._credentials
 
     def distrust(self) -> None:
-        """Do nothing: there are no others."""
+        """Do nothing: fixed credentials cannot be renewed."""
 
 
 class FollowedFile:
-    """A small file that somebody else replaces from time to time.
+    """A small file that another program replaces from time to time, such as a mounted token.
 
-    A file that is missing or unreadable for a moment keeps its last content: rotation by rename has such moments on some
-    file systems, and a token that is really gone is refused by the server anyway.
+    While the file is missing or unreadable its last content stays in use: rotation by rename has such moments on some file systems,
+    and the server refuses a token that was really revoked.
     """
 
     def __init__(self, path: Path) -> None:
@@ -79,14 +79,14 @@ class FollowedFile:
         self._read_at = float("-inf")
 
     def read(self, now: float) -> bytes:
-        """Return the content as it was at most a second ago; raises ConfigError where it could never be read."""
+        """Return the content as it was at most a second ago; raises ConfigError if it was never readable."""
         if now >= self._look_at:
             self._look(now)
             self._look_at = now + LOOK_SECONDS
         return self._content
 
     def distrust(self) -> None:
-        """Look at the next read, whatever the time."""
+        """Read the file again at the next `read`."""
         self._look_at = self._read_at = float("-inf")
 
     def _look(self, now: float) -> None:

@@ -1,7 +1,7 @@
-"""Bodies of successful answers, decoded as far as each is needed.
+"""Bodies of successful responses, decoded as far as each is needed.
 
-Promises: pure. A body that is not what was asked for is a `ServerFailure` that names the size and not the content: something between
-us and the API server answered in its place.
+Guarantees: pure. A body of another type than the requested one raises `ServerFailure`, which names the size and not the content: such a
+body comes from a proxy or gateway between client and API server.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class _WithWritten(msgspec.Struct):
 
 
 class Stored(NamedTuple):
-    """What the answer to a write says of the object. `ended`: the write took its last finalizer away, and it is gone.
+    """Identity and version of the object in the response to a write. `ended`: the write removed the last finalizer, so it is gone.
 
-    Such an answer shows the version from before; there is no other. A pod whose grace period runs has not ended.
+    The response to such a write shows the version from before it. A pod within its grace period has not ended.
     """
 
     name: str
@@ -67,7 +67,7 @@ _WRITTEN = msgspec.json.Decoder(_WithWritten)
 
 
 def decode_as(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, what: str) -> T:
-    """Decode a body by this decoder; `what` names what was asked for."""
+    """Decode a body by this decoder; `what` names the expected type in the error."""
     try:
         try:
             return decoder.decode(body)
@@ -88,7 +88,7 @@ def decode_metadata(body: bytes) -> Metadata:
 
 
 def decode_stored(body: bytes) -> Stored:
-    """Decode what the answer to a write says of the object's identity, version and end."""
+    """Decode name, uid and version from the response to a write, and whether the write ended the object."""
     found = decode_as(_WRITTEN, body, "object with metadata").metadata
     ended = bool(found.deletion_timestamp and not found.deletion_grace_period_seconds and not found.finalizers)
     return Stored(found.name, found.uid, found.resource_version, ended)

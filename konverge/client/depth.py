@@ -1,8 +1,8 @@
 """JSON that is nested deeper than a decoder of this process can follow.
 
-Promises: pure; linear in the bytes. The API server admits objects of 10,000 levels (in fields whose unknown members are preserved),
-and decoders here end at about 1,000 with RecursionError. What is below `LEVELS` is then replaced by a text, `LEFT_OUT`, so that
-one such object costs its neighbours in a list or a watch nothing. A reconcile looks for that text before it acts on an object.
+Guarantees: pure; linear in the bytes. The API server admits objects of 10,000 levels (in fields whose unknown members are preserved),
+and decoders here end at about 1,000 with RecursionError. Parts below `LEVELS` are then replaced by a text, `LEFT_OUT`, so that
+one such object does not spoil the list or watch that it is in. A reconcile looks for that text before it acts on an object.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _OPENING: Final = frozenset((b"{", b"["))
 
 
 def flattened(text: bytes) -> bytes:
-    """Return JSON, or lines of it, without what is nested below `LEVELS`.
+    """Return JSON, or lines of it, with every part below `LEVELS` replaced by `LEFT_OUT`.
 
     >>> flattened(b'{"a": [1, "}"]}'), len(flattened(b"[" * 5000 + b"]" * 5000)) < 1000
     (b'{"a": [1, "}"]}', True)

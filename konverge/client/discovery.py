@@ -1,10 +1,10 @@
-"""Which resources the API server serves, asked per group and version when it is first needed.
+"""The resources that the API server serves, fetched per group and version at first use.
 
-Promises: `/apis/<group>/<version>` (or `/api/v1`) is asked once however many wait for it; answers are believed for a while, "not
-served" only briefly, and forgotten at once on request. A kind that the server does not serve is `NotServed`; any other failure is
-raised as it is to all who waited for it.
+Guarantees: concurrent callers share one request to `/apis/<group>/<version>` (or `/api/v1`). Responses are cached for a while, "not
+served" only briefly, and `forget` drops them at once. A kind that the server does not serve raises `NotServed`; any other failure is
+raised unchanged to every caller that waited for it.
 
-Does not promise: to notice by itself that a CRD changed. A 404 on a path that discovery gave is the sign, and the client acts on it.
+Caveats: discovery does not notice that a CRD changed. The client calls `forget` after a 404 on a path that discovery gave.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def discovery_path(api_version: str) -> str:
 
 
 def read_resources(api_version: str, body: bytes) -> dict[str, ResourceInfo]:
-    """Read an APIResourceList into infos by kind. Where two resources share a kind, the first is the main one.
+    """Read an APIResourceList into infos by kind; of several resources of one kind the first counts, as in kubectl.
 
-    Raises ServerFailure where the body is no such list.
+    Raises ServerFailure for any other body.
     """
     try:
         resources = _DECODE(body).resources or []
@@ -80,7 +80,7 @@ def read_resources(api_version: str, body: bytes) -> dict[str, ResourceInfo]:
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of one group and version; `resources` None: nothing yet."""
+    """The cache entry of one group and version; `resources` is None before the first response."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     resources: dict[str, ResourceInfo] | None = None
@@ -90,7 +90,7 @@ class _Known:
 
 
 class Discovery:
-    """The cache of discovery. `fetch` reads a path and raises NotFound where the server has none such."""
+    """The discovery cache. `fetch` reads a path and raises NotFound if the server does not have it."""
 
     def __init__(self, fetch: Callable[[str], Awaitable[bytes]], settings: ClientSettings) -> None:
         self._fetch = fetch
@@ -126,7 +126,7 @@ class Discovery:
         return age < (settings.discovery_seconds if kind.kind in known.resources else settings.discovery_absent_seconds)
 
     async def _refresh(self, known: _Known, kind: Kind[Any], failures: int) -> None:
-        """Ask, unless another who held the lock has just asked; `failures` is how many there had been before the wait."""
+        """Fetch, unless another caller did while this one waited for the lock; `failures` is the count from before the wait."""
         if self._fresh(known, kind):
             return
         if known.failure is not None and known.failures > failures:

@@ -1,10 +1,10 @@
-"""The credential plugin of a kubeconfig: run, and its answer read.
+"""Runs the credential plugin of a kubeconfig and reads its ExecCredential.
 
-Written here because kubernetes_asyncio's runner takes either the token or the certificate where a plugin gives both, never learns when
-a certificate ends, gives no cluster to plugins that ask for it, and leaves a plugin that hangs running.
+kubernetes_asyncio's runner is not used: of a plugin that returns both a token and a certificate it takes one, it ignores the end of a
+certificate, it does not pass the cluster to plugins that request it, and it leaves a hanging plugin running.
 
-Promises: the plugin and all that it started are gone when `run_plugin` returns or is cancelled. It is never interactive: a daemon has
-nobody to ask. What it writes to its error stream is quoted in the error when it fails, and nowhere else.
+Guarantees: the plugin and its child processes are gone when `run_plugin` returns or is cancelled. It runs without a terminal, never
+interactively. Its standard error is quoted in the error if it fails, and nowhere else.
 
 Source of the rules: client.authentication.k8s.io/v1 (ExecCredential).
 https://kubernetes.io/docs/reference/config-api/client-authentication.v1/
@@ -35,7 +35,7 @@ _MAX_QUOTE = 500
 
 @dataclass(frozen=True, slots=True)
 class PluginAnswer:
-    """What a plugin gave; empty where it gave none of it."""
+    """The token or certificate that a plugin returned; a part that it did not return is empty."""
 
     token: str = field(default="", repr=False)
     certificate: bytes = field(default=b"", repr=False)
@@ -57,7 +57,7 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 def plugin_answer(output: bytes, api_version: str) -> PluginAnswer:
-    """Read an ExecCredential; raises ConfigError that says what is wrong without quoting it."""
+    """Read an ExecCredential; raises ConfigError that names the mistake without quoting the output."""
     try:
         found = msgspec.json.decode(output, type=_ExecCredential)
         status = found.status
@@ -110,7 +110,7 @@ def _environment(plugin: Mapping[str, Any], cluster: Mapping[str, Any], ca: byte
 
 
 async def run_plugin(plugin: Mapping[str, Any], folder: Path, cluster: Mapping[str, Any], ca: bytes) -> PluginAnswer:
-    """Run a plugin and read its answer; raises ConfigError. The caller sets the limit of time."""
+    """Run a plugin and read its output; raises ConfigError. The caller sets the timeout."""
     command = _command(plugin, folder)
     try:
         process = await asyncio.create_subprocess_exec(

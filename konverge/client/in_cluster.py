@@ -1,7 +1,7 @@
 """The ServiceAccount that Kubernetes mounts into a pod, read directly.
 
-Promises: no import beyond the standard library. Token and CA are followed: the kubelet replaces them by swapping a symlink, long before
-the token expires. The address comes from the environment, which the kubelet sets for every container.
+Guarantees: no import beyond the standard library. Token and CA are read again after rotation: the kubelet swaps a symlink long before
+the token expires. The address comes from the environment variables that the kubelet sets for every container.
 
 Source: https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/
 """
@@ -23,7 +23,7 @@ _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
 
 class MountedCredentials:
-    """Token and CA of the mount, as they are now."""
+    """Token and CA of the mount, read again after rotation."""
 
     def __init__(self, mount: Path) -> None:
         self._token = FollowedFile(mount / "token")
@@ -56,7 +56,7 @@ class MountedCredentials:
 
 @dataclass(frozen=True, slots=True)
 class Mounted:
-    """What a pod knows about its API server."""
+    """Address, namespace and credentials of a pod for its API server."""
 
     server: str
     namespace: str
@@ -64,7 +64,7 @@ class Mounted:
 
 
 def is_mounted(mount: Path, environ: Mapping[str, str]) -> bool:
-    """Tell whether this looks like a pod with a ServiceAccount."""
+    """Whether this is a pod with a mounted ServiceAccount."""
     return bool(environ.get(_HOST)) and (mount / "token").is_file()
 
 

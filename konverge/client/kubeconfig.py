@@ -1,12 +1,11 @@
 """A kubeconfig, through kubernetes_asyncio; the only module that imports it.
 
-Taken from there: reading and joining files, the ways to authenticate (tokens, token files, OIDC, gcloud, passwords) and the writing
-back of a refreshed OIDC token. Done here (exec plugins next door), because it goes wrong there: which context is current when
-several files are joined (kubectl's first, not the last), a context that names a user or cluster that does not exist (an error, not
-an anonymous client), TLS data (kept in memory, not in temporary files that outlive us), impersonation, and when credentials are
-renewed.
+kubernetes_asyncio reads and joins the files, authenticates (tokens, token files, OIDC, gcloud, passwords) and writes a refreshed OIDC
+token back. This module and `exec_plugin` replace the parts that differ from kubectl: the current context of several joined files
+(the first, not the last), a context that names a missing user or cluster (an error, not an anonymous client), TLS data (kept in
+memory, not in temporary files that outlive the process), impersonation, and the time of renewal.
 
-Promises: credentials are renewed before they expire, when one of their files changes, and after the server refused them; at most
+Guarantees: credentials are renewed before they expire, when one of their files changes, and after the server refused them; at most
 every ten seconds. While a renewal fails the old ones are used, and a warning says why.
 
 How several files are joined: https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/#merging-kubeconfig-files
@@ -48,7 +47,7 @@ _log = get_logger("konverge.client")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class KubeconfigContext:
     """One context of a kubeconfig: its parts, and the folder that relative paths in them start from."""
 
     context: str
@@ -67,7 +66,7 @@ class Choice:
 
 
 def paths_of(path: str | Path) -> list[Path]:
-    """Split what $KUBECONFIG may hold; raises ConfigError where none of the files exists."""
+    """Split a path list like that of $KUBECONFIG; raises ConfigError if none of the files exists."""
     named = [path] if isinstance(path, Path) else [Path(part) for part in path.split(os.pathsep) if part]
     found = [name.expanduser() for name in named if name.expanduser().is_file()]
     if not found:
@@ -84,7 +83,7 @@ def _section(files: Mapping[Path, Mapping[str, Any]], section: str, name: str) -
     return None
 
 
-def choose(files: Mapping[Path, Mapping[str, Any]], context: str | None) -> Choice:
+def choose(files: Mapping[Path, Mapping[str, Any]], context: str | None) -> KubeconfigContext:
     """Pick a context out of one or more parsed kubeconfigs; raises ConfigError that names what is missing."""
     where = ", ".join(str(path) for path in files)
     current = next((str(one["current-context"]) for one in files.values() if one.get("current-context")), "")
@@ -107,7 +106,9 @@ def choose(files: Mapping[Path, Mapping[str, Any]], context: str | None) -> Choi
         raise ConfigError(f"kubeconfig {where}: the cluster of context {name!r} has no server")
     namespace = str(chosen[0].get("namespace") or "")
     # The user's dict stays the file's own: a refreshed OIDC token is written into it, and from there back to the file.
-    return Choice(name, namespace, cluster, cluster_folder, user if isinstance(user, dict) else {}, user_folder)
+    return KubeconfigContext(
+        name, namespace, cluster, cluster_folder, user if isinstance(user, dict) else {}, user_folder
+    )
 
 
 def _pem(part: Mapping[str, Any], folder: Path, name: str) -> bytes:
@@ -123,7 +124,7 @@ def _pem(part: Mapping[str, Any], folder: Path, name: str) -> bytes:
         raise ConfigError(f"{name} {error.filename}: {error.strerror}") from error
 
 
-def tls_material(choice: Choice) -> TlsMaterial:
+def tls_material(choice: KubeconfigContext) -> TlsMaterial:
     """Read the TLS part of a context."""
     certificate = _pem(choice.user, choice.user_folder, "client-certificate")
     key = _pem(choice.user, choice.user_folder, "client-key")
@@ -145,7 +146,7 @@ def impersonation(user: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def token_end(authorization: str) -> datetime | None:
-    """Return when a bearer token ends, where it is a JWT that says so."""
+    """Return the expiry of a bearer token if it is a JWT with `exp`, else None."""
     parts = authorization.removeprefix("Bearer ").split(".")
     if len(parts) != 3:
         return None
@@ -157,7 +158,7 @@ def token_end(authorization: str) -> datetime | None:
 
 
 def certificate_end(certificate: bytes) -> datetime | None:
-    """Return when a client certificate ends, None where there is none or it cannot be read."""
+    """Return the expiry of a client certificate; None without a certificate or if it cannot be read."""
     from cryptography import x509
 
     try:
@@ -174,7 +175,7 @@ def renew_at(end: datetime | None, now: datetime) -> datetime | None:
 
 
 class _Reader:
-    """Reads the files and asks whoever gives credentials. Blocking parts run in a thread."""
+    """Reads the files and obtains credentials from the plugin or provider that they name. Blocking parts run in a thread."""
 
     def __init__(self, paths: list[Path], context: str | None, timeout: float) -> None:
         self._paths = paths
@@ -182,7 +183,7 @@ class _Reader:
         self._timeout = timeout
         self.where = os.pathsep.join(str(path) for path in paths)
 
-    async def read(self) -> tuple[Choice, Credentials, datetime | None]:
+    async def read(self) -> tuple[KubeconfigContext, Credentials, datetime | None]:
         """Return the context, its credentials and when they end; raises ConfigError."""
         try:
             async with asyncio.timeout(self._timeout):
@@ -201,12 +202,12 @@ class _Reader:
     def _what(self) -> str:
         return f"kubeconfig {self.where}" + (f", context {self._context}" if self._context else "")
 
-    def _open(self) -> tuple[Choice, TlsMaterial, KubeConfigLoader]:
+    def _open(self) -> tuple[KubeconfigContext, TlsMaterial, KubeConfigLoader]:
         from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
         try:
             merger = KubeConfigMerger(os.pathsep.join(str(path) for path in self._paths))
-        except (AttributeError, KeyError, TypeError) as error:  # what it makes of YAML of another shape
+        except (AttributeError, KeyError, TypeError) as error:  # raised for YAML of another shape
             raise ConfigError("this is no kubeconfig") from error
         files = {Path(path): content for path, content in merger.config_files.items()}
         choice = choose(files, self._context)
@@ -228,7 +229,7 @@ class _Reader:
         return choice, tls_material(choice), loader
 
 
-async def _by_plugin(choice: Choice, material: TlsMaterial) -> tuple[Credentials, datetime | None]:
+async def _by_plugin(choice: KubeconfigContext, material: TlsMaterial) -> tuple[Credentials, datetime | None]:
     response = await run_plugin(choice.user["exec"] or {}, choice.user_folder, choice.cluster, material.ca)
     if response.certificate:
         material = TlsMaterial(ca=material.ca, certificate=response.certificate, key=response.key)
@@ -238,7 +239,7 @@ async def _by_plugin(choice: Choice, material: TlsMaterial) -> tuple[Credentials
 
 
 async def _by_loader(
-    choice: Choice, material: TlsMaterial, loader: KubeConfigLoader
+    choice: KubeconfigContext, material: TlsMaterial, loader: KubeConfigLoader
 ) -> tuple[Credentials, datetime | None]:
     from kubernetes_asyncio.client.configuration import Configuration
 
@@ -249,8 +250,8 @@ async def _by_loader(
     return credentials, _end(choice, authorization)
 
 
-def _end(choice: Choice, authorization: str) -> datetime | None:
-    """When credentials end that a provider can renew; what is written in the file stays until the file changes."""
+def _end(choice: KubeconfigContext, authorization: str) -> datetime | None:
+    """Return the expiry of credentials that a provider can renew; others stay until the file changes."""
     provider = choice.user.get("auth-provider") or {}
     expiry = (provider.get("config") or {}).get("expiry")
     if expiry:
@@ -272,21 +273,23 @@ def _stamps(files: tuple[Path, ...]) -> tuple[tuple[int, int, int], ...]:
 class KubeconfigCredentials:
     """The credentials of one context, renewed when they are due."""
 
-    def __init__(self, reader: _Reader, choice: Choice, credentials: Credentials, end: datetime | None) -> None:
+    def __init__(
+        self, reader: _Reader, choice: KubeconfigContext, credentials: Credentials, end: datetime | None
+    ) -> None:
         self._reader = reader
         self._lock = asyncio.Lock()
         self._stale = False
         self._take(choice, credentials, end)
         self._look_at = self._renew_not_before = float("-inf")
 
-    def _take(self, choice: Choice, credentials: Credentials, end: datetime | None) -> None:
+    def _take(self, choice: KubeconfigContext, credentials: Credentials, end: datetime | None) -> None:
         self._files = choice.files
         self._seen = _stamps(choice.files)
         self._credentials = credentials
         self._due = renew_at(end, wall_clock())
 
     async def current(self) -> Credentials:
-        """Return the credentials to use now. A renewal that is under way is waited for, since what it replaces is suspect."""
+        """Return the credentials to use now; waits for a renewal under way, since the old credentials may have expired."""
         if self._is_due(loop_time()):
             async with self._lock:
                 if self._is_due(loop_time()):
@@ -318,7 +321,7 @@ class KubeconfigCredentials:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a kubeconfig says about one context."""
+    """Address, namespace, TLS options and credentials of one context of a kubeconfig."""
 
     server: str
     namespace: str

@@ -1,14 +1,14 @@
-"""The write ledger: what this process wrote, so that nobody acts on a cache that does not show it yet.
+"""The write ledger: the writes of this process, so that a reconcile can wait until its cache shows them.
 
-Promises: pure and synchronous; an entry exists before the first byte of its write leaves (`begin`), and is settled when the answer
-is known. Of several writes to one object `pending` gives the one that matters: in flight before unknown before the newest settled.
-A write that surely was not done (`failed`) leaves what was known before it untouched.
+Guarantees: pure and synchronous; an entry exists before the first byte of its write is sent (`begin`), and is settled when the outcome
+is known. Of several writes to one object `pending` returns the one that decides: in flight before unknown before the newest settled.
+A write that certainly was not done (`failed`) leaves the state from before it untouched.
 
-Does not promise: anything about other processes, nor that a version will ever show up in a cache; the barrier has a time limit.
+Caveats: the ledger knows nothing of other processes. A version may never show up in a cache, so the barrier has a timeout.
 
-Invariants: settled versions of one object only grow (where they can be compared); `seen` with an outdated write changes nothing;
-the memory of last writers is bounded and forgets the longest unwritten first. Objects are told apart by group, kind, namespace and
-name; the version of the API through which one was written does not matter.
+Invariants: settled versions of one object only grow (if they can be compared); `seen` with an outdated write changes nothing;
+the memory of last writers is bounded and evicts the least recently written object. Objects are identified by group, kind, namespace and
+name; the API version through which one was written does not matter.
 
 The problem, in controller-runtime: https://github.com/kubernetes-sigs/controller-runtime/issues/3320. A store of the same kind in its
 controllers: https://github.com/kubernetes-sigs/cluster-api/pull/13720
@@ -31,7 +31,7 @@ __all__ = ["Ledger", "LedgerStatistics", "PendingWrite", "Write", "WriteState"]
 
 
 class WriteState(Enum):
-    """How far a write has come."""
+    """The state of a write."""
 
     IN_FLIGHT = "in flight"
     DONE = "done"
@@ -40,7 +40,7 @@ class WriteState(Enum):
 
 
 class Write(msgspec.Struct, frozen=True, gc=False):
-    """One write. `version` and `uid` are "" where they are not known; `number` tells writes apart, later ones are larger."""
+    """One write. `version` and `uid` are "" if they are not known; `number` is unique and grows with each write."""
 
     kind: Kind[Any]
     namespace: str
@@ -63,7 +63,7 @@ class LedgerStatistics:
 
 
 class _ObjectKey(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
-    """What a write is about. Looked up several times for each write."""
+    """Identifies a written object. Looked up several times for each write, so its hash is cached."""
 
     group_kind: str
     namespace: str
@@ -73,8 +73,8 @@ class _ObjectKey(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 class _Entry(msgspec.Struct, eq=False, gc=False):
     """The writes of one writer to one object that the cache has not shown yet.
 
-    Stays until the writer's next pass, so for each key that was ever written: like all that is kept here it is untracked, and so are
-    dicts of it. None of it can be part of a cycle.
+    An entry stays until the writer's next reconcile, so there is one for each key that was ever written. Like everything kept here, it
+    cannot be part of a cycle, so the garbage collector tracks neither entries nor dicts of them.
     """
 
     open: dict[int, Write] = {}
@@ -89,7 +89,7 @@ class _Entry(msgspec.Struct, eq=False, gc=False):
         return self.unknown or self.settled
 
     def close(self, begun: Write, write: Write | None) -> None:
-        """Note how a write ended (None: surely not done). What a later write has replaced is not kept."""
+        """Record the outcome of a write (None: certainly not done), unless a later write has replaced it."""
         del self.open[begun.number]
         if write is None or begun.number <= self.forgotten:
             return
@@ -102,7 +102,7 @@ class _Entry(msgspec.Struct, eq=False, gc=False):
             self.unknown = None
 
     def seen(self, write: Write) -> None:
-        """Drop this write, if it is still the one that counts."""
+        """Drop this write if it is still the current one."""
         if self.current() != write:
             return
         if self.unknown == write:
@@ -111,7 +111,7 @@ class _Entry(msgspec.Struct, eq=False, gc=False):
             self.settled = None
 
     def forget(self) -> None:
-        """Drop everything; what is in flight leaves no trace when it closes."""
+        """Drop everything; writes in flight are dropped when they close."""
         self.settled = self.unknown = None
         self.forgotten = max(self.open, default=0)
 
@@ -125,7 +125,7 @@ def _newer(write: Write, before: Write) -> bool:
 
 
 class PendingWrite:
-    """The receipt of one write that has begun. Exactly one of its methods counts; later calls do nothing."""
+    """A write that has begun and is settled once: only the first call of a method has an effect."""
 
     __slots__ = ("_before", "_ledger", "_object", "_write", "_writer", "closed")
 
@@ -140,7 +140,7 @@ class PendingWrite:
         self.closed = False
 
     def settle(self, version: str, uid: str, name: str = "") -> None:
-        """Record that the write was done and the object now stands at this version; `name` where the server chose it."""
+        """Record that the write was done and stored this version; `name` is given if the server generated it."""
         begun = self._write
         self._close(Write(begun.kind, begun.namespace, name or begun.name, WriteState.DONE, version, uid, begun.number))
 
@@ -149,11 +149,11 @@ class PendingWrite:
         self._close(msgspec.structs.replace(self._write, state=WriteState.DELETED, uid=uid))
 
     def unknown(self) -> None:
-        """Record that nobody can tell whether the write was done: cancelled, timed out, cut off."""
+        """Record that the outcome is unknown: the write was cancelled, timed out or cut off."""
         self._close(msgspec.structs.replace(self._write, state=WriteState.UNKNOWN))
 
     def failed(self) -> None:
-        """Record that the write surely was not done."""
+        """Record that the write certainly was not done."""
         self._close(None)
 
     def _close(self, write: Write | None) -> None:
@@ -168,7 +168,7 @@ def _key_of(kind: Kind[Any], namespace: str, name: str) -> _ObjectKey:
 
 
 class Ledger:
-    """What this process wrote, per writer (who wrote) and object.
+    """The writes of this process by writer (a controller and key) and object.
 
     >>> from konverge.kinds import kind
     >>> ledger = Ledger()
@@ -184,7 +184,7 @@ class Ledger:
         self._max_last_writers = max_last_writers
         self._entries: dict[Hashable, dict[_ObjectKey, _Entry]] = {}
         self._last_writers: OrderedDict[_ObjectKey, Hashable] = OrderedDict()
-        # Ordered sets: a dict of what is not tracked is not tracked either.
+        # Dicts as ordered sets: the garbage collector does not track a dict of untracked values.
         self._written: dict[Hashable, dict[_ObjectKey, None]] = {}
         self._number = 0
 
@@ -201,7 +201,7 @@ class Ledger:
         return PendingWrite(self, writer, target, write, before)
 
     def pending(self, writer: Hashable) -> tuple[Write, ...]:
-        """Return what this writer wrote and its cache has not shown yet, at most one write per object, oldest first."""
+        """Return the writes of this writer that its cache has not shown yet, at most one per object, oldest first."""
         entries = self._entries.get(writer)
         if entries is None:
             return ()
@@ -209,7 +209,7 @@ class Ledger:
         return tuple(sorted((write for write in found if write is not None), key=lambda write: write.number))
 
     def seen(self, writer: Hashable, write: Write) -> None:
-        """Record that the barrier is done with this write: the cache shows it, or nobody waits for it any longer.
+        """Drop this write: the cache shows it, or the barrier timed out.
 
         A write that is in flight, or that a later one has replaced, stays.
         """
@@ -220,11 +220,11 @@ class Ledger:
             self._drop(writer, target)
 
     def writer_of(self, kind: Kind[Any], namespace: str, name: str) -> Hashable | None:
-        """Return who wrote this object last, as far as this process knows; None where nobody did or it is forgotten."""
+        """Return the last writer of this object within this process; None if there was none or it was evicted."""
         return self._last_writers.get(_key_of(kind, namespace, name))
 
     def forget(self, writer: Hashable) -> None:
-        """Forget what a writer wrote and that it wrote; what it has in flight stays pending until it closes, and no longer."""
+        """Drop the writes of a writer, and the writer as last writer; writes in flight stay pending until they close."""
         for target, entry in list(self._entries.get(writer, {}).items()):
             entry.forget()
             self._drop(writer, target)
@@ -259,7 +259,7 @@ class Ledger:
         self._drop(writer, target)
 
     def _record_created(self, writer: Hashable, write: Write) -> None:
-        """Note a write whose name the server chose, under the object that it made."""
+        """Record a create with generateName under the name that the server chose."""
         made = _key_of(write.kind, write.namespace, write.name)
         entry = self._entries.setdefault(writer, {}).setdefault(made, _Entry())
         entry.open[write.number] = write
@@ -288,7 +288,7 @@ class Ledger:
             self._forget_written(evicted, oldest)
 
     def _unset_last_writer(self, target: _ObjectKey, writer: Hashable | None) -> None:
-        """Forget the last writer of an object; with a writer only where it is that one."""
+        """Forget the last writer of an object; if `writer` is given, only if it is that one."""
         last = self._last_writers.get(target)
         if last is None or (writer is not None and last != writer):
             return

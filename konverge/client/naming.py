@@ -1,4 +1,4 @@
-"""How a client calls itself: as field manager of what it writes, and in the audit log."""
+"""The name of a client: its field manager, and its User-Agent in the audit log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_MANAGER = 128
 
 
 def checked_name(name: str) -> str:
-    """Return the name; raises UsageError where the API server would refuse it as a field manager."""
+    """Return the name; raises UsageError if the API server would refuse it as a field manager."""
     if not name or len(name) > _MAX_MANAGER or not name.isascii() or not name.isprintable():
         raise UsageError(
             f"a client's name becomes the field manager: 1 to {_MAX_MANAGER} printable ASCII characters, got {name!r}"

@@ -1,6 +1,6 @@
-"""Which proxy to use for a server, by the environment's words.
+"""The proxy for a server, from the environment variables.
 
-Promises: the rules of Go's `http.ProxyFromEnvironment`, as kubectl and client-go use them: HTTPS_PROXY or HTTP_PROXY by the server's
+Guarantees: the rules of Go's `http.ProxyFromEnvironment`, as kubectl and client-go use them: HTTPS_PROXY or HTTP_PROXY by the server's
 scheme, upper case or lower; NO_PROXY with host names, domain suffixes, addresses, address ranges and `*`; never a proxy for the loopback.
 Unlike aiohttp's `trust_env` it does not read `~/.netrc` into requests to the API server.
 

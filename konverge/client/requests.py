@@ -1,8 +1,7 @@
 """Requests as data: pure building, apart from sending.
 
-Promises: no I/O and no state. A `Request` carries everything that goes on the wire except who asks (credentials) and where
-(server), so that tests compare requests instead of faking servers. It also says whether sending it twice is harmless
-(`repeatable`), which is what the retries go by.
+Guarantees: no I/O and no state. A `Request` carries everything that goes on the wire except credentials and server address, so that
+tests compare requests instead of faking servers. `repeatable` says whether sending it twice is harmless; retries depend on it.
 
 Invariants: names and namespaces are escaped into the path; a namespaced kind needs a namespace and a cluster-scoped one must not
 have any (UsageError before anything is sent); bodies are bytes; `what` never contains any part of a body.
@@ -31,9 +30,7 @@ Style = Literal["merge", "json", "strategic"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
 JSON: Final = "application/json"
-APPLY: Final = (
-    "application/apply-patch+yaml"  # JSON is YAML but for what `yaml_of` writes in another way, and cheaper to write
-)
+APPLY: Final = "application/apply-patch+yaml"  # the body is JSON, cheaper to write, with the deviations of `yaml_of`
 MERGE: Final = "application/merge-patch+json"
 PATCHES: Final[Mapping[str, str]] = {
     "merge": MERGE,
@@ -51,14 +48,14 @@ _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*+"(:?)')
 _LONGEST_KEY = 1000
 """In bytes: the colon of a key must come within 1,024 characters, unless the key is marked with a question mark."""
 _UNRESERVED = re.compile(r"[A-Za-z0-9_~-][A-Za-z0-9_.~-]*").fullmatch
-"""Nearly every name: nothing in it needs escaping, and it is no step of a path."""
+"""Nearly every name: nothing in it needs escaping, and it is neither "." nor ".."."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One request of the API: method, path, parameters, body.
 
-    `repeatable` tells that a second sending leaves the server in the state that the first one would have left it in, so an
-    answer that was lost may be asked for again. `what` is how messages name the request. The body stays out of the repr.
+    `repeatable` says that a second sending leaves the server in the same state as the first, so the request may be sent again if its
+    response was lost. `what` is the name of the request in messages. The body stays out of the repr.
     """
 
     method: str
@@ -86,7 +83,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=256)
 def _query(params: tuple[tuple[str, str], ...]) -> str:
-    """The parameters as a query. Those of writes are nearly always the same few."""
+    """Encode the parameters as a query; cached, because writes have nearly always the same few."""
     return urlencode(params)
 
 
@@ -121,7 +118,7 @@ def _object_suffix(namespace: str | None, name: str = "") -> str:
 
 
 def describe(verb: str, info: ResourceInfo, namespace: str | None, name: str = "", subresource: str = "") -> str:
-    """Return how messages name a request: `apply helmreleases.helm.toolkit.fluxcd.io/status web/shop`."""
+    """Return the name of a request in messages: `apply helmreleases.helm.toolkit.fluxcd.io/status web/shop`."""
     resource = f"{info.group_resource}/{subresource}" if subresource else info.group_resource
     return f"{verb} {resource}{_object_suffix(namespace, name)}"
 
@@ -150,7 +147,7 @@ def _lone_surrogate(what: str) -> UsageError:
 
 
 def yaml_of(body: Any, what: str = "") -> bytes:
-    r"""Encode as JSON, such that a YAML parser reads from it what a JSON parser does.
+    r"""Encode as JSON that a YAML parser reads in the same way as a JSON parser.
 
     YAML 1.1 folds U+0085, U+2028 and U+2029 as line ends into spaces and refuses all other control characters and long keys (go-yaml v2
     `readerc.go` and `yaml_simple_key_is_valid`; the API server reads applies with it). Surrogate pairs of escapes are refused too, so
@@ -241,7 +238,7 @@ def watch(info: ResourceInfo, query: WatchQuery) -> Request:
 
 
 def create(info: ResourceInfo, body: Mapping[str, Any], *, manager: str, dry_run: bool) -> Request:
-    """Create an object; never repeated blindly, since the second one would meet the first."""
+    """Create an object; not repeatable, because a second create fails with AlreadyExists."""
     metadata = body.get("metadata") or {}
     namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
     if info.namespaced and not namespace:
@@ -287,7 +284,7 @@ def patch(
     subresource: str,
     dry_run: bool,
 ) -> Request:
-    """Patch an object. Never repeated blindly: a JSON patch may add twice, a merge patch may undo what came between."""
+    """Patch an object; not repeatable, because a JSON patch may add twice and a merge patch may undo a change made in between."""
     if style not in PATCHES:
         raise UsageError(f"patch style {style!r}: it is one of {', '.join(PATCHES)}")
     if (style == "json") is isinstance(change, Mapping):
@@ -305,7 +302,7 @@ def patch(
 
 
 def apply_body(info: ResourceInfo, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an apply sends: the intent without nulls (they would claim fields) and without managedFields (refused)."""
+    """Return the body of an apply: the intent without nulls (they would claim fields) and without managedFields (refused)."""
     intent: dict[str, Any] = without_nulls(body)
     metadata = dict(intent.get("metadata") or {})
     metadata.pop("managedFields", None)
@@ -322,7 +319,7 @@ def apply(
     dry_run: bool,
     normalized: bool = False,
 ) -> Request:
-    """Apply an intent by server-side apply. It may be repeated, unless it carries a version as a lock.
+    """Apply an intent by server-side apply; repeatable unless it carries a resourceVersion.
 
     A `normalized` intent is sent as it is: it names its kind, and has neither nulls nor managedFields.
     """
@@ -350,7 +347,7 @@ def delete(
     propagation: Propagation,
     dry_run: bool,
 ) -> Request:
-    """Delete an object. It may be repeated where a uid keeps the second sending from hitting a successor of the same name."""
+    """Delete an object; repeatable with a uid, since then a second sending cannot delete a successor of the same name."""
     options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
     conditions = {"uid": uid, "resourceVersion": resource_version}
     if any(conditions.values()):
@@ -377,7 +374,7 @@ def raw(
     accept: str,
     repeatable: bool | None,
 ) -> Request:
-    """Build any request; only reads are repeated unless the caller knows better."""
+    """Build any request; by default only reads are repeatable."""
     if not path.startswith("/"):
         raise UsageError(f"a path of the API begins with a slash, got {path!r}")
     reads = method in {"GET", "HEAD"}

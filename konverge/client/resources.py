@@ -1,7 +1,6 @@
-"""What the client asks and what it is told, as frozen data: resources, queries, pages, listings.
+"""Arguments and results of the client as frozen data: resources, queries, pages, listings.
 
-Nothing here does I/O. `ResourceInfo` is what discovery says about a kind; `ListQuery` and `WatchQuery` carry everything that
-decides which objects an answer holds.
+`ResourceInfo` is the discovery entry of a kind; `ListQuery` and `WatchQuery` carry everything that selects objects. No I/O.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ R = TypeVar("R")
 class ResourceInfo:
     """How the API server serves a kind.
 
-    `verbs` and `subresources` are empty where the kind declared its plural and scope itself and discovery was not asked.
+    `verbs` and `subresources` are empty if the kind declares its plural and scope, because discovery is then not needed.
 
     >>> ResourceInfo(api_version="apps/v1", kind="Deployment", plural="deployments", namespaced=True).group_resource
     'deployments.apps'
@@ -64,7 +63,7 @@ class ListQuery:
     """One page of a list: which objects, from which version, how many, continued from where.
 
     `namespace` None lists all namespaces. `resource_version` and `match` ("Exact", "NotOlderThan", "") are sent as they are;
-    `limit` 0 asks for everything at once.
+    `limit` 0 requests everything at once.
 
     >>> ListQuery(namespace="web", labels="app=shop", limit=500).limit
     500
@@ -82,10 +81,10 @@ class ListQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class WatchQuery:
-    """One watch. Bookmarks are always asked for.
+    """One watch. Bookmarks are always requested.
 
     `timeout_seconds` is how long the server keeps the watch open; `idle_seconds` how long the client waits for a byte before it
-    gives the connection up (choose it above the bookmark interval, about 60 s). `send_initial_events` asks for a streaming list.
+    gives the connection up (choose it above the bookmark interval, about 60 s). `send_initial_events` requests a streaming list.
 
     >>> WatchQuery(resource_version="42", timeout_seconds=300, idle_seconds=75).send_initial_events
     False
@@ -104,7 +103,7 @@ class WatchQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """One page of a list: the items as slices of the answer's bytes (which live as long as any slice does)."""
+    """One page of a list: the items as slices of the response body (which lives as long as any slice does)."""
 
     items: list[msgspec.Raw]
     resource_version: str

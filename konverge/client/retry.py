@@ -1,18 +1,18 @@
-"""Whether a failed attempt may be repeated, and after how long: pure decisions, and the tenacity objects that carry them out.
+"""Retries of failed attempts and their exponential backoff: pure decisions, and the tenacity objects that execute them.
 
-| What happened                                        | Read or repeatable write | Any other write |
+| Failure                                               | Read or repeatable write | Any other write |
 |---|---|---|
 | nothing was sent (refused, DNS, TLS, connect timeout) | again                    | again           |
-| sent, and no answer                                   | again                    | never           |
-| 429, whatever it says                                 | again                    | again           |
+| sent, and no response                                 | again                    | never           |
+| 429, with or without Retry-After                      | again                    | again           |
 | 503 with Retry-After                                  | again                    | again           |
 | other 5xx                                             | again                    | never           |
 | 401, once                                             | again, with credentials looked up afresh   ||
 | anything else                                         | never                    | never           |
 
-A 429 and a 503 with Retry-After say that the server did not take the request up; another 5xx may come from behind a write that was
-done. "storage is (re)initializing", the answer of a CRD that was just made, is such a 429. The wait is never shorter than the server
-asked for; where that would break the deadline of the call, the error is raised at once. Waits carry jitter.
+With a 429, or a 503 with Retry-After, the server did not process the request; after any other 5xx the write may have been done.
+"storage is (re)initializing", the response for a CRD that was just created, is such a 429. The wait is never shorter than Retry-After; if
+it would pass the deadline of the call, the error is raised at once. Waits have jitter.
 
 Meaning of a 429: https://kubernetes.io/docs/concepts/cluster-administration/flow-control/
 """
@@ -32,11 +32,11 @@ from konverge.client.requests import Request
 from konverge.client.settings import ClientSettings
 from konverge.errors import ApiError, ServerFailure, TooManyRequests, Unauthorized, Unreachable
 
-__all__ = ["delay_before", "may_repeat", "retrying"]
+__all__ = ["backoff_delay", "may_repeat", "retrying"]
 
 
 def may_repeat(request: Request, error: BaseException, attempt: int) -> bool:
-    """Tell whether a request whose attempt (1 is the first) ended like this may be sent again."""
+    """Whether a request may be sent again after this attempt (1 is the first) failed with this error."""
     if isinstance(error, Unreachable):
         return request.repeatable or not error.maybe_done
     if isinstance(error, TooManyRequests):
@@ -48,8 +48,8 @@ def may_repeat(request: Request, error: BaseException, attempt: int) -> bool:
     return False
 
 
-def delay_before(error: BaseException, attempt: int, settings: ClientSettings, random: Random) -> float:
-    """Return the seconds to wait after this attempt (1 is the first): the server's wish plus up to a tenth, or backoff."""
+def backoff_delay(error: BaseException, attempt: int, settings: ClientSettings, random: Random) -> float:
+    """Return the seconds to wait after this attempt (1 is the first): Retry-After plus up to a tenth, or exponential backoff."""
     if isinstance(error, Unauthorized):
         return 0.0
     if isinstance(error, ApiError) and error.retry_after is not None:
@@ -70,7 +70,7 @@ class _Wait(wait_base):
         self._random = random
 
     def __call__(self, retry_state: RetryCallState) -> float:
-        return delay_before(_error(retry_state), retry_state.attempt_number, self._settings, self._random)
+        return backoff_delay(_error(retry_state), retry_state.attempt_number, self._settings, self._random)
 
 
 class _Stop(stop_base):
@@ -94,7 +94,7 @@ def retrying(
     deadline: float,
     before_retry: Callable[[BaseException], None],
 ) -> AsyncRetrying:
-    """Return what repeats the attempts of one call until its deadline (a time of the running loop); raises the last error."""
+    """Return the retry loop of one call, which ends at its deadline (a time of the running loop) and raises the last error."""
     attempt = 0
 
     def repeat(error: BaseException) -> bool:

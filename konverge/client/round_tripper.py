@@ -26,7 +26,7 @@ from konverge.client.requests import Request
 __all__ = ["LARGE_BODY", "RoundTripper", "RawResponse", "is_plain", "is_supported"]
 
 LARGE_BODY = 64 * 1024
-"""Bytes from which on a body is sent piece by piece, so that it does not hold up the loop."""
+"""The size in bytes above which a body is sent piece by piece, so that it does not block the loop."""
 
 _PLAIN = re.compile(r"/[!-~]*").fullmatch
 _UNSAFE = re.compile(r"[\r\n\0]").search
@@ -35,28 +35,28 @@ _WANTED = {"read_until_eof", "auto_decompress"}
 
 @cache
 def is_supported() -> bool:
-    """Tell whether the parts of aiohttp are there that `RoundTripper` uses beside the documented ones."""
+    """Whether the installed aiohttp has the undocumented parts that `RoundTripper` uses."""
     connect = inspect.signature(aiohttp.TCPConnector.connect).parameters
     prepared = inspect.signature(ResponseHandler.set_response_params).parameters
     return list(connect) == ["self", "req", "traces", "timeout"] and prepared.keys() >= _WANTED
 
 
 def is_plain(request: Request, headers: tuple[tuple[str, str], ...]) -> bool:
-    """Tell whether a request may be written as it stands: nothing in it needs escaping, and its body goes in one piece."""
+    """Whether a request may be written unchanged: nothing in it needs escaping, and its body is sent in one piece."""
     small = request.body is None or len(request.body) <= LARGE_BODY
     return small and _PLAIN(request.target) is not None and bool(_header_block(headers))
 
 
 @lru_cache(maxsize=64)
 def _header_block(headers: tuple[tuple[str, str], ...]) -> str:
-    """Headers as they go on the wire; "" where one of them cannot. They are the same for all requests of one sort."""
+    """Encode headers for the wire; "" if one of them holds a line break. Cached, because most requests share their headers."""
     if any(_UNSAFE(name + value) for name, value in headers):
         return ""
     return "".join(f"{name}: {value}\r\n" for name, value in headers)
 
 
 class RawResponse:
-    """The status and headers of an answer, as far as a call looks at them."""
+    """Status, headers and body of a response."""
 
     __slots__ = ("_headers", "body", "status")
 
@@ -66,12 +66,12 @@ class RawResponse:
         self.body = body
 
     def header(self, name: str) -> str:
-        """Return a header, "" where it is absent."""
+        """Return a header, "" if it is absent."""
         return str(self._headers.get(name, ""))
 
 
 class RoundTripper:
-    """Carries requests to one server over the connections of a session, under one TLS context."""
+    """Sends requests to one server over the connections of a session, with one TLS context."""
 
     def __init__(
         self,
@@ -87,14 +87,14 @@ class RoundTripper:
         assert connector is not None
         self._connector = connector
         self._timeout = timeout
-        # What the pool knows a connection by: never sent itself.
+        # The key of the connections in the pool; this request itself is never sent.
         self._connection_key = aiohttp.ClientRequest(
             "GET", URL(server), loop=loop, session=session, ssl=ssl, server_hostname=server_hostname
         )
         self._host = self._connection_key.headers["Host"]
 
     async def send(self, request: Request, headers: tuple[tuple[str, str], ...]) -> RawResponse:
-        """Send a request and return the whole answer. Raises ClientError, OSError."""
+        """Send a request and return the whole response. Raises ClientError, OSError."""
         body = request.body
         length = "" if body is None else f"Content-Length: {len(body)}\r\n"
         head = (
@@ -112,7 +112,7 @@ class RoundTripper:
             protocol.set_response_params(read_until_eof=True, auto_decompress=True)
             transport.write(head.encode("latin-1") + (body or b""))
             message, payload = await protocol.read()
-            while message.code < 200:  # said on the way, for instance "Early Hints"
+            while message.code < 200:  # an interim response, for instance "Early Hints"
                 message, payload = await protocol.read()
             response = RawResponse(message.code, message.headers, await payload.read())
         except HttpProcessingError as error:

@@ -1,8 +1,7 @@
 """One call, from the wait for a slot to the last attempt.
 
-Promises: not more than `max_in_flight` calls on the wire (watches apart); every attempt and every call has a deadline; every attempt
-is counted. `Call.outcome_unknown` tells at any moment, also while a cancellation travels, whether an attempt may have been done though no
-answer says so. A cancelled call ends at once.
+Guarantees: not more than `max_in_flight` calls on the wire (watches excepted); every attempt and every call has a deadline; every attempt
+is counted. `Call.outcome_unknown` is up to date at any moment, also during a cancellation. A cancelled call ends at once.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class RequestMeasures:
         self._retries: dict[tuple[str, str], Counter] = {}
 
     def count_attempt(self, code: str, method: str, seconds: float) -> None:
-        """Count one attempt: its status code, or `<error>` where there was none, as client-go does."""
+        """Count one attempt by its status code, or as `<error>` without a response, as client-go does."""
         counter = self._requests.get((code, method))
         if counter is None:
             counter = self._metrics.requests.labels(code=code, method=method, host=self._host)
@@ -52,7 +51,7 @@ class RequestMeasures:
         histogram.observe(seconds)
 
     def count_retry(self, error: BaseException, method: str) -> None:
-        """Count one repetition, by what it repeats."""
+        """Count one retry by the status code that it follows."""
         code = str(error.status) if isinstance(error, ApiError) else "<error>"
         counter = self._retries.get((code, method))
         if counter is None:
@@ -63,7 +62,7 @@ class RequestMeasures:
 
 @dataclass(slots=True)
 class Call:
-    """One call under way. `outcome_unknown`: some attempt of it may have been done, and no answer has told."""
+    """One call in progress. `outcome_unknown`: an attempt may have been done, though no response confirmed it."""
 
     request: Request
     deadline: float
@@ -88,7 +87,7 @@ class Sender:
         return Call(request, asyncio.get_running_loop().time() + self._settings.call_timeout)
 
     async def send(self, call: Call) -> Response:
-        """Return a successful answer; raises ApiError for any other, Unreachable where there was none."""
+        """Return a successful response; raises ApiError for any other, Unreachable without a response."""
         try:
             try:
                 return await self._attempt(call)
@@ -100,7 +99,7 @@ class Sender:
             raise
 
     async def _retry(self, call: Call, first: Exception) -> Response:
-        """Go on after an attempt that failed. Most do not fail, and are spared what retrying costs."""
+        """Continue after a failed first attempt; successful calls do not pay for the retry machinery."""
         failed: Exception | None = first
 
         async def attempt() -> Response:
@@ -110,7 +109,7 @@ class Sender:
                 raise error
             return await self._attempt(call)
 
-        # With tenacity it is imported by the first call that fails, if one does.
+        # Imports tenacity, so only at the first failure.
         from konverge.client.retry import retrying
 
         attempts = retrying(
@@ -148,11 +147,11 @@ class Sender:
             ) from error
 
     async def _send_once(self, call: Call) -> Response:
-        """Make one attempt: credentials may take as long as the call may, the exchange as long as an attempt may."""
+        """Make one attempt: credentials have until the deadline of the call, the request only the time of an attempt."""
         request, was_unknown, sent = call.request, call.outcome_unknown, False
         limit = self._settings.request_timeout
         try:
-            # One timer for both: a second one would cost a good part of what a request costs.
+            # One timer for both, because a second one would add noticeably to the cost of a request.
             async with asyncio.timeout_at(call.deadline) as timer:
                 await self._transport.prepare()
                 now = asyncio.get_running_loop().time()
@@ -184,7 +183,7 @@ class Sender:
         )
 
     async def _counted(self, request: Request, coming: Awaitable[A]) -> A:
-        """Return an answer, and count the attempt by its code; one that ended without an answer is an error."""
+        """Await a response and count the attempt by its status code, or as an error."""
         begun = asyncio.get_running_loop().time()
         try:
             response = await coming
@@ -200,9 +199,9 @@ class Sender:
 
     @asynccontextmanager
     async def open(self, request: Request) -> AsyncIterator[OpenStream]:
-        """Enter the answer of a watch: one attempt, no slot; raises ApiError for an answer that is no success.
+        """Open a watch: one attempt, no slot; raises ApiError for an unsuccessful response.
 
-        The deadline of an attempt holds until the server has answered; from then on the reader sets limits.
+        The deadline of an attempt holds until the response begins; from then on the reader sets the timeouts.
         """
         limit = self._settings.request_timeout
         async with AsyncExitStack() as stack:

@@ -1,4 +1,4 @@
-"""The numbers of a client, each with its unit and the reason for its default."""
+"""Timeouts, limits and intervals of a client, each with its unit and the reason for its default."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["ClientSettings"]
 
 @dataclass(frozen=True, kw_only=True)
 class ClientSettings:
-    """How patient, how parallel and how careful a client is.
+    """Timeouts, retries, concurrency and paging of a client.
 
     >>> ClientSettings(request_timeout=10).connect_timeout
     5.0
     """
 
     request_timeout: float = 30.0
-    """Seconds for one attempt, from asking for a connection to the last byte of the answer. A page of 500 large objects takes
+    """Seconds for one attempt, from the request for a connection to the last byte of the response. A page of 500 large objects takes
     about 2 s; kube-apiserver gives up on a request after 60 s itself."""
 
     connect_timeout: float = 5.0
@@ -28,31 +28,31 @@ class ClientSettings:
     """Seconds for one call with all its attempts, the waits between them and the wait for a free slot."""
 
     attempts: int = 5
-    """Attempts per call, the first included. With the backoff below they span about 3 s; what takes longer is for the caller's
-    own queue to retry."""
+    """Attempts per call, the first included. With the backoff below they span about 3 s; longer outages are retried by the
+    caller's work queue."""
 
     backoff_start: float = 0.2
-    """Seconds before the second attempt, where the server named no delay."""
+    """Seconds before the second attempt, unless the server sent Retry-After."""
 
     backoff_limit: float = 5.0
-    """Seconds that the wait between two attempts does not exceed, where the server named no delay."""
+    """The longest wait between two attempts in seconds, unless the server sent Retry-After."""
 
     max_in_flight: int = 32
     """Calls on the wire at once, watches excepted. API Priority and Fairness gives an ordinary client a few dozen seats; more
     would only queue inside the server."""
 
     page_size: int = 500
-    """Objects per page of a list, as client-go's pager asks."""
+    """Objects per page of a list, the default of client-go's pager."""
 
     discovery_seconds: float = 600.0
-    """How long an answer of discovery is believed. A 404 on a path that it gave forgets it at once."""
+    """Seconds that a discovery response is cached. A 404 on a path that it gave drops it at once."""
 
     discovery_absent_seconds: float = 5.0
-    """How long "this is not served" is believed. Short, because a CRD that was just applied is the usual next thing."""
+    """Seconds that "not served" is cached. Short, because the CRD is often applied next."""
 
     max_line_bytes: int = 64 * 1024 * 1024
     """The longest line of a watch, in bytes. etcd's default allows objects of 1.5 MiB, and operators raise it; a line above this
-    is a broken server, not an object."""
+    limit comes from a broken server."""
 
     keepalive_idle: float = 30.0
     """Seconds without traffic after which TCP probes the other end; load balancers forget silent connections after 60 s and more."""
@@ -61,10 +61,10 @@ class ClientSettings:
     """Seconds that sent bytes may stay unacknowledged before the kernel gives the connection up (Linux)."""
 
     pool_idle: float = 15.0
-    """Seconds that an unused connection is kept. Below the 90 s of kube-apiserver, so that it is rarely the server who closes."""
+    """Seconds that an unused connection is kept. Below the 90 s of kube-apiserver, so that the server rarely closes first."""
 
     compression: bool = False
-    """Whether to accept gzip. Inside a data centre it costs both ends more time than the bytes would; over a slow link turn it on."""
+    """Whether to accept gzip. Inside a data centre compression takes longer than the transfer; turn it on for a slow link."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

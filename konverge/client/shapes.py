@@ -1,10 +1,10 @@
 """The shape of a kind's conditions, read from the OpenAPI document that the server publishes.
 
 The library writes conditions as metav1.Condition. Built-in kinds and other people's CRDs have other fields (a Job's condition has no
-observedGeneration, and an apply with a field that is not declared is refused), and some keep their conditions as one value (a list that is
-atomic: an apply replaces all of it).
+observedGeneration, and an apply with a field that is not declared is refused), and some declare their conditions as an atomic list (an
+apply replaces all of it).
 
-Promises: pure. A schema that does not say gives None, which stands for metav1.Condition in a list by type.
+Guarantees: pure. A schema that does not describe its conditions gives None, which stands for metav1.Condition in a list by type.
 
 List types: https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy
 """
@@ -31,12 +31,12 @@ class ConditionShape:
 
 
 def document_path(kind: Kind[Any]) -> str:
-    """Return where the server publishes the document of a kind's group and version."""
+    """Return the path of the OpenAPI document of a kind's group and version."""
     return f"/openapi/v3/apis/{kind.api_version}" if kind.group else f"/openapi/v3/api/{kind.api_version}"
 
 
 def shape_in(document: Any, kind: Kind[Any]) -> ConditionShape | None:
-    """Return the shape of a kind's conditions; None if any field may stand in them. Raises LookupError for a kind that is not there."""
+    """Return the shape of a kind's conditions; None if any field is allowed in them. Raises LookupError if the document lacks the kind."""
     schemas = _mapping(_mapping(_mapping(document).get("components")).get("schemas"))
     wanted = {"group": kind.group, "version": kind.version, "kind": kind.kind}
     for schema in schemas.values():
@@ -60,7 +60,7 @@ def _field(schema: Any, name: str, schemas: Mapping[str, Any]) -> Mapping[str, A
 
 
 def _resolved(schema: Any, schemas: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a schema with what it refers to, by itself or in allOf; what stands beside a reference wins."""
+    """Return a schema with its references resolved, also those in allOf; its own keys win over the referenced ones."""
     found = _mapping(schema)
     merged: dict[str, Any] = {}
     for part in (found, *(found.get("allOf") or ())):

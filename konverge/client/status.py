@@ -1,8 +1,8 @@
-"""From an answer that is no success to a typed error.
+"""Unsuccessful responses as typed errors.
 
-Promises: pure. A `Status` object (the body of an answer, or the object of a watch's ERROR event) and anything else that a proxy or
-a dying server may answer instead become one of the errors of `konverge.errors`. The server's own words are kept; a body that
-is no Status is quoted only where it is short plain text.
+Guarantees: pure. A `Status` object (the body of a response, or the object of a watch's ERROR event) and any other body, for instance from
+a proxy or a dying server, become one of the errors of `konverge.errors`. The server's message is kept; a body other than a Status is
+quoted only if it is short plain text.
 
 Source of the rules: k8s.io/apimachinery `pkg/apis/meta/v1` (Status, StatusDetails, StatusReason), `pkg/api/errors`; the text of a
 403 is that of k8s.io/apiserver `endpoints/handlers/responsewriters`; the causes of an apply conflict those of
@@ -79,7 +79,7 @@ def _read(raw: bytes | msgspec.Raw) -> _Status | None:
 
 
 def deleted_uid(raw: bytes | msgspec.Raw) -> str | None:
-    """Return the uid in the Status that answers a deletion ("" where it names none), None where the body is no Status."""
+    """Return the uid in the Status that responds to a deletion ("" if it names none); None for any other body."""
     found = _read(raw)
     if found is None:
         return None
@@ -87,7 +87,7 @@ def deleted_uid(raw: bytes | msgspec.Raw) -> str | None:
 
 
 def retry_after_seconds(header: str | None, now: datetime) -> float | None:
-    """Read a Retry-After header, in seconds or as a date; None where it is absent or unreadable."""
+    """Read a Retry-After header, in seconds or as a date; None if it is absent or unreadable."""
     if not header:
         return None
     text = header.strip()
@@ -101,7 +101,7 @@ def retry_after_seconds(header: str | None, now: datetime) -> float | None:
 
 
 def _quoted(raw: bytes | msgspec.Raw, content_type: str) -> str:
-    """The words of an answer that is no Status: short plain text is quoted, anything else is only measured."""
+    """Describe a body other than a Status: short plain text is quoted, of anything else only size and type are given."""
     body = bytes(raw)
     if content_type.startswith("text/plain"):
         text = body[: _MAX_QUOTE + 1].decode("utf-8", "replace").strip()
@@ -161,7 +161,7 @@ def status_error(
 ) -> ApiError:
     """Return the typed error for a Status object (an error body, the object of an ERROR event) or for any other error body.
 
-    `code` is the HTTP status where there was one, and then wins over the one in the body; `retry_after` the header's seconds.
+    `code` is the HTTP status, which wins over the one in the body (0 for the object of a watch event); `retry_after` the header's seconds.
 
     >>> status_error(b'{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version"}')
     Expired('too old resource version')
@@ -194,9 +194,9 @@ _DENIED = re.compile(
 
 
 def missing_rule(error: BaseException | None) -> dict[str, Any] | None:
-    """Return the RBAC rule that a 403 asks for, as it stands in a Role or ClusterRole; None where it was no RBAC denial.
+    """Return the RBAC rule that is missing according to a 403, as a Role or ClusterRole spells it; None for other refusals.
 
-    A refusal by quota, by an admission webhook or by Pod Security is a 403 too, and no rule would help. Server-side apply of an
+    Quota, admission webhooks and Pod Security also refuse with 403, and a rule does not help there. Server-side apply of an
     object that may not exist yet needs `create` beside `patch`, so both are named.
 
     >>> missing_rule(Forbidden('pods is forbidden: User "u" cannot list resource "pods" in API group "" at the cluster scope'))

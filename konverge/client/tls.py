@@ -1,7 +1,7 @@
-"""TLS contexts from PEM bytes, and what to say when a handshake fails for a known reason.
+"""TLS contexts from PEM bytes, and hints for handshakes that fail for a known reason.
 
-Promises: a context is made from bytes alone; a key touches the disk only while OpenSSL reads it, in a directory of its own that
-is gone afterwards.
+Guarantees: a context is made from bytes alone; a key is on disk only while OpenSSL reads it, in a private directory that is removed
+afterwards.
 
 Python 3.13 began to refuse certificates that break RFC 5280 in ways that many cluster authorities do (no authority key identifier,
 basic constraints that are not marked critical). `TlsOptions.strict_x509` is the switch, and the error says so.
@@ -34,7 +34,7 @@ _STRICT_COMPLAINTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsOptions:
-    """How the server's certificate is checked.
+    """Options for the verification of the server's certificate.
 
     `server_name` is checked and sent instead of the host of the URL. `strict_x509` None leaves it to Python (strict from 3.13 on),
     False accepts authorities that strict checking refuses, True insists.
@@ -46,9 +46,9 @@ class TlsOptions:
 
 
 def make_context(material: TlsMaterial, options: TlsOptions) -> ssl.SSLContext:
-    """Make a client context; takes some 20 ms where the system's authorities are loaded, so call it off the loop.
+    """Make a client context; takes some 20 ms if the system's authorities are loaded, so call it off the loop.
 
-    Raises ConfigError for bytes that are no certificate or key.
+    Raises ConfigError if the bytes are not PEM certificates and a key.
     """
     try:
         context = ssl.create_default_context(cadata=material.ca.decode("ascii") or None)
@@ -79,7 +79,7 @@ def _load_chain(context: ssl.SSLContext, material: TlsMaterial) -> None:
 
 
 def handshake_hint(error: BaseException, options: TlsOptions) -> str:
-    """Return what to do about a failed handshake, "" where nothing better than the error itself is known."""
+    """Return advice for a failed handshake, "" if the error is not a known one."""
     words = str(error).lower()
     if "certificate verify failed" not in words:
         return ""

@@ -1,12 +1,14 @@
-"""The seam below which bytes travel, and what travels them: aiohttp.
+"""The transport interface and its aiohttp implementation.
 
-`Transport` is the seam: an API server in the same process takes its place in tests. `HttpTransport` keeps two sessions, one for calls
-and one for watches, so that a hundred watches do not starve the calls.
+In tests an API server in the same process implements `Transport`. `HttpTransport` keeps two sessions, one for calls and one for watches,
+so that a hundred watches do not starve the calls.
 
-Promises: a connection is made within `connect_timeout` (TLS included); TCP notices a dead peer (keepalive, user timeout); no proxy,
-cookie, redirect or netrc comes from the surroundings; no request is sent twice behind the caller's back. Every failure below HTTP is an
-`Unreachable` that says whether the request may have arrived. TLS contexts follow certificates as they rotate: new connections use
-the new ones, open watches go on. The deadline of an attempt is the caller's.
+Guarantees: a connection is made within `connect_timeout` (TLS included); TCP notices a dead peer (keepalive, user timeout); proxies,
+cookies, redirects and netrc of the environment are ignored; the transport does not retry. Every failure below HTTP raises `Unreachable`,
+which says whether the request may have arrived. After a rotation of certificates new connections use the new ones and open watches
+continue.
+
+Caveats: the transport sets no deadline for an attempt; the caller does.
 """
 
 from __future__ import annotations
@@ -39,15 +41,15 @@ __all__ = ["Response", "HttpTransport", "OpenStream", "Transport"]
 _log = get_logger("konverge.client")
 
 _SENT_ONCE = frozenset({"PATCH", "POST"})
-"""Methods that aiohttp never repeats by itself, so that nothing has to keep it from that."""
+"""Methods that aiohttp does not repeat by itself, so that they need no `_no_second_attempt`."""
 _MAX_HEADER_SETS = 64
-"""Sorts of requests (what they accept and send) whose headers are remembered."""
+"""The largest number of combinations of Accept and Content-Type whose headers are cached."""
 _CLOSE_TIMEOUT = 1.0
-"""Seconds that closing waits for connections to end in good order."""
+"""Seconds that `close` waits for the shutdown of connections."""
 
 
 class Response(msgspec.Struct, frozen=True):
-    """What the server answered. The body stays out of the repr."""
+    """A whole response. The body stays out of the repr."""
 
     status: int
     body: bytes
@@ -59,7 +61,7 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class OpenStream(Protocol):
-    """An answer whose body is still coming."""
+    """A response whose body is read in parts."""
 
     status: int
     content_type: str
@@ -70,16 +72,16 @@ class OpenStream(Protocol):
 
 
 class Transport(Protocol):
-    """Carries requests to one API server. Deadlines are set around its calls, and it must bear being cancelled."""
+    """Sends requests to one API server. Callers set deadlines around its methods, so these must be cancellation-safe."""
 
     async def prepare(self) -> None:
-        """Make ready what a request needs (credentials, TLS); nothing is sent yet."""
+        """Renew credentials and TLS context if needed; sends nothing."""
 
     async def send(self, request: Request) -> Response:
-        """Send a request and return the whole answer, whatever its status. Raises Unreachable."""
+        """Send a request and return the whole response, whatever its status. Raises Unreachable."""
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[OpenStream]:
-        """Send a request and enter its answer; leaving closes the connection. Raises Unreachable."""
+        """Send a request and enter its response; leaving closes the connection. Raises Unreachable."""
 
     async def close(self) -> None:
         """Close all connections."""
@@ -95,7 +97,7 @@ class _Broken(Exception):
 async def _no_second_attempt(
     request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
-    """Keep aiohttp from repeating PUT and DELETE by itself when a kept connection breaks: that is for `retry` to decide.
+    """Prevent aiohttp from repeating PUT and DELETE when a kept connection breaks, because `retry` decides that.
 
     Source: https://github.com/aio-libs/aiohttp/issues/10790
     """
@@ -115,7 +117,7 @@ _NEVER_SENT = (
 
 
 def _socket_factory(settings: ClientSettings, sockets: WeakSet[socket.socket]) -> Any:
-    """Make sockets that notice a peer which is gone without a word, and note them in `sockets`."""
+    """Return a factory of sockets that detect a silently dead peer; it adds each to `sockets`."""
     options = [
         (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
         (socket.IPPROTO_TCP, "TCP_KEEPIDLE", max(1, int(settings.keepalive_idle))),
@@ -193,7 +195,7 @@ class HttpTransport:
         self._sockets: WeakSet[socket.socket] = WeakSet()
 
     async def prepare(self) -> None:
-        """Renew credentials and TLS context where they are due."""
+        """Renew credentials and TLS context if they are due."""
         await self._credentials()
 
     async def _credentials(self) -> Credentials:
@@ -239,7 +241,7 @@ class HttpTransport:
         if request.body is not None:
             headers.append(("Content-Type", request.content_type))
             if len(request.body) > LARGE_BODY:
-                data = io.BytesIO(request.body)  # as a stream, so that it does not hold up the loop
+                data = io.BytesIO(request.body)  # as a stream, so that it does not block the loop
         try:
             response = await session.request(
                 request.method,
@@ -261,7 +263,7 @@ class HttpTransport:
         return response
 
     async def send(self, request: Request) -> Response:
-        """Send a request and return the whole answer."""
+        """Send a request and return the whole response."""
         if self._calls is None:
             self._calls = self._session(limit=self._settings.max_in_flight)
         if self._proxy is None and is_supported():
@@ -277,7 +279,7 @@ class HttpTransport:
             return Response(response.status, body, response.content_type, _retry_after(response))
 
     def _headers_for(self, request: Request, credentials: Credentials) -> tuple[tuple[str, str], ...]:
-        """All headers but those that depend on the body; the same tuple for requests of one sort, so that it can be remembered by it."""
+        """All headers except Content-Length; cached, because `round_tripper` caches the encoded block by this tuple."""
         found = self._header_cache.get((request.accept, request.content_type))
         if found is not None and found[0] is credentials:
             return found[1]
@@ -324,14 +326,14 @@ class HttpTransport:
         try:
             yield _HttpStream(self, request, response)
         finally:
-            # A watch is left in the middle of a line: there is nothing to say farewell to.
+            # A watch is left in the middle of a line, so the connection is aborted without a TLS shutdown.
             if response.connection is not None and response.connection.transport is not None:
                 response.connection.transport.abort()
             response.close()
 
     def unreachable(self, request: Request, error: Exception) -> Unreachable:
-        """Turn an error below HTTP into ours, with what is known about the request's fate."""
-        # aiohttp shows its TLS context in the text of a connection error; what failed stands in the error below.
+        """Turn an error below HTTP into Unreachable, which says whether the request may have arrived."""
+        # aiohttp shows its TLS context in the text of a connection error; the OSError below it holds the reason.
         below = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
         words = str(below) or type(below).__name__
         if isinstance(error, aiohttp.ConnectionTimeoutError):
@@ -351,7 +353,7 @@ class HttpTransport:
         await self._sockets_closed()
 
     async def _sockets_closed(self) -> None:
-        """Wait until the loop has let go of every socket: aiohttp does not wait for the TLS farewell of connections that it dropped."""
+        """Wait until the loop has closed every socket, because aiohttp does not wait for the TLS shutdown of dropped connections."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _CLOSE_TIMEOUT
         while any(one.fileno() != -1 for one in self._sockets) and loop.time() < deadline:

@@ -1,12 +1,13 @@
-"""Watch streams: lines out of bytes, events out of lines, and the end of patience.
+"""Watch streams: lines out of bytes, events out of lines, and the read-idle timeout.
 
-Promises: `LineSplitter` is pure; it takes bytes as they come and gives whole lines as one block, at a cost linear in the bytes,
-with no limit but its own. `WatchStream` yields lists of events, each list being all that one read from the network completed. It
-ends where the server ended the watch, and raises `Unreachable` where the connection was cut, `WatchIdle` after a silence.
+Guarantees: `LineSplitter` is pure; it takes chunks of bytes and returns whole lines as one block, at a cost linear in the bytes and
+with no limit except its own. `WatchStream` yields lists of events; each list holds all events that one read from the network completed.
+The stream ends when the server ends the watch. It raises `Unreachable` if the connection is cut, and `WatchIdle` if no byte comes for the
+length of the timeout.
 
-Does not promise: to know kinds, versions or bookmarks; to reconnect. That is the reflector's.
+Caveats: the stream knows neither kinds nor versions nor bookmarks, and does not reconnect; the reflector does.
 
-Why the limit of silence is the watch's and not the connection's: https://github.com/kube-rs/kube/pull/1945
+Why the read-idle timeout belongs to the watch and not to the connection: https://github.com/kube-rs/kube/pull/1945
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["LineSplitter", "WatchEvent", "WatchIdle", "WatchStream"]
 class WatchEvent(msgspec.Struct, frozen=True, gc=False):
     """One event: ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, and its object as bytes not yet decoded.
 
-    The bytes are a slice of what one network read brought; who keeps them long should copy them.
+    The bytes are a slice of one network read; copy them to keep them for long.
     """
 
     type: str
@@ -33,7 +34,7 @@ class WatchEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class WatchIdle(Unreachable):
-    """No byte came over a watch for longer than its idle limit: the connection is taken for dead."""
+    """No byte came over a watch for longer than its read-idle timeout: the connection is considered dead."""
 
 
 _DECODE = msgspec.json.Decoder(WatchEvent)
@@ -55,7 +56,7 @@ class LineSplitter:
     def feed(self, chunk: bytes) -> bytes:
         """Take the next bytes; return the whole lines that they complete, line ends included, as one block.
 
-        Raises ValueError where an unfinished line exceeds the limit.
+        Raises ValueError if an unfinished line exceeds the limit.
         """
         end = chunk.rfind(b"\n") + 1
         if not end:
@@ -76,14 +77,14 @@ class LineSplitter:
 
     @property
     def rest(self) -> bytes:
-        """What came after the last line end."""
+        """The bytes after the last line end."""
         return b"".join(self._parts)
 
 
 class WatchStream:
     """The events of one open watch; iterate it once.
 
-    `bytes_read` and `events_read` count what came; `opened_at` and `last_read_at` are times of the running loop.
+    `bytes_read` and `events_read` count since the start; `opened_at` and `last_read_at` are times of the running loop.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TypeAlias
 
-from konverge.conditions import Condition, find_condition, marked, truth
+from konverge.conditions import Condition, find_condition, truth, with_condition
 from konverge.reconcilers.quota.claim_decision import ClaimDecision
 from konverge.reconcilers.quota.observation import ClaimView
 from konverge.reconcilers.quota.words import Message, QuotaCondition, QuotaReason
@@ -51,7 +51,9 @@ def claim_conditions(claim: ClaimView, decision: ClaimDecision, now: datetime) -
         if condition.type in (QuotaCondition.READY, QuotaCondition.EXHAUSTED, QuotaCondition.BOUND)
     )
     for type_, status, reason, message in condition_fields(decision):
-        conditions = marked(conditions, type_, truth(status), reason, message, generation=claim.generation, now=now)
+        conditions = with_condition(
+            conditions, type_, truth(status), reason, message, generation=claim.generation, now=now
+        )
     return conditions
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from konverge.conditions import Condition, marked, truth, write_conditions
+from konverge.conditions import Condition, truth, with_condition, write_conditions
 from konverge.crds.quota_v1beta2 import (
     MAX_USED,
     Amounts,
@@ -87,7 +87,7 @@ def claim_condition(claim: ClaimView, decision: ClaimDecision, now: datetime) ->
     """Return the one condition of a claim, in the form v0.12."""
     before = claim.condition if claim.semantics == Semantics.V012 else None
     same = (before,) if before is not None and before.type == decision.type else ()
-    (condition,) = marked(
+    (condition,) = with_condition(
         same,
         decision.type,
         truth(decision.status),

@@ -26,9 +26,9 @@ from konverge.conditions import (
     find_condition,
     fit_condition,
     fit_conditions,
-    marked,
     read_conditions,
     truth,
+    with_condition,
     write_conditions,
 )
 from konverge.errors import ConditionError
@@ -205,7 +205,7 @@ class StatusEditor(Generic[St_co]):
         reason, message = fit_condition(type_, reason, message, self._declared, self._refuse)
         if self._declared is not None and type_ not in self._declared:
             return
-        self._conditions = marked(
+        self._conditions = with_condition(
             self._conditions,
             type_,
             truth(status),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from konverge.conditions import Condition, find_condition, marked, truth
+from konverge.conditions import Condition, find_condition, truth, with_condition
 from konverge.fields import digest
 from konverge.objects import Object
 from konverge.reconcilers.apps.facts import ReleaseFacts, Translation
@@ -177,7 +177,7 @@ class Replay:
         for type_ in reported.remove:
             self._conditions = tuple(condition for condition in self._conditions if condition.type != type_)
         for type_, value in reported.conditions.items():
-            self._conditions = marked(
+            self._conditions = with_condition(
                 self._conditions, type_, truth(value.status), value.reason, value.message, generation=1, now=now
             )
         if translation.rolled_out:

@@ -8,7 +8,7 @@ import pytest
 from konverge import errors
 from konverge.client import ClientSettings
 from konverge.client.requests import Request
-from konverge.client.retry import delay_before, may_repeat
+from konverge.client.retry import backoff_delay, may_repeat
 
 SAFE = Request(method="GET", path="/", repeatable=True)
 UNSAFE = Request(method="POST", path="/", repeatable=False)
@@ -49,14 +49,14 @@ def test_refused_credentials_are_looked_up_afresh_once() -> None:
     error = failure(errors.Unauthorized, status=401)
     assert may_repeat(UNSAFE, error, 1)
     assert not may_repeat(SAFE, error, 2)
-    assert delay_before(error, 1, SETTINGS, Random(1)) == 0.0
+    assert backoff_delay(error, 1, SETTINGS, Random(1)) == 0.0
 
 
 @pytest.mark.parametrize("attempt", range(1, 12))
 def test_backoff_doubles_to_its_limit_with_jitter_below(attempt: int) -> None:
     ceiling = min(5.0, 0.2 * 2 ** (attempt - 1))
     error = errors.Unreachable("x")
-    delays = {delay_before(error, attempt, SETTINGS, Random(seed)) for seed in range(50)}
+    delays = {backoff_delay(error, attempt, SETTINGS, Random(seed)) for seed in range(50)}
     assert len(delays) == 50
     assert all(ceiling / 2 <= delay <= ceiling for delay in delays)
 
@@ -64,10 +64,12 @@ def test_backoff_doubles_to_its_limit_with_jitter_below(attempt: int) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_the_servers_delay_is_never_cut_short(seed: int) -> None:
     error = failure(errors.TooManyRequests, status=429, retry_after=7.0)
-    assert 7.0 <= delay_before(error, 1, SETTINGS, Random(seed)) <= 7.7
+    assert 7.0 <= backoff_delay(error, 1, SETTINGS, Random(seed)) <= 7.7
 
 
 def test_the_same_seed_gives_the_same_waits() -> None:
     error = errors.Unreachable("x")
-    once, again = ([delay_before(error, n, SETTINGS, random) for n in range(1, 6)] for random in (Random(3), Random(3)))
+    once, again = (
+        [backoff_delay(error, n, SETTINGS, random) for n in range(1, 6)] for random in (Random(3), Random(3))
+    )
     assert once == again

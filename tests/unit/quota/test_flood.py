@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from quota.world import DryWorld, Rq
 
-from konverge.conditions import MAX_MESSAGE, marked, truth, write_conditions
+from konverge.conditions import MAX_MESSAGE, truth, with_condition, write_conditions
 from konverge.crds import crd
 from konverge.crds.quota_v1beta2 import MAX_AMOUNT, MAX_RESOURCES, ResourcePool, ResourcePoolClaim
 from konverge.objects import Object
@@ -61,7 +61,8 @@ def check(world: DryWorld) -> dict[str, Any]:
     marks = pool_conditions(seen.pool, allocation, dict.fromkeys(seen.selected, "x" * MAX_MESSAGE))
     status: dict[str, Any] = pool_status(seen.pool, allocation, tuple(sorted(seen.selected))).wire()
     status["conditions"] = write_conditions(
-        marked((), mark.type, truth(mark.status), mark.reason, mark.message, generation=1, now=NOW)[0] for mark in marks
+        with_condition((), mark.type, truth(mark.status), mark.reason, mark.message, generation=1, now=NOW)[0]
+        for mark in marks
     )
     assert problems(ResourcePool, status) == []
     assert len(json.dumps(status, separators=(",", ":"))) < ETCD
