@@ -1,7 +1,7 @@
 """Custom resources: a pydantic model and a small declaration give a typed class and its CustomResourceDefinition.
 
-`resource.py` holds the class and the decorator, `markers.py` what a field can say to the API server, `schema.py` the way from model
-to structural schema, `manifest.py` the CustomResourceDefinition and its YAML, `partial.py` models of kinds that are not ours. The
+`resource.py` holds the class and the decorator, `markers.py` the markers of fields, `schema.py` the conversion of a model
+to a structural schema, `manifest.py` the CustomResourceDefinition and its YAML, `partial.py` models of foreign kinds. The
 resources that konverge itself serves are listed in `catalogue.py`; their YAML is generated into `manifests/`.
 """
 
@@ -23,7 +23,7 @@ from konverge.crds.markers import (
     IntOrString,
     ListMap,
     ListSet,
-    NotServed,
+    NotInSchema,
     Nullable,
     PreserveUnknown,
 )
@@ -46,7 +46,7 @@ __all__ = [
     "ListMap",
     "ListSet",
     "Model",
-    "NotServed",
+    "NotInSchema",
     "Nullable",
     "PartialModel",
     "PartialResource",

@@ -1,11 +1,11 @@
 """`apps.vworkspace.io/v1alpha1`: ApplicationInstance, an application that Helm installs through Flux.
 
-Promises: group, kind, fields, columns and the shape of the status are those of the vworkspace operator, so its objects are accepted.
-What can be checked without a webhook is checked by the API server: each rule says in its message what to write.
+Guarantees: group, kind, fields, columns and the shape of the status are those of the vworkspace operator, so its objects are accepted.
+The API server checks everything that CEL can express; each rule says in its message what to write.
 
-What CEL cannot see, the reconciler checks (Blocked/ValidationFailed): that `release.namespace` is the namespace of the object (CEL
-sees only name and generateName of metadata); secrets inside `values.inline` (CEL does not look into unknown fields); that an
-instance that turns into a placeholder owns no release (here only its status is seen, which may lag behind).
+The reconciler checks the rest (Blocked/ValidationFailed): that `release.namespace` is the namespace of the object (CEL
+reads only name and generateName of metadata); secrets inside `values.inline` (CEL does not read unknown fields); that an
+instance that becomes a placeholder owns no release (CEL reads only its status, which may lag behind).
 
 Source: docs/reference/apps.md#api, docs/reference/apps.md#conditions, docs/reference/flux.md#what-is-rendered.
 """
@@ -160,7 +160,7 @@ class Ingress(Switch):
 
 
 class Integrations(Model):
-    """What the platform adds to the application."""
+    """Integrations that the platform adds to the application."""
 
     external_secrets: Switch | None = None
     """Secrets from an external store."""
@@ -179,7 +179,7 @@ class Integrations(Model):
     "mode placeholder takes no chart or values: nothing is installed",
 )
 class ApplicationInstanceSpec(Model):
-    """What is wanted."""
+    """The desired state."""
 
     mode: Literal["managed", "placeholder"] = "managed"
     """managed: Helm installs the chart; placeholder: nothing is installed, the object only stands for an application."""
@@ -219,7 +219,7 @@ class Endpoint(Model):
 
 
 class ApplicationInstanceStatus(Status):
-    """What is."""
+    """The observed state."""
 
     helm_release_ref: HelmReleaseRef | None = None
     last_applied_chart: AppliedChart | None = None

@@ -1,8 +1,8 @@
-"""What few objects keep beside the fields of their model, and the others must not pay for.
+"""Values that a few objects keep beside the fields of their model, at no cost for the others.
 
-Promises: what is kept is copied, pickled and compared with the model as pydantic does with private attributes, in whose place it stands;
-those of a user's subclass live beside it. An object that keeps nothing costs nothing: of a private attribute that is declared, pydantic
-makes a dict for each object that is read, in Python. Where every object has a value, a private attribute is the better way.
+Guarantees: kept values are copied, pickled and compared with the model, because they stand in the place of pydantic's private attributes;
+private attributes of a user's subclass work beside them. An object without kept values costs nothing, whereas for a declared private
+attribute pydantic makes a dict for each object that is read. If every object has a value, use a private attribute.
 """
 
 from __future__ import annotations
@@ -23,6 +23,6 @@ def keep(model: BaseModel, **aside: Any) -> None:
 
 
 def kept(model: BaseModel, name: str) -> Any:
-    """Return a kept value, None where there is none."""
+    """Return a kept value, None if absent."""
     aside = model.__pydantic_private__
     return None if aside is None else aside.get(_PREFIX + name)

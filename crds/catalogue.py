@@ -1,6 +1,6 @@
 """The custom resources that konverge itself serves.
 
-Promises: `own_resources` is the one list of them; the daemon, the chart and the generated manifests are made from it.
+Guarantees: `own_resources` is the only list of them; the daemon, the chart and the generated manifests are made from it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["all_manifests", "own_resources"]
 
 
 def own_resources() -> tuple[type[CustomResource[Any, Any]], ...]:
-    """Return the classes of our own kinds; their modules are imported by this call, not before."""
+    """Return the classes of konverge's own kinds; this call imports their modules."""
     from konverge.crds.apps_v1alpha1 import ApplicationInstance
     from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 

@@ -1,7 +1,7 @@
-"""What a resource says about itself beside its model: names, scope, columns, conditions, rules.
+"""The declaration of a resource beside its model: names, scope, columns, conditions, rules.
 
-Promises: a `Declaration` is frozen data that was checked when it was made; a name that the API server would refuse raises UsageError
-here, with what to write instead. Nothing here knows pydantic or the schema.
+Guarantees: a `Declaration` is frozen data, checked in its constructor; a name that the API server would refuse raises UsageError,
+which says what to write instead. This module depends neither on pydantic nor on the schema.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ AGE = Column("Age", ".metadata.creationTimestamp", type="date")
 
 @dataclass(frozen=True)
 class Scale:
-    """The scale subresource: where `kubectl scale` and autoscalers read and write replicas.
+    """The scale subresource: the fields that `kubectl scale` and autoscalers read and write.
 
     >>> Scale(".spec.replicas", ".status.replicas").entry()
     {'specReplicasPath': '.spec.replicas', 'statusReplicasPath': '.status.replicas'}
@@ -95,7 +95,7 @@ class Scale:
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """What `@resource` was told about a class, with every name filled in."""
+    """The arguments of `@resource` for a class, with every default filled in."""
 
     group: str
     version: str
@@ -177,7 +177,7 @@ def _repeated(what: str, names: Sequence[str]) -> list[str]:
 
 
 def plural_of(kind: str) -> str:
-    """Guess the plural as English does; what it gets wrong is an argument of `@resource`.
+    """Return the English plural; an irregular one is an argument of `@resource`.
 
     >>> plural_of("Backup"), plural_of("Policy"), plural_of("Gateway"), plural_of("Mesh")
     ('backups', 'policies', 'gateways', 'meshes')

@@ -1,8 +1,8 @@
-"""From pydantic's errors to one `InvalidObject` that may be shown to anybody.
+"""Converts pydantic's errors into one `InvalidObject` without any value in it.
 
-Promises: the error names the object, the path of the first misfit as the API spells it, and what is wrong. It never quotes a value:
-what pydantic itself says does not, and the text of a validator is shown only if none of its words is part of the value. No
-pydantic error hangs on it as cause or context, because those do quote.
+Guarantees: the error names the object, the path of the first mistake as the API spells it, and the problem. It never quotes a value:
+pydantic's own texts do not, and the text of a validator is shown only if none of its words is part of the value. It has no pydantic
+error as cause or context, because those quote values.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from konverge.errors import InvalidObject
 
 __all__ = ["misfit", "misfits", "name_of", "path_of"]
 
-# What pydantic words itself; of these only the tag of a union quotes its input. Everything else was worded by a validator.
+# Error types with pydantic's own text; of these only the tag of a union quotes its input. All other texts come from validators.
 _PYDANTIC_WORDS = frozenset(get_args(ErrorType)) - {"value_error", "assertion_error", "union_tag_invalid"}
 _WORD = re.compile(r"[^\s'\"`.,:;()\[\]{}<>=]+")
 _TELLING = 4
@@ -28,17 +28,17 @@ _PLAIN_STEP = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 def misfits(error: ValidationError) -> list[ErrorDetails]:
-    """Return what pydantic complains about, in its order."""
+    """Return pydantic's error details, in its order."""
     return error.errors(include_url=False)
 
 
 def misfit(what: str, details: ErrorDetails, *, below: str = "") -> InvalidObject:
-    """Return the error for one complaint; `below` is the path of what was validated."""
+    """Return the error for one of pydantic's details; `below` is the path of the validated value."""
     return InvalidObject(what, below + path_of(details["loc"]) or ".", _words(details))
 
 
 def path_of(location: Sequence[int | str]) -> str:
-    """Write a place in an object as kubectl does.
+    """Write the path of a field as kubectl does.
 
     >>> path_of(("spec", "rules", 0, "host")), path_of(("spec", "limits", "a/b"))
     ('.spec.rules[0].host', '.spec.limits["a/b"]')
@@ -76,7 +76,7 @@ def _words(details: ErrorDetails) -> str:
 
 
 def _texts(value: Any) -> Iterable[str]:
-    """Yield every scalar inside a value, keys left out: they are names, not content."""
+    """Yield every scalar inside a value as text, without keys, which are names and not content."""
     if isinstance(value, BaseModel):
         value = value.__dict__
     if isinstance(value, Mapping):

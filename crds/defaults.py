@@ -1,7 +1,7 @@
-"""Defaults of a structural schema, filled in here as the API server fills them in.
+"""Defaults of a structural schema, filled in as the API server does.
 
-Promises: pure. A status that is sent with its defaults is stored as it was sent, so that the answer holds nothing that its writer did
-not say. Source: apiextensions-apiserver `pkg/apiserver/schema/defaulting/algorithm.go`.
+Guarantees: pure. A status that is sent with its defaults is stored as it was sent, so that the response holds nothing that its writer did
+not send. Source: apiextensions-apiserver `pkg/apiserver/schema/defaulting/algorithm.go`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Defaults", "defaults_in", "filled"]
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """The defaults inside one schema: those of its fields, and what stands below fields, items or values that have some."""
+    """The defaults inside one schema: those of its fields, and those nested in its fields, items or values."""
 
     fields: Mapping[str, bytes]
     below: Mapping[str, Defaults]
@@ -35,7 +35,7 @@ def defaults_in(schema: Mapping[str, Any], *, without: tuple[str, ...] = ()) -> 
 
 
 def filled(value: Any, defaults: Defaults) -> Any:
-    """Return a value with its defaults; what it does not change is shared with the one that was given."""
+    """Return a value with its defaults; parts without a new default are shared with the argument."""
     if isinstance(value, list):
         return value if defaults.every is None else [filled(item, defaults.every) for item in value]
     if not isinstance(value, dict):

@@ -1,12 +1,12 @@
 """The docstrings under the fields of models, read from the sources when a schema that shows them is made.
 
-Promises: `Docstrings.of(cls)` is what pydantic's `use_attribute_docstrings` finds, at another time: that option reads and parses a file
-for every class that is created, in every program that imports one, and only what prints a manifest wants the words. A field belongs to
-the class that annotated it last, so a subclass that overrides a field without a docstring has none for it. Classes in functions are
-found, and so is the right one of several classes of one name in one place, as far as their fields tell them apart.
+Guarantees: `Docstrings.of(cls)` finds the same texts as pydantic's `use_attribute_docstrings`. That option reads and parses a file for each
+class that is created, in every program that imports one, although only manifests need the texts. A field belongs to the class that
+annotated it last, so a subclass that overrides a field without a docstring has none for it. Classes in functions are found; of several
+classes of one name in one place, the one with the same fields is taken.
 
-Where there is no source (a frozen program, `exec`, the prompt), or where it is no Python any more, a field has no description; nothing is
-raised. Only `konverge.model.Model`s are read: to another model of pydantic its own setting applies, and one of ours may say False.
+Caveats: without source (a frozen program, `exec`, the prompt), or if the source does not parse, a field has no description; no error is
+raised. Only `konverge.model.Model`s are read, unless they set `use_attribute_docstrings` to False; other pydantic models use that setting.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Docstrings:
         return {name: text for name, text in _fields((exact or fits)[-1]).items() if text} if fits else {}
 
     def _classes(self, module: str) -> _Classes:
-        """Return the definitions of a module by their qualified names; none where it has no source."""
+        """Return the class definitions of a module by their qualified names; none without source."""
         loaded = sys.modules.get(module)
         try:
             file = loaded and inspect.getsourcefile(loaded)
@@ -104,7 +104,7 @@ def _first_line(definition: ast.ClassDef) -> int:
 
 
 def _fields(definition: ast.ClassDef) -> dict[str, str]:
-    """Return what the body of a class annotates, each with the string below it or ""."""
+    """Return the annotated names in the body of a class, each with the string below it or ""."""
     found: dict[str, str] = {}
     for block in _blocks(definition):
         for node, below in itertools.zip_longest(block, block[1:]):
@@ -114,7 +114,7 @@ def _fields(definition: ast.ClassDef) -> dict[str, str]:
 
 
 def _blocks(inside: ast.AST) -> Iterator[list[ast.stmt]]:
-    """Yield the body, and those of an `if` or `try` in it, but of no function or class."""
+    """Yield the body and the bodies of `if` and `try` statements in it, but not those of functions and classes."""
     for name in ("body", "orelse", "finalbody"):
         block: list[ast.stmt] = getattr(inside, name, [])
         yield block

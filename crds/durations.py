@@ -1,7 +1,7 @@
 """Durations as Kubernetes writes them: `5m`, `1h30m`, `1.5s`.
 
-Promises: `Duration` is a `timedelta` in Python and such a text in the API; what is written, Go's `time.ParseDuration` reads back.
-It is exact to the millisecond; what is finer is cut. Durations are not negative. `30d` is no duration in Go, so it is none here.
+Guarantees: `Duration` is a `timedelta` in Python and such a text in the API, which Go's `time.ParseDuration` reads back.
+It is exact to the millisecond; finer parts are cut. Durations are not negative. `30d` is refused, as in Go.
 """
 
 from __future__ import annotations

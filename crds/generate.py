@@ -1,7 +1,7 @@
 """Writes the CustomResourceDefinitions of our own kinds into `crds/manifests/`: `python -m konverge.crds.generate [--check]`.
 
-Promises: a file per definition, named after it; a file that belongs to none is removed. With `--check` nothing is written, and the
-exit code is 1 where a file differs from what the models say. `outdated` is pure.
+Guarantees: a file per definition, named after it; a file without a definition is removed. With `--check` nothing is written, and the
+exit code is 1 if a file differs from the models. `outdated` is pure.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _COMMENT = "Generated from the models in konverge.crds by: python -m konverge.cr
 
 
 def expected() -> dict[str, str]:
-    """Return the files that there should be: name and content."""
+    """Return the generated files: name and content."""
     return {f"{manifest['metadata']['name']}.yaml": to_yaml(manifest, comment=_COMMENT) for manifest in all_manifests()}
 
 
 def stored(folder: Path = FOLDER) -> dict[str, str]:
-    """Return the files that there are: name and content."""
+    """Return the files in the folder: name and content."""
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.yaml"))}
 
 
 def outdated(wanted: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
-    """Return the names of files that are missing, differ, or belong to nothing."""
+    """Return the names of files that are missing, differ, or have no definition."""
     return sorted(name for name in {*wanted, *there} if wanted.get(name) != there.get(name))
 
 

@@ -1,8 +1,8 @@
-"""CustomResourceDefinitions: what the API server is told about resources, as data and as YAML.
+"""CustomResourceDefinitions of resource classes, as data and as YAML.
 
-Promises: `crd` groups the versions of one kind and checks that they agree on everything that is said once (names, scope) and that one
-of them is stored; the status subresource is always on. `to_yaml` writes the same text for the same data, keys in the order in which
-they were made. What is returned is the caller's own.
+Guarantees: `crd` groups the versions of one kind and checks that they agree on everything that the versions share (names, scope) and that
+one of them is stored; the status subresource is always on. `to_yaml` writes the same text for the same data, keys in insertion order.
+Callers may change the returned data.
 
 Source: Kubernetes, CustomResourceDefinition v1; the order of versions is that of `kubectl` (v2, v1, v1beta1, v1alpha1).
 """
@@ -28,7 +28,7 @@ _VERSION = re.compile(r"v(\d+)(alpha|beta)?(\d*)")
 def crd(*versions: type[CustomResource[Any, Any]]) -> dict[str, Any]:
     """Return the CustomResourceDefinition of one kind, given the class of each of its versions.
 
-    Raises UsageError where the classes are of several kinds, disagree on names or scope, or where not exactly one is stored.
+    Raises UsageError if the classes are of several kinds, disagree on names or scope, or if not exactly one is stored.
 
     >>> from konverge.crds import Model, Status, resource
     >>> class BackupSpec(Model):
@@ -66,9 +66,9 @@ def crd_manifests(classes: Iterable[type[CustomResource[Any, Any]]]) -> list[dic
 
 
 def crd_stub(kind: Kind[Any], *, scope: Scope = "Namespaced", status: bool = True) -> dict[str, Any]:
-    """Return a CustomResourceDefinition that accepts anything, for tests against kinds that are not ours.
+    """Return a CustomResourceDefinition that accepts anything, for tests with foreign kinds.
 
-    The plural is the kind's own, or what English makes of it. `status` is whether there is a status subresource.
+    The plural is the kind's own, or the English one. `status` turns the status subresource on.
 
     >>> from konverge.kinds import kind
     >>> crd_stub(kind("velero.io/v1", "Backup"), status=False)["metadata"]["name"]
@@ -107,7 +107,7 @@ def _dumper() -> Any:
     import yaml
 
     class Plain(yaml.SafeDumper):
-        """Writes every part out: a shared part is repeated, never an alias that a reader must look up."""
+        """Repeats a shared part instead of writing a YAML alias."""
 
         def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML calls it so
             return True
@@ -134,7 +134,7 @@ def _version(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:
     if declaration.deprecated is not None:
         version |= {"deprecated": True, "deprecationWarning": declaration.deprecated}
     columns = declaration.all_columns()
-    # Age alone is what kubectl shows anyhow.
+    # kubectl shows Age by default.
     if columns != (AGE,):
         version["additionalPrinterColumns"] = [column.entry() for column in columns]
     version["schema"] = {"openAPIV3Schema": copy.deepcopy(schema_of(cls))}

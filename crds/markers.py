@@ -1,10 +1,10 @@
-"""What a field can say to the API server beyond its type.
+"""Markers of fields and models that become rules and options of the schema.
 
-Promises: each marker is frozen data that stands in `Annotated[...]` and leaves validation in Python alone; it changes the schema only.
+Guarantees: each marker is frozen data that stands in `Annotated[...]` and leaves validation in Python alone; it changes the schema only.
 `Cel` also decorates a whole model. The schema is checked when the resource is complete (`konverge.crds.schema`), so a marker in the
 wrong place is an error with the field's path, not a refusal by the API server weeks later.
 
-Does not promise: rules in CEL are not evaluated here; the API server does that.
+Caveats: CEL rules are not evaluated here; the API server does that.
 
 Source: Kubernetes, "Structural schemas" and "Validation rules" of CustomResourceDefinitions; the merge markers are those of
 structured-merge-diff.
@@ -29,7 +29,7 @@ __all__ = [
     "IntOrString",
     "ListMap",
     "ListSet",
-    "NotServed",
+    "NotInSchema",
     "Nullable",
     "PreserveUnknown",
     "rules_of",
@@ -42,7 +42,7 @@ RULE_KEYS = ("rule", "message", "messageExpression", "reason", "fieldPath", "opt
 # Notes to konverge.crds.schema, which turns them into keys of Kubernetes.
 ATOMIC = "x-konverge-atomic"
 IMMUTABLE = "x-konverge-immutable"
-NOT_SERVED = "x-konverge-not-served"
+NOT_IN_SCHEMA = "x-konverge-not-in-schema"
 
 _RULES = "__konverge_rules__"
 _MAX_MESSAGE = 2048
@@ -63,12 +63,12 @@ class _Marker(ABC):
 
 @dataclass(frozen=True)
 class Cel(_Marker):
-    """A validation rule in CEL, on a field or on a whole model; the API server refuses what breaks it, with `message`.
+    """A validation rule in CEL, on a field or on a whole model; the API server refuses a value that breaks it with `message`.
 
     `self` is the value, `oldSelf` the stored one; a rule that names `oldSelf` is checked on updates only. `reason` is the
-    machine-readable word of the refusal, `field_path` the field to blame where it is not the one that bears the rule (`.minimum`).
+    machine-readable word of the refusal, `field_path` the field that is reported instead of the one with the rule (`.minimum`).
     With `optional_old_self` the rule also runs on creation, and `oldSelf` is an optional value. `message_expression` is a CEL
-    expression that makes the message; `message` stands where it fails.
+    expression for the message; if it fails, `message` is used.
 
     >>> from typing import Annotated
     >>> from konverge.model import Model
@@ -124,7 +124,7 @@ class Cel(_Marker):
 class Immutable(Cel):
     """The field cannot be changed, and cannot be removed once it is set; members of a list or map cannot be changed.
 
-    It holds as long as the object that bears the field is there: an optional object that is removed takes the rule along.
+    The rule holds while the object that contains the field exists: if an optional object is removed, its fields may change.
 
     >>> Immutable().message
     'cannot be changed'
@@ -188,7 +188,7 @@ class Atomic(_Marker):
 
 @dataclass(frozen=True)
 class PreserveUnknown(_Marker):
-    """Anything may stand here: the API server neither checks nor prunes what the schema does not name.
+    """Any content is allowed: the API server neither checks nor prunes fields that the schema does not name.
 
     >>> PreserveUnknown().mark({})
     {'x-kubernetes-preserve-unknown-fields': True}
@@ -203,8 +203,8 @@ class PreserveUnknown(_Marker):
 class IntOrString(_Marker):
     """A number or a text, for instance `8080` or `"25%"`; on `int | str`.
 
-    `pattern` and `max_length` are what the API server asks of a text. Python reads any text: an object that was stored before they
-    were there still decodes. Rules in CEL about the value want a `max_length`: without one the API server reckons with 3 MiB.
+    The API server checks `pattern` and `max_length` of a text. Python reads any text, so that an object that was stored before they
+    were declared still decodes. CEL rules about the value need a `max_length`: without one the API server estimates their cost with 3 MiB.
 
     >>> IntOrString("^[0-9]+%$", max_length=4).mark({})
     {'x-kubernetes-int-or-string': True, 'maxLength': 4, 'pattern': '^[0-9]+%$'}
@@ -220,18 +220,18 @@ class IntOrString(_Marker):
 
 
 @dataclass(frozen=True)
-class NotServed(_Marker):
-    """A field that the model inherits and the API does not have: it stands in no schema, so the API server prunes it.
+class NotInSchema(_Marker):
+    """A field that the model inherits and the API does not have: the schema omits it, so the API server prunes it.
 
     For instance on `conditions` of a status that has one condition in a field of its own.
 
-    >>> NotServed().mark({})
-    {'x-konverge-not-served': True}
+    >>> NotInSchema().mark({})
+    {'x-konverge-not-in-schema': True}
     """
 
     def mark(self, schema: dict[str, Any]) -> dict[str, Any]:
         """Return the schema with the marker on it; the object that bears the field leaves it out."""
-        return {**schema, NOT_SERVED: True}
+        return {**schema, NOT_IN_SCHEMA: True}
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,23 @@
 """`metadata` inside a pydantic model: the frozen struct that the caches hold, read and written by msgspec.
 
-Promises: reading ignores what the struct does not know (managedFields above all); writing leaves out what is empty.
+Guarantees: reading ignores fields that the struct does not have (above all managedFields); writing omits empty fields.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Any, Protocol, TypeAlias
 
 import msgspec
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from konverge.objects import Metadata
 
-__all__ = ["MetadataField", "read_metadata", "write_metadata"]
+__all__ = ["MetadataField", "MetadataProperties", "read_metadata", "write_metadata"]
 
 
 def read_metadata(value: Any) -> Metadata:
-    """Return the metadata of a decoded object; raises ValueError (of msgspec) where it is none."""
+    """Return the metadata of a decoded object; raises ValueError (of msgspec) if it does not decode."""
     return value if isinstance(value, Metadata) else msgspec.convert(value or {}, Metadata, strict=False)
 
 
@@ -33,3 +34,37 @@ MetadataField: TypeAlias = Annotated[
     WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
 ]
 """The type of `metadata` in the models of whole objects."""
+
+
+class _HasMetadata(Protocol):
+    @property
+    def metadata(self) -> Metadata: ...
+
+
+class MetadataProperties:
+    """Short names for parts of the metadata, shared by the models of own and of foreign kinds."""
+
+    @property
+    def name(self: _HasMetadata) -> str:
+        """`metadata.name`."""
+        return self.metadata.name
+
+    @property
+    def namespace(self: _HasMetadata) -> str:
+        """`metadata.namespace`, "" if the object is cluster-scoped or has none yet."""
+        return self.metadata.namespace
+
+    @property
+    def uid(self: _HasMetadata) -> str:
+        """`metadata.uid`, "" for an object that was never stored."""
+        return self.metadata.uid
+
+    @property
+    def labels(self: _HasMetadata) -> Mapping[str, str]:
+        """`metadata.labels`, empty if absent."""
+        return self.metadata.labels or {}
+
+    @property
+    def annotations(self: _HasMetadata) -> Mapping[str, str]:
+        """`metadata.annotations`, empty if absent."""
+        return self.metadata.annotations or {}

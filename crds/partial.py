@@ -1,22 +1,20 @@
-"""Partial models of kinds that are not ours: name the fields that you read, keep those that you do not know.
+"""Partial models of foreign kinds: they name the fields that a program reads and keep all others.
 
-Promises: what a `PartialModel` does not name survives a round trip at every level, in its place and as it was; so does the whole
-metadata. `PartialResource` is what `konverge.kind(..., model=...)` takes.
+Guarantees: fields that a `PartialModel` does not name survive a round trip unchanged, at every level and in their place; so does the whole
+metadata. A `PartialResource` is the `model` of `konverge.kind(..., model=...)`.
 
-Does not promise: a named field is written as its type writes it, so a `datetime` may come back in another spelling. Where the exact
-text matters, name it as `str`.
+Caveats: a named field is written by its type, so a `datetime` may come back in another spelling. If the exact text matters, use `str`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import msgspec
 from pydantic import ConfigDict, Field, PrivateAttr, ValidationError
 
 from konverge.crds.decoding import misfit, misfits, name_of
-from konverge.crds.metadata import MetadataField
+from konverge.crds.metadata import MetadataField, MetadataProperties
 from konverge.errors import UsageError
 from konverge.kinds import Kind
 from konverge.model import Model
@@ -26,7 +24,7 @@ __all__ = ["PartialModel", "PartialResource"]
 
 
 class PartialModel(Model):
-    """A part of an object of which only some fields are named; the others survive.
+    """A part of an object that names some of its fields; the others survive.
 
     >>> class JobSpec(PartialModel):
     ...     suspend: bool = False
@@ -48,8 +46,8 @@ class _KindOf:
         return lambda: Kind(instance.api_version, instance.kind, owner.decode_resource)
 
 
-class PartialResource(PartialModel):
-    """A partial model of a whole object of a kind that is not ours; nest `PartialModel`s in it.
+class PartialResource(MetadataProperties, PartialModel):
+    """A partial model of a whole object of a foreign kind; nest `PartialModel`s in it.
 
     >>> from konverge.kinds import kind
     >>> class ConfigMapView(PartialResource):
@@ -83,33 +81,8 @@ class PartialResource(PartialModel):
             return decoded
         raise misfit(name_of(str(data.get("kind") or cls.__name__), data), found)
 
-    @property
-    def name(self) -> str:
-        """`metadata.name`."""
-        return self.metadata.name
-
-    @property
-    def namespace(self) -> str:
-        """`metadata.namespace`, "" where the object is cluster-scoped or has none yet."""
-        return self.metadata.namespace
-
-    @property
-    def uid(self) -> str:
-        """`metadata.uid`, "" for an object that was never stored."""
-        return self.metadata.uid
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """`metadata.labels`, empty where there are none."""
-        return self.metadata.labels or {}
-
-    @property
-    def annotations(self) -> Mapping[str, str]:
-        """`metadata.annotations`, empty where there are none."""
-        return self.metadata.annotations or {}
-
     def to_dict(self) -> dict[str, Any]:
-        """Return the object as the API server reads it: what was read, with the changes that were made."""
+        """Return the object in the API's spelling: as it was read, with the changes since."""
         written = self.wire()
         if self._metadata_as_read is not None:
             written["metadata"] = msgspec.json.decode(msgspec.json.encode(self._metadata_as_read))

@@ -1,9 +1,9 @@
-"""What pydantic says about a model, with notes where it says what no structural schema can express.
+"""Pydantic's JSON schema of a model, with a note at each type that a structural schema cannot express.
 
-Promises: `model_schema(cls)` is pydantic's JSON schema of the model as it is read (`mode="validation"`, the API's spelling), in which
-every type that Kubernetes cannot express bears the key REFUSED: a pair of words, what is wrong and what to write instead. The place
-where it stands is known only to the walk over the schema (`konverge.crds.schema`), which raises the error. With `described=True` the
-docstrings under the fields are the descriptions; where one is given otherwise (`Field(description=...)`), that one stands.
+Guarantees: `model_schema(cls)` is pydantic's JSON schema of the model as it is read (`mode="validation"`, the API's spelling), in which
+every type that Kubernetes cannot express has the key REFUSED: a pair of the problem and the alternative. `konverge.crds.schema`, which
+walks over the schema and knows the path, raises the error. With `described=True` the docstrings under the fields become the descriptions,
+except for fields with `Field(description=...)`.
 
 Invariant: nothing here raises for a type that pydantic accepts.
 """
@@ -64,12 +64,12 @@ _CONDITION = {
 
 
 def refused(problem: str, instead: str) -> dict[str, Any]:
-    """Return a schema that stands for a type that Kubernetes cannot express."""
+    """Return the placeholder of a type that Kubernetes cannot express."""
     return {REFUSED: (problem, instead)}
 
 
 class _Generator(GenerateJsonSchema):
-    """Pydantic's generator; it notes what is lost on the way to JSON schema. The names and arguments are pydantic's."""
+    """Pydantic's generator; it marks types that JSON schema loses. The names and arguments of its methods are pydantic's."""
 
     def handle_invalid_for_json_schema(self, schema: core_schema.CoreSchema, error_info: str) -> dict[str, Any]:  # noqa: ARG002 - pydantic calls it so
         return refused(
@@ -115,7 +115,7 @@ class _Generator(GenerateJsonSchema):
 
 
 class _Described(_Generator):
-    """The same with the docstrings under the fields, put where what a field says of itself goes over them."""
+    """As `_Generator`, with the docstrings under the fields, which `Field(description=...)` overrides."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

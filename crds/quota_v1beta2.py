@@ -1,14 +1,14 @@
 """`capsule.clastix.io/v1beta2`: ResourcePool and ResourcePoolClaim, quota that namespaces claim from a pool.
 
-Promises: group, kinds, fields, columns and the shape of the status are those of Capsule v0.10 to v0.12, so its objects are accepted and
+Guarantees: group, kinds, fields, columns and the shape of the status are those of Capsule v0.10 to v0.12, so its objects are accepted and
 its users' scripts keep reading ours; of later versions there are `status.exhaustions`, the conditions of a pool and observedGeneration.
-`status.releasing` is ours. Amounts stay on the wire as they were written, numbers or texts. What validation must guarantee is checked by
-the API server itself, without a webhook: amounts are not negative, counts are whole, scopes stay, `hard` stays above what is claimed,
-an allocated claim stays what it is. Amounts are compared by value ("1" and "1000m" are the same), and each rule says what to do.
+`status.releasing` is ours. Amounts stay on the wire as they were written, numbers or texts. The API server itself checks the following,
+without a webhook: amounts are not negative, counts are whole, scopes do not change, `hard` stays above the claimed amounts, an allocated
+claim does not change. Amounts are compared by value ("1" and "1000m" are the same), and each rule says what to do.
 To release a claim (annotation) and to delete anything is always allowed.
 
-Does not promise: that the names of resources are such as the API server accepts in a ResourceQuota; it says so when it is asked. Nor
-that a fraction is refused of an extended resource by its bare name (example.com/widgets), which no quota counts: the family refuses it.
+Caveats: the rules do not check that the API server accepts the name of a resource in a ResourceQuota; it refuses the ResourceQuota then.
+Neither do they refuse a fraction of an extended resource by its bare name (example.com/widgets), which no quota counts: the family does.
 
 Source: docs/reference/capsule.md#objects, docs/reference/capsule.md#admission-and-rules. Which resources are counted in whole numbers:
 IsIntegerResourceName and ValidateResourceQuotaSpec
@@ -62,11 +62,11 @@ GROUP = "capsule.clastix.io"
 MAX_RESOURCES = 256
 """The most resources that one map of amounts may name: it bounds what the rules below can cost the API server."""
 MAX_USED = 2 * MAX_RESOURCES
-"""The most resources that the status of a pool says the use of."""
+"""The most resources whose use the status of a pool reports."""
 MAX_AMOUNT = 64
 """The longest text of an amount, for the same reason."""
 MOST = 10**24
-"""The largest amount: what any number of claims sums up to still fits the longest text, so no claim makes a status unwritable."""
+"""The largest amount: the sum of any number of claims still fits the longest text, so no claim makes a status unwritable."""
 MAX_POOL_NAME = 63
 """The longest name of a pool: it is the value of a label on each of its ResourceQuotas."""
 
@@ -74,7 +74,7 @@ _QUANTITY = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTP]i)|[numkMGTPE]|Ei
 
 _NOT_NEGATIVE = Cel("!string(self).startsWith('-')", "an amount cannot be negative; write 0 or more")
 
-# By the value, whatever the exponent; what is no quantity is told so by its pattern.
+# Compares the value, whatever the exponent; a text that is not a quantity already fails the pattern.
 _NOT_TOO_MUCH = Cel(
     "!isQuantity(string(self)) || quantity(string(self)).asApproximateFloat() <= 1e24",
     "an amount is at most 1e24; write less",
@@ -107,7 +107,7 @@ _WHOLE_COUNTS = Cel(
 )
 
 Amount: TypeAlias = Annotated[int | str, IntOrString(_QUANTITY, max_length=MAX_AMOUNT)]
-"""A Kubernetes quantity as somebody wrote it: 3, "500m", "2Gi"."""
+"""A Kubernetes quantity as it was written: 3, "500m", "2Gi"."""
 Amounts: TypeAlias = dict[str, Amount]
 """Resources and their amounts, as a controller reports them."""
 
@@ -153,7 +153,7 @@ class ScopeRequirement(Model):
 
 
 class ScopeSelector(Model):
-    """What a ResourceQuota counts."""
+    """A restriction of what a ResourceQuota counts."""
 
     match_expressions: Annotated[tuple[ScopeRequirement, ...], Field(max_length=16)] = ()
     """Requirements, all of which must hold."""
@@ -172,14 +172,14 @@ class ScopeSelector(Model):
     field_path=".scopeSelector",
 )
 class PoolQuota(Model):
-    """What may be claimed in all, with the fields of a ResourceQuota."""
+    """The total amounts that may be claimed, with the fields of a ResourceQuota."""
 
     hard: _Asked = Field(default_factory=dict)
-    """What all selected namespaces together may claim. It cannot be lowered below what is claimed."""
+    """The total that all selected namespaces may claim. It cannot be lowered below the claimed amounts."""
     scopes: Annotated[tuple[Annotated[str, Field(max_length=63)], ...], Field(max_length=16)] = ()
-    """What the ResourceQuotas count. It cannot be changed."""
+    """The scopes of the ResourceQuotas. They cannot be changed."""
     scope_selector: ScopeSelector | None = None
-    """What the ResourceQuotas count, in detail. It cannot be changed."""
+    """The scope selector of the ResourceQuotas. It cannot be changed."""
 
 
 class PoolConfig(Model):
@@ -194,13 +194,13 @@ class PoolConfig(Model):
 
 
 class ResourcePoolSpec(Model):
-    """What is wanted."""
+    """The desired state."""
 
     quota: PoolQuota
     selectors: Annotated[tuple[LabelSelector, ...], Field(max_length=64)] = ()
     """The namespaces that may claim: those that one of these selects."""
     defaults: _Asked = Field(default_factory=dict)
-    """What each selected namespace has without a claim; it does not count as claimed, and may name what quota.hard does not."""
+    """The amounts of each selected namespace without a claim. They do not count as claimed and may name resources that quota.hard lacks."""
     config: PoolConfig = PoolConfig()
 
 
@@ -211,31 +211,31 @@ class ClaimEntry(Model):
     namespace: str = ""
     uid: str
     claims: Amounts = Field(default_factory=dict)
-    """What it holds."""
+    """The amounts that the claim holds."""
 
 
 class Allocation(Model):
     """How the pool is shared out."""
 
     hard: Amounts = Field(default_factory=dict)
-    """What there is."""
+    """The total amounts of the pool."""
     used: Annotated[Amounts, Field(max_length=MAX_USED)] = Field(default_factory=dict)
-    """What is held by claims, or by namespaces that still use what they released."""
+    """The amounts held by claims, and by namespaces that still use released amounts."""
     available: Amounts = Field(default_factory=dict)
-    """What can be claimed."""
+    """The amounts that can still be claimed."""
 
 
 class Exhaustion(Model):
     """A resource that claims wait for."""
 
     available: Amount
-    """What can be claimed."""
+    """The amounts that can still be claimed."""
     requesting: Amount
-    """What the waiting claims ask for."""
+    """The amounts that the waiting claims request."""
 
 
 class ResourcePoolStatus(Status):
-    """What is."""
+    """The observed state."""
 
     namespace_count: int = 0
     """How many namespaces are selected."""
@@ -249,7 +249,7 @@ class ResourcePoolStatus(Status):
     exhaustions: Annotated[dict[str, Exhaustion], Atomic()] = Field(default_factory=dict)
     """The resources that claims wait for."""
     releasing: Annotated[dict[str, Amounts], Atomic()] = Field(default_factory=dict)
-    """What namespaces have released and may still use; it is held until their ResourceQuota shows that they do not."""
+    """The released amounts that namespaces may still use; they are held until the ResourceQuota shows that they are unused."""
 
 
 _STAYS_ABOVE_USED = Cel(
@@ -287,7 +287,7 @@ class ResourcePool(CustomResource[ResourcePoolSpec, ResourcePoolStatus]):
 
 
 class ResourcePoolClaimSpec(Model):
-    """What is wanted."""
+    """The desired state."""
 
     pool: Annotated[str, Field(max_length=253)] | None = None
     """The pool; left out, the first by name that serves the namespace and has room is taken, and the claim waits for it in a queue."""
@@ -305,7 +305,7 @@ class PoolReference(Model):
 
 
 class ResourcePoolClaimStatus(Status):
-    """What is."""
+    """The observed state."""
 
     pool: PoolReference | None = None
     """The pool that it belongs to; of a claim that names none, once it is allocated."""
@@ -389,4 +389,4 @@ COLUMNS_OF_V014: Mapping[str, tuple[Column, ...]] = {
         AGE,
     ),
 }
-"""What `kubectl get` prints in the semantics of v0.14, by kind; the schema serves both."""
+"""The columns of `kubectl get` in the semantics of v0.14, by kind; the schema serves both."""

@@ -1,15 +1,15 @@
 """Resources of our own: a class per kind and version, made from a model of the spec and a model of the status.
 
-Promises
-- `@resource` binds a class to its API version and checks the model as soon as pydantic can: at once, or, where a forward reference
-  is still open, when it is resolved. What no structural schema can express raises SchemaError there.
-- `to_dict` and so what is sent hold the fields that were set and no others; what a server defaults stays the server's. A field set
+Guarantees
+- `@resource` binds a class to its API version and checks the model as soon as pydantic can: at once, or, if a forward reference
+  is still open, when it is resolved. A model that a structural schema cannot express raises SchemaError there.
+- `to_dict`, and so the body of a write, holds exactly the fields that were set; the server fills in its defaults. A field set
   to None is not sent, unless it is marked `Nullable`.
-- `decode` raises InvalidObject with the path of the misfit and never its value. A status that does not decode never raises: what
-  can be read of it is kept, because the next pass writes it anew.
-- `undecoded` gives an object whose metadata and status work, and whose `spec` raises that InvalidObject.
+- `decode` raises InvalidObject with the path of the mistake and never its value. A status that does not decode never raises: its
+  readable part is kept, because the next reconcile writes the status again.
+- `undecoded` returns an object with readable metadata and status, whose `spec` raises that InvalidObject.
 
-Does not promise: fields that the model does not know survive. The API server has pruned them; for kinds that are not ours there is
+Caveats: fields that the model does not have are lost. The API server has pruned them anyway; for foreign kinds use
 `konverge.crds.PartialResource`.
 """
 
@@ -28,7 +28,7 @@ from konverge.crds.declaration import Column, Declaration, Scale, Scope, plural_
 from konverge.crds.decoding import misfit, misfits, name_of
 from konverge.crds.defaults import Defaults, defaults_in
 from konverge.crds.markers import Cel
-from konverge.crds.metadata import MetadataField, read_metadata, write_metadata
+from konverge.crds.metadata import MetadataField, MetadataProperties, read_metadata, write_metadata
 from konverge.crds.root import root_schema, status_model, without_plain_nulls
 from konverge.crds.status import Status, readable
 from konverge.errors import InvalidObject, UsageError
@@ -48,14 +48,14 @@ StatusT = TypeVar("StatusT", bound=Status)
 
 
 def _nothing() -> Any:
-    """The default of spec and status, which pydantic turns into the model at hand."""
+    """The default of spec and status, which pydantic validates into their model."""
     return {}
 
 
-class CustomResource(Model, Generic[SpecT, StatusT]):
+class CustomResource(MetadataProperties, Model, Generic[SpecT, StatusT]):
     """The base of resources: subclass it with a spec and a status model, and decorate with `@resource`.
 
-    `spec` and `status` are always there; a status that was never written is an empty one. `metadata` is read only.
+    `spec` and `status` are never absent; a status that was never written is empty. `metadata` is read-only.
 
     >>> class BackupSpec(Model):
     ...     schedule: str
@@ -89,7 +89,7 @@ class CustomResource(Model, Generic[SpecT, StatusT]):
         labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
     ) -> Self:
-        """Make an object that is not yet sent anywhere; `spec` may be left out where none of its fields is required.
+        """Make an object, without sending it; `spec` may be omitted if none of its fields is required.
 
         Raises UsageError for a namespace of a cluster-scoped resource and for a spec that is missing.
         """
@@ -135,7 +135,7 @@ class CustomResource(Model, Generic[SpecT, StatusT]):
     def undecoded(cls, data: dict[str, Any], error: InvalidObject) -> Self:
         """Return an object of which only metadata and status can be read; reading anything else raises `error`.
 
-        Where not even the metadata decodes, which the API server would not store, it raises `error` itself.
+        If not even the metadata decodes, which the API server would not store, it raises `error` itself.
         """
         made = cast(Self, cls.model_construct())
         made.__dict__.clear()
@@ -160,34 +160,9 @@ class CustomResource(Model, Generic[SpecT, StatusT]):
         return cls.__name__ if declaration is None else declaration.kind
 
     @property
-    def name(self) -> str:
-        """`metadata.name`."""
-        return self.metadata.name
-
-    @property
-    def namespace(self) -> str:
-        """`metadata.namespace`, "" where the object is cluster-scoped or has none yet."""
-        return self.metadata.namespace
-
-    @property
-    def uid(self) -> str:
-        """`metadata.uid`, "" for an object that was never stored."""
-        return self.metadata.uid
-
-    @property
     def generation(self) -> int:
         """`metadata.generation`: how often the spec was changed; 0 for an object that was never stored."""
         return self.metadata.generation
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """`metadata.labels`, empty where there are none."""
-        return self.metadata.labels or {}
-
-    @property
-    def annotations(self) -> Mapping[str, str]:
-        """`metadata.annotations`, empty where there are none."""
-        return self.metadata.annotations or {}
 
     @property
     def deleting(self) -> bool:
@@ -204,7 +179,7 @@ class CustomResource(Model, Generic[SpecT, StatusT]):
         return find_condition(self.conditions, type_)
 
     def condition(self, type_: str) -> Condition:
-        """Return the condition of that type; raises LookupError, naming those that are there, where absent."""
+        """Return the condition of that type; if it is absent, raises LookupError, which names the present ones."""
         found = self.find_condition(type_)
         if found is None:
             there = ", ".join(condition.type for condition in self.conditions) or "none"
@@ -215,12 +190,12 @@ class CustomResource(Model, Generic[SpecT, StatusT]):
 
     @property
     def invalid_status(self) -> InvalidObject | None:
-        """Why the stored status did not decode; None where it did."""
+        """The error of a stored status that did not decode, else None."""
         found: InvalidObject | None = kept(self, "invalid_status")
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the object as the API server reads it: apiVersion, kind, metadata, and the fields that were set."""
+        """Return the object in the API's spelling: apiVersion, kind, metadata, and the fields that were set."""
         declaration = declaration_of(type(self))
         raw = kept(self, "raw")
         if raw is not None:
@@ -338,7 +313,7 @@ def _is_resource(what: object) -> bool:
 
 
 def declaration_of(cls: type[CustomResource[Any, Any]]) -> Declaration:
-    """Return what `@resource` was told about a class; raises UsageError where it was not used on this very class."""
+    """Return the declaration of a class; raises UsageError if the class itself is not decorated with `@resource`."""
     found: Declaration | None = cls.__dict__.get(_DECLARATION)
     if found is None:
         raise UsageError(f"{cls.__name__} declares no resource; decorate it with @resource('group/version')")
@@ -348,7 +323,7 @@ def declaration_of(cls: type[CustomResource[Any, Any]]) -> Declaration:
 def schema_of(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:
     """Return the structural schema of a resource, with descriptions; the dict is shared, so it must not be changed.
 
-    Raises UsageError where a forward reference is still open, SchemaError where the model cannot be expressed.
+    Raises UsageError if a forward reference is still open, SchemaError if the model cannot be expressed.
     """
     _shape_of(cls)
     known: dict[str, Any] | None = cls.__dict__.get(_SCHEMA)
@@ -359,12 +334,12 @@ def schema_of(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:
 
 
 def status_defaults(cls: type[CustomResource[Any, Any]]) -> Defaults | None:
-    """Return the defaults that the API server fills into a status, those of conditions aside; None if there are none."""
+    """Return the defaults that the API server fills into a status, without those of conditions; None if it has none."""
     return defaults_in(_shape_of(cls)["properties"]["status"], without=("conditions",))
 
 
 def _shape_of(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:
-    """Return the schema without the docstrings under fields: what every program needs, and is made without reading sources."""
+    """Return the schema without the docstrings of fields, which every program needs; it is made without reading sources."""
     known: dict[str, Any] | None = cls.__dict__.get(_SHAPE)
     if known is not None:
         return known

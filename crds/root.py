@@ -1,8 +1,8 @@
-"""The schema of a whole resource, and what it says about values that are written.
+"""The schema of a whole resource, and the nulls that it allows in writes.
 
-Promises: `root_schema` has apiVersion, kind and metadata as every object has them, then the fields of the class; `spec` is required
-where one of its fields is, and otherwise has the default of all its defaults, so that it is always there; rules about the whole
-object stand at the root.
+Guarantees: `root_schema` has apiVersion, kind and metadata as every object, then the fields of the class; `spec` is required
+if one of its fields is, and otherwise has the default of all its defaults, so that it is never absent; rules about the whole
+object are at the root.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from konverge.crds.declaration import Declaration
 from konverge.crds.markers import VALIDATIONS
 from konverge.crds.pydantic_schema import model_schema
-from konverge.crds.schema import Place, structural, written_default
+from konverge.crds.schema import SchemaPosition, structural, written_default
 from konverge.crds.status import Status
 from konverge.errors import SchemaError
 
@@ -29,12 +29,12 @@ _HEAD = {
 
 
 def root_schema(cls: type[BaseModel], declaration: Declaration, *, described: bool = False) -> dict[str, Any]:
-    """Return the structural schema of a complete resource class; raises SchemaError where there is none.
+    """Return the structural schema of a complete resource class; raises SchemaError if it cannot be expressed.
 
     `described` adds the docstrings under the fields, for which the sources are read.
     """
     schema = model_schema(cls, described=described)
-    found = structural(schema, Place(cls.__name__, schema.get("$defs", {})))
+    found = structural(schema, SchemaPosition(cls.__name__, schema.get("$defs", {})))
     properties = {name: part for name, part in found["properties"].items() if name not in _HEAD}
     if properties["spec"].get("type") != "object":
         raise SchemaError(f"{cls.__name__}: .spec: write a model, class {cls.__name__}Spec(Model)")
@@ -49,7 +49,7 @@ def root_schema(cls: type[BaseModel], declaration: Declaration, *, described: bo
 
 
 def _with_default(cls: type[BaseModel], schema: dict[str, Any]) -> dict[str, Any]:
-    """Give a spec that may be left out the default that its model has: nested defaults alone do nothing for an absent spec."""
+    """Add the model's default to an optional spec, because nested defaults alone do not apply to an absent spec."""
     model = cls.model_fields["spec"].annotation
     if schema.get("required") or not (isinstance(model, type) and issubclass(model, BaseModel)):
         return schema
@@ -62,7 +62,7 @@ def _with_default(cls: type[BaseModel], schema: dict[str, Any]) -> dict[str, Any
 
 
 def status_model(cls: type[BaseModel]) -> type[Status]:
-    """Return the status model of a resource class; raises SchemaError where it is none."""
+    """Return the status model of a resource class; raises SchemaError if it is not a subclass of Status."""
     model = cls.model_fields["status"].annotation
     if not (isinstance(model, type) and issubclass(model, Status)):
         raise SchemaError(f"{cls.__name__}: .status: write a model, class {cls.__name__}Status(Status)")
@@ -89,7 +89,7 @@ def _check_status(cls: type[BaseModel], schema: Mapping[str, Any]) -> None:
 
 
 def without_plain_nulls(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return a copy without the null members of which the schema says nothing; what it does not know stays as it is."""
+    """Return a copy without null members that the schema does not allow; fields that it does not name stay as they are."""
     if isinstance(value, Mapping):
         known, more = schema.get("properties", {}), schema.get("additionalProperties", {})
         return {

@@ -1,12 +1,12 @@
-"""From a pydantic model to the structural schema that the API server accepts.
+"""Converts a pydantic model to the structural schema that the API server accepts.
 
-Promises: `structural` inlines every definition, drops what Kubernetes does not know, writes what it spells differently, and keeps
-the order of the fields. A field that no structural schema can express raises SchemaError with its path (`.spec.target`), what is
-wrong and what to write instead. The same model gives the same schema, key by key.
+Guarantees: `structural` inlines every definition, drops keys that Kubernetes does not have, translates those that it spells differently,
+and keeps the order of the fields. A field that a structural schema cannot express raises SchemaError with its path (`.spec.target`), the
+problem and the alternative. The same model gives the same schema, key by key.
 
-How Python becomes schema: a field without a default is required; `X | None` is the same as X and never null (`Nullable` asks for
-null); `Literal` and `Enum` become `enum`; a default is written where it says something (a number, a text, a model), while an empty
-list or map is just absent; a docstring under a class or a field becomes the description.
+Mapping: a field without a default is required; `X | None` is the same as X and never null (use `Nullable` for
+null); `Literal` and `Enum` become `enum`; the default of a number, a text or a model is written, that of an empty
+list or map is not; a docstring under a class or a field becomes the description.
 
 Source: Kubernetes, "Specifying a structural schema"; k8s.io/apiextensions-apiserver `pkg/apis/apiextensions/validation`.
 """
@@ -18,11 +18,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from konverge.crds.markers import ATOMIC, IMMUTABLE, NOT_SERVED, RULE_KEYS, VALIDATIONS, Cel
+from konverge.crds.markers import ATOMIC, IMMUTABLE, NOT_IN_SCHEMA, RULE_KEYS, VALIDATIONS, Cel
 from konverge.crds.pydantic_schema import REFUSED
 from konverge.errors import SchemaError
 
-__all__ = ["Place", "cel_name", "structural", "written_default"]
+__all__ = ["SchemaPosition", "cel_name", "structural", "written_default"]
 
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _INT_OR_STRING = "x-kubernetes-int-or-string"
@@ -31,7 +31,7 @@ _LIST_TYPE = "x-kubernetes-list-type"
 _LIST_KEYS = "x-kubernetes-list-map-keys"
 _SCALARS = frozenset({"string", "integer", "number", "boolean"})
 
-# What may be copied from JSON schema as it stands, in the order in which it is written.
+# Keys that are copied unchanged from JSON schema, in the order in which they are written.
 _COPIED = (
     *("nullable", "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
     *("pattern", "minItems", "maxItems", "minProperties", "maxProperties"),
@@ -70,10 +70,10 @@ _RESERVED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where the walk stands: the resource and path for messages, the definitions, and what encloses it.
+class SchemaPosition:
+    """The position of the walk: resource and path for messages, the definitions, and the enclosing definitions.
 
-    `correlatable` is False inside lists whose items have no key: there the server cannot tell which old item is which.
+    `correlatable` is False inside lists whose items have no key, because the server cannot match an old item with a new one there.
     """
 
     what: str
@@ -86,13 +86,13 @@ class Place:
         """Return the error for the field at this place."""
         return SchemaError(f"{self.what}: {self.path or '.'}: no structural schema can express {problem}; {instead}")
 
-    def below(self, step: str, *, correlatable: bool = True) -> Place:
+    def below(self, step: str, *, correlatable: bool = True) -> SchemaPosition:
         """Return the place of a part."""
         return replace(self, path=self.path + step, correlatable=self.correlatable and correlatable)
 
 
-def structural(schema: Mapping[str, Any], place: Place) -> dict[str, Any]:
-    """Return the structural schema of one JSON schema; raises SchemaError where there is none."""
+def structural(schema: Mapping[str, Any], place: SchemaPosition) -> dict[str, Any]:
+    """Return the structural schema of one JSON schema; raises SchemaError if it cannot be expressed."""
     merged, place = _merge(dict(schema), place)
     if REFUSED in merged:
         raise place.refusal(*merged[REFUSED])
@@ -125,7 +125,7 @@ def cel_name(name: str) -> str:
     return written.replace(".", "__dot__").replace("-", "__dash__").replace("/", "__slash__")
 
 
-def _merge(schema: dict[str, Any], place: Place) -> tuple[dict[str, Any], Place]:
+def _merge(schema: dict[str, Any], place: SchemaPosition) -> tuple[dict[str, Any], SchemaPosition]:
     """Resolve references and `X | None` until only one schema is left; what stands outside wins over what stands inside."""
     optional = False
     while True:
@@ -157,7 +157,7 @@ def _over(inside: Mapping[str, Any], outside: Mapping[str, Any]) -> dict[str, An
     return {**merged, VALIDATIONS: rules} if rules else merged
 
 
-def _union(variants: list[dict[str, Any]], outside: dict[str, Any], place: Place) -> dict[str, Any]:
+def _union(variants: list[dict[str, Any]], outside: dict[str, Any], place: SchemaPosition) -> dict[str, Any]:
     """Return what several variants have in common: number or text if marked so, or the union of their legal values."""
     types = {variant.get("type") for variant in variants}
     if outside.get(_INT_OR_STRING):
@@ -174,7 +174,7 @@ def _union(variants: list[dict[str, Any]], outside: dict[str, Any], place: Place
     )
 
 
-def _as_enum(schema: dict[str, Any], place: Place) -> dict[str, Any]:
+def _as_enum(schema: dict[str, Any], place: SchemaPosition) -> dict[str, Any]:
     """Write a constant as an enum; None among the values is `X | None` again."""
     if "const" in schema:
         schema = {**schema, "enum": [schema["const"]]}
@@ -191,7 +191,7 @@ def _json_type(value: Any) -> str:
     return {bool: "boolean", int: "integer", float: "number", str: "string"}.get(type(value), "object")
 
 
-def _body(schema: dict[str, Any], place: Place) -> dict[str, Any]:
+def _body(schema: dict[str, Any], place: SchemaPosition) -> dict[str, Any]:
     """Return what depends on the type: itself, its parts, its format and its legal values."""
     kind = schema.get("type")
     if kind == "object" or (kind is None and "properties" in schema):
@@ -210,7 +210,7 @@ def _body(schema: dict[str, Any], place: Place) -> dict[str, Any]:
     )
 
 
-def _scalar(schema: dict[str, Any], place: Place) -> dict[str, Any]:
+def _scalar(schema: dict[str, Any], place: SchemaPosition) -> dict[str, Any]:
     if schema.get("writeOnly"):
         raise place.refusal(
             "a SecretStr, which would be stored as asterisks",
@@ -228,7 +228,7 @@ def _scalar(schema: dict[str, Any], place: Place) -> dict[str, Any]:
     return found
 
 
-def _array(schema: dict[str, Any], place: Place) -> dict[str, Any]:
+def _array(schema: dict[str, Any], place: SchemaPosition) -> dict[str, Any]:
     keyed = schema.get(_LIST_TYPE) == "map"
     items = _member(schema.get("items", {}), place.below("[]", correlatable=keyed))
     if keyed:
@@ -238,12 +238,12 @@ def _array(schema: dict[str, Any], place: Place) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
-def _member(schema: Mapping[str, Any], place: Place) -> dict[str, Any]:
+def _member(schema: Mapping[str, Any], place: SchemaPosition) -> dict[str, Any]:
     """Return the schema of what a list or map holds; members come and go, so an immutable one may still be removed."""
     return {key: value for key, value in structural(schema, place).items() if key != IMMUTABLE}
 
 
-def _check_keys(keys: list[str], items: Mapping[str, Any], place: Place) -> None:
+def _check_keys(keys: list[str], items: Mapping[str, Any], place: SchemaPosition) -> None:
     for key in keys:
         field = items.get("properties", {}).get(key)
         if field is None or field.get("type") not in _SCALARS:
@@ -257,7 +257,7 @@ def _check_keys(keys: list[str], items: Mapping[str, Any], place: Place) -> None
             )
 
 
-def _object(schema: dict[str, Any], place: Place) -> dict[str, Any]:
+def _object(schema: dict[str, Any], place: SchemaPosition) -> dict[str, Any]:
     if "patternProperties" in schema or "propertyNames" in schema:
         raise place.refusal("rules about the keys of a map", "use dict[str, ...] with a Cel rule: self.all(key, ...)")
     more = schema.get("additionalProperties")
@@ -274,7 +274,7 @@ def _object(schema: dict[str, Any], place: Place) -> dict[str, Any]:
     properties = {
         name: structural(part, place.below(f".{name}"))
         for name, part in schema.get("properties", {}).items()
-        if NOT_SERVED not in part
+        if NOT_IN_SCHEMA not in part
     }
     required = [name for name in schema.get("required", ()) if name in properties]
     kept = _kept_once_set(properties, required)
@@ -298,8 +298,8 @@ def _kept_once_set(properties: dict[str, dict[str, Any]], required: list[str]) -
     return rules
 
 
-def _check_hints(schema: dict[str, Any], place: Place) -> dict[str, Any]:
-    """Check that markers stand where they mean something, and spell Atomic by the type that bears it."""
+def _check_hints(schema: dict[str, Any], place: SchemaPosition) -> dict[str, Any]:
+    """Check that each marker fits its type, and translate Atomic by that type."""
     kind = schema.get("type")
     if _LIST_TYPE in schema and kind != "array":
         raise place.refusal(

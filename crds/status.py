@@ -1,7 +1,7 @@
-"""The base of status models, and how a stored status is read whatever somebody made of it.
+"""The base of status models, and a tolerant reader of stored statuses.
 
-Promises: `readable` never raises. Of a status that does not decode it keeps the observed generation and the conditions, because the
-times of their last transitions are history that nobody could write again; the rest is as if it had never been written.
+Guarantees: `readable` never raises. Of a status that does not decode it keeps the observed generation and the conditions, because the
+times of their last transitions cannot be restored; the rest is read as empty.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ S = TypeVar("S", bound=Status)
 
 
 def readable(model: type[S], stored: Any) -> S:
-    """Return a stored status, or what can be read of it."""
+    """Return a stored status, or its readable part."""
     if not isinstance(stored, Mapping):
         return model.model_validate({})
     try:

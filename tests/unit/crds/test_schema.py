@@ -34,7 +34,7 @@ from konverge.crds import (
     ListMap,
     ListSet,
     Model,
-    NotServed,
+    NotInSchema,
     Nullable,
     PreserveUnknown,
     Status,
@@ -564,7 +564,7 @@ def test_names_are_escaped_for_cel(name: str, written: str) -> None:
 
 class _Inherited(Model):
     kept: str = ""
-    gone: Annotated[tuple[str, ...], NotServed()] = ()
+    gone: Annotated[tuple[str, ...], NotInSchema()] = ()
 
 
 def test_a_field_that_the_api_does_not_have_stands_in_no_schema() -> None:
