@@ -61,7 +61,7 @@ SELECTIONS = st.sampled_from(
 
 
 class Client:
-    """What one client knows."""
+    """The state of one client."""
 
     def __init__(self, store: Store, namespace: str, selectors: tuple[tuple[str, str], ...], seed: int) -> None:
         self.store = store

@@ -1,4 +1,4 @@
-"""An object that the API server admits has a status that speaks of it, whatever is in it and whatever a stranger wrote into its status.
+"""Every object that the API server admits gets a status of its own, whatever it holds and whatever another writer put into its status.
 
 Fields of a good object are drawn anew from the CRD's own schema, and its status is overwritten with what that schema admits. In the end
 each object has a condition of its own generation, no reconcile ended in an unexpected exception, and a good object that comes after all
@@ -37,7 +37,7 @@ from konverge.testing.lab.runs import run
 pytestmark = pytest.mark.slow
 
 _EXPECTED = frozenset(errors.__all__)
-"""Errors of the library's own are told by the status; what else comes out of a reconcile is a defect."""
+"""The library's errors are reported in the status; any other exception of a reconcile is a defect."""
 _OF_THE_STRANGER = ("observedGeneration went back", "vanished from status.conditions")
 APP = {
     "appRef": {"catalogId": "shop"},
@@ -161,6 +161,6 @@ def test_whatever_is_admitted_gets_a_status_and_is_never_retried_in_silence(
     async def scenario(lab: Lab) -> None:
         await _play(lab, family, drawn)
 
-    # The stranger's words are not ours to keep: the true generation is no step back, undeclared conditions go.
+    # Values of the other writer are not kept: setting the true generation is allowed, and undeclared conditions are removed.
     problems = run(scenario, Plan(name="as it is")).problems
     assert [problem for problem in problems if not any(words in problem for words in _OF_THE_STRANGER)] == []

@@ -1,4 +1,4 @@
-"""What is applied is what is stored, whatever characters it holds; its counterpart on kube-apiserver is in tests/e2e/test_client.py."""
+"""An applied object is stored unchanged, whatever characters it holds; tests/e2e/test_client.py checks the same with kube-apiserver."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(writer=writers)
     def look(self, writer: str) -> None:
-        """The barrier takes note of everything that it was told is pending."""
+        """Mark every pending write as seen, as the barrier does."""
         for write in self.ledger.pending(writer):
             self.ledger.seen(writer, write)
             target = (writer, write.name)

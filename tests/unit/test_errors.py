@@ -3,7 +3,7 @@ from __future__ import annotations
 from konverge.errors import stack_of
 
 
-def test_a_stack_tells_where_and_never_what_variables_hold() -> None:
+def test_a_stack_holds_places_and_never_values_of_variables() -> None:
     password = "hunter2"
     try:
         _ = int("x") + len(password)

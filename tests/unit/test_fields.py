@@ -102,7 +102,7 @@ def test_nulls_are_dropped_at_every_depth() -> None:
     assert without_nulls({"a": None, "b": {"c": None, "d": [{"e": None}]}}) == {"b": {"d": [{}]}}
 
 
-def test_a_projection_shows_what_is_owned_and_nothing_else() -> None:
+def test_a_projection_holds_the_owned_fields_and_no_others() -> None:
     live = {"spec": {"a": "1000m", "b": 2}, "status": {"conditions": [OTHER, READY]}}
     owned = msgspec.json.decode(CONDITIONS_OWNED) | {"f:spec": {"f:a": {}}}
     assert projection(live, owned) == {"spec": {"a": "1000m"}, "status": {"conditions": [READY]}}

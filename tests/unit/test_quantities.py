@@ -59,14 +59,14 @@ def test_a_quantity_is_written_and_added_as_go_does(text: str, shown: str, with_
         ("--1", WRONG_SUFFIX),
     ],
 )
-def test_what_is_no_quantity_is_refused_in_gos_words(text: str, words: str) -> None:
+def test_a_malformed_quantity_is_refused_with_gos_message(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=r".*") as caught:
         Quantity.parse(text)
     assert str(caught.value) == words
 
 
 @given(st.integers(-(10**12), 10**12), st.sampled_from(["n", "u", "m", "", "k", "M", "Ki", "Mi", "Gi"]))
-def test_what_is_written_reads_as_the_same_amount(number: int, suffix: str) -> None:
+def test_a_written_quantity_reads_as_the_same_amount(number: int, suffix: str) -> None:
     amount = Quantity.parse(f"{number}{suffix}") + Quantity.of(0)
     assert Quantity.parse(str(amount)) == amount
 

@@ -66,7 +66,7 @@ async def test_a_variable_that_points_nowhere_is_an_error_and_not_passed_over(ho
         await server(home, mount, {**POD, "KUBECONFIG": "absent"})
 
 
-async def test_nothing_found_tells_what_was_tried(tmp_path: Path) -> None:
+async def test_without_any_configuration_the_error_lists_what_was_tried(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         await server(tmp_path, tmp_path / "mount", {})
     for tried in ("argument", "$KUBECONFIG", str(tmp_path / "mount"), str(tmp_path / ".kube" / "config")):

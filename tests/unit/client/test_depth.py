@@ -29,7 +29,7 @@ def pod(name: str, depth: int) -> bytes:
 
 
 @given(_JSON)
-def test_what_is_not_nested_deeply_is_left_as_it_is(value: Any) -> None:
+def test_json_that_is_not_nested_deeply_is_unchanged(value: Any) -> None:
     text = msgspec.json.encode(value)
     assert flattened(text) == text
 

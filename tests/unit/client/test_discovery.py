@@ -71,19 +71,19 @@ def test_subresources_belong_to_their_resource_and_are_no_kinds() -> None:
     assert (info.group, info.version, info.group_resource) == ("apps", "v1", "deployments.apps")
 
 
-def test_an_answer_that_is_no_list_is_an_error() -> None:
+def test_a_discovery_response_without_a_list_is_an_error() -> None:
     with pytest.raises(ServerFailure):
         read_resources("apps/v1", b"<html>")
 
 
-async def test_many_who_ask_at_once_cause_one_request(discovery: Discovery, server: Server) -> None:
+async def test_concurrent_callers_of_discovery_share_one_request(discovery: Discovery, server: Server) -> None:
     server.delay = 1.0
     found = await asyncio.gather(*(discovery.resource(DEPLOYMENT) for _ in range(20)))
     assert {info.plural for info in found} == {"deployments"}
     assert server.asked == ["/apis/apps/v1"]
 
 
-async def test_who_is_cancelled_leaves_the_question_to_the_others(discovery: Discovery, server: Server) -> None:
+async def test_a_cancelled_caller_of_discovery_does_not_cancel_the_others(discovery: Discovery, server: Server) -> None:
     server.delay = 1.0
     first, second = (asyncio.create_task(discovery.resource(DEPLOYMENT)) for _ in range(2))
     await asyncio.sleep(0.5)
@@ -137,7 +137,9 @@ async def test_forgetting_makes_the_next_question_go_out(discovery: Discovery, s
     assert len(server.asked) == 3
 
 
-async def test_a_failure_is_shared_by_those_who_waited_and_not_kept(discovery: Discovery, server: Server) -> None:
+async def test_a_failure_of_discovery_reaches_all_waiting_callers_and_is_not_cached(
+    discovery: Discovery, server: Server
+) -> None:
     server.answer, server.delay = Unreachable("refused"), 1.0
     found = await asyncio.gather(*(discovery.resource(DEPLOYMENT) for _ in range(10)), return_exceptions=True)
     assert all(isinstance(one, Unreachable) for one in found)

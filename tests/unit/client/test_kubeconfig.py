@@ -170,7 +170,7 @@ async def test_while_a_renewal_fails_the_old_credentials_serve(tmp_path: Path) -
         ),
     ],
 )
-async def test_what_is_wrong_is_named_with_the_file(tmp_path: Path, data: Any, words: str) -> None:
+async def test_an_error_of_a_kubeconfig_names_the_file(tmp_path: Path, data: Any, words: str) -> None:
     path = write(tmp_path / "config", data)
     with pytest.raises(ConfigError) as caught:
         await load(path)

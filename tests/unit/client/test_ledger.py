@@ -30,7 +30,7 @@ def test_a_write_goes_from_in_flight_to_done(ledger: Ledger) -> None:
     assert ledger.pending(OTHER) == ()
 
 
-def test_only_what_is_newest_of_an_object_is_pending(ledger: Ledger) -> None:
+def test_of_several_writes_to_an_object_only_the_newest_is_pending(ledger: Ledger) -> None:
     ledger.begin(ME, SECRET, "web", "a").settle("7", "u")
     ledger.begin(ME, SECRET, "web", "b").settle("8", "u")
     ledger.begin(ME, SECRET, "web", "a").settle("9", "u")
@@ -58,7 +58,7 @@ def test_versions_that_cannot_be_compared_go_by_the_order_of_the_writes(ledger: 
     assert states(ledger) == [("a", WriteState.DONE, "aa")]
 
 
-def test_a_failed_write_leaves_what_was_known_before(ledger: Ledger) -> None:
+def test_a_failed_write_leaves_the_earlier_pending_write(ledger: Ledger) -> None:
     ledger.begin(ME, SECRET, "web", "a").settle("7", "u")
     ledger.begin(ME, SECRET, "web", "a").failed()
     assert states(ledger) == [("a", WriteState.DONE, "7")]
@@ -97,7 +97,7 @@ def test_a_deletion_is_pending_with_its_uid(ledger: Ledger) -> None:
     assert ledger.pending(ME)[0] == Write(SECRET, "web", "a", WriteState.DELETED, uid="u-1", number=1)
 
 
-def test_seen_ignores_what_a_later_write_has_replaced(ledger: Ledger) -> None:
+def test_seen_ignores_a_write_that_a_later_one_has_replaced(ledger: Ledger) -> None:
     ledger.begin(ME, SECRET, "web", "a").settle("7", "u")
     (old,) = ledger.pending(ME)
     pending = ledger.begin(ME, SECRET, "web", "a")
@@ -139,7 +139,7 @@ def test_the_last_writer_is_known_across_api_versions(ledger: Ledger) -> None:
     assert ledger.writer_of(DEPLOYMENT, "web", "a") == OTHER
 
 
-def test_a_write_that_failed_makes_nobody_the_writer(ledger: Ledger) -> None:
+def test_a_failed_write_does_not_change_the_last_writer(ledger: Ledger) -> None:
     ledger.begin(OTHER, SECRET, "web", "a").failed()
     assert ledger.writer_of(SECRET, "web", "a") is None
     ledger.begin(ME, SECRET, "web", "a").settle("7", "u")
@@ -178,7 +178,7 @@ def test_forgetting_an_actor_leaves_no_trace_of_it_and_all_of_others(ledger: Led
     assert states(ledger, OTHER) == [("c", WriteState.DONE, "1")]
 
 
-def test_statistics_count_what_is_held(ledger: Ledger) -> None:
+def test_statistics_count_the_entries_of_the_ledger(ledger: Ledger) -> None:
     ledger.begin(ME, SECRET, "web", "a").settle("1", "u")
     ledger.begin(ME, SECRET, "web", "b").unknown()
     ledger.begin(OTHER, SECRET, "web", "c")

@@ -152,7 +152,7 @@ def test_an_apply_without_odd_characters_is_sent_byte_for_byte_as_json() -> None
     assert sent == json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def test_an_apply_says_who_and_whether_by_force() -> None:
+def test_an_apply_carries_its_field_manager_and_force() -> None:
     meta = {"metadata": {"name": "a", "namespace": "web"}}
     assert apply(meta).params == (("fieldManager", "m"),)
     forced = apply(meta, force=True, dry_run=True, subresource="status")
@@ -192,7 +192,7 @@ def test_an_apply_says_who_and_whether_by_force() -> None:
     ],
     ids=lambda value: value.what if isinstance(value, requests.Request) else str(value),
 )
-def test_only_what_is_harmless_twice_is_repeatable(found: requests.Request, wanted: bool) -> None:
+def test_only_requests_that_are_harmless_twice_are_repeatable(found: requests.Request, wanted: bool) -> None:
     assert found.repeatable is wanted
 
 

@@ -40,7 +40,9 @@ def failure(kind: type[errors.ApiError], **options: Any) -> errors.ApiError:
         (KeyboardInterrupt(), False, False),
     ],
 )
-def test_what_may_be_repeated(error: BaseException, safe: bool, unsafe: bool) -> None:
+def test_each_error_is_retried_only_if_that_is_safe_for_the_request(
+    error: BaseException, safe: bool, unsafe: bool
+) -> None:
     assert may_repeat(SAFE, error, 1) is safe
     assert may_repeat(UNSAFE, error, 1) is unsafe
 

@@ -30,13 +30,13 @@ def request(path: str = "/api/v1/pods", body: bytes | None = None, method: str =
         (request(body=b"x" * (LARGE_BODY + 1), method="PATCH"), ACCEPT, False),
     ],
 )
-def test_only_what_needs_no_escaping_is_written_as_it_stands(
+def test_only_a_request_without_characters_to_escape_is_sent_over_the_bare_connection(
     asked: Request, headers: tuple[tuple[str, str], ...], expected: bool
 ) -> None:
     assert is_plain(asked, headers) is expected
 
 
-def test_the_installed_aiohttp_has_what_an_exchange_needs() -> None:
+def test_the_installed_aiohttp_has_the_parts_that_the_round_tripper_uses() -> None:
     assert is_supported()
 
 
@@ -79,7 +79,7 @@ async def test_a_request_is_written_whole_and_its_answer_read_to_the_end() -> No
     assert (status, body) == (200, b"{}\n")
 
 
-async def test_what_a_server_says_on_the_way_is_no_answer() -> None:
+async def test_an_interim_response_is_skipped() -> None:
     reply = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnone"
     assert (await answered(reply, request()))[1:] == (404, b"none")
 
@@ -87,6 +87,6 @@ async def test_what_a_server_says_on_the_way_is_no_answer() -> None:
 @pytest.mark.parametrize(
     "reply", [b"", b"not HTTP at all\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfour"]
 )
-async def test_what_is_no_whole_answer_is_an_error_of_the_connection(reply: bytes) -> None:
+async def test_an_incomplete_response_is_an_error_of_the_connection(reply: bytes) -> None:
     with pytest.raises(aiohttp.ClientError):
         await answered(reply, request())

@@ -125,7 +125,7 @@ async def test_doubt_survives_a_later_attempt_that_surely_failed(
         (504, "Timeout", ServerFailure, [WriteState.UNKNOWN]),
     ],
 )
-async def test_what_an_error_leaves_in_the_ledger(
+async def test_an_error_of_a_write_leaves_the_write_unknown_or_failed_in_the_ledger(
     client: Client,
     server: Any,
     refuse: Say,
@@ -289,7 +289,9 @@ async def test_a_deletion_without_uid_is_not_repeated(client: Client, server: An
     assert len(server.seen) == 1
 
 
-async def test_a_success_that_is_no_object_is_an_error_and_the_write_unknown(client: Client, server: Any) -> None:
+async def test_a_successful_response_without_an_object_is_an_error_and_leaves_the_write_unknown(
+    client: Client, server: Any
+) -> None:
     server.script = [Response(200, b"<html>welcome to the hotel network</html>", "text/html")]
     with pytest.raises(ServerFailure, match="no object"):
         await write(client)

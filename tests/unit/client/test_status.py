@@ -90,7 +90,7 @@ def test_plain_text_is_quoted_and_cut() -> None:
 
 
 @pytest.mark.parametrize("content", [b'{"password":"s3cret"}', b"<html>s3cret</html>", b"\xff\xfes3cret", b""])
-def test_a_body_that_is_no_status_is_measured_and_not_quoted(content: bytes) -> None:
+def test_of_a_body_other_than_a_status_the_error_gives_the_size_and_no_content(content: bytes) -> None:
     found = status_error(content, "get secrets web/a", code=502, content_type="application/json")
     assert "s3cret" not in str(found)
     assert f"{len(content)} bytes" in str(found)

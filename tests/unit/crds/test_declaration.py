@@ -32,7 +32,7 @@ class Free(CustomResource[FreeSpec, Status]):
 # -- declarations ---------------------------------------------------------------------------------------------------
 
 
-def test_a_declaration_fills_in_what_english_knows() -> None:
+def test_a_declaration_fills_in_the_english_plural() -> None:
     declaration = declaration_of(Backup)
     assert (declaration.kind, declaration.plural, declaration.singular) == ("Backup", "backups", "backup")
     assert (declaration.crd_name, declaration.api_version) == ("backups.example.com", "example.com/v1")
@@ -99,7 +99,7 @@ def test_parts_of_a_declaration_are_checked_where_they_are_made() -> None:
         Cel("true", "two\nlines")
 
 
-def test_a_class_without_both_models_is_no_resource() -> None:
+def test_a_class_without_both_models_is_refused_as_a_resource() -> None:
     with pytest.raises(UsageError, match=r"class Sample\(CustomResource\[SampleSpec, SampleStatus\]\)"):
 
         @resource("example.com/v1", kind="Sample")

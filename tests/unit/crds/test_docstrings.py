@@ -260,7 +260,7 @@ def test_the_words_are_those_that_pydantic_finds_itself(
     assert sum(text is not None for text in theirs.values()) > 5
 
 
-# -- where there is nothing to find -----------------------------------------------------------------------------------
+# -- classes without docstrings ---------------------------------------------------------------------------------------
 
 
 def test_a_module_without_source_has_no_descriptions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ def test_durations_are_read_and_written_as_go_does(text: str, duration: timedelt
 @pytest.mark.parametrize(
     "text", ["", "5", "m", "30d", "-5m", "5 m", "5m ", "PT5M", "1,5h", "\N{ARABIC-INDIC DIGIT FIVE}m", "9" * 40 + "h"]
 )
-def test_what_is_no_duration_is_refused_without_quoting_it(text: str) -> None:
+def test_a_malformed_duration_is_refused_without_quoting_it(text: str) -> None:
     with pytest.raises(ValueError, match=r"write a duration as in 90s, 5m or 1h30m|too long"):
         parse_duration(text)
     with pytest.raises(ValidationError):
@@ -55,5 +55,5 @@ def test_a_negative_duration_is_not_written() -> None:
 
 
 @given(st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=10000)))
-def test_what_is_written_is_read_back_to_the_millisecond(duration: timedelta) -> None:
+def test_a_duration_is_read_back_as_it_was_written_to_the_millisecond(duration: timedelta) -> None:
     assert parse_duration(format_duration(duration)) == duration - duration % timedelta(milliseconds=1)

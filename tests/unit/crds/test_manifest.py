@@ -68,7 +68,7 @@ def test_each_own_resource_has_its_manifest() -> None:
     assert len(own_resources()) >= 1
 
 
-def test_generating_writes_what_differs_and_removes_what_belongs_to_nothing(
+def test_generating_writes_files_that_differ_and_removes_those_without_a_definition(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "manifests"
@@ -151,7 +151,7 @@ def test_a_definition_without_columns_leaves_them_to_kubectl() -> None:
     assert "additionalPrinterColumns" not in crd(version("v1"))["spec"]["versions"][0]
 
 
-def test_what_is_returned_is_the_callers_own() -> None:
+def test_changing_a_returned_manifest_does_not_change_the_next_one() -> None:
     crd(Sample)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"].clear()
     assert "spec" in crd(Sample)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
 
@@ -218,7 +218,7 @@ def test_a_stub_accepts_anything_of_a_kind_that_is_not_ours() -> None:
 # -- YAML -------------------------------------------------------------------------------------------------------------
 
 
-def test_yaml_reads_back_as_what_was_written() -> None:
+def test_written_yaml_reads_back_as_the_same_data() -> None:
     shared = {"a": [1, 2]}
     text = to_yaml({"one": shared, "two": shared, "yes": "no", "n": "1"}, {"three": None}, comment="Two\nlines")
     assert text.startswith("# Two\n# lines\n---\none:\n")

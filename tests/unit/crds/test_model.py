@@ -1,4 +1,4 @@
-"""What a model counts as set (konverge.model)."""
+"""The fields that a model counts as set (konverge.model)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from konverge.model import Model
 
 
 def untyped(value: Any) -> Any:
-    """What the type checker would refuse, as an untyped caller could pass it."""
+    """Return a value of a wrong type past the type checker, as an untyped caller could pass it."""
     return value
 
 
@@ -31,7 +31,7 @@ class Outer(Model):
     by_name: dict[str, Inner] = Field(default_factory=dict)
 
 
-def test_what_was_never_touched_is_not_written() -> None:
+def test_fields_that_were_never_set_are_not_written() -> None:
     assert Outer().wire() == {}
 
 

@@ -65,12 +65,12 @@ STORED: dict[str, Any] = {
 }
 
 
-def test_what_the_model_does_not_name_survives_at_every_level() -> None:
+def test_fields_that_a_partial_model_does_not_name_survive_at_every_level() -> None:
     view = CRON_JOB.decode(copy.deepcopy(STORED))
     assert view.to_dict() == STORED
 
 
-def test_what_is_named_is_typed_and_can_be_changed() -> None:
+def test_fields_that_a_partial_model_names_are_typed_and_can_be_changed() -> None:
     view = CRON_JOB.decode(copy.deepcopy(STORED))
     assert view.spec.template is not None
     assert view.spec.template.spec.containers[0].name == "copy"

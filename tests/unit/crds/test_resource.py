@@ -96,7 +96,7 @@ def test_a_field_set_to_its_default_is_sent() -> None:
     }
 
 
-def test_none_is_sent_for_nullable_fields_and_inside_what_is_preserved_only() -> None:
+def test_null_is_sent_only_for_nullable_fields_and_inside_preserved_ones() -> None:
     spec = BackupSpec(schedule="x", limit=None, note=None, options={"a": None, "b": [None]})
     assert Backup.new("a", spec=spec).to_dict()["spec"] == {
         "schedule": "x",
@@ -105,7 +105,7 @@ def test_none_is_sent_for_nullable_fields_and_inside_what_is_preserved_only() ->
     }
 
 
-def test_what_was_changed_in_place_is_sent() -> None:
+def test_fields_that_were_changed_in_place_are_sent() -> None:
     backup = Backup.new("a", spec=BackupSpec(schedule="x"))
     backup.status.sizes["full"] = 3
     backup.status.cron_job = "nightly"

@@ -1,4 +1,4 @@
-"""What copies of objects keep: the ordinary ones, those with an unreadable status, and those that did not decode."""
+"""Copies of ordinary objects, of those with an unreadable status, and of those that did not decode."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_copy_knows_why_the_status_did_not_decode(cls: Any, again: Callable[[A
 
 @CLASSES
 @WAYS
-def test_a_copy_of_what_did_not_decode_is_none_that_did(cls: Any, again: Callable[[Any], Any]) -> None:
+def test_the_copy_of_an_undecoded_object_is_undecoded_too(cls: Any, again: Callable[[Any], Any]) -> None:
     data = stored(spec={"size": "large"})
     error = InvalidObject("Vault web/a", ".spec.size", "not a number")
     second = again(cls.undecoded(data, error))

@@ -421,7 +421,7 @@ EXPRESSIBLE: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("annotation", "default", "expected"), EXPRESSIBLE.values(), ids=EXPRESSIBLE)
-def test_what_a_structural_schema_can_express(annotation: Any, default: Any, expected: dict[str, Any]) -> None:
+def test_each_supported_type_has_its_structural_schema(annotation: Any, default: Any, expected: dict[str, Any]) -> None:
     assert schema_of_field(annotation, default) == expected
 
 
@@ -506,7 +506,7 @@ INEXPRESSIBLE: dict[str, tuple[Any, str, str, str]] = {
 
 
 @pytest.mark.parametrize(("annotation", "path", "problem", "instead"), INEXPRESSIBLE.values(), ids=INEXPRESSIBLE)
-def test_what_it_cannot_express_is_refused_with_path_and_alternative(
+def test_a_type_that_a_schema_cannot_express_is_refused_with_path_and_alternative(
     annotation: Any, path: str, problem: str, instead: str
 ) -> None:
     with pytest.raises(SchemaError) as caught:
