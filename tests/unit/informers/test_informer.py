@@ -556,7 +556,7 @@ async def test_leaving_the_block_of_an_informer_set_ends_every_task_and_stream(
     assert asyncio.all_tasks() == before
     informers.release(informer)
     assert informer.store.get("web", "a") is not None, "who still holds it may read what it last saw"
-    with pytest.raises(UsageError, match="acquire it anew"):
+    with pytest.raises(UsageError, match="acquire it again"):
         informer.add_handler("late", heard)
 
 
