@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from suite_times import lines
+
+if not os.environ.get("CI"):  # with CI set, Hypothesis loads a profile of its own that has no deadlines either
+    settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("busy machine")
 
 _LONG = 60.0
 """Seconds of tests from which on a run prints its table of times."""

@@ -19,7 +19,7 @@ from konverge.daemon.settings import Settings
 from konverge.errors import UsageError
 from konverge.reconcilers import apps, quota
 from konverge.reconcilers.apps import Settings as AppsSettings
-from konverge.reconcilers.quota import QuotaSettings
+from konverge.reconcilers.quota import Settings as QuotaSettings
 
 if TYPE_CHECKING:
     from konverge.runtime import Manager

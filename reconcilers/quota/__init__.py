@@ -14,6 +14,6 @@ A drop-in for Capsule's resource pools (`capsule.clastix.io/v1beta2`). Behaviour
 from __future__ import annotations
 
 from konverge.reconcilers.quota.install import controllers, definitions, install, rules, tenant_role
-from konverge.reconcilers.quota.settings import QuotaSettings
+from konverge.reconcilers.quota.settings import Settings
 
-__all__ = ["QuotaSettings", "controllers", "definitions", "install", "rules", "tenant_role"]
+__all__ = ["Settings", "controllers", "definitions", "install", "rules", "tenant_role"]

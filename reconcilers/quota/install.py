@@ -25,7 +25,7 @@ from konverge.reconcilers.quota.metrics import QuotaMetrics
 from konverge.reconcilers.quota.parse import pools_of
 from konverge.reconcilers.quota.pool_reconciler import ResourcePoolReconciler
 from konverge.reconcilers.quota.predicates import claim_changed, namespace_changed, pool_changed
-from konverge.reconcilers.quota.settings import QuotaSettings
+from konverge.reconcilers.quota.settings import Settings
 from konverge.reconcilers.quota.wake_index import WakeIndex
 from konverge.runtime import Controller, Rule, Webhook, cluster_role, merged, rules_of
 
@@ -79,10 +79,10 @@ def _pool(name: str) -> Key:
 
 
 def controllers(
-    settings: QuotaSettings | None = None, *, metrics: QuotaMetrics | None = None
+    settings: Settings | None = None, *, metrics: QuotaMetrics | None = None
 ) -> tuple[Controller[ResourcePool], Controller[ResourcePoolClaim]]:
     """Return the controllers of pools and of claims; starts nothing."""
-    chosen = QuotaSettings() if settings is None else settings
+    chosen = Settings() if settings is None else settings
     quota_metrics = QuotaMetrics(chosen.semantics) if metrics is None else metrics
     wake_index = WakeIndex(by_use=chosen.semantics == words.Semantics.V014)
     maps = _MapFunctions(wake_index, quota_metrics)
@@ -124,7 +124,7 @@ def controllers(
     )
 
 
-def install(manager: Manager, settings: QuotaSettings | None = None) -> None:
+def install(manager: Manager, settings: Settings | None = None) -> None:
     """Add the family's controllers, metrics and, if the settings say so, webhooks to a manager.
 
     >>> from konverge.runtime import Manager
@@ -138,14 +138,14 @@ def install(manager: Manager, settings: QuotaSettings | None = None) -> None:
             f"the quota family looks after objects of the whole cluster, and this manager sees {manager.settings.namespace!r} alone: "
             "it would take the claims of all other namespaces for gone; give it a manager without a namespace"
         )
-    chosen = QuotaSettings() if settings is None else settings
+    chosen = Settings() if settings is None else settings
     for controller in controllers(chosen, metrics=QuotaMetrics.within(manager.metrics, chosen.semantics)):
         manager.add(controller)
     for webhook in _webhooks(chosen, reached=bool(manager.settings.webhooks.service or manager.settings.webhooks.url)):
         manager.add(webhook)
 
 
-def _webhooks(settings: QuotaSettings, *, reached: bool) -> Iterable[Webhook[Object]]:
+def _webhooks(settings: Settings, *, reached: bool) -> Iterable[Webhook[Object]]:
     """Return the webhooks to serve; by default, whether the API server can reach them decides."""
     assigns, guards = settings.assign_at_admission, settings.guard_at_admission
     if reached if assigns is None else assigns:
@@ -154,9 +154,9 @@ def _webhooks(settings: QuotaSettings, *, reached: bool) -> Iterable[Webhook[Obj
         yield from guarding()
 
 
-def definitions(manifests: Iterable[Mapping[str, Any]], settings: QuotaSettings | None = None) -> list[dict[str, Any]]:
+def definitions(manifests: Iterable[Mapping[str, Any]], settings: Settings | None = None) -> list[dict[str, Any]]:
     """Return CustomResourceDefinitions with the printer columns of these settings; the schema does not depend on them."""
-    chosen = QuotaSettings() if settings is None else settings
+    chosen = Settings() if settings is None else settings
     found = [deepcopy(dict(manifest)) for manifest in manifests]
     if chosen.semantics == words.Semantics.V014:
         for spec in (manifest["spec"] for manifest in found):
@@ -167,7 +167,7 @@ def definitions(manifests: Iterable[Mapping[str, Any]], settings: QuotaSettings 
     return found
 
 
-def rules(settings: QuotaSettings | None = None) -> tuple[Rule, ...]:
+def rules(settings: Settings | None = None) -> tuple[Rule, ...]:
     """Return the RBAC rules that the family needs with these settings."""
     return merged(rule for controller in controllers(settings) for rule in rules_of(controller))
 

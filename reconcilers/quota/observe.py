@@ -17,7 +17,7 @@ from konverge.reconcilers.quota.kinds import CLAIM, NAMESPACE, POOL, RESOURCE_QU
 from konverge.reconcilers.quota.namespace_selectors import selects
 from konverge.reconcilers.quota.observation import NOWHERE, ClaimView, PoolObservation, QuotaView
 from konverge.reconcilers.quota.parse import PoolFacts, claim_view, pool_facts, pool_view, quota_view, record_in
-from konverge.reconcilers.quota.settings import QuotaSettings
+from konverge.reconcilers.quota.settings import Settings
 from konverge.reconcilers.quota.view_cache import ViewCache
 from konverge.reconcilers.quota.words import QuotaLabel, quota_name
 
@@ -62,7 +62,7 @@ def complete(ctx: Context[Any], kind: Kind[Object]) -> Reader[Object]:
     return reader
 
 
-def observe(pool: ResourcePool, ctx: Context[Any], books: PoolViewCaches, settings: QuotaSettings) -> PoolObservation:
+def observe(pool: ResourcePool, ctx: Context[Any], books: PoolViewCaches, settings: Settings) -> PoolObservation:
     """Read the caches for a reconcile of one pool."""
     selected: set[str] = set()
     terminating: set[str] = set()

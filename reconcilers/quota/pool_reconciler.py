@@ -24,7 +24,7 @@ from konverge.reconcilers.quota.observe import PoolViewCaches, complete, observe
 from konverge.reconcilers.quota.parse import claim_view
 from konverge.reconcilers.quota.pool_writer import PoolWriter
 from konverge.reconcilers.quota.render import pool_conditions, pool_status
-from konverge.reconcilers.quota.settings import QuotaSettings
+from konverge.reconcilers.quota.settings import Settings
 from konverge.reconcilers.quota.wake_index import WakeIndex
 from konverge.reconcilers.quota.words import QuotaLabel, quota_name
 
@@ -43,7 +43,7 @@ _OMITTED_IF_EMPTY = ("claims", "exhaustions", "releasing")
 class ResourcePoolReconciler:
     """Allocates a pool, as one ResourceQuota for each namespace."""
 
-    def __init__(self, settings: QuotaSettings, wake_index: WakeIndex, metrics: QuotaMetrics) -> None:
+    def __init__(self, settings: Settings, wake_index: WakeIndex, metrics: QuotaMetrics) -> None:
         self._settings = settings
         self._wake_index = wake_index
         self._metrics = metrics

@@ -9,15 +9,15 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["QuotaSettings"]
+__all__ = ["Settings"]
 
 Seconds = Annotated[float, Field(gt=0)]
 
 
-class QuotaSettings(BaseModel):
+class Settings(BaseModel):
     """Settings of the controllers of pools and claims.
 
-    >>> QuotaSettings(parallel=4).max_claims
+    >>> Settings(parallel=4).max_claims
     5000
     """
 

@@ -29,7 +29,8 @@ from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.keys import Key
 from konverge.kinds import kind, kind_of
 from konverge.objects import Object
-from konverge.reconcilers.quota import QuotaSettings, install
+from konverge.reconcilers.quota import Settings as QuotaSettings
+from konverge.reconcilers.quota import install
 from konverge.reconcilers.quota.allocate import PoolAllocation, allocate
 from konverge.reconcilers.quota.decide import plan_writes, record_of
 from konverge.reconcilers.quota.kinds import NAMESPACE

@@ -8,7 +8,8 @@ import pytest
 from quota.lab import Quotas
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
-from konverge.reconcilers.quota import QuotaSettings, claim_reconciler, observe
+from konverge.reconcilers.quota import Settings as QuotaSettings
+from konverge.reconcilers.quota import claim_reconciler, observe
 from konverge.testing import Lab
 
 SECRET = "hunter2"

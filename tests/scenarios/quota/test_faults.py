@@ -11,7 +11,8 @@ from konverge.clock import rfc3339, wall_clock
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.kinds import kind
 from konverge.objects import Object
-from konverge.reconcilers.quota import QuotaSettings, install
+from konverge.reconcilers.quota import Settings as QuotaSettings
+from konverge.reconcilers.quota import install
 from konverge.reconcilers.quota.kinds import LEASE, MUTATING, NAMESPACE, RESOURCE_QUOTA, VALIDATING
 from konverge.runtime import ManagerSettings
 from konverge.testing import Lab

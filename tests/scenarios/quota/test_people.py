@@ -12,7 +12,7 @@ from konverge.client.requests import MERGE
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import Invalid
 from konverge.kinds import kind_of
-from konverge.reconcilers.quota import QuotaSettings
+from konverge.reconcilers.quota import Settings as QuotaSettings
 from konverge.reconcilers.quota.kinds import RESOURCE_QUOTA
 from konverge.testing import Lab
 from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule

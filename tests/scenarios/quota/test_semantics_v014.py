@@ -10,7 +10,7 @@ from quota.lab import CPU, POD, HeldByTheRule, Quotas, without_uids
 
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import Forbidden, Invalid
-from konverge.reconcilers.quota import QuotaSettings
+from konverge.reconcilers.quota import Settings as QuotaSettings
 from konverge.reconcilers.quota.kinds import NAMESPACE
 from konverge.testing import Lab
 

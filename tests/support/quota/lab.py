@@ -14,7 +14,8 @@ from konverge.errors import AlreadyExists, Invalid, NotFound
 from konverge.kinds import Kind, kind
 from konverge.objects import Object
 from konverge.quantities import Quantity
-from konverge.reconcilers.quota import QuotaSettings, install
+from konverge.reconcilers.quota import Settings as QuotaSettings
+from konverge.reconcilers.quota import install
 from konverge.reconcilers.quota.kinds import NAMESPACE, RESOURCE_QUOTA
 from konverge.runtime import Manager, ManagerSettings
 from konverge.testing import Lab

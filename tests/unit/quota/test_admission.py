@@ -183,7 +183,7 @@ def test_the_webhook_is_served_if_it_is_reachable_or_switched_on(
     wanted: bool | None, settings: ManagerSettings, served: bool
 ) -> None:
     manager = Manager("konverge", settings=settings)
-    quota.install(manager, quota.QuotaSettings(assign_at_admission=wanted))
+    quota.install(manager, quota.Settings(assign_at_admission=wanted))
     assert [webhook.path for webhook in manager.webhooks] == ([PATH] if served else [])
 
 
@@ -200,9 +200,9 @@ def test_the_webhook_configuration_ignores_failures_and_is_not_mistaken_for_caps
 
 def test_the_rights_of_the_webhook_are_among_those_of_the_family() -> None:
     manager = Manager("konverge", settings=REACHED)
-    quota.install(manager, quota.QuotaSettings(assign_at_admission=True))
+    quota.install(manager, quota.Settings(assign_at_admission=True))
     alone = Manager("konverge")
-    quota.install(alone, quota.QuotaSettings(assign_at_admission=False))
+    quota.install(alone, quota.Settings(assign_at_admission=False))
     held = {
         (rule.group, resource, verb) for rule in quota.rules() for resource in rule.resources for verb in rule.verbs
     }

@@ -90,7 +90,7 @@ def test_every_metric_stands_in_the_table_with_its_labels_and_no_other() -> None
 
 def test_the_page_lists_columns_metrics_and_labels_of_the_semantics_v014() -> None:
     part = TEXT.partition("## As Capsule v0.13 and later")[2].partition("\n## ")[0]
-    newer = definitions(all_manifests(), quota.QuotaSettings(semantics="v0.14"))
+    newer = definitions(all_manifests(), quota.Settings(semantics="v0.14"))
     rows = {cells[0]: cells for cells in map(_cells, part.splitlines()) if cells[0]}
     for manifest in newer:
         [version], names = manifest["spec"]["versions"], manifest["spec"]["names"]
@@ -128,11 +128,11 @@ def _cells(line: str) -> list[str]:
 
 
 def test_the_numbers_of_the_limits_are_those_of_the_settings() -> None:
-    settings = quota.QuotaSettings()
+    settings = quota.Settings()
     limits = TEXT.partition("## Limits")[2].partition("\n## ")[0]
     assert f"{settings.max_claims:,} claims (`quota.max_claims`)" in limits
     assert f"{settings.max_status_bytes / 1e6:g} MB" in limits
-    assert named(r"quota\.[a-z_]+", TEXT) <= {f"quota.{name}" for name in quota.QuotaSettings.model_fields}
+    assert named(r"quota\.[a-z_]+", TEXT) <= {f"quota.{name}" for name in quota.Settings.model_fields}
 
 
 SHOWN = {

@@ -18,7 +18,8 @@ from konverge.crds import all_manifests
 from konverge.crds.quota_v1beta2 import ResourcePoolClaim
 from konverge.daemon.main import program
 from konverge.quantities import WHOLE
-from konverge.reconcilers.quota import QuotaSettings, definitions
+from konverge.reconcilers.quota import Settings as QuotaSettings
+from konverge.reconcilers.quota import definitions
 from konverge.reconcilers.quota.claim_conditions import claim_conditions, condition_fields, read
 from konverge.reconcilers.quota.claim_decision import (
     ASSIGNED,
