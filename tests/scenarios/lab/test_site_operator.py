@@ -1,0 +1,33 @@
+"""The example of a pure decision: its plan names the whole set of children, and a page that leaves the spec is deleted."""
+
+from __future__ import annotations
+
+import pytest
+from site_operator import PAGE, Site, SiteSpec, build, decide
+
+import konverge as kv
+from konverge.testing import Lab
+
+
+def test_the_plan_of_a_paused_site_leaves_its_children_untouched() -> None:
+    site = Site.new("shop", "web", spec=SiteSpec(pages={"home": "welcome"}, paused=True))
+    assert decide(site).children is None
+    assert decide(Site.new("shop", "web", spec=SiteSpec())).children == ()
+
+
+@pytest.mark.scenario
+async def test_a_page_is_deleted_once_the_spec_does_not_name_it_unless_the_site_is_paused(lab: Lab) -> None:
+    await lab.start(build)
+    await lab.create(Site.new("shop", spec=SiteSpec(pages={"home": "welcome", "help": "ask us"})))
+
+    async def published(count: int) -> None:
+        await lab.until(Site, "shop", lambda site: site.status.pages == count and kv.is_true("Ready")(site))
+
+    await published(2)
+    await lab.patch(Site, "shop", {"spec": {"paused": True, "pages": {"help": None}}})
+    await lab.until(Site, "shop", kv.is_false("Ready"))
+    assert (await lab.get(PAGE, "shop-help")).name == "shop-help"
+    await lab.patch(Site, "shop", {"spec": {"paused": False}})
+    await published(1)
+    with pytest.raises(kv.NotFound):
+        await lab.get(PAGE, "shop-help")
