@@ -57,7 +57,7 @@ class Response(msgspec.Struct, frozen=True):
     retry_after: float | None = None
 
     def __repr__(self) -> str:
-        return f"<answer {self.status}, {len(self.body)} bytes of {self.content_type or 'unknown type'}>"
+        return f"<response {self.status}, {len(self.body)} bytes of {self.content_type or 'unknown type'}>"
 
 
 class OpenStream(Protocol):

@@ -44,7 +44,7 @@ def carried_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     """Calls over the bare connection, and over the session where the installed aiohttp does not allow that."""
     how: str = request.param
     if how == "session":
-        monkeypatch.setattr("konverge.client.transport.usable", lambda: False)
+        monkeypatch.setattr("konverge.client.transport.is_supported", lambda: False)
     return how
 
 

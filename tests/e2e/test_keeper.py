@@ -22,11 +22,11 @@ SLEEPER = ["/bin/sleep", "600"]
 PARENT = """
 import sys, threading
 from pathlib import Path
-from konverge.testing.processes import Keeper
+from konverge.testing.processes import KeeperClient
 from konverge.testing.scratch import claim
 
 claimed = claim(Path(sys.argv[1]))
-keeper = Keeper.launch(claimed)
+keeper = KeeperClient.launch(claimed)
 starter = threading.Thread(target=lambda: keeper.start("sleeper", ["/bin/sleep", "600"], claimed.directory / "log"))
 starter.start()
 starter.join()
