@@ -1,7 +1,7 @@
-"""Killing an operator at every one of its writes, and asking whether anybody could tell afterwards.
+"""Kills an operator at every one of its writes and compares the end state with that of an undisturbed run.
 
-A `Story` is what a person does to the cluster, in acts; after each act the operator has to bring things to where they stood after the same
-act of the undisturbed run. `Crashes` plays it once undisturbed, and then once for each write and moment: a proxy between operator and API
+A `Story` is a list of acts of a user on the cluster; after each act the operator has to reach the state that followed the same act of the
+undisturbed run. `Crashes` plays it once undisturbed, and then once for each write and moment: a proxy between operator and API
 server ends the process with SIGKILL at that write, a new process takes over, and the story goes on. Runs are in namespaces of their own.
 """
 
@@ -26,7 +26,7 @@ from konverge.testing.proxy import Moment, is_write
 __all__ = ["Act", "Crashes", "Run", "Story"]
 
 Act: TypeAlias = Callable[[Lab], Awaitable[None]]
-"""What a person does; returns when that has had its effect."""
+"""An act of a user; returns when it has had its effect."""
 
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 _QUIET = 0.5
@@ -44,7 +44,7 @@ class Story:
 
 @dataclass(slots=True)
 class Run:
-    """What one playing of a story came to."""
+    """The result of one playing of a story."""
 
     pictures: list[Picture] = field(default_factory=list)
     created: Counter[str] = field(default_factory=Counter)
@@ -139,10 +139,10 @@ class Crashes:
                     run.pictures.append(await self._converged(recorder, proxy, wanted))
                 await _until(lambda: not proxy.under_way(is_write))
                 if struck.is_set():
-                    await revived.wait()  # what was wanted may have been stored by the write that was struck
+                    await revived.wait()  # the write that was struck may have stored the wanted state already
                 await operator.ready()
                 assert await operator.stop() == 0
-            # A ready operator knows everything, and draining did what it found to do: nothing may have moved since.
+            # A ready operator has read everything, and draining finished its work: nothing may have changed since.
             await _same(run.pictures[-1], recorder)
         except Exception as error:
             error.add_note(
@@ -155,7 +155,7 @@ class Crashes:
         return run
 
     async def _converged(self, recorder: NamespaceRecorder, proxy: FaultProxy, wanted: Picture | None) -> Picture:
-        """Wait until things stand as wanted; the first time, when nobody knows, until nothing was written for a while."""
+        """Wait until the state is as wanted; in the undisturbed run, until nothing was written for a while."""
         if wanted is None:
             return await _at_rest(recorder, proxy)
         found = await recorder.picture()
@@ -171,7 +171,7 @@ class Crashes:
 
 @contextlib.asynccontextmanager
 async def _revived(operator: Operator, struck: asyncio.Event) -> AsyncIterator[asyncio.Event]:
-    """Start the operator again once the fault has struck, as a Deployment would; the event tells that it was done."""
+    """Start the operator again once the fault has struck, as a Deployment would; the event is set once it has."""
     done = asyncio.Event()
 
     async def revive() -> None:
