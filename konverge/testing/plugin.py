@@ -64,7 +64,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--lab-budget",
         type=float,
         default=None,
-        help="seconds for the plans of one scenario (quick: 60 plans instead, full: 900)",
+        help="seconds of CPU for the plans of one scenario (quick: 60 plans instead, full: 900)",
     )
     group.addoption(
         "--lab-workers",

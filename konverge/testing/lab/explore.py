@@ -5,16 +5,19 @@
 
 Guarantees: the reference runs first, with several seeds, and a difference between these is a finding of its own. Then plans run, in an
 order that the seed draws, in which one plan of each kind of fault precedes the second one of any kind. `quick` runs the first plans
-of that order, a fixed number, so that a slow machine runs the same plans as a fast one; `full` runs all of them within the budget. Plans
-that did not run are counted. A plan that fails is shrunk to the parts that it needs. Failures are reported in the order of their plans,
-however many processes ran them. Each run is single-threaded, and nothing is left behind. Plans may share the beginning of their runs
-(`branching`); the result of a plan is that of its run from nothing.
+of that order, a fixed number, so that a slow machine runs the same plans as a fast one; `full` runs all of them, and then random joins of
+them for the rest of the budget, which is CPU time. Plans that did not run are counted, apart for each reason. An exploration in which no
+plan ran, or in which the budget left a plan out, is incomplete (`Report.shortfall`): the first never passes, the second does not pass in
+CI. A plan that fails is shrunk to the parts that it needs. Failures are reported in the order of their plans, however many processes ran
+them. Each run is single-threaded, and nothing is left behind. Plans may share the beginning of their runs (`branching`); the result of a
+plan is that of its run from nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -25,6 +28,7 @@ import msgspec
 
 from konverge.clock import cpu_time, monotonic
 from konverge.testing.lab.branching import Batch, batches
+from konverge.testing.lab.budget import CpuBudget
 from konverge.testing.lab.comparison import differences, problems_of
 from konverge.testing.lab.forking import run_shared
 from konverge.testing.lab.planning import Planned, Pruned, plans_of, random_plan, random_seed, spread_over_faults
@@ -33,14 +37,14 @@ from konverge.testing.lab.runs import Run, Scenario, run
 from konverge.testing.lab.timeline import first_difference
 from konverge.testing.lab.workers import Link, WorkFailed, possible, spread
 
-__all__ = ["BUDGET", "QUICK", "WORTH", "Failure", "Mode", "Report", "explore", "replay"]
+__all__ = ["BUDGET", "QUICK", "WORTH", "Failure", "Mode", "Report", "explore", "in_ci", "replay"]
 
 Mode: TypeAlias = Literal["quick", "full"]
 
 QUICK: Final = 60
 """Plans of one scenario in quick mode, unless a budget in seconds is given."""
 BUDGET: Final = 900.0
-"""Seconds of real time for the plans of one scenario in full mode."""
+"""Seconds of CPU, of each process, for the plans of one scenario in full mode."""
 WORTH: Final = 0.08
 """Seconds of CPU of one run from which on plans share their beginning: a copy of a process costs a few hundredths, which a run that is
 over sooner would not save.
@@ -85,23 +89,43 @@ class Report:
     failures: list[Failure] = field(default_factory=list)
     ran: int = 0
     left: int = 0
-    """Plans that the budget did not reach."""
+    """Plans that the budget did not reach: for want of time."""
     beyond: int = 0
-    """Plans that quick mode leaves to full mode."""
+    """Plans that quick mode leaves to full mode: by design."""
+    joined: int = 0
+    """Random joins of plans that the budget of full mode did not reach: by design, since they fill the time that is left."""
     pruned: tuple[Pruned, ...] = ()
     seconds: float = 0.0
+    strict: bool = False
+    """Whether plans that are left for want of time fail the exploration."""
 
     @property
     def passed(self) -> bool:
-        """Whether the reference run was well, and every plan that ran."""
-        return not self.failures
+        """Whether the reference run was well, and every plan that ran, and at least one did; if `strict`, also whether none is left."""
+        return not self.failures and self.ran > 0 and not (self.strict and self.left)
+
+    @property
+    def shortfall(self) -> str:
+        """The reason why the exploration says less than it should, and the remedy; "" if it is complete."""
+        if self.left:
+            return (
+                f"{self.left} plans were left for want of time, so nothing is known about them: give a larger --lab-budget (seconds of "
+                "CPU), run it with --lab=quick and no budget (a fixed number of plans), or make the scenario's run shorter"
+            )
+        if not self.ran and not self.failures:
+            return (
+                "no plan ran, so nothing was tried: the process under test read and wrote nothing that a plan could disturb (does the "
+                "scenario call lab.start?), or every plan was left out"
+            )
+        return ""
 
     def line(self) -> str:
         """Return one line with the number of plans."""
         rate = self.ran / self.seconds if self.seconds else 0.0
         words = f"{self.ran} plans ran, {len(self.failures)} failed, {len(self.pruned)} were pruned"
         left = f", {self.left} were left for want of time" if self.left else ""
-        left += f", {self.beyond} were left to the full mode" if self.beyond else ""
+        left += f", {self.beyond} were left to the full mode by design" if self.beyond else ""
+        left += f", {self.joined} random joins of plans did not fit into the time, by design" if self.joined else ""
         return f"{words}{left}; {self.seconds:.1f} s, {rate:.1f} plans/s"
 
     def listing(self) -> str:
@@ -112,7 +136,13 @@ class Report:
         """Return all failures, the first `most` of them in full."""
         told = [failure.text() for failure in self.failures[:most]]
         more = [f"FAILED: {failure.plan.name}: {failure.problems[0]}" for failure in self.failures[most:]]
-        return "\n\n".join([self.line(), *told, *more])
+        short = [f"INCOMPLETE: {self.shortfall}"] * bool(self.shortfall)
+        return "\n\n".join([self.line(), *short, *told, *more])
+
+
+def in_ci() -> bool:
+    """Tell whether this is a run of continuous integration: its runners set the variable CI."""
+    return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
 def replay(scenario: Scenario, plan: Plan) -> tuple[Run, list[str]]:
@@ -134,16 +164,18 @@ def explore(
     progress: Callable[[str], None] | None = None,
     workers: int = 1,
     foreign: bool = True,
+    strict: bool | None = None,
 ) -> Report:
     """Run a scenario under every plan; see the module.
 
-    `budget` is in seconds, and replaces the number of plans in quick mode; `only` replaces the plans; `prune` False runs the pruned ones
-    too; with `workers` of more than 1 the plans run in so many processes, where processes can be forked. `foreign` False prunes the plans
-    in which others touch the objects, for a scenario that plays these others itself.
+    `budget` is in seconds of CPU of each process, and replaces the number of plans in quick mode; `only` replaces the plans; `prune` False
+    runs the pruned ones too; with `workers` of more than 1 the plans run in so many processes, where processes can be forked. `foreign`
+    False prunes the plans in which others touch the objects, for a scenario that plays these others itself. With `strict` (None: if the
+    variable CI is set) a plan that the budget does not reach is a failure.
     """
-    began = monotonic()
+    began, began_cpu = monotonic(), cpu_time()
     reference = run(scenario, Plan(name="reference"), long=True)
-    report = Report(reference)
+    report = Report(reference, strict=in_ci() if strict is None else strict)
     if reference.problems:
         report.failures.append(Failure(reference.plan, reference.problems, reference, None))
         return report
@@ -152,6 +184,7 @@ def explore(
     plans = list(planned.plans) + ([] if prune else [one.plan for one in planned.pruned if one.plan.faults])
     report.pruned = planned.pruned
     random = Random(f"konverge lab {seed}")  # noqa: S311  # the seed is the caller's
+    systematic = len(plans)
     if only is None:
         plans = spread_over_faults(plans, random)
         plans += _random_plans(planned, random, _RANDOM[mode])
@@ -160,10 +193,13 @@ def explore(
             del plans[QUICK:]
     report.seconds = monotonic() - began
     allowed = budget if budget is not None else BUDGET if mode == "full" else float("inf")
+    clock = CpuBudget(allowed, workers=workers, slots=len(plans), used=cpu_time() - began_cpu)
     with _collector_frozen():
-        outcomes = _outcomes(scenario, reference, plans, workers, lambda: monotonic() - began <= allowed, share=share)
-        _collect(outcomes, report, progress)
-    report.left = len(plans) - report.ran
+        outcomes = _outcomes(scenario, reference, plans, workers, clock, share=share)
+        done = _collect(outcomes, report, progress)
+    missing = [place for place in range(len(plans)) if place not in done]
+    report.left = sum(1 for place in missing if place < systematic)
+    report.joined = len(missing) - report.left
     report.seconds = monotonic() - began
     return report
 
@@ -195,12 +231,13 @@ def _collector_frozen() -> Iterator[None]:
 
 def _collect(
     outcomes: Iterable[tuple[int, Failure | None]], report: Report, progress: Callable[[str], None] | None
-) -> None:
-    """Add the outcomes of the plans to the report, failures in the order of the plans."""
+) -> set[int]:
+    """Add the outcomes of the plans to the report, failures in the order of the plans; returns the places of the plans that ran."""
     began = monotonic() - report.seconds
-    earlier, places = len(report.failures), list[int]()
+    earlier, places, done = len(report.failures), list[int](), set[int]()
     for place, failure in outcomes:
         report.ran += 1
+        done.add(place)
         report.seconds = monotonic() - began
         if failure is not None:
             report.failures.append(failure)
@@ -209,23 +246,31 @@ def _collect(
             progress(report.line())
     order = sorted(range(len(places)), key=places.__getitem__)
     report.failures[earlier:] = [report.failures[earlier + at] for at in order]
+    return done
 
 
 def _outcomes(
-    scenario: Scenario, reference: Run, plans: list[Plan], workers: int, more: Callable[[], bool], *, share: bool
+    scenario: Scenario, reference: Run, plans: list[Plan], workers: int, clock: CpuBudget, *, share: bool
 ) -> Iterator[tuple[int, Failure | None]]:
     """Run the plans while there is time, batch by batch in their order; yield the place of each, and its failure."""
+    more = clock.left
 
     def work(batch: Batch, link: Link) -> None:
+        clock.work_on(batch.places[0])
         if batch.shared:
             chosen = {place: plans[place] for place in batch.places}
-            run_shared(scenario, chosen, link, more, lambda done: _failure_of(scenario, reference, done))
+            run_shared(scenario, chosen, link, more, judge)
             return
         for place in batch.places:
             if not more():
                 return
             link.began(place)
-            link.done(place, _run_plan(scenario, reference, plans[place]))
+            link.done(place, judge(run(scenario, plans[place])))
+
+    def judge(done: Run) -> Failure | None:
+        failure = _failure_of(scenario, reference, done)
+        clock.used()  # a copy ends here, and takes what it has not counted with it
+        return failure
 
     # A debugger or a coverage tool that traces this process would not see the copies.
     cut = batches(plans, workers, share=share and possible() and sys.gettrace() is None)
@@ -240,7 +285,7 @@ def _outcomes(
             for place in batch.places:
                 if not more():
                     return
-                yield place, _run_plan(scenario, reference, plans[place])
+                yield place, judge(run(scenario, plans[place]))
     except WorkFailed as error:
         raise RuntimeError(f"{plans[error.place].name}: {error}") from error
 
@@ -278,10 +323,6 @@ def _run_other_seeds(scenario: Scenario, report: Report) -> float:
                 Failure(other.plan, problems, other, first_difference(report.reference.timeline, other.timeline))
             )
     return each
-
-
-def _run_plan(scenario: Scenario, reference: Run, plan: Plan) -> Failure | None:
-    return _failure_of(scenario, reference, run(scenario, plan))
 
 
 def _failure_of(scenario: Scenario, reference: Run, disturbed: Run) -> Failure | None:

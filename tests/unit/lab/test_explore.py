@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from itertools import count
 from typing import Any
@@ -13,8 +13,9 @@ from widgets import CONFIG_MAP, By, Widget, part, widget
 import konverge as kv
 from konverge.testing import Lab
 from konverge.testing.lab import Crash, Plan, Timed, explore
+from konverge.testing.lab.budget import CpuBudget
 from konverge.testing.lab.explore import QUICK
-from konverge.testing.lab.planning import kind_of_fault
+from konverge.testing.lab.planning import Planned, kind_of_fault
 
 pytestmark = pytest.mark.slow
 
@@ -113,11 +114,53 @@ def test_an_end_state_that_depends_on_the_order_of_ready_tasks_is_a_finding() ->
     assert "configmaps lab/part-102 is there and should not be" in report.failures[0].problems
 
 
+def time_for(turns: int) -> Callable[[CpuBudget], bool]:
+    """Return a `CpuBudget.left` that is True so many times."""
+    numbers = count(1)
+    return lambda _: next(numbers) <= turns
+
+
 def test_plans_beyond_the_budget_are_counted() -> None:
     report = explore(scenario(careful), budget=0.0)
     assert report.ran == 0
     assert report.left > 50
     assert f"{report.left} were left for want of time" in report.line()
+
+
+@pytest.mark.parametrize(
+    "words", [{}, {"only": []}, {"budget": 0.0}], ids=["without a manager", "without a plan", "without time"]
+)
+def test_an_exploration_that_ran_no_plan_does_not_pass(words: dict[str, Any]) -> None:
+    async def nothing(lab: Lab) -> None:
+        await lab.create(part(1))
+
+    report = explore(scenario(careful) if words else nothing, strict=False, **words)
+    assert (report.ran, report.failures, report.passed) == (0, [], False)
+    assert f"INCOMPLETE: {report.shortfall}" in report.text()
+
+
+@pytest.mark.parametrize(("ci", "passes"), [("true", False), ("", True), ("false", True)])
+def test_plans_that_are_left_for_want_of_time_fail_the_exploration_in_ci_alone(
+    monkeypatch: pytest.MonkeyPatch, ci: str, passes: bool
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    monkeypatch.setattr(CpuBudget, "left", time_for(3))
+    report = explore(scenario(careful), mode="full", budget=1.0)
+    assert report.ran > 0
+    assert report.failures == []
+    assert report.passed is passes
+    assert "give a larger --lab-budget" in report.shortfall
+
+
+def test_random_joins_that_full_mode_has_no_time_for_are_left_by_design(monkeypatch: pytest.MonkeyPatch) -> None:
+    explored = import_module("konverge.testing.lab.explore")
+    monkeypatch.setattr(explored, "plans_of", lambda *_, **__: Planned((CRASH, CRASH, CRASH, CRASH), ()))
+    monkeypatch.setattr(CpuBudget, "left", time_for(6))
+    report = explore(scenario(careful), mode="full", strict=True)
+    assert report.passed
+    assert (report.left, report.shortfall) == (0, "")
+    assert report.joined > 100
+    assert f"{report.joined} random joins of plans did not fit into the time, by design" in report.line()
 
 
 def drawn(monkeypatch: pytest.MonkeyPatch, **words: Any) -> list[Plan]:
@@ -157,7 +200,7 @@ def test_the_plans_that_quick_leaves_out_are_counted(monkeypatch: pytest.MonkeyP
     report = explore(scenario(careful))
     assert (report.ran, report.left) == (0, 0)
     assert report.beyond > 50
-    assert f"{report.beyond} were left to the full mode" in report.line()
+    assert f"{report.beyond} were left to the full mode by design" in report.line()
 
 
 @pytest.mark.parametrize("prune", [True, False])

@@ -179,8 +179,9 @@ FORGETFUL = """
 
 
 @pytest.fixture
-def lab_suite(pytester: pytest.Pytester) -> pytest.Pytester:
+def lab_suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """A suite of coroutine tests that ask for the lab, beside others; pytest-asyncio is strict, as it is by default."""
+    monkeypatch.delenv("CI", raising=False)
     pytester.makepyfile(test_things=LAB_SUITE)
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
     return pytester
@@ -199,6 +200,21 @@ def test_a_scenario_is_rerun_under_every_plan_and_the_count_is_printed(lab_suite
     result = lab_suite.runpytest_subprocess("--lab=quick", "--lab-budget=3", "--lab-seed=4", "-k", "unmarked")
     result.assert_outcomes(passed=2, deselected=3)
     result.stdout.fnmatch_lines(["lab: *test_unmarked[[]every fault[]]: * plans ran, 0 failed, * were pruned*"])
+
+
+@pytest.mark.parametrize(("ci", "outcomes"), [("true", {"failed": 1}), ("", {"passed": 1})], ids=["in CI", "at a desk"])
+def test_plans_left_for_want_of_time_are_a_failure_in_ci_and_a_warning_elsewhere(
+    lab_suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, ci: str, outcomes: dict[str, int]
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    lab_suite.makeconftest(
+        "from konverge.testing.lab.budget import CpuBudget\nleft = [True] * 2\nCpuBudget.left = lambda self: left.pop() if left else False"
+    )
+    result = lab_suite.runpytest_subprocess("--lab=quick", "-k", "unmarked and every")
+    result.assert_outcomes(**outcomes, deselected=4)
+    result.stdout.fnmatch_lines(
+        ["!*lab: INCOMPLETE: *unmarked*", "lab: * plans were left for want of time*--lab-budget*CI=true*"]
+    )
 
 
 @pytest.mark.parametrize(

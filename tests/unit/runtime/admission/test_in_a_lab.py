@@ -211,7 +211,7 @@ async def crashing(lab: Lab) -> None:
 
 
 def test_with_a_webhook_in_the_way_every_fault_is_survived() -> None:
-    report = explore(crashing, mode="quick", seed=1, budget=20, workers=1)
+    report = explore(crashing, mode="quick", seed=1, budget=20, workers=1, strict=False)
     assert report.passed, report.text()
 
 
