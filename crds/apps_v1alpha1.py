@@ -7,7 +7,7 @@ The reconciler checks the rest (Blocked/ValidationFailed): that `release.namespa
 reads only name and generateName of metadata); secrets inside `values.inline` (CEL does not read unknown fields); that an
 instance that becomes a placeholder owns no release (CEL reads only its status, which may lag behind).
 
-Source: docs/reference/apps.md#api, docs/reference/apps.md#conditions, docs/reference/flux.md#what-is-rendered.
+Source: docs/reference/apps.md#api, docs/reference/apps.md#conditions, docs/reference/flux.md#rendered-objects.
 """
 
 from __future__ import annotations

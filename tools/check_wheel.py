@@ -1,7 +1,7 @@
 """Compare a wheel and an sdist with the tree: `python tools/check_wheel.py WHEEL SDIST`.
 
-Promises: the wheel holds exactly the package's sources and its declared data, each under its import name and byte for byte as in the
-tree; the sdist holds each of them once, under the folder where it really stands. Exit code 1 with one line per difference.
+Guarantees: the wheel holds exactly the package's sources and its declared data, each under its import name and byte for byte as in the
+tree; the sdist holds each of them once, under its folder in the tree. Exit code 1 with one line per difference.
 
 This is what the links make necessary: a build that follows them packs a room twice, and one that does not packs it not at all.
 """

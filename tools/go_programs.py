@@ -37,9 +37,10 @@ _LOG_LINES = 15
 
 
 def go_program(name: str, environment: Mapping[str, str], *, tell: Callable[[str], None] | None) -> Path:
-    """Return the path of one of the programs; builds all of them where they are not there yet, and tells so before.
+    """Return the path of one of the programs; builds all of them if they are missing, with a line of output before.
 
-    Raises BinariesMissing where there is no Go, or nobody to tell; InstallFailed with the last words of a build that did not succeed.
+    Raises BinariesMissing if Go is missing, or `tell` is None and a build is needed; InstallFailed with the last lines of a build that
+    failed.
     """
     cache = Cache.of(environment)
     home = cache.root / "go-clients" / _fingerprint()

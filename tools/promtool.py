@@ -1,8 +1,8 @@
 """Prometheus' promtool, for the tests of alert rules and dashboards: `python tools/promtool.py` puts it into the cache.
 
 Promises: `promtool` looks in PATH and in the cache of `konverge control-plane install`, and changes nothing. `fetch` takes the program out
-of Debian's package, without installing the package; it appears in the cache whole or not at all. Where neither can be had, tests that
-need it are skipped with that reason; what can be checked without it is checked all the same.
+of Debian's package, without installing the package; it appears in the cache whole or not at all. If neither can be had, tests that need it
+are skipped with that reason; all other checks run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SECONDS = 120
 
 
 def promtool(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Return where the program is; None where it is not."""
+    """Return the path of the program; None if it is missing."""
     found = shutil.which(PROMTOOL, path=environment.get("PATH"))
     cached = _cached(environment)
     return Path(found) if found else cached if is_program(cached) else None
@@ -36,7 +36,7 @@ def _cached(environment: Mapping[str, str]) -> Path:
 
 
 def fetch(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return where the program is, after taking it out of Debian's package where it is not there yet; raises OSError where it cannot."""
+    """Return the path of the program, taken out of Debian's package if it is missing; raises OSError if that fails."""
     if (found := promtool(environment)) is not None:
         return found
     if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
@@ -66,7 +66,7 @@ def _ran(command: list[str], folder: str) -> str:
 
 
 def run_promtool(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run the program; raises FileNotFoundError where it is missing."""
+    """Run the program; raises FileNotFoundError if it is missing."""
     program = promtool()
     if program is None:
         raise FileNotFoundError(PROMTOOL)

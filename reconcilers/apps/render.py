@@ -1,6 +1,6 @@
 """The children of an ApplicationInstance: one HelmRelease and one source, one function each.
 
-Rules (docs/reference/flux.md#what-is-rendered, docs/reference/apps.md#names-and-labels): all have the instance's name and namespace,
+Rules (docs/reference/flux.md#rendered-objects, docs/reference/apps.md#names-and-labels): all have the instance's name and namespace,
 because owner references and `valuesFrom` cannot cross namespaces. An OCI chart is an OCIRepository that the release names in `chartRef`;
 `chart.spec.sourceRef` refuses that kind. Values from a Secret or ConfigMap are referred to, never copied. `suspend` is never rendered, so
 that `flux suspend` stays in effect; strategies, remediation and tests are left to Flux's defaults.

@@ -1,4 +1,4 @@
-"""ApplicationInstance among people: edits by hand, suspension, strangers; nothing written at rest, one Event per transition."""
+"""ApplicationInstance and its users: edits by hand, suspension, foreign objects; no write at rest, one Event per transition."""
 
 from __future__ import annotations
 

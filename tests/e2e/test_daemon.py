@@ -242,7 +242,7 @@ async def test_an_operator_runs_tells_and_ends_in_good_order(
 
         process.send(signal.SIGTERM)
         assert await process.ended() == 0
-        line = next(  # a line for each pass is of level debug: it is not on the way of a busy controller
+        line = next(  # the line for each reconcile is of level debug, so that a busy controller does not pay for it
             line for line in process.lines if line["event"] == "reconciled" and line["key"] == f"{namespace}/nightly"
         )
         assert {"controller", "reconcile_id", "reasons", "timestamp", "level"} <= set(line)

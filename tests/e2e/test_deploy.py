@@ -1,4 +1,4 @@
-"""What is under deploy/: fresh, accepted by a real API server, and enough to run the daemon as its pod would."""
+"""The manifests under deploy/ are fresh, a real API server accepts them, and they suffice to run the daemon as its pod would."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ async def test_the_manifests_are_accepted_strictly_and_applying_them_again_chang
 
 
 async def _versions(plane: ControlPlane) -> str:
-    # The Deployment's own status is written by nobody here: this plane runs no controller of Deployments.
+    # The Deployment has no status here: this plane runs no controller of Deployments.
     listed = ("namespace/konverge-system", "deployment/konverge", "serviceaccount/konverge")
     form = "--output=jsonpath={.metadata.resourceVersion}"
     return " ".join([await plane.kubectl("get", one, "-n", NAMESPACE, form) for one in listed])
@@ -209,7 +209,7 @@ async def test_the_pod_passes_the_strictest_pod_security(plane: ControlPlane) ->
 
 
 def environment(plane: ControlPlane, mount: Path) -> dict[str, str]:
-    """What the container sees: the manifest's variables, those that the kubelet sets, and where this test keeps what a node would."""
+    """The environment of the container: the manifest's variables, those of the kubelet, and the paths of this test in place of a node's."""
     here = {"KONVERGE_SERVICE_ACCOUNT": str(mount)}
     free_ports = {"KONVERGE_METRICS": "127.0.0.1:0", "KONVERGE_HEALTH": "127.0.0.1:0"}
     declared = {entry["name"]: entry["value"] for entry in container()["env"]}

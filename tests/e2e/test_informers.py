@@ -1,4 +1,4 @@
-"""Informers on a real API server: what syncs, what is told, and what mends itself."""
+"""Informers on a real API server: synchronization, handlers, recovery."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ READ = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch
 
 
 class Heard:
-    """Writes down what it is told, as words, and keeps the view that follows from it."""
+    """Records its events as text, and keeps the view that follows from them."""
 
     def __init__(self) -> None:
         self.words: list[str] = []

@@ -1,4 +1,4 @@
-"""Programs that another place lent, or that nobody has; pretended ones where that is enough."""
+"""Programs from another folder, or missing ones; pretended programs if those suffice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the repository itself stand on: one view of the tree, read once.
+"""The fixtures of the tests of the repository itself: one view of the tree, read once.
 
 These tests read files and syntax trees, never the network. They run from the tree only (the sdist and the wheel have neither the links
 nor the frame); what must hold for the installed package is in tests/unit and in .ci/test-wheel.
@@ -26,7 +26,7 @@ _NEVER_TRACKED = {".git", ".venv", "build", "dist", "__pycache__"}
 
 @dataclass(frozen=True)
 class Source:
-    """One Python file of the package: its import name, where it really stands, its text and syntax tree."""
+    """One Python file of the package: its import name, its path in the tree, its text and syntax tree."""
 
     module: str
     path: Path

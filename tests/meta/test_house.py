@@ -40,7 +40,7 @@ SILENCED = re.compile(
 UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b|raise NotImpl" r"ementedError")
 
 GENERATED_ELSEWHERE = {".sum", ".jsonl"}
-"""Files whose content is somebody else's: checksums of modules, recordings."""
+"""Files with foreign content: checksums of modules, recordings."""
 
 
 def test_no_file_names_a_registry_or_a_path_of_one_machine(tree: Tree) -> None:

@@ -1,7 +1,7 @@
 """Names, labels and buckets of the metrics are a contract with dashboards that exist already.
 
 The first table is controller-runtime's (pkg/internal/controller/metrics, pkg/metrics) and client-go's, the second that of Kubernetes
-1.36's informers (KEP-5647), the third our own. A change here breaks somebody's dashboard: it is a decision, not a repair.
+1.36's informers (KEP-5647), the third our own. A change here breaks users' dashboards: it is a decision, not a repair.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ I = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)  # noqa: E7
 
 
 class Series(NamedTuple):
-    """One line of the contract; `buckets` is empty for what is no histogram."""
+    """One line of the contract; `buckets` is empty unless the metric is a histogram."""
 
     type: str
     labels: tuple[str, ...] = ()

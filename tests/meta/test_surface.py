@@ -39,7 +39,7 @@ def documented_assignments(source: Source) -> dict[str, str]:
 
 
 def docstring(tree: Tree, name: str) -> str:
-    """What a public name says of itself: the docstring of a class or function, else the text below its assignment."""
+    """The documentation of a public name: the docstring of a class or function, else the text below its assignment."""
     value: Any = getattr(konverge, name)
     if isinstance(value, type | types.FunctionType):
         return inspect.cleandoc(value.__doc__ or "")

@@ -40,7 +40,7 @@ def called(call: ast.Call) -> str:
 
 
 def literals(call: ast.Call) -> Iterator[str]:
-    """The words that a call writes as literals where it should name a constant."""
+    """The literals in a call that should be constants of the vocabulary."""
     places = SPOKEN.get(called(call), {})
     for position, argument in enumerate(call.args):
         if position in places and isinstance(argument, ast.Constant | ast.JoinedStr):

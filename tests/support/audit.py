@@ -36,7 +36,7 @@ class Audited:
 
     @property
     def rights(self) -> frozenset[Right]:
-        """What it takes to be allowed: an apply that makes an object takes `create` besides `patch`."""
+        """The verbs that must be allowed: an apply that makes an object takes `create` besides `patch`."""
         if not self.resource:
             return frozenset()
         about = f"{self.resource}/{self.subresource}" if self.subresource else self.resource

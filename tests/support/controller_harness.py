@@ -1,6 +1,6 @@
 """One controller on virtual time, between a cache that a test fills and an API server of a few lines.
 
-What it leaves out on purpose: lists, watches, conflicts, defaults. A test says itself when the cache hears of a change.
+It deliberately has no lists, watches, conflicts, or defaults. A test says itself when the cache hears of a change.
 """
 
 from __future__ import annotations
@@ -358,7 +358,7 @@ class ControllerHarness:
                 informer.show(data, namespace=namespace, name=name, version=version)
 
     def put(self, object_: Any, **metadata: Any) -> None:
-        """Store an object as somebody else would, and let the caches hear of it."""
+        """Store an object as another client would, and deliver the event to the caches."""
         data = object_.to_dict()
         before = self.server.objects.get((kind_of(object_), object_.namespace, object_.name))
         if before is not None:

@@ -18,7 +18,7 @@ class Memo(kv.CustomResource[MemoSpec, kv.Status]):
 
 
 class Faulty:
-    """Keeps state where it is lost with the process, or where it says more than was done."""
+    """Keeps state in memory, where a crash loses it, or records work before it is done."""
 
     def __init__(self) -> None:
         self._begun: set[str] = set()

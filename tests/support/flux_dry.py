@@ -207,7 +207,7 @@ def _deduplicated(items: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class ReconcileServices:
-    """What a scenario is written with."""
+    """The verbs of a scenario."""
 
     spec: Callable[..., Json] = release_spec
     recorded: Callable[[str], Events] = recorded

@@ -1,4 +1,4 @@
-"""What happened in a namespace, as the API server tells it: every object that was created, and how things stand now.
+"""The history of a namespace from the API server's events: every object that was created, and the present state.
 
 A `NamespaceRecorder` watches from before the first write, so it also counts what was created and deleted again. A picture of the present leaves
 out what differs between any two runs of the same story: times, uids, versions, who wrote which field, and digests of those.
@@ -36,7 +36,7 @@ _DROPPED = frozenset(
         "firstDeployed",
         "lastDeployed",
         "lastUpdateTime",
-        # Asking Flux once more is harmless, and what a pass does that cannot know whether it asked.
+        # A second request to Flux is harmless, and correct for a reconcile that cannot know whether the first was sent.
         "reconcile.fluxcd.io/requestedAt",
         "lastHandledReconcileAt",
     }

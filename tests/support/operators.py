@@ -22,7 +22,7 @@ _REPOSITORY = Path(__file__).parents[2]
 
 
 class Process(Protocol):
-    """What is needed of a process."""
+    """The used part of a process."""
 
     @property
     def pid(self) -> int:
@@ -40,7 +40,7 @@ class Process(Protocol):
 
 
 class Operator:
-    """`konverge run` with these arguments; it may be started again after its end. What it logs is added to a file.
+    """`konverge run` with these arguments; it may be started again after its end. Its log is appended to a file.
 
     `environment` is all that it sees of ours, but for what finding Python takes. A `forkserver` makes its starts cheap.
     """
@@ -107,7 +107,7 @@ class Operator:
         return await self.process.wait()
 
     def said(self, event: str) -> dict[str, Any] | None:
-        """Return the newest log line of this event since the last start, None where there is none."""
+        """Return the newest log line of this event since the last start, None if there is none."""
         with self.log.open("rb") as log:
             log.seek(self._offset)
             lines = [line for line in log if line.startswith(b"{") and line.endswith(b"}\n")]

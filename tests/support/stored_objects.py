@@ -23,7 +23,7 @@ class Stored:
             self.put(each)
 
     def put(self, found: Data, plural: str = "") -> None:
-        """Store an object; the plural is the kind's simple one where none is given."""
+        """Store an object; the plural is derived from the kind unless it is given."""
         group = found["apiVersion"].rpartition("/")[0]
         id_ = (group, plural or _plural(found["kind"]))
         metadata = found["metadata"]

@@ -1,4 +1,5 @@
-"""What a type checker knows about resources; read by mypy, never run. An unused `type: ignore` is an error, so each one is a test."""
+"""The types of resources as a type checker infers them; read by mypy, never run. An unused `type: ignore` is an error, so each one is a
+test."""
 
 from __future__ import annotations
 

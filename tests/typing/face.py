@@ -1,4 +1,4 @@
-"""What type checkers see of the face. Never run: `make lint` checks it."""
+"""The public face as type checkers infer it. Never run: `make lint` checks it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """The daemon at rest: what `konverge run` with all families holds and burns while nothing happens, against a real kube-apiserver.
 
 Once with the mounted files of a ServiceAccount, as in a pod, and once with a kubeconfig, for which kubernetes_asyncio is imported. The account has
-exactly what `konverge rbac` prints, and every kind is served that the families watch, so that each controller runs. What is measured is the
-process as it stands when it has been ready for a while; memory is what the kernel calls resident, which counts pages of libraries that other
-processes share.
+exactly what `konverge rbac` prints, and every kind is served that the families watch, so that each controller runs. The process is measured
+when it has been ready for a while; memory is resident memory, which counts pages of libraries that other processes share.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ PROGRAM: Final = (sys.executable, "-m", "konverge.daemon.main")
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One way to the API server: how it is called, what the process is told, and the resident MiB that it should stay within."""
+    """One way to the API server: its name, the arguments of the process, and the resident MiB that it should stay within."""
 
     name: str
     words: tuple[str, ...]

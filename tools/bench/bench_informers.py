@@ -100,7 +100,7 @@ def other_rows(theirs: dict[str, Figures], ours: Figures) -> list[Row]:
 
 
 def real_rows() -> list[Row]:
-    """The same from a real kube-apiserver, which prepares each byte anew; none where there is none."""
+    """The same from a real kube-apiserver, which prepares each byte anew; none if there is none."""
     try:
         figures = asyncio.run(real())
     except BinariesMissing as missing:

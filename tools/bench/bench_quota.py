@@ -1,8 +1,9 @@
 """The quota family at its size: 1,000 namespaces and 5,000 claims in one pool, on the server in memory and in the allocator alone.
 
-Server, controllers and client are one process on a loop whose time is virtual, so figures are CPU time, the server's included where it says
-so; the allocator alone is pure. Writes are counted where they are sent, at the gate of the lab; reconciles by the controller's own metric.
-Targets are those of docs/reference/capsule.md#rows (X18, X29) and docs/reference/capsule.md#allocation; where they name none, a row has
+Server, controllers and client are one process on a loop whose time is virtual, so figures are CPU time, the server's included if the row
+says so; the allocator alone is pure. Writes are counted when they are sent, at the gate of the lab; reconciles by the controller's own
+metric.
+Targets are those of docs/reference/capsule.md#rows (X18, X29) and docs/reference/capsule.md#allocation; a row for which they name none has
 none.
 """
 

@@ -35,7 +35,7 @@ Row = Mapping[str, Any]
 
 
 def complaint(row: object) -> str:
-    """Say what is wrong with a row; the empty text where nothing is."""
+    """Return the fault of a row; the empty text if it has none."""
     if not isinstance(row, dict):
         return f"a row is a dict, not {type(row).__name__}"
     if set(row) != set(KEYS):
@@ -91,7 +91,7 @@ def discover(folder: Path) -> dict[str, Path]:
 
 
 def by_default(benches: Mapping[str, Path], *, quick: bool) -> list[str]:
-    """Return what is run where nothing is named: all, but those that take hours (`BY_NAME_ONLY = True`) only when they are quick."""
+    """Return the benchmarks that run if none is named: all, but those that take hours (`BY_NAME_ONLY = True`) only when they are quick."""
     return [name for name, path in benches.items() if quick or not BY_NAME.search(path.read_text())]
 
 
@@ -137,7 +137,7 @@ def measure(path: Path) -> list[Row]:
 
 
 def measure_apart(path: Path) -> list[Row] | None:
-    """Run one benchmark in an interpreter of its own; None where it failed (its words stand on stderr)."""
+    """Run one benchmark in an interpreter of its own; None if it failed (its output is on stderr)."""
     with tempfile.TemporaryDirectory() as scratch:
         rows = Path(scratch) / "rows.json"
         command = [sys.executable, str(HERE / "run.py"), "--measure", str(path), "--rows", str(rows)]

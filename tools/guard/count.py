@@ -31,7 +31,7 @@ OBJECTS: Final = 1000
 Figures = Mapping[str, float]
 
 ALLOWED: Final[Figures] = {"requests": 0, "calls per object": 10, "calls per child": 5, "bytes per object": 500}
-"""The growth that passes. Two counts of the same code are equal in calls; a second decode of each object makes fourteen more."""
+"""The allowed growth. Two counts of the same code are equal in calls; a second decode of each object makes fourteen more."""
 
 
 def count(*arguments: str) -> dict[str, Any]:

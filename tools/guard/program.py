@@ -1,4 +1,4 @@
-"""What one thousand objects cost the library, counted and not timed: requests, Python calls, bytes that stay.
+"""The cost of one thousand objects to the library, counted and not timed: requests, Python calls, bytes that stay.
 
 Run as a program it prints one JSON object, the `Counts` of one run. `--bytes` counts bytes (tracing makes calls many times slower, so the
 two are counted apart), `--planted` decodes each object twice, `--children` counts a pass over a thousand children that stand as they
@@ -52,7 +52,7 @@ class GaugeStatus(kv.Status):
 
 @kv.resource("guard.example.com/v1", conditions=("Ready",))
 class Gauge(kv.CustomResource[GaugeSpec, GaugeStatus]):
-    """What is counted on: about two kilobytes each."""
+    """The counted resource: about two kilobytes each."""
 
 
 class GaugeReconciler:
@@ -107,11 +107,11 @@ class HolderSpec(kv.Model):
 
 @kv.resource("guard.example.com/v1", conditions=("Ready",))
 class Holder(kv.CustomResource[HolderSpec, kv.Status]):
-    """What owns a thousand children."""
+    """The owner of a thousand children."""
 
 
 class HolderReconciler:
-    """Owns its children in each pass; the applies of the last one, which need not send anything, are counted."""
+    """Applies its children in each reconcile; the applies of the last one, which need not send anything, are counted."""
 
     def __init__(self, counting: AbstractContextManager[object]) -> None:
         self.passed: asyncio.Queue[int] = asyncio.Queue()
@@ -193,7 +193,7 @@ def kept_bytes() -> int:
 
 
 def planted() -> AbstractContextManager[object]:
-    """Have each object decoded twice where it is decoded once."""
+    """Decode each object twice instead of once."""
     decode = Cached.decode
 
     def twice(self: Cached, kind: Any) -> Any:

@@ -35,7 +35,7 @@ GRACE = 60.0
 
 @dataclass(frozen=True)
 class Hunted:
-    """What became of one mutant (None: of the unmutated tree)."""
+    """The result of one mutant (None: of the unmutated tree)."""
 
     mutant: Mutant | None
     answer: dict[str, Any]

@@ -1,7 +1,7 @@
 """Small operators, each with a story, that the lab explores on mutated copies of the tree; see `tools/mutants/catalogue.py`.
 
-Promises: the unmutated tree passes every plan of every story here. A story says in its own words what it expects where the lab cannot know it: that a
-child has the right owner, that nobody else's object is touched. The stories are ordinary lab scenarios; nothing in them knows of mutants.
+Promises: the unmutated tree passes every plan of every story here. A story asserts what the lab cannot know: that a child has the right
+owner, that no foreign object is changed. The stories are ordinary lab scenarios; nothing in them knows of mutants.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["SCENARIOS"]
 
 
 def _story(told: Callable[[Lab], Awaitable[None]]) -> Callable[[Lab], Awaitable[None]]:
-    """Take a refusal for what it is where somebody else meddles: the story cannot go on as it expected."""
+    """Accept a refusal in a run in which others write: the story cannot continue as planned."""
 
     @wraps(told)
     async def story(lab: Lab) -> None:

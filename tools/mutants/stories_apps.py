@@ -49,13 +49,13 @@ def forget(data: dict[str, Any]) -> None:
 
 
 async def mover(lab: Lab) -> None:
-    """What is said is looked at where the application rests in between."""
+    """The status is checked when the application is at rest in between."""
     world = World(unreachable={DEAD}, refused={"1.2.0": REFUSAL})
     lab.masks.append(forget)
     await install_crds(lab.client, flux_crds())
     await lab.start(lambda manager: apps.install(manager, QUICK))
     await lab.create(_named(lab, "shop"))
-    if meddled_with(lab):  # nothing of what is said on the way is sure then, only where it ends
+    if meddled_with(lab):  # the states on the way are not certain then, only the end state
         await lab.enter(_flux(lab, World()))
         await _change(lab, url=NEW, version="1.1.0")
         return

@@ -84,7 +84,7 @@ async def backup(lab: Lab) -> None:
         ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", ()))
         if found is not None and ready and status.get("observedGeneration") == found["metadata"]["generation"]:
             job = data_of(lab, "job-nightly")
-            if job is not None and job.get("schedule") in {"3", "4"}:  # else somebody edits it
+            if job is not None and job.get("schedule") in {"3", "4"}:  # else another client edits it
                 assert job["schedule"] == found["spec"]["schedule"], (
                     "the status says that this generation is done, and it is not"
                 )
@@ -163,11 +163,11 @@ def published(pages: int) -> Callable[[Any], bool]:
 
 
 async def sites(lab: Lab) -> None:
-    """Two sites; one gets and loses pages while it is worked on, a page becomes somebody else's, one site is deleted."""
+    """Two sites; one gets and loses pages during a reconcile, a page gets another owner, one site is deleted."""
     await lab.start(build_site)
     await lab.create(Site.new("blog", spec=SiteSpec(pages=["a", "b"])))
     await lab.create(Site.new("shop", spec=SiteSpec(pages=["a"])))
-    await asyncio.sleep(0.1)  # its first pass is under way
+    await asyncio.sleep(0.1)  # its first reconcile is running
     await lab.patch(Site, "blog", {"spec": {"pages": ["a", "b", "c"]}})
     await seen(lab, Site, "blog", published(3))
     await seen(lab, Site, "shop", published(1))
@@ -185,7 +185,7 @@ async def sites(lab: Lab) -> None:
 
 
 async def takeover(lab: Lab) -> None:
-    """Somebody puts an object of their own in the place of a page, and the site lets it go: it must stay as they made it."""
+    """A user replaces a page by an object of their own, and the site drops the page: the object must stay as the user created it."""
     await lab.start(build_site)
     await lab.create(Site.new("blog", spec=SiteSpec(pages=["a", "b"])))
     await seen(lab, Site, "blog", published(2))
@@ -211,7 +211,7 @@ class PanelSpec(kv.Model):
 
 @kv.resource("example.com/v1", conditions=("Ready",))
 class Panel(kv.CustomResource[PanelSpec, kv.Status]):
-    """A panel whose color somebody may choose by hand."""
+    """A panel whose color a user may choose by hand."""
 
 
 class PanelReconciler:
@@ -231,14 +231,14 @@ def build_panel(manager: kv.Manager) -> None:
 
 
 async def hold(lab: Lab) -> None:
-    """Somebody takes the color of a panel; the panel waits, keeps its parts meanwhile, and goes on when it is given back."""
+    """Another manager takes the color of a panel; the panel waits, keeps its parts meanwhile, and continues when it is given back."""
     person = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "wall-front", "namespace": lab.namespace}}
     await lab.create(config("wall-front"))
     await lab.start(build_panel)
     await lab.create(Panel.new("wall", spec=PanelSpec(color="red", parts=["knob"])))
     await seen(lab, Panel, "wall", kv.is_true("Ready"))
     await lab.client.apply(CONFIG, person | {"data": {"color": "blue"}}, manager="person", force=True)
-    if not meddled_with(lab):  # a panel that is made anew has a front that nobody took
+    if not meddled_with(lab):  # a panel that is created anew has a front that no other manager owns
         await seen(lab, Panel, "wall", kv.is_false("Ready"))
     await lab.patch(Panel, "wall", {"spec": {"color": "green", "parts": []}})
     await asyncio.sleep(5)

@@ -71,7 +71,7 @@ def because(reason: str) -> Callable[[Any], bool]:
 
 
 async def strangers(lab: Lab) -> None:
-    """The Secret is there from the start, and so is somebody's object; one child is wanted in another namespace."""
+    """The Secret and a foreign object exist from the start; one child is wanted in another namespace."""
 
     def knows_the_secret() -> None:
         for name in ("near", "far", "thief"):
@@ -177,7 +177,7 @@ def build_budget(manager: kv.Manager) -> None:
 
 
 async def budget(lab: Lab) -> None:
-    """A quota is made, is asked for again in vain, and is put back after somebody raised it."""
+    """A quota is created, requested again in vain, and restored after a user raised it."""
     await lab.start(build_budget)
     await lab.create(Budget.new("year", spec=GadgetSpec()))
     await seen(lab, Budget, "year", kv.is_true("Ready"))

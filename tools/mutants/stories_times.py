@@ -80,7 +80,7 @@ async def bucket(lab: Lab) -> None:
             assert stored(lab, "buckets", "photos") is not None, "the bucket is gone, and it is still in the cloud"
 
     lab.always.append(cleaned_up)
-    lab.masks.append("metadata.annotations")  # a bucket whose finalizer somebody removed leaves the note behind
+    lab.masks.append("metadata.annotations")  # a bucket whose finalizer another client removed leaves the note behind
     await lab.start(build_bucket)
     await lab.create(Bucket.new("photos", spec=BucketSpec()))
     await seen(lab, Bucket, "photos", kv.is_true("Ready"))
@@ -92,7 +92,7 @@ async def bucket(lab: Lab) -> None:
     except AssertionError:
         if not meddled_with(lab):
             raise
-        await lab.delete(Bucket, "photos")  # somebody made it anew
+        await lab.delete(Bucket, "photos")  # another client created it anew
         await gone(lab, Bucket, "photos")
     await lab.create(Bucket.new("photos", spec=BucketSpec(size=3)))
     await seen(lab, Bucket, "photos", kv.is_true("Ready"))
@@ -100,7 +100,7 @@ async def bucket(lab: Lab) -> None:
 
 
 async def guarded(lab: Lab) -> None:
-    """Somebody else holds the bucket too, for a while: their finalizer is theirs to remove."""
+    """Another controller holds the bucket too, for a while: only that controller removes its finalizer."""
     await lab.start(build_bucket)
     made = Bucket.new("photos", lab.namespace, spec=BucketSpec()).to_dict()
     made["metadata"]["finalizers"] = ["example.com/guard"]
@@ -111,7 +111,7 @@ async def guarded(lab: Lab) -> None:
         held = list(found.metadata.finalizers)
         assert meddled_with(lab) or held == ["example.com/guard", "example.com/bucket"], f"it is held by {held}"
     finally:
-        with suppress(kv.ApiError):  # somebody was quicker
+        with suppress(kv.ApiError):  # another client was quicker
             await lab.client.patch(
                 Bucket,
                 "photos",
@@ -202,7 +202,7 @@ async def errands(lab: Lab) -> None:
 
 
 async def badge(lab: Lab) -> None:
-    """Something that nobody caches is somebody else's, and is tried again when its time has come."""
+    """An object outside every cache belongs to another owner, and is tried again when its time has come."""
     person = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "badge", "namespace": lab.namespace}}
     await lab.client.apply(SECRET, person | {"stringData": {"by": "me"}, "type": "Opaque"}, manager="person")
     await lab.start(build_errand)

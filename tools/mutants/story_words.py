@@ -77,19 +77,19 @@ def check_owner(child: Any, kind: str, name: str) -> None:
 
 
 def meddled_with(lab: Lab) -> bool:
-    """Whether somebody else has orders to write in this run: then a finalizer may be gone that a story waits for."""
+    """Whether the plan of this run has foreign writes: they may remove a finalizer that a story waits for."""
     plan = getattr(lab.gate, "plan", None)
     return plan is not None and bool(plan.foreign)
 
 
 async def fill(lab: Lab) -> None:
-    """Make what happened so far older than any view of a server that lags."""
+    """Write so many objects that all earlier ones are older than any lagging view of the server."""
     for number in range(FILLERS):
         await lab.create(SECRET.new(f"filler-{number}"))
 
 
 class OwnWrites:
-    """What a reconciler has written itself, to find a pass that is shown less than that; see the barrier's promise and its limit."""
+    """The own writes of a reconciler, to find a reconcile that sees less than them; see the barrier's guarantee and its caveat."""
 
     def __init__(self) -> None:
         self._written: dict[tuple[Any, str], tuple[str, str, float]] = {}

@@ -162,7 +162,7 @@ def walks(server: Server) -> list[Data]:
 
 
 def step(server: Server, path: str, plural: str, name: str, spec: Data) -> Data:
-    """Create an object, or update it where it is there."""
+    """Create an object, or update it if it exists."""
     code, live, _ = server.ask("GET", f"{path}/{name}")
     old = (
         {key: live[key] for key in ("apiVersion", "kind", "spec")} | {"metadata": {"name": name}}

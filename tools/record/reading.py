@@ -1,7 +1,8 @@
 """Records what a real kube-apiserver answers to GET, LIST and WATCH: `make record ONLY=reading` writes `recorded.json`.
 
-A script of writes and requests runs against a control plane of its own (etcd and kube-apiserver of the local cache). What differs between any two
-runs is masked: a version becomes the label of the write that made it (`{a1}`), or `{now}` where it is not older than the last write to the
+A script of writes and requests runs against a control plane of its own (etcd and kube-apiserver of the local cache). Values that differ
+between any two runs are masked: a version becomes the label of the write that made it (`{a1}`), or `{now}` if it is not older than the
+last write to the
 resource. `tests/unit/apiserver/reading/test_recorded.py` plays the same script on the in-memory store and compares.
 """
 

@@ -22,7 +22,7 @@ from konverge.testing.failures import ControlPlaneError
 
 @pytest.fixture(scope="session")
 def kubectl_program() -> Path:
-    """The kubectl of the control plane's programs: where there is none, a test is skipped, or fails where one is required."""
+    """The kubectl of the control plane's programs: without it a test is skipped, or fails if a control plane is required."""
     found = plugin._find_programs()
     if isinstance(found, str):
         plugin._give_up(found)
@@ -33,7 +33,7 @@ def kubectl_program() -> Path:
 
 @pytest.fixture(scope="session")
 def go_programs_of(request: pytest.FixtureRequest) -> Callable[[str], Path]:
-    """Clients written in Go, built where they are not there yet; where that cannot be, it is as with the control plane's programs."""
+    """Clients written in Go, built if they are missing; if that fails, the tests are skipped or fail as without a control plane."""
 
     def tell(line: str) -> None:
         with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
@@ -99,7 +99,7 @@ class Place:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a program is started with: nothing of the caller's, so that no proxy and no other cluster can be meant."""
+        """The environment of a program: nothing of the caller's, so that no proxy and no other cluster is used."""
         return {"PATH": os.environ["PATH"], "HOME": str(self.home), "KUBECONFIG": str(self.kubeconfig)}
 
 

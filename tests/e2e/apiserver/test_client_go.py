@@ -132,6 +132,6 @@ async def test_a_leader_whose_lease_is_taken_stops_leading(start: Start, client:
         await client.patch(Lease, "election", {"spec": {"holderIdentity": "thief"}}, patch_type=PatchType.MERGE)
         said = [await one.hears() for _ in range(2)]
         assert {(line["said"], line["name"]) for line in said} == {("stopped", "one"), ("follows", "thief")}
-        # Nobody renews for the thief.
+        # The thief does not renew.
         assert {(await one.hears())["said"], (await one.hears())["said"]} == {"leads", "follows"}
         assert (await lease(client)).holderIdentity == "one"

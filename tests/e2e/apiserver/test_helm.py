@@ -60,7 +60,7 @@ async def read(client: Any, kind: Any) -> dict[str, Any] | None:
 
 
 async def state(client: Any) -> dict[str, Any]:
-    """What the values of the chart decide."""
+    """The effect of the chart's values."""
     found = {kind.__name__: await read(client, kind) for kind in OURS}
     config, deployment, robot = (found[name] or {} for name in ("ConfigMap", "Deployment", "Robot"))
     return {

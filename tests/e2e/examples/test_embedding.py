@@ -27,7 +27,7 @@ EXAMPLES = Path(backup_operator.__file__).parent
 
 @pytest.fixture
 async def cluster(lab: Lab, control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    """What the programs find: $KUBECONFIG, the CRD, a Secret to copy to."""
+    """The environment of the programs: $KUBECONFIG, the CRD, a Secret to copy to."""
     monkeypatch.setenv("KUBECONFIG", str(control_plane.kubeconfig))
     await install_crds(lab.client, [crd(backup_operator.Backup)])
     await lab.create(SECRET.new("target", data={"url": "czM6Ly9i"}))

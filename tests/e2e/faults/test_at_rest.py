@@ -83,7 +83,7 @@ async def one_of_each(lab: Lab) -> int:
 
 
 async def resync_passes(daemon: Operator) -> float:
-    """Return how many passes ran because of a resync, as the daemon's metrics tell it."""
+    """Return the number of reconciles that a resync requested, from the daemon's metrics."""
     _, text = await daemon.answers("/metrics", part="metrics")
     return sum(
         sample.value

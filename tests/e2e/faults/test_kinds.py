@@ -1,4 +1,4 @@
-"""Kinds that are absent at the start, come, go and come back: whoever needs them says so, and nobody else minds."""
+"""Kinds that are absent at the start, come, go and come back: the controllers that need them report it, and no other is affected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people and other programs do to objects under a controller: it says what is wrong or mends it, and never loops."""
+"""Edits of objects by users and other programs: the controller reports or repairs them, and never loops."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_a_child_that_was_cut_off_from_its_owner_is_not_touched_any_more_a
 
 
 async def test_a_finalizer_that_somebody_removed_ends_the_object_and_the_pass_in_peace(lab: Lab) -> None:
-    """Others' finalizers come and go meanwhile, so ours is not where it was."""
+    """Others' finalizers come and go meanwhile, so ours changes its index."""
     calls, may_end = list[str](), asyncio.Event()
 
     async def finalize(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
@@ -109,7 +109,7 @@ async def test_a_finalizer_that_somebody_removed_ends_the_object_and_the_pass_in
 
 
 async def test_a_namespace_that_ends_takes_its_objects_along(lab: Lab, control_plane: ControlPlane) -> None:
-    """Nothing can be made in it any more; the passes fail until their objects go too, and no RBAC rule is blamed for that."""
+    """Nothing can be created in it any more; reconciles fail until their objects go too, and no RBAC rule is blamed for that."""
 
     async def finalize(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         return kv.Done()

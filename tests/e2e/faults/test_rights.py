@@ -37,7 +37,7 @@ class GaugeSpec(kv.Model):
 
 @kv.resource(f"{GROUP}/v1", conditions=("Ready",))
 class Gauge(kv.CustomResource[GaugeSpec, kv.Status]):
-    """The neighbour, whose rights nobody touches."""
+    """The neighbour, whose rights never change."""
 
 
 async def make_part(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:

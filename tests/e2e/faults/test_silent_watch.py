@@ -95,7 +95,7 @@ async def test_a_dead_watch_is_replaced_and_what_it_hid_is_reconciled(wired: Wir
 
 
 async def test_a_write_whose_answer_never_comes_is_made_up_for(wired: Wired) -> None:
-    """Nobody knows whether such a write was done; it is sent again, and it is one that may be."""
+    """The outcome of such a write is unknown; it is sent again, since it is idempotent."""
     lab = wired.lab
     wired.wire.go_silent()
     await lab.patch(Widget, "one", {"spec": {"parts": 7}})

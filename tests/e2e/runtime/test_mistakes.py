@@ -1,4 +1,4 @@
-"""What mistakes look like: one test for each row of the table that belongs to the runtime."""
+"""Mistakes and their errors: one test for each row of the table that concerns the runtime."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def controller(function: Reconcile) -> kv.Controller[kv.Object]:
 
 
 async def error_of(lab: Lab, built: kv.Controller[kv.Object], *, settings: ManagerSettings | None = None) -> str:
-    """Run the controller on one object and return what its pass came to."""
+    """Run the controller on one object and return the outcome of its reconcile."""
     await lab.start(lambda manager: manager.add(built), settings=settings)
     await lab.create(CONFIG_MAP.new("subject"))
     history = lab.manager.runner(built.name).history

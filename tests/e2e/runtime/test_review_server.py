@@ -1,4 +1,4 @@
-"""What only a real API server can show: exact rights, kinds that are not ours, owners without a namespace."""
+"""Behaviour that only a real API server shows: exact rights, kinds of other projects, owners without a namespace."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_a_cluster_scoped_owner_in_a_manager_of_one_namespace_gets_its_chi
 
 
 async def test_the_status_of_a_kind_that_is_not_ours_stays_its_controllers(lab: Lab) -> None:
-    """Read without a model, a kind is somebody else's: of its status we write what was said, and nothing where nothing was."""
+    """A kind without a model belongs to another project: of its status we write the given fields and no others."""
     theirs = kind("tests.konverge.dev/v1", "Widget")
 
     async def marks(w: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:

@@ -1,6 +1,6 @@
 """The tests of a user's first operator as the documents draw them: no mark, no option, nothing but `lab`.
 
-The same functions run on the in-memory API server and, where there is one, on a real control plane.
+The same functions run on the in-memory API server and on a real control plane if there is one.
 """
 
 from __future__ import annotations

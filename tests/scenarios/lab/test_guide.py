@@ -1,4 +1,4 @@
-"""What docs/guide/lab.md teaches is so: its programs run, and what it shows is what pytest prints.
+"""The guide docs/guide/lab.md is true: its programs run, and pytest prints the output that it shows.
 
 Where the lab's words change, write the guide's output anew: `python tests/scenarios/lab/test_guide.py && make readme`.
 """
@@ -24,7 +24,7 @@ def printed(*words: str) -> str:
 
 
 def replayed() -> str:
-    """Replay the crash; returns what is told of it."""
+    """Replay the crash; returns its report."""
     said = printed("--lab-plan", "examples/invoices_crash.json")
     start = said.find("FAILED: crash")
     assert start >= 0, said

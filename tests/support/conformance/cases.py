@@ -55,7 +55,7 @@ class Kind:
     change: Mapping[str, Any] = field(default_factory=dict)
     """A merge patch that changes something."""
     status: Mapping[str, Any] = field(default_factory=dict)
-    """A status that is accepted; {} where there is no subresource."""
+    """A valid status; {} without the subresource."""
     scale: bool = False
     custom: bool = False
     generic: bool = True
@@ -86,7 +86,7 @@ class Step:
     line: str
     body: Any = None
     status: tuple[int, ...] = ()
-    """What both have to answer; () is any 2xx."""
+    """The status codes that both must respond with; () is any 2xx."""
     any: bool = False
     """Whether the code is not stated here."""
     accept: str = ""

@@ -1,4 +1,4 @@
-"""What both servers have before the first case: the custom kinds that the cases share, established.
+"""The state of both servers before the first case: the custom kinds that the cases share, established.
 
 Promises: the same requests to both; returns when the kinds are served.
 """
@@ -18,7 +18,7 @@ _SETUP = Path(__file__).parents[2] / "conformance" / "setup.yaml"
 
 
 async def prepare(target: Target) -> None:
-    """Make the shared kinds, where they are not there already."""
+    """Create the shared kinds that are missing."""
     runner = Runner(target, "default")
     await _prepare(target, runner)
     if isinstance(target, MemoryTarget):

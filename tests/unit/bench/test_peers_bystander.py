@@ -1,4 +1,4 @@
-"""What of a stall is the machine's: a process that does nothing says how late it was woken."""
+"""The machine's share of a stall: an idle process reports how late it was woken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a contestant is told, what it says, and when an outside observer believes an object to be in step."""
+"""The input and the output of a contestant, and the test by which an observer finds an object up to date."""
 
 from __future__ import annotations
 

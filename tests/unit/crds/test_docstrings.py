@@ -24,7 +24,7 @@ T = TypeVar("T", bound=Model)
 
 
 class Colour(Enum):
-    """What a thing looks like."""
+    """The colour of a thing."""
 
     RED = "red"
 
@@ -38,7 +38,7 @@ class Part(Model):
     In one word.
     """
     colour: Colour = Colour.RED
-    """What it looks like here."""
+    """The colour of this part."""
     size: int = 1
 
 
@@ -60,9 +60,9 @@ class Derived(Base):
     many: list[Part] = Field(default_factory=list)
     """All parts."""
     told: Annotated[int, Field(description="By the field.")] = 1
-    """By nobody."""
+    """Unused docstring."""
     extra: int = Field(default=1, json_schema_extra={"description": "By the extra."})
-    """By nobody."""
+    """Unused docstring."""
     if __name__:
         guarded: int = 1
         """Inside an if."""
@@ -81,7 +81,7 @@ class Derived(Base):
 
 class Holder(Model, Generic[T]):
     held: T
-    """What is held."""
+    """The held part."""
 
 
 class HoldsPart(Holder[Part]):
@@ -91,7 +91,7 @@ class HoldsPart(Holder[Part]):
 
 class Theirs(BaseModel):
     quiet: int = 1
-    """A model of pydantic says nothing unless it is told to."""
+    """Ignored unless the model enables attribute docstrings."""
 
 
 class TheirsAloud(BaseModel):
@@ -142,7 +142,7 @@ def loaded(name: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType
 
 
 def test_a_docstring_under_a_field_is_its_description() -> None:
-    assert described(Part) == {"name": "How it is called.\n\nIn one word.", "colour": "What it looks like here."}
+    assert described(Part) == {"name": "How it is called.\n\nIn one word.", "colour": "The colour of this part."}
 
 
 def test_a_field_has_the_words_of_the_class_that_annotated_it_last() -> None:
@@ -161,8 +161,8 @@ def test_nested_models_and_generic_ones_are_described_where_they_stand() -> None
     parts = model_schema(Derived, described=True)["$defs"]
     assert parts["Part"]["properties"]["name"]["description"].startswith("How it is called.")
     assert parts["Inner"]["properties"]["deep"]["description"] == "In a class in a class."
-    assert described(HoldsPart) == {"held": "What is held.", "more": "And more."}
-    assert described(Holder[Part]) == {"held": "What is held."}
+    assert described(HoldsPart) == {"held": "The held part.", "more": "And more."}
+    assert described(Holder[Part]) == {"held": "The held part."}
 
 
 def test_models_that_set_the_option_of_pydantic_have_it_their_way() -> None:

@@ -408,7 +408,7 @@ WATCHING: list[Row] = [
     ("401 waits at the same version", at(Phase.WATCHING), failed(Unauthorized("who?", status=401)), None, {"phase": Phase.WATCHING, "last_rv": "7"}),
     ("404 asks discovery anew", at(Phase.WATCHING), failed(MISSING), (Discard(), Restarted(RestartCause.NOT_FOUND), ForgetDiscovery(), Discover()), {"phase": Phase.DISCOVERY, "discovery_stale": True}),
     ("any other refusal lists anew after a wait", at(Phase.WATCHING), failed(ApiError("teapot", status=418)), None, {"phase": Phase.LISTING}),
-    ("after a wait the watch goes on where it stood", at(Phase.WATCHING), Woke(), (watch("7"),), {"phase": Phase.WATCHING}),
+    ("after a wait the watch continues at its version", at(Phase.WATCHING), Woke(), (watch("7"),), {"phase": Phase.WATCHING}),
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""How a child comes to be: in one request where there is none, and never over somebody else's object."""
+"""The creation of a child: in one request if it does not exist, and never over an object of another owner."""
 
 from __future__ import annotations
 

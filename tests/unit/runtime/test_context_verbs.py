@@ -1,4 +1,4 @@
-"""What a reconciler can send beyond its children and its status: patches and applies of subresources, dry runs, and the client itself."""
+"""Requests of a reconciler beyond its children and its status: patches and applies of subresources, dry runs, and the client itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The draft of a pass: a status of its own, equal to the object's."""
+"""The draft of a reconcile: a status of its own, equal to the object's."""
 
 from __future__ import annotations
 

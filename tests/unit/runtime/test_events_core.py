@@ -1,4 +1,4 @@
-"""What is sent, what is only counted, what is dropped: the rules, without a loop."""
+"""The rules by which an Event is sent, counted or dropped, without a loop."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def identity(reason: str = "Scheduled", name: str = "nightly", **changed: Any) -
 
 
 class Recorder:
-    """A core, a clock, and a server that answers as it is told."""
+    """A core, a clock, and a server with given responses."""
 
     def __init__(self, **numbers: Any) -> None:
         self.core = EventCore(EventSettings(**numbers))

@@ -37,7 +37,7 @@ async def test_a_condition_of_a_kind_that_is_not_ours_is_written_once_and_leaves
     assert [one.error for one in runner.history.recent()] == [""] * len(runner.history.recent())
     assert sum(one.writes == ("status",) for one in runner.history.recent()) == 1
 
-    # The other writer speaks again: nothing is lost of either, and there is no contest.
+    # The other writer writes again: no value of either is lost, and neither undoes the other.
     theirs = {**OTHERS, "status": "False"}
     whole = [theirs, *(one for one in found.get("status", "conditions") if one["type"] == "Seen")]
     await lab.client.patch(

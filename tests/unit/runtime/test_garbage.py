@@ -1,6 +1,6 @@
-"""What is kept of every key is not looked through by the garbage collector: a full collection holds the loop.
+"""The garbage collector does not track the state of each key, since a full collection blocks the loop.
 
-What CPython tracks is an implementation's matter: tuples are let go of once a collection has seen that nothing in them is tracked,
+The rules are CPython's own: tuples are let go of once a collection has seen that nothing in them is tracked,
 and dicts are not tracked as long as nothing in them is, the latter up to Python 3.13.
 """
 

@@ -170,7 +170,7 @@ def test_a_flood_of_half_open_connections_displaces_itself_and_not_connections_w
                 flood[-1][1].write(REQUEST[:-2])
                 if len(flood) % 10 == 0:
                     assert await answer(port) == b"HTTP/1.1 200 OK\r\n"
-            kept_writer.write(REQUEST)  # it has asked before, so strangers went first
+            kept_writer.write(REQUEST)  # it had requests before, so new clients went first
             assert b"ok" in await kept_reader.readuntil(b"ok")
             for reader, _ in flood[:40]:
                 assert await cut(reader) == b""

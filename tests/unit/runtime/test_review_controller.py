@@ -1,4 +1,4 @@
-"""One controller, its events and its own writes: no wake-up is lost, none is made up, and nothing survives its pass."""
+"""One controller, its events and its own writes: no request is lost, none is invented, and no state outlives its reconcile."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def showing(harness: ControllerHarness, *parts: str) -> Callable[[], None]:
 
 
 class Passes:
-    """Counts passes; does what it is told besides."""
+    """Counts reconciles, and runs the given function in each."""
 
     def __init__(self, then: Any = None) -> None:
         self.seen: list[Any] = []
@@ -233,7 +233,7 @@ async def test_a_plan_with_requeue_after_is_requeued_although_a_child_is_held() 
         assert len(passes.seen) >= 2
 
 
-# --- what a pass sees -------------------------------------------------------------------------------------------------------------
+# --- the state that a reconcile reads ---------------------------------------------------------------------------------------------
 
 
 async def test_a_reconcile_sees_the_cache_as_it_is_after_the_barrier_not_as_it_was_before() -> None:
@@ -272,7 +272,7 @@ async def test_the_barrier_does_not_wait_for_objects_that_the_cache_will_never_h
         assert len(passes.seen) == 2
 
 
-# --- what outlives a pass ----------------------------------------------------------------------------------------------------------
+# --- state that outlives a reconcile -----------------------------------------------------------------------------------------------
 
 
 async def test_a_reconciler_that_lets_a_cancellation_of_its_own_through_fails_and_works_on() -> None:

@@ -1,4 +1,4 @@
-"""A manager's controllers come and go, and its start and end are cancelled at any moment: nothing is left, nothing is told wrongly."""
+"""A manager's controllers come and go, and its start and end are cancelled at any moment: nothing is left, and every report is true."""
 
 from __future__ import annotations
 
@@ -214,7 +214,8 @@ async def test_a_removal_whose_caller_is_cancelled_still_ends_before_the_manager
 
 
 async def test_a_status_writer_that_the_caches_do_not_know_is_refused_while_running(shell: Shell) -> None:
-    """Its caches would not show what it owns: each pass would take the fields of the pass before for another's, and drop them."""
+    """Its caches would not show its own fields: each reconcile would take the fields of the last one for another manager's, and drop
+    them."""
     late = kv.Controller.of(Widget).named("late").writes_status_as("late").reconciled_by(By(nothing))
     async with manager(config_maps()) as made:
         with pytest.raises(UsageError, match="before the start"):

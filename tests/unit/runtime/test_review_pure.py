@@ -1,4 +1,4 @@
-"""Pure decisions of the runtime: ties, claims, the barrier outside of a selection, what counts as somebody else's news."""
+"""Pure decisions of the runtime: ties, claims, the barrier outside of a selection, events of foreign writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a work queue measures, when two controllers of one name share their metrics and when another thread scrapes."""
+"""The metrics of a work queue when two controllers of one name share their metrics and when another thread scrapes."""
 
 from __future__ import annotations
 

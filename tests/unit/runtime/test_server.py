@@ -26,7 +26,7 @@ FREE = "127.0.0.1:0"
 
 @dataclass
 class Source:
-    """What /debug shows."""
+    """The pages below /debug."""
 
     asked: list[tuple[str, str, str]] = field(default_factory=list)
 
@@ -399,7 +399,7 @@ def test_debug_without_a_source_is_not_served(world: World) -> None:
 
 
 def _own_address() -> str | None:
-    """An address of this machine that is not loopback; None where it has none. No packet is sent."""
+    """An address of this machine that is not loopback; None if it has none. No packet is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("198.51.100.1", 9))

@@ -1,6 +1,6 @@
 """The watch over the event loop. It is about real time, so these tests run loops of their own, and block them on purpose.
 
-What a test waits for is that the watch has seen the stall, or that the loop has answered the watch; never for time to pass.
+A test waits until the watch has seen the stall or the loop has responded to the watch, never for time to pass.
 """
 
 from __future__ import annotations

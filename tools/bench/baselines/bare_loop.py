@@ -41,7 +41,7 @@ class Loop:
                 self.queue.put_nowait(name)
 
     async def watch(self) -> None:
-        while True:  # a server may end a watch at any time; it goes on where it stood
+        while True:  # a server may end a watch at any time; the next one continues at the last version
             since = f"&resourceVersion={self.version}" if self.version else INITIAL
             async with self.session.get(self.told.items + STREAM + since, raise_for_status=True) as answer:
                 async for line in answer.content:

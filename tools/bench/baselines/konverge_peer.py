@@ -57,7 +57,7 @@ class Reconciler:
 
 
 def failures(metrics: Metrics) -> float:
-    """Passes that raised, of all controllers."""
+    """The reconciles that raised, of all controllers."""
     families = metrics.registry.collect()
     return sum(
         sample.value

@@ -1,7 +1,7 @@
-"""What the contestants in Python share: what they are told, what they say, and the apply that they all send.
+"""The parts that the contestants in Python share: their input, their output, and the apply that they all send.
 
-`peers/protocol.py` says the protocol. None of this is used by a library under test: konverge and kopf bring their own client, and kopf's
-handlers send the apply by the session of here, since kopf hands its own to nobody.
+`peers/protocol.py` describes the protocol. No library under test uses this module: konverge and kopf bring their own client, and kopf's
+handlers send the apply by the session of this module, since kopf does not expose its own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Condition = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the harness tells a contestant."""
+    """The input of a contestant, from the harness."""
 
     namespace: str
     workers: int
@@ -99,7 +99,7 @@ class Item(msgspec.Struct):
 
 
 def due(item: Item) -> bytes | None:
-    """The body of the apply that brings the status up to date; None where it is."""
+    """The body of the apply that brings the status up to date; None if it is."""
     generation, message = item.metadata.generation, f"revision {item.spec.revision} is in place"
     last = next((one for one in item.status.conditions if one.get("type") == "Stalled"), {})
     is_false = last.get("status") == "False"
@@ -124,7 +124,7 @@ def due(item: Item) -> bytes | None:
 
 
 async def apply(session: aiohttp.ClientSession, path: str, body: bytes) -> None:
-    """Send a forced server-side apply; raises ClientResponseError where it is refused."""
+    """Send a forced server-side apply; raises ClientResponseError if it is refused."""
     headers = {"Content-Type": "application/apply-patch+yaml"}
     query = f"{path}?fieldManager={MANAGER}&force=true"
     async with session.patch(query, data=body, headers=headers, raise_for_status=True) as answer:

@@ -61,7 +61,7 @@ def fingerprint(recipe: Recipe) -> str:
 
 
 def programs(wanted: set[str], environment: Mapping[str, str], tell: Callable[[str], None]) -> dict[str, Path]:
-    """The programs that could be had, by "go" and "rust"; what could not is told in one line each."""
+    """The programs that could be had, by "go" and "rust"; one line is printed for each that could not."""
     found = {}
     for name in sorted(wanted & RECIPES.keys()):
         recipe = RECIPES[name]
@@ -113,5 +113,5 @@ def _build(recipe: Recipe, cache: Path, home: Path, environment: Mapping[str, st
     if made.is_absolute():
         shutil.copy2(made, partial / "peer")
     partial.rename(home)
-    for used in ("go-build", "cargo-target"):  # gigabytes that serve nobody now
+    for used in ("go-build", "cargo-target"):  # gigabytes that are no longer needed
         shutil.rmtree(cache / used, ignore_errors=True)

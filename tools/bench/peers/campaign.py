@@ -1,6 +1,6 @@
 """All runs of a session of measuring: what is asked for, each run kept as it ends, disturbed ones repeated, and the report at the end.
 
-Promises: what was measured is on disk before the next run begins, so that an interrupted campaign goes on with `--into` where it stood.
+Guarantees: each record is on disk before the next run begins, so that `--into` continues an interrupted campaign.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PAGE = ROOT / "docs" / "guide" / "benchmark.md"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is asked for."""
+    """The arguments of a campaign."""
 
     sessions: tuple[Session, ...]
     contestants: tuple[Contestant, ...]
@@ -79,7 +79,7 @@ def options(environ: Mapping[str, str]) -> Options:
 
 
 def campaign(chosen: Options) -> list[dict[str, Any]]:
-    """Run everything that is not there yet; returns the rows, none where nothing had to be run."""
+    """Run everything that is not there yet; returns the rows, none if nothing had to be run."""
     needed = {each.made for each in chosen.contestants} if chosen.measure else set()
     programs = building.programs(needed, os.environ, say)
     able = tuple(
@@ -104,7 +104,7 @@ def campaign(chosen: Options) -> list[dict[str, Any]]:
             records += kept
     except KeyboardInterrupt:
         say(f"interrupted; go on with PEERS='{'--published ' if chosen.published else ''}--into {chosen.into}'")
-    # What the page has stays on it, also where this campaign was interrupted, or has other sessions.
+    # The page keeps the rows that it has, even if this campaign was interrupted or has other sessions.
     known = {_place(record) for record in records}
     records += [record for place, found in earlier.items() if place not in known for record in found]
     return (
@@ -155,7 +155,7 @@ def _interruptible(run: Run, programs: Mapping[str, Path]) -> dict[str, Any]:
 
 
 def _line(record: Mapping[str, Any]) -> str:
-    """One run in one line, for whoever watches."""
+    """One run in one line, for the terminal."""
     cold = record.get("phases", {}).get("cold", {})
     words = [f"cold start {cold['seconds']:.2f} s, {cold['peak_mib']:.0f} MiB"] if cold else []
     words.append(f"foreign CPU {record.get('foreign', 0.0):.1%}")
@@ -212,7 +212,7 @@ def _told(records: list[dict[str, Any]], chosen: Options, about: Mapping[str, An
         f"{_made(records)}. {about['cpu']}, {about['cpus']} cores, {about['memory_gib']} GiB, Linux {about['kernel']}, "
         f"governor {about['governor']}; servers on the same cores. " + ", ".join(f"{key} {value}" for key, value in server.items()) + ".",
         (f"Runs that count with more than {report.QUIET:.0%} of foreign CPU: {noisy} of {len(report.counted(records))}. "
-        f"Watches that the server ended for being slow (each follower then goes on where it stood): {ended}."),
+        f"Watches that the server ended for being slow (each observer then continues at its last version): {ended}."),
     ]  # fmt: skip
     text = "\n\n".join([*filter(None, facts), *_sections(records, chosen)])
     (chosen.into / "report.md").write_text(text)

@@ -40,7 +40,7 @@ class Cluster:
         return list(self.plane.blocking.pids().values())
 
     async def send(self, method: str, path: str, body: Any = None, *, as_: str = "application/json") -> dict[str, Any]:
-        """Send one request; raises ClientResponseError where it is refused."""
+        """Send one request; raises ClientResponseError if it is refused."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": as_}
         async with self.session.request(method, path, data=data, headers=headers, raise_for_status=True) as answer:
@@ -48,7 +48,7 @@ class Cluster:
             return found
 
     async def server(self) -> dict[str, str]:
-        """What runs, and how: versions, and the flags that bear on the figures."""
+        """The versions of the programs, and the flags that bear on the figures."""
         etcd = await asyncio.create_subprocess_exec(
             self.plane.binaries.etcd, "--version", stdout=asyncio.subprocess.PIPE
         )
@@ -66,7 +66,7 @@ class Cluster:
         return etcd_arguments(self.plane.blocking.layout)
 
     async def counted(self) -> Counter[scrape.Request]:
-        """What the server has counted so far."""
+        """The server's counters so far."""
         async with self.session.get("/metrics", raise_for_status=True) as answer:
             return scrape.parse(await answer.text(), RESOURCES)
 

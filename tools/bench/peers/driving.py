@@ -29,7 +29,7 @@ BENCH = Path(__file__).resolve().parent.parent
 
 
 async def perform(run: Run, programs: Mapping[str, Path]) -> dict[str, Any]:
-    """Carry out one run; returns its record. What fails is in the record as words, since that too is a result."""
+    """Carry out one run; returns its record. A failure is in the record as text, since it is a result too."""
     record: dict[str, Any] = {"session": run.session.name, "contestant": run.contestant.name, "run": run.number + 1}
     with tempfile.TemporaryDirectory(prefix="konverge-peers-") as scratch:
         async with cluster(warm=run.session.warm) as made, _port(made, run.session) as (port, proxies):
@@ -46,7 +46,7 @@ async def perform(run: Run, programs: Mapping[str, Path]) -> dict[str, Any]:
 
 @contextlib.asynccontextmanager
 async def _port(made: Cluster, session: Session) -> AsyncIterator[tuple[int, list[int]]]:
-    """The port that a contestant is told, and the processes that stand between."""
+    """The port that a contestant connects to, and the processes between it and the server."""
     if not session.delay_ms:
         yield made.plane.port, []
         return
@@ -152,7 +152,7 @@ class _Driver:
             record["errors_said"] = (await peer.stats()).errors
 
     async def _loads(self, peer: Running, parts: dict[str, Figures]) -> None:
-        """What comes after the first convergence."""
+        """The phases after the first convergence."""
         session, made, items, bystander = self.run.session, self.made, self.items, self.bystander
         if session.idle_seconds:
             parts["idle"] = await self._counted(lambda: phases.idle(peer, session))

@@ -1,4 +1,4 @@
-"""What /proc tells: CPU and memory of process trees, how busy the machine is, and what it is."""
+"""Readings of /proc: CPU and memory of process trees, the load of the machine, and its description."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def parse_busy(stat: str) -> float:
 
 
 def tree(root: int) -> list[int]:
-    """The process and what it started that lives; empty where it has ended."""
+    """The process and what it started that lives; empty if it has ended."""
     if not (PROC / str(root)).exists():
         return []
     return [root, *(pid for child in _children(root) for pid in tree(child))]
@@ -89,7 +89,7 @@ def _kib(status: str, name: str) -> float:
 
 
 def describe() -> dict[str, Any]:
-    """What the machine is, for whoever reads the figures."""
+    """The description of the machine, for readers of the figures."""
     cpu = re.search(r"^model name\s*:\s*(.+)$", _read(PROC / "cpuinfo"), re.MULTILINE)
     total = re.search(r"^MemTotal:\s+(\d+) kB$", _read(PROC / "meminfo"), re.MULTILINE)
     return {

@@ -1,6 +1,6 @@
-"""The outside observer: a watch of the harness' own that tells when objects are as they should be, whoever made them so.
+"""The outside observer: a watch of the harness' own that reports when objects have the expected state.
 
-Promises: what waits for an object is told at the moment its event was read, with that moment. An item is in step where its
+Guarantees: a waiter for an object is woken at the moment its event was read, with that moment. An item is in step where its
 `status.observedGeneration` and that of its condition have reached the wanted generation; a child where its data is what its name says.
 """
 
@@ -218,7 +218,8 @@ async def observing(session: aiohttp.ClientSession, path: str, into: Items | Map
 
 
 async def _watch(session: aiohttp.ClientSession, path: str, into: Items | Maps) -> None:
-    """Follow the collection; a stream that the server ends goes on where it stood, or anew where that is too old."""
+    """Follow the collection; after a stream that the server ended, the next one continues at its version, or starts anew if that is too
+    old."""
     while True:
         query = f"&resourceVersion={into.version}" if into.version else INITIAL
         try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 __all__ = ["UNANSWERED_SECONDS", "Paced", "at_rate"]
 
 UNANSWERED_SECONDS = 10.0
-"""After how many seconds' worth of calls without an answer the load ends: the server itself does not take it then, whoever watches."""
+"""Seconds' worth of calls without a response after which the load ends: the server itself is overloaded then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,12 +33,12 @@ MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 CREATING, STORMING = 32, 32
 CHILDREN = 20
 OVERLOADED = (429, 504)
-"""What a server answers that has more to do than it can: of a load that nobody slows down that is a result, not a failure."""
+"""The status codes of an overloaded server: under a load of fixed rate they are a result, not a failure."""
 SEED = 20
 
 
 class Foreign:
-    """What others use of the machine beside the processes that are named here, from now on."""
+    """The CPU that processes other than the named ones use from now on."""
 
     def __init__(self, pids: Callable[[], list[int]]) -> None:
         self._pids = pids
@@ -156,7 +156,7 @@ async def restarted(peer: Running, session: Session) -> Figures:
 
 
 async def idle(peer: Running, session: Session) -> Figures:
-    """What it costs when nothing happens."""
+    """The cost of a time without changes."""
     used, began = peer.cpu(), monotonic()
     await asyncio.sleep(session.idle_seconds)
     share = (peer.cpu() - used) / (monotonic() - began)

@@ -1,4 +1,4 @@
-"""What is run: the sessions with their numbers, how often, in which order. Pure.
+"""The plan of a campaign: the sessions with their numbers, how often, in which order. Pure.
 
 A session is one life of a control plane and a contestant in it. Its parts follow each other, so that a contestant is measured on what it
 has made itself.

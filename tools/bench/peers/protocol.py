@@ -1,20 +1,20 @@
 """How the harness and a contestant speak.
 
-A contestant is one program. It is told what to do by its environment:
+A contestant is one program. Its environment says what to do:
 
     KUBECONFIG, PEER_MOUNT         the same ServiceAccount, as a kubeconfig and as the folder that a pod has
     KUBERNETES_SERVICE_HOST/_PORT  the API server, for those that read the folder
-    PEER_NAMESPACE, PEER_WORKERS   what to watch, and how many passes or requests at once
+    PEER_NAMESPACE, PEER_WORKERS   what to watch, and how many reconciles or requests at once
     PEER_MODE                      "status", or "owners" (20 children per object beside it)
     PEER_VARIANT, PEER_EVENTS      which form of a contestant that has several
 
 It prints one JSON object a line on standard output; other lines are ignored:
 
     {"peer": "ready", "synced": true, "stalls": true, "versions": {...}, "settings": {...}}     its caches are synced
-    {"peer": "stats", "errors": 0, "stall_ms": 3.1, "work_ms": 2.0}                             the answer to SIGUSR1
+    {"peer": "stats", "errors": 0, "stall_ms": 3.1, "work_ms": 2.0}                             the response to SIGUSR1
 
-`synced` is false where a library has no such moment. SIGUSR2 asks one that said `stalls` to begin measuring the stalls of its loop, SIGUSR1
-ends that. SIGTERM ends the program. What it achieved it does not tell: that is seen from outside.
+`synced` is false if a library has no such moment. SIGUSR2 asks one that said `stalls` to begin measuring the stalls of its loop, SIGUSR1
+ends that. SIGTERM ends the program. Its results are observed from outside.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What a contestant counted."""
+    """The counters of a contestant."""
 
     errors: float
     stall_ms: float | None = None

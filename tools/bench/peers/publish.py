@@ -20,7 +20,7 @@ BEGIN, END = "<!-- figures -->", "<!-- end figures -->"
 
 
 def replaced(document: str, text: str) -> str:
-    """The document with another text between the marks; raises ValueError where it has none."""
+    """The document with another text between the marks; raises ValueError if it has none."""
     pattern = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
     if not pattern.search(document):
         raise ValueError(f"no {BEGIN} ... {END}")
@@ -42,7 +42,7 @@ def publish(document: Path, text: str, plots: Mapping[str, str], records: Sequen
 
 
 def published(document: Path) -> dict[tuple[str, str, int], list[dict[str, Any]]]:
-    """The runs that stand beside the document by session, contestant and number; none where none do."""
+    """The runs that stand beside the document by session, contestant and number; none if none do."""
     path = document.with_suffix("") / RUNS
     lines = path.read_text().splitlines() if path.exists() else []
     records = [json.loads(line) for line in lines]

@@ -89,7 +89,7 @@ _SUMMARY = (
     ("repairs", "cpu", "repair CPU, s"),
     ("repairs", "writes_per_repair", "writes/repair"),
 )
-"""What a reader asks first: part, figure, head of the column."""
+"""The columns of the summary: part, figure, head of the column."""
 
 
 def counted(records: Iterable[Record]) -> list[Record]:
@@ -103,7 +103,7 @@ def disturbed(records: Iterable[Record]) -> list[Record]:
 
 
 def value_of(record: Record, column: Column) -> float | None:
-    """One figure of one run; None where it does not exist."""
+    """One figure of one run; None if it does not exist."""
     value = record.get("phases", {}).get(column.part, {}).get(column.figure)
     return None if value is None else float(value)
 
@@ -183,7 +183,7 @@ def cell(records: Sequence[Record], column: Column, *, ranges: bool = True) -> s
 
 
 def behind_in(records: Iterable[Record], part: str) -> str:
-    """What is to be said of an open loop in words: nothing where most runs kept up, and who did not where they did not.
+    """The remark on an open loop: none if most runs kept up, else the contestants that did not.
 
     A load that was ended because the server left it unanswered says nothing of the contestant.
     """

@@ -51,13 +51,13 @@ class Running:
                     pass
 
     async def ready(self, seconds: float) -> float | None:
-        """Wait until it is ready; returns after how many seconds its caches were synced, None where it has no such moment."""
+        """Wait until it is ready; returns the seconds until its caches were synced, None if it has no such moment."""
         await self.alive_during(self._ready.wait(), seconds)
         assert self.said is not None
         return self.ready_at - self.started if self.said.synced else None
 
     async def alive_during(self, work: Any, seconds: float) -> Any:
-        """Await something for so long; raises Died where it takes longer, or the contestant ends."""
+        """Await something for so long; raises Died if it takes longer or the contestant ends."""
         task, ended = asyncio.ensure_future(work), asyncio.ensure_future(self.process.wait())
         try:
             await asyncio.wait({task, ended}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -104,7 +104,7 @@ class Running:
 async def running(
     command: Sequence[str], environment: Mapping[str, str], cwd: Path, log: Path
 ) -> AsyncIterator[Running]:
-    """Run a contestant as long as the block lives; it is asked to end, and killed where it does not."""
+    """Run a contestant as long as the block lives; it gets SIGTERM at the end, and is killed if it goes on."""
     with log.open("ab") as errors:
         started = monotonic()
         process = await asyncio.create_subprocess_exec(

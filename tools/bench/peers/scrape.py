@@ -1,4 +1,4 @@
-"""What the API server counted: requests by verb and code, read from its metrics. Pure."""
+"""The API server's count of requests by verb and code, read from its metrics. Pure."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def reads(before: Counter[Request], after: Counter[Request]) -> int:
 
 
 def errors(before: Counter[Request], after: Counter[Request]) -> int:
-    """Requests between two readings that were answered by 4xx or 5xx; to be told that something is not there is no error."""
+    """Requests between two readings whose response was 4xx or 5xx; a read that finds nothing (404) does not count."""
     return sum(
         count - before[request]
         for request, count in after.items()

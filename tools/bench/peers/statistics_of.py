@@ -36,7 +36,7 @@ def shown(value: float) -> str:
 
 
 def spread(values: Iterable[float | None]) -> Spread | None:
-    """Median and range of what was measured; None where nothing was."""
+    """Median and range of the values; None if there are none."""
     known = [value for value in values if value is not None and math.isfinite(value)]
     if not known:
         return None
@@ -44,7 +44,7 @@ def spread(values: Iterable[float | None]) -> Spread | None:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that `percent` of all do not exceed (nearest rank); raises ValueError where there is none.
+    """The smallest value that `percent` of all do not exceed (nearest rank); raises ValueError if there is none.
 
     >>> percentile([4, 1, 3, 2], 50), percentile([4, 1, 3, 2], 99)
     (2, 4)

@@ -24,7 +24,7 @@ STYLE = (
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar: `look` is "o" for ours, "l" for a limit, "b" for all others; `value` is None where there is nothing to show."""
+    """One bar: `look` is "o" for ours, "l" for a limit, "b" for all others; `value` is None if there is nothing to show."""
 
     label: str
     value: Spread | None

@@ -16,7 +16,7 @@ OURS = "konverge"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What one figure of ours, as a multiple of another's (or, without one, as it is), has to reach."""
+    """The target of one figure of ours, as a multiple of another's or as it is."""
 
     session: str
     part: str
@@ -63,7 +63,7 @@ def verdicts(records: Sequence[Record], how: str) -> list[dict[str, Any]]:
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """The verdicts as a table in Markdown."""
-    lines = ["| What we ask of konverge | measured | target | |", "| --- | ---: | ---: | --- |"]
+    lines = ["| Target of konverge | measured | target | |", "| --- | ---: | ---: | --- |"]
     for row in rows:
         what = row["name"].removeprefix("target, ")
         lines.append(

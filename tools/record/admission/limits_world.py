@@ -1,4 +1,5 @@
-"""What `limits` asks a real server about LimitRanges, and what of an answer is kept: plain data, read by recorder and tests."""
+"""The requests about LimitRanges that `limits` sends to a real server, and the recorded parts of a response: plain data, read by recorder
+and tests."""
 
 from __future__ import annotations
 
@@ -304,7 +305,7 @@ LIMIT_HOOKS: Final[list[Data]] = [
 
 
 def shown(document: Data) -> Data:
-    """Return what counts of an answer. What a real server says in random order is sorted, and generated names are hidden."""
+    """Return what counts of an answer. Lists that a real server sends in random order are sorted, and generated names are hidden."""
     if document.get("kind") == "Status":
         status: Data = _masked(document)
         head, _, tail = status.get("message", "").partition(" is forbidden: [")

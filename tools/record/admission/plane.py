@@ -1,4 +1,4 @@
-"""A real control plane as `recorder` asks it: requests, whoever they are from, and waiting until it has caught up."""
+"""A real control plane as `recorder` uses it: requests of any user, and waiting until its caches have caught up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECONDS = 20.0
 
 
 class Server:
-    """Requests to the plane as its administrator, or as somebody the administrator impersonates."""
+    """Requests to the plane as its administrator, or as a user whom the administrator impersonates."""
 
     def __init__(self, plane: Plane) -> None:
         self.plane = plane
@@ -59,8 +59,8 @@ class Server:
     def as_user(
         self, user: str, groups: list[str], method: str, path: str, body: Data | None = None
     ) -> tuple[int, Any]:
-        """Ask in somebody's name."""
-        # A member of system:masters may be anybody, and need not be impersonated where the user shall be one.
+        """Send a request as another user."""
+        # A member of system:masters needs no impersonation to be the administrator.
         names = [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
         kind = [("Content-Type", "application/merge-patch+json")] if method == "PATCH" else []
         return self.ask(method, path, body, [*names, *kind])

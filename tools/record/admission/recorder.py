@@ -357,7 +357,7 @@ def _write(path: Path, document: Any) -> None:
 
 
 def _lines(document: Any, depth: int = 0) -> str:
-    """Write JSON with a line per case, so that a difference shows where it is."""
+    """Write JSON with a line per case, so that a diff shows the case."""
     if isinstance(document, list):
         return "[\n" + ",\n".join(json.dumps(each, separators=(",", ":")) for each in document) + "\n]"
     if isinstance(document, dict) and depth < 2:

@@ -1,4 +1,4 @@
-"""What `recorder` sets up and asks: tables of objects and requests, without any I/O."""
+"""The set-up and the requests of `recorder`: tables of objects and requests, without any I/O."""
 
 from __future__ import annotations
 

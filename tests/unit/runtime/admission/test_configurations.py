@@ -1,4 +1,4 @@
-"""What the API server is told, as data."""
+"""The webhook configurations, as data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/guide/admission.md shows runs as it stands, with the command that a reader would give."""
+"""The programs of docs/guide/admission.md run unchanged, with the command that a reader would give."""
 
 from __future__ import annotations
 

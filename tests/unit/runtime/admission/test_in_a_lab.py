@@ -203,7 +203,7 @@ async def test_the_cache_of_a_kind_that_is_not_served_makes_the_webhooks_unready
 
 
 async def crashing(lab: Lab) -> None:
-    """What a person does while the operator dies at every write: the webhook ignores failures, so nothing depends on it."""
+    """A user's writes while the operator dies at every write: the webhook ignores failures, so nothing depends on it."""
     lab.masks.append("spec.mode")  # set where the webhook could be asked
     await lab.start(build_of(MUTATING.ignoring_failures().answered_by(marked)))
     await lab.create(widget(parts=1))
