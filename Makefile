@@ -108,7 +108,7 @@ guard: venv ## Count what a thousand objects cost (requests, calls, bytes) and t
 	$(BIN)/python tools/guard/count.py --write
 
 .PHONY: mutants
-mutants: venv ## Plant faults in copies of the tree, one by one, and let the lab find each; one alone with ONLY=barrier-off
+mutants: venv ## Plant faults in copies of the tree, one by one, and let the lab or a named test find each; one alone with ONLY=barrier-off
 	$(BIN)/python tools/mutants/plant.py $(if $(ONLY),--only '$(ONLY)') $(ARGS)
 
 .PHONY: record

@@ -12,6 +12,9 @@ by phase and input. A driver (`konverge.informers.reflector`) executes the outpu
 
 Guarantees
 - `last_rv` is set by events, bookmarks and full states, never by the initial objects of a streaming list.
+- Events and bookmarks count in the order of the stream: each sets `last_rv` to its own version, also if that is older than the one before.
+  A server that breaks its order makes the next watch begin at the older version and so sends the later events again; none is lost, and the
+  barrier waits meanwhile (`Store.shows`).
 - 410 and "too large resource version", as a response or as an ERROR event, lead to a full state from version "" (`rv_unavailable`); the
   flag is reset when that state is complete.
 - Only a server response invalidates `last_rv`: refused connections, cut streams, 429, 401 and 403 keep it.
@@ -21,6 +24,12 @@ Guarantees
   support such lists, the resource is put on the `WatchListDenylist`.
 - A 404 response to a list or watch repeats discovery; "not served", or a second 404, empties the store and polls discovery.
 - A dead watch (`RestartCause.IDLE`) is restarted at once, from the same version (`_restart_idle_watch`).
+
+Caveats
+- An event with a version older than that of the object in the store replaces the object until its later event comes again. Versions of
+  one resource compare as numbers since Kubernetes 1.35, but not those of every aggregated API server, where a guard would drop real
+  changes; client-go has none either.
+  https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5504-comparable-resource-version
 
 Deviations from client-go (tools/cache/reflector.go): plain lists are consistent and paged (`InformerSettings.consistent_lists`); a watch
 that was refused or cut keeps its version instead of listing again; a dead watch is restarted at once; a streaming list has a deadline,

@@ -1,8 +1,9 @@
 """The driver of one informer's state machine, which executes the outputs of `konverge.informers.machine`.
 
 Guarantees: one command at a time. Every stream is closed at the end of its command, also if the task is cancelled. Objects are decoded in
-small slices, between which the event loop gets its turn. A defect in any module below is logged with its stack, and the machine starts
-again after a wait.
+small slices, between which the event loop gets its turn. Events reach the store in the order of the stream, whatever their versions
+(`konverge.informers.machine` says what follows from a version that goes back). A defect in any module below is logged with its stack, and
+the machine starts again after a wait.
 
 Caveats: handlers, metrics and problems belong to the `EffectSink`.
 """

@@ -39,6 +39,7 @@ def planting(tree: Tree) -> Any:
     # The tools import each other by their plain names, as Python does it when one of them is started.
     sys.path.insert(0, str(tree.root / "tools" / "mutants"))
     try:
+        import by_test  # noqa: F401  # the catalogue imports it
         import planting
     finally:
         del sys.path[0]
@@ -109,3 +110,13 @@ def test_every_story_that_a_mutant_names_exists(tree: Tree, catalogue: Any) -> N
     }
     assert set(catalogue.STORIES) <= functions
     assert {story for mutant in catalogue.MUTANTS for story in mutant.stories} <= set(catalogue.STORIES)
+
+
+def test_every_test_that_a_mutant_names_exists(tree: Tree, catalogue: Any) -> None:
+    for mutant in catalogue.MUTANTS:
+        if mutant.test:
+            file, _, name = mutant.test.partition("::")
+            definitions = [
+                node.name for node in ast.walk(ast.parse((tree.root / file).read_text())) if hasattr(node, "name")
+            ]
+            assert name.partition("[")[0] in definitions, f"{mutant.name}: {mutant.test}"

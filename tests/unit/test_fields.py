@@ -21,6 +21,15 @@ CONDITIONS_OWNED = fields(
         }
     }
 )
+BOTH_OWNED = fields(
+    {
+        "f:status": {
+            "f:conditions": {
+                f'k:{{"type":"{type_}"}}': {".": {}, "f:type": {}, "f:status": {}} for type_ in ("Ready", "Other")
+            }
+        }
+    }
+)
 READY = {"type": "Ready", "status": "True"}
 OTHER = {"type": "Other", "status": "False"}
 
@@ -37,6 +46,12 @@ CASES: list[tuple[str, dict[str, Any], bytes | None, dict[str, Any], bool]] = [
     ("an item of a list map among others", {"status": {"conditions": [READY]}}, CONDITIONS_OWNED, {"status": {"conditions": [OTHER, READY]}}, True),
     ("an item of a list map is gone", {"status": {"conditions": [READY]}}, CONDITIONS_OWNED, {"status": {"conditions": [OTHER]}}, False),
     ("one more item is wanted", {"status": {"conditions": [READY, OTHER]}}, CONDITIONS_OWNED, {"status": {"conditions": [READY, OTHER]}}, False),
+    ("an item of a list map is dropped that is owned and live", {"status": {"conditions": [READY]}}, BOTH_OWNED, {"status": {"conditions": [READY, OTHER]}}, False),
+    ("an item of a list map is dropped that is owned and gone", {"status": {"conditions": [READY]}}, BOTH_OWNED, {"status": {"conditions": [READY]}}, False),
+    ("an item of a list map is replaced by another", {"status": {"conditions": [OTHER]}}, CONDITIONS_OWNED, {"status": {"conditions": [READY, OTHER]}}, False),
+    ("all items of a list map are dropped", {"status": {"conditions": []}}, BOTH_OWNED, {"status": {"conditions": [READY, OTHER]}}, False),
+    ("a list map is dropped", {"status": {}}, BOTH_OWNED, {"status": {"conditions": [READY, OTHER]}}, False),
+    ("a member of a set is dropped that is owned and live", {"spec": {"s": ["x"]}}, fields({"f:spec": {"f:s": {'v:"x"': {}, 'v:"y"': {}}}}), {"spec": {"s": ["x", "y"]}}, False),
     ("a set", {"spec": {"s": ["x"]}}, fields({"f:spec": {"f:s": {'v:"x"': {}}}}), {"spec": {"s": ["y", "x"]}}, True),
     ("a set lacks our member", {"spec": {"s": ["x"]}}, fields({"f:spec": {"f:s": {'v:"x"': {}}}}), {"spec": {"s": ["y"]}}, False),
     ("an empty map that others fill", {"spec": {"values": {}}}, fields({"f:spec": {"f:values": {}}}), {"spec": {"values": {"a": 1}}}, True),

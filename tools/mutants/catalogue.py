@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from by_test import BY_TEST
 from planting import Mutant
 
 __all__ = ["MUTANTS", "STORIES"]
@@ -850,4 +851,4 @@ _QUOTA: Final = (
     ),
 )
 
-MUTANTS: Final = (*_QUEUE, *_INFORMERS, *_LEDGER, *_STATUS, *_PASSES, *_OWNERS, *_APPS, *_RIVALS, *_QUOTA)
+MUTANTS: Final = (*_QUEUE, *_INFORMERS, *_LEDGER, *_STATUS, *_PASSES, *_OWNERS, *_APPS, *_RIVALS, *_QUOTA, *BY_TEST)

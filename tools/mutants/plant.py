@@ -1,4 +1,4 @@
-"""Plant each fault of the catalogue in a copy of the tree, one by one, and let the lab find it; print the table.
+"""Plant each fault of the catalogue in a copy of the tree, one by one, and let the lab, or the test that the mutant names, find it; print the table.
 
     python tools/mutants/plant.py [--only WORD] [--processes 2] [--seconds 60]
 
@@ -65,7 +65,8 @@ def hunted(mutant: Mutant | None, copy: Path, seconds: float, stories: Sequence[
         file.write_text(mutated(text, mutant))
         _forget_compiled(file)
         first = list(mutant.stories)
-        answer = _hunt(copy, first + [name for name in STORIES if name not in first], list(mutant.hints), seconds)
+        order = first + [name for name in STORIES if name not in first]
+        answer = _hunt(copy, order, list(mutant.hints), seconds, mutant.test)
     finally:
         file.write_text(text)
         os.utime(file, ns=(kept.st_atime_ns, kept.st_mtime_ns))
@@ -78,8 +79,10 @@ def _forget_compiled(file: Path) -> None:
         compiled.unlink()
 
 
-def _hunt(copy: Path, stories: list[str], hints: list[str], seconds: float) -> dict[str, Any]:
-    orders = json.dumps({"root": str(copy), "stories": stories, "hints": hints, "seconds": seconds})
+def _hunt(copy: Path, stories: list[str], hints: list[str], seconds: float, test: str = "") -> dict[str, Any]:
+    orders = json.dumps(
+        {"root": str(copy), "stories": stories, "hints": hints, "seconds": seconds, "test": test, "tests": str(ROOT)}
+    )
     command = [sys.executable, "-W", "ignore", str(HERE / "hunt.py"), orders]
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONHASHSEED": "0"}
     try:
@@ -103,9 +106,10 @@ def line(hunted_: Hunted) -> str:
         by = f"ERROR: {answer['error']}"
     elif found is None:
         left = f", left for want of time: {', '.join(answer['left'])}" if answer["left"] else ""
-        by = f"{'no plan of' if mutant is None else 'SURVIVED'} {answer['plans']} plans{left}"
+        tried = f"the test {mutant.test}" if mutant is not None and mutant.test else f"{answer['plans']} plans{left}"
+        by = f"{'no plan of' if mutant is None else 'SURVIVED'} {tried}"
     else:
-        by = f"{found['story']} | {found['plan']} | {found['problem']}"
+        by = " | ".join(found.values())
     return f"{name:<36} {hunted_.seconds:6.1f} s  {breaks}\n{'':<36}           {by[:230]}"
 
 

@@ -18,6 +18,9 @@ __all__ = ["Mutant", "file_of", "mutated"]
 class Mutant:
     """One planted fault. `stories` and `hints` (parts of names of plans) only say where to look first.
 
+    `test` (`tests/unit/test_fields.py::test_name`) is for a fault that no plan of a story reaches, for instance one of a socket or of a single
+    decision: this test has to fail, and no story is tried.
+
     `function` is a qualified name within the module (`QueueCore.done`; empty for the module itself). `old` is one expression, or one or more
     statements that follow each other; `new` takes its place, and is empty where statements are only removed.
     """
@@ -30,6 +33,7 @@ class Mutant:
     new: str
     stories: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
+    test: str = ""
 
 
 def file_of(mutant: Mutant, root: Path) -> Path:

@@ -214,6 +214,47 @@ async def test_a_watch_that_ends_without_error_is_restarted_from_the_same_versio
         assert informer.statistics().lists == 0
 
 
+@pytest.mark.parametrize("by", ["an event", "a bookmark"])
+async def test_a_version_that_goes_back_within_a_watch_loses_no_change(
+    api: Any, make_set: Any, selection: Selection, heard: Any, by: str
+) -> None:
+    """The API server promises an order that this breaks. The next watch begins at the older version, and the server sends the rest again."""
+    async with make_set() as informers:
+        informer = informers.acquire(selection)
+        informer.add_handler("h", heard)
+        stream = await api.synced_stream(api.body("a", 90), api.body("b", 91), version="100")
+        stream.send(api.modified("a", 102), api.deleted("b", 103))
+        await api.settle()
+        stream.send(api.modified("a", 101) if by == "an event" else api.bookmark(101))
+        await asyncio.sleep(60)
+        assert informer.store.version == "101"
+        assert not informer.store.shows("web", "b", "103"), "the barrier waits, and does not act on the older state"
+        stream.end()
+        again = await api.next_watch(within=0.01)
+        assert again.query.resource_version == "101"
+        again.accept().send(api.modified("a", 102), api.deleted("b", 103), api.bookmark(104))
+        await api.settle()
+        assert [one.version for one in informer.store.list()] == ["102"]
+        assert informer.store.version == "104"
+        expected = ["+a!", "+b!", "~a", "-b", *["~a"] * (2 if by == "an event" else 0)]
+        assert heard.drain() == expected
+
+
+async def test_versions_that_are_not_numbers_are_taken_in_the_order_of_the_stream(
+    api: Any, make_set: Any, selection: Selection
+) -> None:
+    async with make_set() as informers:
+        informer = informers.acquire(selection)
+        stream = await api.synced_stream(
+            api.body("a", "q9"), version="q10"
+        )  # as an aggregated API server may have them
+        stream.send(api.modified("a", "c3"), api.bookmark("b2"))
+        await asyncio.sleep(60)
+        assert informer.store.get("web", "a").version == "c3"
+        stream.end()
+        assert (await api.next_watch(within=0.01)).query.resource_version == "b2"
+
+
 async def test_a_server_that_ends_every_watch_at_once_makes_the_informer_back_off(
     api: Any, make_set: Any, selection: Selection
 ) -> None:

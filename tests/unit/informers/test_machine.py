@@ -373,6 +373,8 @@ WATCHING: list[Row] = [
     ("an open watch is healthy", at(Phase.WATCHING, opened=False, discovery_stale=True), Opened(), (Healthy(), ReadOn()), {"opened": True, "discovery_stale": False}),
     ("events change the store and move the version", at(Phase.WATCHING, failing_since=1.0), ITEMS, (Apply([DELTA], "8"), ReadOn()), {"last_rv": "8", "received_event": True, "advanced": True, "failing_since": None}),
     ("a bookmark moves the version and changes no object", at(Phase.WATCHING), Bookmark("9"), (Advance("9"), ReadOn()), {"last_rv": "9", "received_event": True}),
+    ("an older bookmark moves the version back, as the stream says", at(Phase.WATCHING, last_rv="10"), Bookmark("9"), (Advance("9"), ReadOn()), {"last_rv": "9"}),
+    ("an older event is applied, as the stream says", at(Phase.WATCHING, last_rv="10"), ITEMS, (Apply([DELTA], "8"), ReadOn()), {"last_rv": "8"}),
     ("a late closing bookmark is a bookmark", at(Phase.WATCHING), Bookmark("9", ends_initial=True), (Advance("9"), ReadOn()), {"last_rv": "9"}),
     ("a clean end is followed by a watch from the same version at once", at(Phase.WATCHING), Ended(), (Restarted(RestartCause.ENDED), watch("7")), {"phase": Phase.WATCHING}),
     (

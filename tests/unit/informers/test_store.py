@@ -146,6 +146,17 @@ def test_the_owner_index_follows_every_change() -> None:
     assert store.by_index("owner", "one") == store.by_index("owner", "two") == []
 
 
+def test_an_index_distinguishes_objects_of_one_name_in_different_namespaces() -> None:
+    here, there = cached("a", owner="one"), cached("a", namespace="db", owner="one")
+    store, writer = filled(here, there, cached("b", namespace="db", owner="one"))
+    assert [one.metadata.path for one in store.by_index("owner", "one")] == ["web/a", "db/a", "db/b"]
+    writer.apply([gone("a", "db")], "101")
+    assert [one.metadata.path for one in store.by_index("owner", "one")] == ["web/a", "db/b"]
+    writer.apply([put(cached("a", 102, "web", owner="two"))], "102")
+    assert [one.metadata.path for one in store.by_index("owner", "one")] == ["db/b"]
+    assert [one.metadata.path for one in store.by_index("owner", "two")] == ["web/a"]
+
+
 def test_an_owner_that_does_not_control_is_not_indexed() -> None:
     reference = OwnerReference("v1", "ConfigMap", "o", "uid-o")
     store, _ = filled(Cached(Metadata(name="a", owner_references=(reference,)), b"{}"))

@@ -109,3 +109,46 @@ async def test_only_the_named_namespaces_are_watched_and_cached_and_a_change_the
     await lab.settled()
     assert len(seen) == passes + 1
     assert kind_of(Widget) == controller.kind
+
+
+async def test_a_controller_of_some_namespaces_finds_no_object_of_another_by_an_index_on_an_informer_that_it_shares(
+    lab: Lab,
+) -> None:
+    await install_crds(lab.client, [crd(Widget)])
+    other, elsewhere = await lab.namespace_also("other"), await lab.namespace_also("elsewhere")
+    config_map, account = kv.kind("v1", "ConfigMap"), kv.kind("v1", "ServiceAccount")
+    watched: dict[kv.Kind[Any], tuple[str, ...]] = {
+        kind_of(Widget): (lab.namespace, other),
+        account: (lab.namespace,),
+        config_map: (),
+    }
+    found: dict[str, list[str]] = {}
+
+    async def look(_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
+        found[ctx.key.kind.kind] = sorted(one.namespace for one in ctx.cache(SECRET).metadata_by_index("tier", "gold"))
+        return kv.Done()
+
+    def by_tier(secret: Metadata) -> list[str]:
+        return [secret.label("tier")]
+
+    def build(manager: kv.Manager) -> None:
+        for kind, namespaces in watched.items():
+            manager.add(
+                Controller.of(kind)
+                .watches(SECRET, to=lambda _, __: (), metadata_only=True, namespaces=namespaces)
+                .indexes(SECRET, "tier", by=by_tier)
+                .reconciled_by(By(look))
+            )
+
+    for place in (lab.namespace, other, elsewhere):
+        await lab.client.create(SECRET.new("s", place, labels={"tier": "gold"}))
+    await lab.start(build, settings=ManagerSettings(strict=True))
+    await lab.create(widget())
+    await lab.create(config_map.new("c"))
+    await lab.create(account.new("a"))
+    await lab.settled()
+    assert found == {
+        "Widget": sorted([lab.namespace, other]),
+        "ServiceAccount": [lab.namespace],
+        "ConfigMap": sorted([lab.namespace, other, elsewhere]),
+    }

@@ -124,6 +124,42 @@ async def test_a_change_during_a_reconcile_causes_exactly_one_more() -> None:
         assert harness.status(Widget, "one", "web")["parts"] == 2
 
 
+@pytest.mark.parametrize("event", [None, "of the object", "of a child"])
+async def test_requeue_after_is_kept_whether_or_not_an_event_comes_during_the_reconcile(event: str | None) -> None:
+    loop = asyncio.get_running_loop()
+    began: list[float] = []
+
+    async def slow(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        began.append(loop.time())
+        await asyncio.sleep(2)
+        return kv.RequeueAfter(60)
+
+    passes = Passes(slow)
+    async with ControllerHarness(kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(passes))) as harness:
+        harness.server.after = lambda: harness.show(Widget, "one", "web")
+        harness.put(placed(parts=1), generation=1)
+        await harness.settle(1)
+        if event == "of the object":
+            harness.put(placed(parts=2), generation=2)
+        if event == "of a child":
+            controller = {
+                "apiVersion": Widget.kind_of_resource().api_version,
+                "kind": "Widget",
+                "name": "one",
+                "uid": "u",
+                "controller": True,
+            }
+            harness.put(CONFIG_MAP.new("part-0", "web"), ownerReferences=[controller])
+        await harness.settle(200)
+        first = began[0]
+        # The event causes one more reconcile when the first ends; the status write of the first one causes none.
+        more = [] if event is None else [2.0]
+        start = more[-1] if more else 0.0
+        expected = [0.0, *more, *(start + 62.0 * number for number in (1, 2, 3))]
+        assert [round(at - first) for at in began] == expected[: len(began)]
+        assert len(began) == len([at for at in expected if at <= 201])
+
+
 async def test_a_child_wakes_a_cluster_scoped_owner_whose_kind_does_not_say_its_scope() -> None:
     passes = Passes()
     spec = kv.Controller.of(NODE).owns(CONFIG_MAP).reconciled_by(By(passes))

@@ -154,6 +154,35 @@ def test_an_event_during_work_brings_a_delay_forward_to_the_end_of_the_work() ->
     assert not core.has("a")
 
 
+@pytest.mark.parametrize("requeue", ["add_after", "add_rate_limited"])
+@pytest.mark.parametrize(
+    ("queued", "in_work", "runs_at"),
+    [(None, False, 5.0), (0.0, False, 0.0), (2.0, False, 2.0), (90.0, False, 5.0), (0.0, True, 1.0), (2.0, True, 2.0), (90.0, True, 5.0)],
+    ids=["not queued", "ready", "due before", "due later", "held by its work", "due before, in work", "due later, in work"],
+)  # fmt: skip
+def test_a_requeue_of_a_key_that_is_already_queued_runs_it_once_at_the_earlier_time(
+    requeue: str, queued: float | None, in_work: bool, runs_at: float
+) -> None:
+    core = QueueCore[str](limiter=ItemExponential(base=5.0, cap=100.0))
+    if in_work:
+        core.add("a", 0.0, reason="event")
+        only(core)
+    if queued is not None:
+        core.add_after("a", queued, 0.0, reason="queued")
+    if requeue == "add_after":
+        core.add_after("a", 5.0, 0.0, reason="requeue")
+    else:
+        core.add_rate_limited("a", 0.0, reason="requeue")
+    if in_work:
+        assert take(core, 1.0) == []
+        core.done("a", 1.0)
+    if runs_at > 1.0:
+        assert take(core, runs_at - 0.001) == []
+    assert only(core, runs_at).reasons[-1] == "requeue"
+    core.done("a", runs_at)
+    assert not core.has("a")
+
+
 def test_delayed_keys_are_handed_out_in_the_order_of_their_times_even_if_get_is_late() -> None:
     core = QueueCore[str]()
     for key, delay in ("c", 3.0), ("a", 1.0), ("d", 4.0), ("b", 2.0):

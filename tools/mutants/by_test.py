@@ -1,0 +1,163 @@
+"""Planted faults that one named test finds and no plan of a story reaches: of sockets, of single decisions, of orders of events. Data alone."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from planting import Mutant
+
+__all__ = ["BY_TEST"]
+
+FINALIZE: Final = "tests/unit/runtime/test_finalize.py::test_a_finalizer_stays_unless_finalize_returned_done"
+REQUEUED: Final = (
+    "tests/unit/workqueue/test_core.py::test_a_requeue_of_a_key_that_is_already_queued_runs_it_once_at_the_earlier_time"
+)
+GENERATION: Final = (
+    "tests/unit/runtime/test_observed_generation.py::"
+    "test_an_equal_status_is_written_again_once_for_each_new_generation_and_never_for_the_same"
+)
+INTENTS: Final = "tests/unit/test_fields.py::test_an_apply_is_skipped_only_where_nothing_would_change"
+OWN_CHILDREN: Final = "tests/unit/runtime/test_own_child_writes.py::"
+
+BY_TEST: Final = (
+    Mutant(
+        "finalizer-despite-a-cancellation",
+        "a cancellation that finalize lets through counts as its success",
+        "konverge.runtime.reconcile.runner",
+        "ReconcileRunner._call",
+        "return failure",
+        "return failure if step is not FinalizerStep.FINALIZE else Done()",
+        test=FINALIZE,
+    ),
+    Mutant(
+        "finalizer-despite-the-deadline",
+        "the finalizer is removed although finalize was cut off at its deadline",
+        "konverge.runtime.reconcile.runner",
+        "ReconcileRunner._after",
+        "isinstance(ended, Done)",
+        "isinstance(ended, Done | ReconcileTimeout)",
+        test=FINALIZE,
+    ),
+    Mutant(
+        "generation-taken-for-known",
+        "a status that is equal but for observedGeneration is not written",
+        "konverge.runtime.apply.applier",
+        "Applier.apply_status",
+        "{'status': cached.status()}",
+        "{'status': {**cached.status(), 'observedGeneration': intent['status'].get('observedGeneration')}}",
+        test=GENERATION,
+    ),
+    Mutant(
+        "list-item-forgotten",
+        "an item of a list map that the intent drops counts as unchanged and is never removed",
+        "konverge.fields",
+        "_list_unchanged",
+        "if not isinstance(live, list) or len(intent) != len(fields) - ('.' in fields):\n    return False",
+        "if not isinstance(live, list):\n    return False\n"
+        "fields = {name: one for name, one in fields.items() if name[:2] != 'k:' or _item(intent, msgspec.json.decode(name[2:])) is not None}",
+        test=INTENTS,
+    ),
+    Mutant(
+        "set-member-forgotten",
+        "a member of a set that the intent drops counts as unchanged and is never removed",
+        "konverge.fields",
+        "_list_unchanged",
+        "if not isinstance(live, list) or len(intent) != len(fields) - ('.' in fields):\n    return False",
+        "if not isinstance(live, list):\n    return False\n"
+        "fields = {name: one for name, one in fields.items() if name[:2] != 'v:' or msgspec.json.decode(name[2:]) in intent}",
+        test=INTENTS,
+    ),
+    Mutant(
+        "reset-never-sent",
+        "a create is sent again after a TCP reset, and may so be done twice",
+        "konverge.client.transport",
+        "HttpTransport.unreachable",
+        "not isinstance(error, _NEVER_SENT)",
+        "not isinstance(error, (*_NEVER_SENT, aiohttp.ClientOSError))",
+        test="tests/unit/client/test_reset.py::test_a_create_whose_connection_is_reset_may_have_been_done_and_is_not_sent_again",
+    ),
+    Mutant(
+        "older-event-keeps-the-version",
+        "after an event with an older version the next watch leaves out what followed that version",
+        "konverge.informers.machine",
+        "_watch_items",
+        "_replace(state, last_rv=given.version, received_event=True, advanced=True, failed_early=False, failing_since=None)",
+        "_replace(state, last_rv=max(state.last_rv, given.version, key=lambda one: (len(one), one)), received_event=True, "
+        "advanced=True, failed_early=False, failing_since=None)",
+        test="tests/unit/informers/test_informer.py::test_a_version_that_goes_back_within_a_watch_loses_no_change",
+    ),
+    Mutant(
+        "older-bookmark-keeps-the-version",
+        "after a bookmark with an older version the next watch leaves out what followed that version",
+        "konverge.informers.machine",
+        "_watch_bookmark",
+        "_replace(state, last_rv=given.version, received_event=True, advanced=True, failed_early=False, failing_since=None)",
+        "_replace(state, last_rv=max(state.last_rv, given.version, key=lambda one: (len(one), one)), received_event=True, "
+        "advanced=True, failed_early=False, failing_since=None)",
+        test="tests/unit/informers/test_informer.py::test_a_version_that_goes_back_within_a_watch_loses_no_change",
+    ),
+    Mutant(
+        "requeue-of-a-queued-key-lost",
+        "a requeue is dropped if the key is already queued",
+        "konverge.workqueue.core",
+        "QueueCore.add_after",
+        "self._add(key, now, now + max(0.0, delay), WaitReason.DELAY, reason, priority)",
+        "if key not in self._waiting:\n    self._add(key, now, now + max(0.0, delay), WaitReason.DELAY, reason, priority)",
+        test=REQUEUED,
+    ),
+    Mutant(
+        "retry-of-a-queued-key-lost",
+        "the retry of a failed key is dropped if the key is already queued",
+        "konverge.workqueue.core",
+        "QueueCore.add_rate_limited",
+        "self._add(key, now, at, WaitReason.BACKOFF, reason, priority)",
+        "if key not in self._waiting:\n    self._add(key, now, at, WaitReason.BACKOFF, reason, priority)",
+        test=REQUEUED,
+    ),
+    Mutant(
+        "requeue-overrides-the-event",
+        "RequeueAfter puts off the reconcile that an event during the reconcile asked for",
+        "konverge.runtime.controller.runner",
+        "ControllerRunner._requeue",
+        "queue.forget(key)\nqueue.add_after(key, decision.delay, reason=Why.REQUEUE_AFTER, priority=item.priority)",
+        "queue.remove(key)\nqueue.add_after(key, decision.delay, reason=Why.REQUEUE_AFTER, priority=item.priority)",
+        test="tests/unit/runtime/test_review_controller.py::test_requeue_after_is_kept_whether_or_not_an_event_comes_during_the_reconcile",
+    ),
+    Mutant(
+        "index-by-name-alone",
+        "an index does not distinguish objects of one name in different namespaces",
+        "konverge.informers.index",
+        "Index.put",
+        "held != path",
+        "held[1] != path[1]",
+        test="tests/unit/informers/test_store.py::test_an_index_distinguishes_objects_of_one_name_in_different_namespaces",
+    ),
+    Mutant(
+        "informer-of-every-namespace",
+        "a controller of some namespaces finds objects of another one through a shared informer's index",
+        "konverge.runtime.controller.watches",
+        "ControllerWatches._watch",
+        "replace(chosen, namespace=namespace)",
+        "chosen",
+        test="tests/unit/runtime/test_narrowed.py::"
+        "test_a_controller_of_some_namespaces_finds_no_object_of_another_by_an_index_on_an_informer_that_it_shares",
+    ),
+    Mutant(
+        "own-child-writes-kept",
+        "with own_writes=False the event of an own apply of a child enqueues its owner all the same",
+        "konverge.runtime.controller.event_handlers",
+        "EventHandlers.on_owned",
+        "not watch.own_writes",
+        "watch.own_writes",
+        test=OWN_CHILDREN + "test_the_events_of_own_applies_enqueue_nothing_if_the_kind_is_declared_so",
+    ),
+    Mutant(
+        "foreign-child-writes-filtered",
+        "with own_writes=False a change of a child by another writer enqueues nothing",
+        "konverge.runtime.controller.event_handlers",
+        "EventHandlers.on_owned",
+        "self._own_versions.take(Key('', watch.kind, change.namespace, change.name), change.new.metadata.resource_version)",
+        "(change.new.metadata.resource_version,)",
+        test=OWN_CHILDREN + "test_a_change_of_another_writer_enqueues_the_owner",
+    ),
+)
