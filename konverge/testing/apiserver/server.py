@@ -173,12 +173,15 @@ class ApiServer:
                 {**namespace, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}},
                 now,
             )
-        if not self._rbac_on:
-            return
-        for data in bootstrap_objects():
+        for data in bootstrap_objects() if self._rbac_on else ():
             plural = f"{data['kind'].lower()}s"
             if data["metadata"].get("namespace", "default") in self._namespaces:
                 self._put(("rbac.authorization.k8s.io", plural), data, now)
+        if "default" in self._namespaces:
+            # Here, because the kinds' rules are loaded when a server starts, not with this module.
+            from konverge.testing.apiserver.strategies.own_service import SERVICES, own_service
+
+            self._put(SERVICES, own_service(now), now)
 
     def _put(self, resource: tuple[str, str], data: dict[str, Any], now: str) -> None:
         data["metadata"] |= {"uid": self.registry.uid(), "creationTimestamp": now}

@@ -53,6 +53,8 @@ async def create(registry: Registry, request: ResourceRequest, data: Data, *, tr
     validated(request, data, None)
     allocated(registry, request, data, None)
     charges = await reviewed(registry, request, "CREATE", data, None)
+    if not request.options.dry_run:
+        _without_version(data)
     for attempt in range(_GENERATED_ATTEMPTS):
         there = registry.store.get(request.resource.id, request.namespace, data["metadata"]["name"])
         if there is None:
@@ -70,6 +72,13 @@ async def create(registry: Registry, request: ResourceRequest, data: Data, *, tr
         raise already_exists(request.group, request.plural, data["metadata"]["name"]) from None
     charges()
     return read(entry, request.resource, request.version)
+
+
+def _without_version(data: Data) -> None:
+    """Refuse an object that names a version, in the storage's words; what is no number of a version is dropped, in place."""
+    given = data["metadata"].pop("resourceVersion", None) or "0"
+    if given.isdigit() and 0 < int(given) < 2**64:
+        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
 
 
 def allocated(registry: Registry, request: ResourceRequest, new: Data, old: Data | None) -> None:
@@ -123,9 +132,7 @@ def _name(registry: Registry, request: ResourceRequest, data: Data) -> bool:
 
 def _system_fields(registry: Registry, data: Data) -> None:
     metadata = data["metadata"]
-    if metadata.get("resourceVersion") not in (None, "", "0"):
-        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
-    for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
+    for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         metadata.pop(name, None)
     metadata["uid"] = registry.uid()
     metadata["creationTimestamp"] = registry.now()

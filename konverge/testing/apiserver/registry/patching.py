@@ -37,7 +37,7 @@ from konverge.testing.apiserver.statuses import (
     unsupported_media_type,
 )
 
-__all__ = ["patch", "update"]
+__all__ = ["check_identity", "conformed", "patch", "patch_document", "patched", "update"]
 
 JSON: Final = "application/json-patch+json"
 MERGE: Final = "application/merge-patch+json"
@@ -55,14 +55,15 @@ async def update(registry: Registry, request: ResourceRequest) -> tuple[Data, bo
     wanted = decode_body(request)
     entry = registry.entry(request)
     if entry is None:
-        _check_identity(request, wanted)
+        check_identity(request, wanted)
         if not request.resource.strategy.allow_create_on_update or request.resource.custom or request.info.subresource:
             raise not_found(request.group, request.plural, request.info.name)
+        wanted["metadata"].pop("resourceVersion", None)
         return await create(registry, request, wanted), True
 
     def make(old: Data, steady: bool) -> Data:
         new = {**wanted, "metadata": dict(wanted["metadata"])}
-        _check_identity(request, new)
+        check_identity(request, new)
         owned(request, old, new, registry.now(), settled=steady)
         return new
 
@@ -75,10 +76,13 @@ def _addressed(request: ResourceRequest) -> None:
         raise bad_request("name must be provided") if request.resource.custom else method_not_allowed()
 
 
-def _check_identity(request: ResourceRequest, wanted: Data) -> None:
+def check_identity(request: ResourceRequest, wanted: Data) -> None:
+    """Refuse an object that names another place than the URL."""
     name, namespace = wanted["metadata"].get("name"), wanted["metadata"].get("namespace")
     if not name:
-        raise bad_request("the name of the object ( based on URL) was undeterminable: name must be provided")
+        raise bad_request(
+            f"the name of the object ({request.info.name} based on URL) was undeterminable: name must be provided"
+        )
     if name != request.info.name:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.info.name})")
     if request.resource.namespaced and namespace and namespace != request.namespace:
@@ -90,15 +94,16 @@ async def patch(registry: Registry, request: ResourceRequest) -> tuple[Data, boo
     _addressed(request)
     if request.media_type in APPLY_TYPES:
         return await _apply(registry, request)
-    document = _document(request)
+    document = patch_document(request)
     entry = registry.entry(request)
     if entry is None:
         raise not_found(request.group, request.plural, request.info.name)
 
     def make(old: Data, steady: bool) -> Data:
         version = old["metadata"]["resourceVersion"]
-        new = _patched(request, old, document)
-        _conformed(request, new, document)
+        new = patched(request, old, document)
+        conformed(request, new, document)
+        check_identity(request, new)
         if new["metadata"].get("resourceVersion") == version:
             del new["metadata"][
                 "resourceVersion"
@@ -109,7 +114,7 @@ async def patch(registry: Registry, request: ResourceRequest) -> tuple[Data, boo
     return await change(registry, request, entry, make), False
 
 
-def _conformed(request: ResourceRequest, new: Data, document: Any) -> None:
+def conformed(request: ResourceRequest, new: Data, document: Any) -> None:
     """Make a whole object of what a patch made, in place; what cannot be decoded is the patch's fault (422)."""
     try:
         identify(request, new)
@@ -141,7 +146,8 @@ def _restored(words: str) -> str:
     return f"unrecognized type: {found['type']}"
 
 
-def _document(request: ResourceRequest) -> Any:
+def patch_document(request: ResourceRequest) -> Any:
+    """Decode the patch of a request; raises 415 for a form of patch that the kind does not have."""
     offers = [JSON, MERGE, "application/apply-patch+yaml"]
     if not request.resource.custom:
         offers.insert(2, STRATEGIC)
@@ -150,7 +156,8 @@ def _document(request: ResourceRequest) -> Any:
     return patches.decode_patch(request.call.body, request.media_type)
 
 
-def _patched(request: ResourceRequest, old: Data, document: Any) -> Data:
+def patched(request: ResourceRequest, old: Data, document: Any) -> Data:
+    """Return the object that a patch makes of another; it is not conformed yet."""
     if request.media_type == JSON:
         return patches.json_patch(old, document)
     if request.media_type == MERGE:
@@ -218,4 +225,5 @@ def _applied(
     if new["metadata"].get("resourceVersion") == version:
         new["metadata"].pop("resourceVersion", None)
     conform(request, new, like=live if steady else None)
+    check_identity(request, new)
     return new

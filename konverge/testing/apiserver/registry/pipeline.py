@@ -13,6 +13,7 @@ from typing import Any, Final
 from konverge.testing.apiserver import schemas
 from konverge.testing.apiserver.admission import AdmissionCall
 from konverge.testing.apiserver.apply import manager_name, track_update
+from konverge.testing.apiserver.catalog import definition_of
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.reading import stored
 from konverge.testing.apiserver.registry.request import ResourceRequest
@@ -22,6 +23,7 @@ from konverge.testing.apiserver.storage import Entry
 
 __all__ = [
     "READ",
+    "SCHEME",
     "api_version_of",
     "as_stored",
     "as_version",
@@ -44,7 +46,8 @@ Data = dict[str, Any]
 
 READ: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 """The media types of bodies, as in the server's message."""
-_SCHEME: Final = 'in scheme "pkg/runtime/scheme.go:111"'
+SCHEME: Final = "pkg/runtime/scheme.go:111"
+"""The name of the set of known kinds, as in the server's messages."""
 _FINALIZERS: Final = frozenset({"foregroundDeletion", "kubernetes", "orphan"})
 _STATUS_RESET: Final = (("status",),)
 _OF_STATUS: Final = (("metadata",), ("spec",))
@@ -92,12 +95,28 @@ def _wrong_kind(
         name = str((data.get("metadata") or {}).get("name") or "")
         return invalid(request.group, str(kind), name, [wrong])
     if not request.resource.custom:
-        words = f'no kind "{kind}" is registered for version "{api_version}" {_SCHEME}'
+        words = f'no kind "{kind}" is registered for version "{api_version}" in scheme "{SCHEME}"'
+        group, _, version = str(api_version).rpartition("/")
+        if definition_of(group, version, str(kind)):
+            if kind == wanted_kind and group == wanted_version.rpartition("/")[0]:
+                return bad_request(_unequal_versions(api_version, wanted_version))
+            words = f"converting ({version}.{kind}) to ({_package(wanted_version)}.{wanted_kind}): unknown conversion"
         return bad_request(f'{kind} in version "{version}" cannot be handled as a {wanted_kind}: {words}')
-    text = (
-        f"the API version in the data ({api_version or ''}) does not match the expected API version ({wanted_version})"
-    )
-    return bad_request(text)
+    return bad_request(_unequal_versions(api_version, wanted_version))
+
+
+def _unequal_versions(given: Any, wanted: str) -> str:
+    return f"the API version in the data ({given or ''}) does not match the expected API version ({wanted})"
+
+
+def _package(api_version: str) -> str:
+    """Return the Go package of a group's internal types.
+
+    >>> _package("v1"), _package("rbac.authorization.k8s.io/v1")
+    ('core', 'rbac')
+    """
+    group = api_version.rpartition("/")[0]
+    return "core" if group in ("", "events.k8s.io") else group.partition(".")[0]
 
 
 def kind_of(request: ResourceRequest) -> str:

@@ -4,20 +4,21 @@ paths.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from konverge.testing.apiserver import patch as patches
 from konverge.testing.apiserver import schemas
-from konverge.testing.apiserver.apply import track_update
+from konverge.testing.apiserver.apply import apply, track_update
 from konverge.testing.apiserver.apply.scaling import from_scale, to_scale
-from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.patch.wording import word_of
+from konverge.testing.apiserver.catalog.schemas import schema_node
 from konverge.testing.apiserver.registry.core import Data, Registry
-from konverge.testing.apiserver.registry.pipeline import manager_of
+from konverge.testing.apiserver.registry.patching import check_identity, conformed, patch_document, patched
+from konverge.testing.apiserver.registry.pipeline import SCHEME, decode_body, manager_of
 from konverge.testing.apiserver.registry.request import APPLY_TYPES, ResourceRequest
-from konverge.testing.apiserver.registry.updating import MODIFIED, change
+from konverge.testing.apiserver.registry.updating import change
+from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.statuses import (
     FieldError,
     StatusError,
@@ -26,29 +27,14 @@ from konverge.testing.apiserver.statuses import (
     internal,
     invalid,
     not_found,
-    not_implemented,
-    unsupported_media_type,
 )
 
 __all__ = ["scale_of", "update_scale"]
 
 _BUILT_IN: Final = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
-_JSON: Final = "application/json-patch+json"
-_MERGE: Final = "application/merge-patch+json"
-_FREE: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-_SCALE: Final = Node(
-    {
-        "type": "object",
-        "properties": {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "metadata": _FREE,
-            "spec": {"type": "object", "properties": {"replicas": {"type": "integer"}}},
-            "status": _FREE,
-        },
-    }
-)
-_STRATEGIC: Final = "application/strategic-merge-patch+json"
+_VERSION: Final = Version("v1", schema_node("io.k8s.api.autoscaling.v1.Scale"))
+_SCALE: Final = Resource(group="autoscaling", plural="scales", kind="Scale", versions=(_VERSION,))
+_UNCONVERTED: Final = "to proper version: request to convert CR to an invalid group/version: autoscaling/v1"
 
 
 def _paths(request: ResourceRequest) -> Mapping[str, str]:
@@ -98,60 +84,128 @@ def _term(expression: Data) -> str:
 
 
 async def update_scale(registry: Registry, request: ResourceRequest) -> Data:
-    """Change the replicas of an object through a Scale that is put or patched; returns the new Scale."""
+    """Change the replicas of an object through a Scale that is put, patched or applied; returns the new Scale."""
+    scale = replace(request, resource=replace(_SCALE, namespaced=request.resource.namespaced), version=_VERSION)
+    desired = _desired_scale(registry, request, scale)
     entry = registry.entry(request)
     if entry is None:
         raise not_found(request.group, request.plural, request.info.name)
-    if request.media_type in APPLY_TYPES:
-        raise not_implemented("server-side apply of scale")
 
     def make(old: Data, _: bool) -> Data:
-        wanted = _desired_scale(request, scale_of(request, old))
-        given = wanted["metadata"].get("resourceVersion")
-        if given and given != old["metadata"]["resourceVersion"]:
-            raise conflict(request.group, request.plural, request.info.name, MODIFIED)
+        wanted = desired(old)
+        check_identity(scale, wanted)
         replicas = (wanted.get("spec") or {}).get("replicas", 0)
-        if not isinstance(replicas, int) or isinstance(replicas, bool):
-            raise _unfit(request, wanted, replicas)
         if replicas < 0 and not request.resource.custom:
             wrong = FieldError("Invalid", "spec.replicas", replicas, "must be greater than or equal to 0")
             raise invalid("autoscaling", "Scale", request.info.name, [wrong])
-        new = _with(old, _paths(request)["specReplicasPath"].strip(".").split("."), replicas)
+        new = _with(old, _steps(_paths(request)["specReplicasPath"]), replicas)
         new["metadata"] = {key: value for key, value in old["metadata"].items() if key != "resourceVersion"}
-        _owned(registry, request, old, new)
+        given = wanted["metadata"]
+        kept = ("uid", "resourceVersion") if request.info.verb == "update" else ("resourceVersion",)
+        new["metadata"] |= {key: given[key] for key in kept if given.get(key)}
+        _owned(registry, request, old, new, given.get("managedFields"))
         return new
 
     return scale_of(request, await change(registry, request, entry, make))
 
 
-def _unfit(request: ResourceRequest, wanted: Data, replicas: Any) -> StatusError:
-    words = f"json: cannot unmarshal {word_of(replicas)} into Go struct field ScaleSpec.spec.replicas of type int32"
+def _desired_scale(registry: Registry, request: ResourceRequest, scale: ResourceRequest) -> Callable[[Data], Data]:
+    """Return how the wanted Scale is made of the object; what can be refused without the object is refused here."""
     if request.info.verb == "update":
-        return bad_request(f'Scale in version "v1" cannot be handled as a Scale: {words}')
-    shown = json.dumps(wanted, separators=(",", ":"))
-    return invalid("", "", "", [FieldError("Invalid", "patch", shown, words)])
+        body = _put_scale(request, scale)
+        return lambda _: body
+    if scale.media_type in APPLY_TYPES:
+        intent = schemas.decode_intent(request.call.body, strict=request.options.validation != "Ignore")
+        return lambda old: _applied_scale(registry, request, old, intent.data)
+    document = patch_document(request)
+
+    def patch(old: Data) -> Data:
+        new = patched(scale, scale_of(request, old), copy.deepcopy(document))
+        conformed(scale, new, document)
+        _same_uid(request, old, new)
+        if new["metadata"].get("resourceVersion") == old["metadata"]["resourceVersion"]:
+            del new["metadata"]["resourceVersion"]
+        return new
+
+    return patch
 
 
-def _owned(registry: Registry, request: ResourceRequest, old: Data, new: Data) -> None:
-    """Record the owner of the replicas: ownership is tracked on the Scale and copied back to the object."""
-    places = {
+def _put_scale(request: ResourceRequest, scale: ResourceRequest) -> Data:
+    try:
+        body = decode_body(scale)
+    except StatusError as error:
+        if request.resource.custom and error.code == 400 and "cannot be handled as" in error.message:
+            words = f'no kind is registered for the type v1.Scale in scheme "{SCHEME}"'
+            raise bad_request(
+                words
+            ) from None  # the handler of custom kinds does not know the kind that it could not decode
+        raise
+    check_identity(scale, body)
+    return body
+
+
+def _same_uid(request: ResourceRequest, old: Data, new: Data) -> None:
+    uid = old["metadata"]["uid"]
+    if new["metadata"].get("uid", uid) != uid and not request.resource.custom:
+        why = f"Precondition failed: UID in precondition: {new['metadata']['uid']}, UID in object meta: {uid}"
+        raise conflict(request.group, f"{request.plural}/scale", request.info.name, why)
+
+
+def _applied_scale(registry: Registry, request: ResourceRequest, old: Data, intent: Data) -> Data:
+    """Merge a configuration into the Scale of an object; a custom kind's, as on the real server, cannot be changed so."""
+    live = scale_of(request, old)
+    managed = to_scale(old["metadata"].get("managedFields"), _places(request))
+    if request.resource.custom and not managed:
+        why = f"failed to convert live object (/; autoscaling/v1, Kind=Scale) {_UNCONVERTED}"
+        raise StatusError(500, "", f"failed to create manager for existing fields: {why}")
+    new = apply(
+        _VERSION.schema,
+        _with_managers(live, managed),
+        intent,
+        manager=request.options.manager,
+        force=request.options.force,
+        api_version="autoscaling/v1",
+        subresource="scale",
+        now=registry.now(),
+        kind="Scale",
+    )
+    _same_uid(request, old, new)
+    if request.resource.custom and (new["spec"] != live["spec"] or new["metadata"]["uid"] != live["metadata"]["uid"]):
+        raise StatusError(
+            500, "", f"failed to convert new object (/{request.info.name}; autoscaling/v1, Kind=Scale) {_UNCONVERTED}"
+        )
+    new = {**new, "metadata": dict(new["metadata"])}
+    if new["metadata"].get("resourceVersion") == live["metadata"]["resourceVersion"]:
+        del new["metadata"]["resourceVersion"]
+    new["metadata"].setdefault("managedFields", [])
+    return new
+
+
+def _places(request: ResourceRequest) -> dict[str, tuple[str, ...]]:
+    return {
         request.resource.api_version(one.name): _steps((one.scale or _BUILT_IN)["specReplicasPath"])
         for one in request.resource.versions
         if one.scale is not None or not request.resource.custom
     }
-    before = old["metadata"].get("managedFields")
+
+
+def _owned(registry: Registry, request: ResourceRequest, old: Data, new: Data, applied: list[Data] | None) -> None:
+    """Record the owner of the replicas: ownership is tracked on the Scale (`applied` if apply did so) and copied back to the object."""
+    places, before = _places(request), old["metadata"].get("managedFields")
     if _at(old, _paths(request)["specReplicasPath"]) is None:
         return  # if the object had no number, no owner is recorded
-    scale = track_update(
-        _SCALE,
-        _with_managers(scale_of(request, old), to_scale(before, places)),
-        _with_managers(scale_of(request, new), to_scale(before, places)),
-        manager=manager_of(request),
-        api_version="autoscaling/v1",
-        subresource="scale",
-        now=registry.now(),
-        reset=(("metadata",), ("status",)),
-    )
+    scale = applied
+    if scale is None:
+        scale = track_update(
+            _VERSION.schema,
+            _with_managers(scale_of(request, old), to_scale(before, places)),
+            _with_managers(scale_of(request, new), to_scale(before, places)),
+            manager=manager_of(request),
+            api_version="autoscaling/v1",
+            subresource="scale",
+            now=registry.now(),
+            reset=(("metadata",), ("status",)),
+        )
     managed = from_scale(before, scale, request.api_version, places)
     if managed:
         new["metadata"]["managedFields"] = managed
@@ -167,18 +221,7 @@ def _steps(path: str) -> tuple[str, ...]:
     return tuple(path.strip(".").split("."))
 
 
-def _desired_scale(request: ResourceRequest, live: Data) -> Data:
-    if request.info.verb == "update":
-        return schemas.decode(request.call.body, request.media_type or "application/json", strict=False).data
-    document = patches.decode_patch(request.call.body, request.media_type)
-    if request.media_type == _JSON:
-        return patches.json_patch(live, document)
-    if request.media_type in (_MERGE, _STRATEGIC):
-        return patches.merge_patch(live, document)
-    raise unsupported_media_type([_JSON, _MERGE, _STRATEGIC])
-
-
-def _with(data: Data, path: list[str], value: Any) -> Data:
+def _with(data: Data, path: Sequence[str], value: Any) -> Data:
     if len(path) == 1:
         return {**data, path[0]: value}
     return {**data, path[0]: _with(data.get(path[0]) or {}, path[1:], value)}
