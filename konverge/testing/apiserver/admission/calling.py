@@ -2,7 +2,8 @@
 
 Guarantees: `ask` returns the decoded response of the webhook, or raises CallFailedError with the server's words, also when the time is
 over. A handler is found by the webhook's URL, or for a service by `https://NAME.NAMESPACE.svc:PORT/PATH` or `NAMESPACE/NAME`; it runs on
-the loop of the caller, so that virtual time holds. An address on the network is real time and real TLS (`caBundle`).
+the loop of the caller, so that virtual time holds. An address on the network is real time and real TLS: the certificates in `caBundle`
+are trusted, be they an authority's or the webhook's own.
 
 Caveats: Services are not routed: a service without a handler is not found.
 """
@@ -14,10 +15,11 @@ import base64
 import contextlib
 import copy
 import json
+import posixpath
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from konverge.testing.apiserver.admission.call import Data
 from konverge.testing.apiserver.admission.hooks import Hook
@@ -48,6 +50,17 @@ def address_of(hook: Hook) -> tuple[str, str]:
     return f"https://{name}.{namespace}.svc:{port}/{path.lstrip('/')}", f"{namespace}/{name}"
 
 
+def sent_url(url: str) -> str:
+    """Return a webhook's URL as it is requested: with its path cleaned, as Go's `path.Join` does.
+
+    >>> sent_url("https://127.0.0.1:9443//validate/"), sent_url("https://hook.example.com")
+    ('https://127.0.0.1:9443/validate', 'https://hook.example.com/')
+    """
+    parts = urlsplit(url)
+    path = posixpath.normpath(f"/{unquote(parts.path).lstrip('/')}")
+    return urlunsplit((parts.scheme, parts.netloc, quote(path, safe="/:@!$&'()*+,;=~"), "", ""))
+
+
 class Webhooks:
     """The way to all webhooks. `handlers` may be changed at any time; `close` ends the connections."""
 
@@ -69,7 +82,7 @@ class Webhooks:
             raise CallFailedError(
                 hook.name, "could not get REST client: webhook configuration must have either service or URL"
             )
-        shown = f"{url}{'&' if '?' in url else '?'}timeout={hook.seconds}s"
+        shown = f"{sent_url(url)}?timeout={hook.seconds}s"
         handler = self._handlers.get(url) or self._handlers.get(service)
         if handler is None and service:
             raise _failed(hook, shown, f"service {quoted(service.partition('/')[2])} not found")
@@ -111,6 +124,9 @@ class Webhooks:
             context = ssl.create_default_context()
             if bundle:
                 context = ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
+                # As Go: every certificate of the bundle is trusted, the serving one too, and an authority may be of an older form.
+                context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+                context.verify_flags &= ~ssl.VERIFY_X509_STRICT
             self._contexts[bundle] = context
         return context
 

@@ -75,7 +75,7 @@ async def create(registry: Registry, request: ResourceRequest, data: Data, *, tr
 
 
 def _without_version(data: Data) -> None:
-    """Refuse an object that names a version, in the storage's words; what is no number of a version is dropped, in place."""
+    """Refuse an object that names a version, in the words of storage; any other text is dropped, in place."""
     given = data["metadata"].pop("resourceVersion", None) or "0"
     if given.isdigit() and 0 < int(given) < 2**64:
         raise StatusError(500, "", "resourceVersion should not be set on objects to be created")

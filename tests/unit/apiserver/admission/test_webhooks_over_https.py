@@ -19,6 +19,8 @@ from record.admission.hooks import plane_answer
 from stored_objects import Stored
 
 from konverge.testing.apiserver.admission import Admission, AdmissionCall
+from konverge.testing.apiserver.admission.calling import Webhooks
+from konverge.testing.apiserver.admission.hooks import Hook
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.statuses import StatusError
@@ -86,6 +88,45 @@ async def test_a_webhook_over_https_gets_the_review_of_a_real_server(case: Data)
     assert shown == (case["answer"] if case["answer"]["kind"] == "Status" else None)
     assert [request.path_qs for request in seen] == [asked["target"] for asked in case["asked"]]
     assert all(request.headers["User-Agent"] == "kube-apiserver-admission" for request in seen)
+
+
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [
+        ("//path", "/path?timeout=10s"),
+        ("/a/../b/", "/b?timeout=10s"),
+        ("//a%2Fb", "/a/b?timeout=10s"),
+        ("", "/?timeout=10s"),
+    ],
+)
+async def test_a_webhook_is_called_at_its_cleaned_path_with_its_own_certificate_as_the_ca_bundle(
+    path: str, target: str
+) -> None:
+    """As kube-apiserver 1.36 answered for a serving certificate whose authority is unknown to it."""
+    serving = trustme.CA().issue_cert("127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.configure_cert(context)
+    seen: list[str] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        seen.append(request.raw_path)
+        return await plane_answer({"allowed": True}, await request.json(), request.path)
+
+    runner = web.ServerRunner(web.Server(handle))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    url = f"https://127.0.0.1:{runner.addresses[0][1]}{path}"
+    config = {"url": url, "caBundle": base64.b64encode(serving.cert_chain_pems[0].bytes()).decode()}
+    calling = Webhooks({})
+    try:
+        hook = Hook(
+            "validating", "probe", 0, (), {"name": "hook.example.com", "clientConfig": config, "timeoutSeconds": 10}
+        )
+        await calling.ask(hook, {"request": {"uid": "u"}})
+    finally:
+        await calling.close()
+        await runner.cleanup()
+    assert seen == [target]
 
 
 async def _refused(admission: Admission, call: AdmissionCall) -> Data | None:
