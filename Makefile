@@ -111,6 +111,11 @@ guard: venv ## Count what a thousand objects cost (requests, calls, bytes) and t
 mutants: venv ## Plant faults in copies of the tree, one by one, and let the lab or a named test find each; one alone with ONLY=barrier-off
 	$(BIN)/python tools/mutants/plant.py $(if $(ONLY),--only '$(ONLY)') $(ARGS)
 
+.PHONY: go-suites
+go-suites: venv ## Run controller-runtime's own test suites on kube-apiserver and in memory, and print what differs; one with ONLY=client
+	@$(BIN)/konverge control-plane install
+	$(BIN)/python tools/suites/run.py $(if $(ONLY),--only '$(ONLY)') $(ARGS)
+
 .PHONY: record
 record: venv ## Ask a real kube-apiserver again what tests compare with; one recorder: ONLY=reading, its arguments in ARGS
 	@if [ -z "$(ONLY)" ]; then echo "ONLY= names one recorder, a module of tools/record: make record ONLY=reading"; exit 2; fi

@@ -44,6 +44,9 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         "Run everything on this machine: an API server, the daemon, samples.",
         "testing",
     ),
+    "apiserver": Entry(
+        "konverge.daemon.apiserver", "apiserver", "A Kubernetes API server in memory, for any client.", "testing"
+    ),
     "control-plane": Entry(
         "konverge.testing.commands", "control_plane", "A real Kubernetes API server on this machine.", "testing"
     ),

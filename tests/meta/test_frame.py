@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 VERBS = {
     "help",
+    "go-suites",
     "conformance",
     "mutants",
     "demo",

@@ -52,7 +52,8 @@ class HttpShell:
     """Serves a handler on a free port of loopback; `async with` starts and stops it.
 
     `tls` serves HTTPS with certificates of `authority` (a new one, if none is given), and takes the user of a call from its client
-    certificate. `user` is who asks if neither a certificate nor an Authorization header says so; None leaves that to the handler.
+    certificate; `context` serves HTTPS with certificates from elsewhere instead, and `authority` stays None. `user` is who asks if neither
+    a certificate nor an Authorization header says so; None leaves that to the handler.
     """
 
     def __init__(
@@ -61,17 +62,19 @@ class HttpShell:
         *,
         tls: bool = False,
         authority: Authority | None = None,
+        context: ssl.SSLContext | None = None,
         user: User | None = None,
         port: int = 0,
     ) -> None:
         self._handle = handle
-        self._tls = tls or authority is not None
+        self._tls = tls or authority is not None or context is not None
+        self._given = context
         self._user = user
         self._port = port
         self._pumps: set[Pump] = set()
         self._runner: web.ServerRunner | None = None
         self.authority = authority
-        """The authority that signs the certificates; None over plain HTTP."""
+        """The authority that signs the certificates; None over plain HTTP and with a given context."""
         self.url = ""
         """Where the shell listens, while it does."""
 
@@ -108,8 +111,8 @@ class HttpShell:
             self._runner = None
 
     def _context(self) -> ssl.SSLContext | None:
-        if not self._tls:
-            return None
+        if self._given is not None or not self._tls:
+            return self._given
         if self.authority is None:
             self.authority = Authority.create("konverge-apiserver")
         return server_context(self.authority)

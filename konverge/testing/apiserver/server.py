@@ -83,7 +83,9 @@ class ApiServer:
     """See the module. `async with` starts its controllers and ends them; nothing remains.
 
     `tokens` maps bearer tokens to users; `namespaces` exist from the start; `rbac` False allows every user everything; `service_accounts`
-    is how admission treats pods: `full` looks the account up and mounts its token, `name` only names it, `off` does nothing.
+    is how admission treats pods: `full` looks the account up and mounts its token, `name` only names it, `off` does nothing. `controllers`
+    False leaves out those of kube-controller-manager, as envtest does: nothing is collected, a deleted namespace stays Terminating, and
+    namespaces get no ServiceAccount.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class ApiServer:
         rbac: bool = True,
         history: int = 100_000,
         service_accounts: ServiceAccounts = "full",
+        controllers: bool = True,
     ) -> None:
         chance = Random() if random is None else random  # noqa: S311  # uids and names of a test server are no secrets
         self.store = Store(window=history)
@@ -127,6 +130,7 @@ class ApiServer:
         self._specials = SpecialRequests(self.registry, self.rbac, self.authenticator)
         self._rbac_on = rbac
         self._namespaces = tuple(namespaces)
+        self._with_controllers = controllers
         self._controllers: tuple[Any, ...] = ()
 
     def _store_quota(self, charge: QuotaUpdate) -> None:
@@ -139,18 +143,20 @@ class ApiServer:
     async def __aenter__(self) -> Self:
         self.registry.add(_aliased(resource) for resource in builtin() if resource.plural not in _ABSENT)
         self._bootstrap()
-        self._controllers = (
-            DefinitionController(self.registry),
-            NamespaceController(self.registry),
-            GarbageCollector(self.registry),
-            QuotaController(self.registry),
-            ProtectionController(self.registry),
-        )
+        namespaces = NamespaceController(self.registry)
+        self._controllers = (DefinitionController(self.registry),)  # in a cluster it is part of kube-apiserver
+        if self._with_controllers:
+            self._controllers += (
+                namespaces,
+                GarbageCollector(self.registry),
+                QuotaController(self.registry),
+                ProtectionController(self.registry),
+            )
         for controller in self._controllers:
             controller.worker.start()
             self.store.observers.append(controller.observe)
         for name in self._namespaces:
-            self._controllers[1].worker.add(name)
+            namespaces.worker.add(name)
         return self
 
     async def __aexit__(self, *_: object) -> None:

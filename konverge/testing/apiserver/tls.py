@@ -13,20 +13,24 @@ from pathlib import Path
 from typing import Any
 
 from konverge.testing.apiserver.requests import User
-from konverge.testing.certificates import Authority
+from konverge.testing.certificates import Authority, KeyPair
 
-__all__ = ["SERVING_NAMES", "server_context", "user_of"]
+__all__ = ["SERVING_NAMES", "context_of", "server_context", "user_of"]
 
 SERVING_NAMES = ("127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 
 
 def server_context(authority: Authority, hosts: Sequence[str] = SERVING_NAMES) -> ssl.SSLContext:
-    """Make the context of a server that asks for client certificates and does without."""
-    pair = authority.server("kube-apiserver", hosts)
+    """Make the context of a server with a serving certificate of the authority, which signs client certificates too."""
+    return context_of(authority.server("kube-apiserver", hosts), authority.certificate)
+
+
+def context_of(pair: KeyPair, clients: bytes) -> ssl.SSLContext:
+    """Make the context of a server that requests client certificates and serves clients without one; `clients` signs them, PEM."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_OPTIONAL
-    context.load_verify_locations(cadata=authority.certificate.decode("ascii"))
+    context.load_verify_locations(cadata=clients.decode("ascii"))
     context.set_alpn_protocols(["http/1.1"])
     with tempfile.TemporaryDirectory(prefix="konverge-") as folder:
         both = Path(folder, "serving.pem")

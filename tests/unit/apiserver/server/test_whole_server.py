@@ -191,3 +191,18 @@ async def test_an_eviction_of_another_version_is_refused_and_changes_nothing(ser
     assert code == 409
     assert "the ResourceVersion in the precondition (1) does not match" in message
     assert (await client.get(POD, "a", "default")).metadata.resource_version == pod.metadata.resource_version
+
+
+async def test_a_server_without_controllers_collects_nothing_and_leaves_deleted_namespaces_terminating() -> None:
+    """As with envtest, where kube-controller-manager does not run."""
+    async with (
+        ApiServer(random=Random(1), service_accounts="off", controllers=False) as server,
+        Client(server.config(), name="somebody", random=Random(2)) as client,
+    ):
+        await client.create(NAMESPACE.new("web"))
+        await client.create(CONFIG_MAP.new("kept", "web"))
+        await client.delete(NAMESPACE, "web")
+        await asyncio.sleep(60)
+        assert (await client.get(NAMESPACE, "web")).status["phase"] == "Terminating"
+        assert (await client.get(CONFIG_MAP, "kept", "web")).name == "kept"
+        assert (await client.list(kind("v1", "ServiceAccount"), "default")).items == []
