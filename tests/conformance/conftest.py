@@ -14,6 +14,7 @@ from conformance.matrix import report
 from conformance.running import run_case
 from conformance.setup import prepare
 from conformance.targets import Target, memory_target, real_target
+from conformance.webhook import conversion_webhook
 
 from konverge.testing.config import ControlPlaneConfig
 from konverge.testing.control_plane import ControlPlane
@@ -51,12 +52,13 @@ async def _run_all(plane: ControlPlane, cases: list[Case]) -> dict[str, tuple[st
     async with AsyncExitStack() as stack:
         real: Target = await stack.enter_async_context(real_target(plane))
         memory: Target = await stack.enter_async_context(memory_target())
+        variables = await stack.enter_async_context(conversion_webhook())
         await asyncio.gather(prepare(real), prepare(memory))
 
         async def one(case: Case) -> None:
             async with turn:
                 namespace = f"c-{_CASES.index(case):04}"
-                both = await asyncio.gather(run_case(real, case, namespace), run_case(memory, case, namespace))
+                both = await asyncio.gather(*(run_case(one, case, namespace, variables) for one in (real, memory)))
                 found[f"{case.area}: {case.name}"] = (namespace, (both[0], both[1]))
 
         await asyncio.gather(*map(one, cases))

@@ -146,6 +146,8 @@ class Resource:
     alias: Alias | None = None
     stored: bool = True
     """False for requests that are answered and not kept (SubjectAccessReview, TokenReview)."""
+    conversion: Mapping[str, Any] | None = None
+    """The webhook that converts between the versions (`spec.conversion.webhook`); None if a conversion changes only apiVersion."""
 
     @property
     def name(self) -> tuple[str, str]:
@@ -170,6 +172,11 @@ class Resource:
     def version(self, name: str) -> Version | None:
         """Return a served version."""
         return next((version for version in self.versions if version.name == name and version.served), None)
+
+    def written_in(self, api_version: str) -> Version | None:
+        """Return the version of an apiVersion, served or not; None if the resource has no such version."""
+        group, _, name = api_version.rpartition("/")
+        return next((version for version in self.versions if version.name == name and group == self.group), None)
 
     def api_version(self, name: str) -> str:
         """Return `group/version`, or the version alone in the core group."""

@@ -294,16 +294,16 @@ class ApiServer:
     # --- verbs ---------------------------------------------------------------------------------------------------------------
 
     async def _get(self, request: ResourceRequest, view: int | None) -> Response:
-        data = self._reader.get(request, view)
+        data = await self._reader.get(request, view)
         return shown(
             request, scale_of(request, data) if request.info.subresource == "scale" else data, self.registry.moment()
         )
 
     async def _list(self, request: ResourceRequest, view: int | None) -> Response:
-        return self._reader.list(request, view)
+        return await self._reader.list(request, view)
 
     async def _watch(self, request: ResourceRequest, view: int | None) -> Response:
-        return self._reader.watch(request, view)
+        return await self._reader.watch(request, view)
 
     async def _create(self, request: ResourceRequest, _: int | None) -> Response:
         if request.info.name and not request.resource.custom:
@@ -330,8 +330,8 @@ class ApiServer:
 
     async def _delete_collection(self, request: ResourceRequest, _: int | None) -> Response:
         deletion = delete_options(request)
-        answer = self._reader.list(request)
-        for entry in self._reader.selected(request):
+        answer = await self._reader.list(request)
+        for entry in await self._reader.selected(request):
             request.info = request.info.named(entry.name)
             try:
                 await delete(

@@ -8,7 +8,7 @@ A file of cases is a list of `{case, cell(s), steps}`. A step is a line, or a ma
 
 Line: a method and a target. Methods: GET, POST, PUT, DELETE; JSON, MERGE, STRATEGIC, APPLY (PATCH with that content type); WATCH. Target:
 `kind[@namespace][/name[/subresource]][?query]`, where `kind` is a key of `KINDS`, no `@` is the case's own namespace and `@` alone is all; or a
-path that begins with `/`. Texts may hold `$ns` and `$(name.uid)`, `$(name.rv)`, `$(name.some.path)`: of the newest answer of that name (or `save`).
+path that begins with `/`. Texts may hold `$ns`, `$hook`, `$ca` (see `webhook.py`) and `$(name.uid)`, `$(name.rv)`, `$(name.some.path)`: of the newest answer of that name (or `save`).
 
 Promises: pure. Options of a step are `Step`'s fields.
 """

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Mapping
 from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import quote
@@ -47,15 +48,18 @@ def url_of(target: str, namespace: str) -> tuple[str, Kind | None, str]:
 class Runner:
     """Runs steps one after the other, and knows what was answered so far."""
 
-    def __init__(self, target: Target, namespace: str) -> None:
+    def __init__(self, target: Target, namespace: str, variables: Mapping[str, str] | None = None) -> None:
         self._target = target
         self._namespace = namespace
+        self._variables = {**(variables or {}), "$ns": namespace}
         self._saved: dict[str, Any] = {}
 
     # --- what is sent --------------------------------------------------------------------------------------------------------
 
     def _text(self, text: str) -> str:
-        return _VARIABLE.sub(self._variable, text.replace("$ns", self._namespace))
+        for name, value in self._variables.items():
+            text = text.replace(name, value)
+        return _VARIABLE.sub(self._variable, text)
 
     def _variable(self, found: re.Match[str]) -> str:
         name, _, path = found[1].partition(".")
@@ -109,7 +113,8 @@ class Runner:
         if step.until is not None:
             loop = asyncio.get_running_loop()
             end = loop.time() + _PATIENCE
-            while not _holds(step.until, record, data) and loop.time() < end:
+            until = self._filled(step.until)
+            while not _holds(until, record, data) and loop.time() < end:
                 await asyncio.sleep(_POLL)
                 record, data = await self._once(step)
         return record
@@ -246,9 +251,11 @@ def _holds(until: Any, record: dict[str, Any], data: Any) -> bool:
     return all(at(data, path) == value for path, value in until.items())
 
 
-async def run_case(target: Target, case: Case, namespace: str) -> list[dict[str, Any]]:
-    """Run a case in a new namespace and return the records of its steps."""
-    runner = Runner(target, namespace)
+async def run_case(
+    target: Target, case: Case, namespace: str, variables: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Run a case in a new namespace and return the records of its steps; `variables` are texts that steps may hold besides `$ns`."""
+    runner = Runner(target, namespace, variables)
     await runner.run(Step("POST ns", {"metadata": {"name": namespace}}))
     if case.pods:
         await runner.run(Step("GET sa/default", until=200))

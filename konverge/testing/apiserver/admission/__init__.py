@@ -7,22 +7,25 @@ from __future__ import annotations
 
 from konverge.quantities import Quantity
 from konverge.testing.apiserver.admission.call import AdmissionCall, Operation, denied
-from konverge.testing.apiserver.admission.calling import Handler
+from konverge.testing.apiserver.admission.calling import Handler, Webhooks
 from konverge.testing.apiserver.admission.chain import Admission
 from konverge.testing.apiserver.admission.defaults import ServiceAccounts
 from konverge.testing.apiserver.admission.eviction import EvictionDecision, disruption_target, evict
 from konverge.testing.apiserver.admission.namespaces import check_namespace
 from konverge.testing.apiserver.admission.quota import QUOTAS, QuotaUpdate, charge, recalculate
+from konverge.testing.apiserver.admission.review import CallFailedError
 
 __all__ = [
     "QUOTAS",
     "Admission",
     "AdmissionCall",
+    "CallFailedError",
     "Handler",
     "Operation",
     "Quantity",
     "QuotaUpdate",
     "ServiceAccounts",
+    "Webhooks",
     "EvictionDecision",
     "charge",
     "check_namespace",

@@ -1,4 +1,4 @@
-"""Reaching a webhook: a function in this process, or a server over HTTPS. The thin shell of admission.
+"""Reaching a webhook: a function in this process, or a server over HTTPS. The thin shell of admission and of conversion.
 
 Guarantees: `ask` returns the decoded response of the webhook, or raises CallFailedError with the server's words, also when the time is
 over. A handler is found by the webhook's URL, or for a service by `https://NAME.NAMESPACE.svc:PORT/PATH` or `NAMESPACE/NAME`; it runs on
@@ -18,11 +18,10 @@ import json
 import posixpath
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from konverge.testing.apiserver.admission.call import Data
-from konverge.testing.apiserver.admission.hooks import Hook
 from konverge.testing.apiserver.admission.review import CallFailedError
 from konverge.testing.apiserver.golang import quoted
 from konverge.testing.apiserver.statuses import StatusError
@@ -30,16 +29,33 @@ from konverge.testing.apiserver.statuses import StatusError
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["Handler", "Webhooks", "address_of", "refused"]
+__all__ = ["Callee", "Handler", "Webhooks", "address_of", "refused"]
 
 Handler: TypeAlias = Callable[[Data], Awaitable[Data]]
-"""Takes an AdmissionReview with a request and returns one with a response."""
+"""Takes an AdmissionReview or ConversionReview with a request and returns one with a response."""
+
+
+class Callee(Protocol):
+    """A webhook as its caller needs it: of admission (`Hook`), or of a conversion."""
+
+    @property
+    def name(self) -> str:
+        """The name in messages."""
+
+    @property
+    def data(self) -> Data:
+        """The webhook as configured; its address is in `clientConfig`."""
+
+    @property
+    def seconds(self) -> int:
+        """The timeout of a call."""
+
 
 _HEADERS: Final = {"Accept": "application/json, */*", "User-Agent": "kube-apiserver-admission"}
 _LARGEST_ANSWER: Final = 3 * 1024 * 1024
 
 
-def address_of(hook: Hook) -> tuple[str, str]:
+def address_of(hook: Callee) -> tuple[str, str]:
     """Return the URL of a webhook, and for a service `NAMESPACE/NAME`, else ""."""
     config = hook.data.get("clientConfig") or {}
     service = config.get("service")
@@ -75,7 +91,7 @@ class Webhooks:
         if session is not None:
             await session.close()
 
-    async def ask(self, hook: Hook, review: Data) -> Any:
+    async def ask(self, hook: Callee, review: Data) -> Any:
         """Send a review and return the response."""
         url, service = address_of(hook)
         if not url:
@@ -94,13 +110,13 @@ class Webhooks:
         except TimeoutError as error:
             raise _failed(hook, shown, "context deadline exceeded") from error
 
-    async def _ask_handler(self, hook: Hook, handler: Handler, review: Data) -> Any:
+    async def _ask_handler(self, hook: Callee, handler: Handler, review: Data) -> Any:
         try:
             return await handler(copy.deepcopy(review))
         except StatusError as error:
             raise CallFailedError(hook.name, f"failed to call webhook: {error.message}") from error
 
-    async def _post(self, hook: Hook, url: str, review: Data) -> Any:
+    async def _post(self, hook: Callee, url: str, review: Data) -> Any:
         import aiohttp  # here, because few servers ever reach a webhook over the network, and it takes long to load
 
         if self._session is None:
@@ -131,7 +147,7 @@ class Webhooks:
         return context
 
 
-def _failed(hook: Hook, url: str, why: str) -> CallFailedError:
+def _failed(hook: Callee, url: str, why: str) -> CallFailedError:
     return CallFailedError(hook.name, f"failed to call webhook: Post {quoted(url)}: {why}")
 
 
@@ -147,7 +163,7 @@ def _unreachable(url: str, error: aiohttp.ClientConnectorError) -> str:
     return f"dial tcp {where}: {error.os_error}"
 
 
-def _decoded(hook: Hook, status: int, body: bytes) -> Any:
+def _decoded(hook: Callee, status: int, body: bytes) -> Any:
     """Return the document of an answer; raises what a client of the server makes of a bad one."""
     document: Any = None
     with contextlib.suppress(ValueError):

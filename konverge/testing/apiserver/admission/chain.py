@@ -91,8 +91,9 @@ class Admission:
         self._mutating = Hooks(objects, "mutating")
         self._validating = Hooks(objects, "validating")
         self.handlers: Mapping[str, Handler] = handlers if handlers is not None else {}
-        self._webhooks = Webhooks(self.handlers)
-        self._dispatcher = Dispatcher(objects, self._webhooks, rng, settle)
+        self.webhooks = Webhooks(self.handlers)
+        """The way to all webhooks; conversion takes it too."""
+        self._dispatcher = Dispatcher(objects, self.webhooks, rng, settle)
         self._store_quota = store_quota
         self._accounts: ServiceAccounts = service_accounts
         self._clock = clock
@@ -103,7 +104,7 @@ class Admission:
 
     async def close(self) -> None:
         """Close the connections to webhooks."""
-        await self._webhooks.close()
+        await self.webhooks.close()
 
     def needed(self, resource: tuple[str, str], operation: str) -> bool:
         """Tell whether a write of a resource has to go through admission at all."""

@@ -29,6 +29,7 @@ class CallFailedError(Exception):
 
     def __init__(self, hook: str, why: str) -> None:
         super().__init__(f"failed calling webhook {quoted(hook)}: {why}")
+        self.why = why
 
 
 @dataclass(frozen=True, slots=True)

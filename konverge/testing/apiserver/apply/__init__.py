@@ -6,6 +6,6 @@ Read `fieldset` (sets of fields are FieldsV1's own JSON), then `typed` and `merg
 
 from konverge.testing.apiserver.apply.applying import apply, apply_unchanged
 from konverge.testing.apiserver.apply.names import manager_name, require_manager, validate_manager
-from konverge.testing.apiserver.apply.tracking import track_update
+from konverge.testing.apiserver.apply.tracking import Views, track_update
 
-__all__ = ["apply", "apply_unchanged", "manager_name", "require_manager", "track_update", "validate_manager"]
+__all__ = ["Views", "apply", "apply_unchanged", "manager_name", "require_manager", "track_update", "validate_manager"]

@@ -27,8 +27,8 @@ from konverge.testing.apiserver.apply.fieldset import (
 from konverge.testing.apiserver.apply.merging import merge, remove, with_parents
 from konverge.testing.apiserver.apply.owners import Key, Owner, Owners
 from konverge.testing.apiserver.apply.shapes import Shape, shape_of
-from konverge.testing.apiserver.apply.tracking import Versions, deduct, reset_fields, settle, track
-from konverge.testing.apiserver.apply.typed import Change, Misfit, compare, field_set, same
+from konverge.testing.apiserver.apply.tracking import Changes, Versions, Views, deduct, reset_fields, settle, track
+from konverge.testing.apiserver.apply.typed import Misfit, compare, field_set, same
 from konverge.testing.apiserver.apply.wording import misfits
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.statuses import StatusError, bad_request
@@ -64,6 +64,7 @@ class _Request:
     reset: Sequence[tuple[str, ...]]
     versions: Versions
     settled: bool
+    views: Views | None
     shape: Shape = field(init=False)
 
     def __post_init__(self) -> None:
@@ -84,17 +85,18 @@ def apply(
     kind: str = "",
     versions: Versions = None,
     settled: bool = False,
+    views: Views | None = None,
 ) -> Data:
     """Return the object after an apply, managedFields included; `live` None creates it. The live object itself if nothing changes.
 
     The configuration's kind is held against `kind`, or where that is not given against the live object's. A part that becomes empty by it
-    becomes null, and null stays null, since pruning, defaulting and validation follow. `reset` and `versions` are as for `track_update`;
-    `settled`: the live object's entries were written under the schemas of today.
+    becomes null, and null stays null, since pruning, defaulting and validation follow. `reset`, `versions` and `views` are as for
+    `track_update`; `settled`: the live object's entries were written under the schemas of today.
 
     Raises StatusError: 409 for fields of others unless forced, 400 for another kind or version and for managedFields in the configuration,
     500 (as the server) for what does not fit the schema.
     """
-    request = _Request(node, live, patch, manager, api_version, subresource, now, reset, versions, settled)
+    request = _Request(node, live, patch, manager, api_version, subresource, now, reset, versions, settled, views)
     before = (live.get("metadata") or {}).get("managedFields") if live is not None else None
     owners = entries.read(before)
     if owners is None:
@@ -148,7 +150,7 @@ def _apply(request: _Request, owners: Owners, force: bool) -> Data:
         if last is not None and last.fields != mine and difference(last.fields, mine):
             owners[key] = Owner(named, request.api_version)
             merged = _pruned(request, merged, owners, last)
-        if merged is not base and not _apart(owners, key, mine, last):
+        if merged is not base and (request.views is not None or not _apart(owners, key, mine, last)):
             _take(request, owners, key, base, merged, force)
     except Misfit:
         _misfit(request)
@@ -202,20 +204,15 @@ def _apart(owners: Owners, key: Key, mine: Fields, last: Owner | None) -> bool:
 
 def _take(request: _Request, owners: Owners, key: Key, base: Data, merged: Data, force: bool) -> None:
     """Refuse fields that others own, or (forced) take them over; fields that are gone from the object have no owner."""
-    change = compare(request.shape, base, merged)
-    if request.reset:
-        excluded = reset_fields(request.reset)
-        parts = (change.added, change.modified, change.removed)
-        change = Change(*(recursive_difference(fields, excluded) for fields in parts))
-    touched = change.touched
+    changes = Changes(request.node, request.api_version, (base, merged), request.reset, request.views)
     if not force:
         conflicts: Conflicts = {}
         for other, owner in owners.items():
-            if other != key and (both := intersection(owner.fields, touched)):
+            if other != key and (both := intersection(owner.fields, changes.of(owner.version).touched)):
                 conflicts[other] = list(paths(both))
         if conflicts:
             raise _Conflict(conflicts)
-    deduct(owners, touched, change.removed, but=key)
+    deduct(owners, changes, but=key)
 
 
 # --- what is no longer applied --------------------------------------------------------------------------------------
@@ -227,19 +224,25 @@ def _pruned(request: _Request, merged: Data, owners: Owners, last: Owner) -> Dat
     if shape is None:
         return merged
     dropped = with_parents(shape, last.fields)
-    pruned: Data = remove(shape, merged, dropped) or {}
+    there = _shown(request, merged, last.version)
+    pruned: Data = remove(shape, there, dropped) or {}
     managed: dict[str, Fields] = {}
     for owner in owners.values():
         managed[owner.version] = union(managed.get(owner.version, {}), owner.fields)
     for version in sorted(managed, key=lambda version: version != last.version):
         if (at := _shape_at(request, version)) is not None:
-            whole = with_parents(at, field_set(at, merged))
-            kept = union(with_parents(at, field_set(at, pruned)), with_parents(at, managed[version]))
-            pruned = remove(at, merged, difference(whole, kept)) or {}
-    whole = with_parents(shape, field_set(shape, merged))
-    gone = difference(whole, with_parents(shape, field_set(shape, pruned)))
-    result: Data = remove(shape, merged, intersection(gone, dropped)) or {}
-    return result
+            here, left = _shown(request, merged, version), _shown(request, pruned, version)
+            whole = with_parents(at, field_set(at, here))
+            kept = union(with_parents(at, field_set(at, left)), with_parents(at, managed[version]))
+            pruned = remove(at, here, difference(whole, kept)) or {}
+    whole = with_parents(shape, field_set(shape, there))
+    gone = difference(whole, with_parents(shape, field_set(shape, _shown(request, pruned, last.version))))
+    result: Data = remove(shape, there, intersection(gone, dropped)) or {}
+    return _shown(request, result, request.api_version)
+
+
+def _shown(request: _Request, data: Data, version: str) -> Data:
+    return data if request.views is None else request.views.show(data, version)
 
 
 def _shape_at(request: _Request, version: str) -> Shape | None:

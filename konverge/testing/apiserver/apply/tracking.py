@@ -7,7 +7,8 @@ schema, all owners are dropped (a server cannot track them then, and validation 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -28,12 +29,22 @@ from konverge.testing.apiserver.apply.shapes import Shape, blank, shape_of
 from konverge.testing.apiserver.apply.typed import Change, Misfit, compare
 from konverge.testing.apiserver.nodes import Node
 
-__all__ = ["Versions", "deduct", "reset_fields", "settle", "track", "track_update"]
+__all__ = ["Changes", "Versions", "Views", "deduct", "reset_fields", "settle", "track", "track_update"]
 
 Data = dict[str, Any]
 
 Versions = Mapping[str, Node] | None
 """The schemas of all versions of a resource by apiVersion; None if only the request's own is known and stands for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    """A custom object as its other versions show it: their schemas by apiVersion, and its conversion."""
+
+    schemas: Mapping[str, Node]
+    show: Callable[[Data, str], Data]
+    """Returns an object in another apiVersion; may raise what has its caller convert the object and begin anew."""
+
 
 _REMEMBERED = 4096
 _encode = msgspec.json.Encoder().encode
@@ -51,6 +62,7 @@ def track_update(
     reset: Sequence[tuple[str, ...]] = (),
     versions: Versions = None,
     settled: bool = False,
+    views: Views | None = None,
 ) -> list[Data] | None:
     """Return managedFields of an object after a create (`live` None) or an update; None if there is nothing to store.
 
@@ -58,7 +70,7 @@ def track_update(
     owners (and an object without owners stays so until the next apply), and invalid or absent entries mean the live ones. `[]` forgets
     them too, except on custom resources, which treat it as absent. Through a subresource only the live ones count. `reset` are paths that
     a write through this subresource does not own. With `versions`, an owner of an unknown version is dropped. `settled`: the live object's
-    entries were written under the schemas of today.
+    entries were written under the schemas of today. With `views`, owners by other versions lose what changed in their version.
     """
     before = (live.get("metadata") or {}).get("managedFields") if live is not None else None
     sent = (new.get("metadata") or {}).get("managedFields")
@@ -69,8 +81,8 @@ def track_update(
         return None
     try:
         if not settled or sent:
-            settle(node, owners, api_version, versions)
-        track(node, live, new, owners, (manager, api_version, subresource), now, reset)
+            settle(node, owners, api_version, versions if views is None else views.schemas)
+        track(node, live, new, owners, (manager, api_version, subresource), now, reset, views)
     except Misfit:
         return None
     after = entries.write(owners)
@@ -93,17 +105,13 @@ def track(
     who: tuple[str, str, str],
     now: str,
     reset: Sequence[tuple[str, ...]],
+    views: Views | None = None,
 ) -> None:
     """Give the changed fields to the writer (manager, apiVersion, subresource), and take them from all other owners. Changes `owners`."""
     manager, version, subresource = who
-    change = compare(shape_of(node), blank(node) if live is None else live, new)
-    excluded = reset_fields(reset)
-    if excluded:
-        change = _without(change, excluded)
-    touched = change.touched
-    if touched or change.removed:
-        deduct(owners, touched, change.removed)
-    mine = entries.strip(touched)
+    changes = Changes(node, version, (blank(node) if live is None else live, new), reset, views)
+    deduct(owners, changes)
+    mine = entries.strip(changes.of(version).touched)
     key = entries.key_of(manager, "Update", version, subresource)
     if mine:
         old = owners.get(key)
@@ -127,10 +135,46 @@ def _without(change: Change, excluded: Fields) -> Change:
     )
 
 
-def deduct(owners: Owners, touched: Fields, removed: Fields, but: Key | None = None) -> None:
-    """Take fields from all owners but one; who is left with none is gone. Changes `owners`."""
+class Changes:
+    """The change of an object, as each version that has owners sees it."""
+
+    def __init__(
+        self,
+        node: Node,
+        version: str,
+        objects: tuple[Data, Data],
+        reset: Sequence[tuple[str, ...]],
+        views: Views | None,
+    ) -> None:
+        self._objects = objects
+        self._excluded = reset_fields(reset)
+        self._views = views
+        self._own = self._change(shape_of(node), *objects)
+        self._known = {version: self._own}
+
+    def _change(self, shape: Shape, before: Data, after: Data) -> Change:
+        change = compare(shape, before, after)
+        return _without(change, self._excluded) if self._excluded else change
+
+    def of(self, version: str) -> Change:
+        """Return the change in a version; without views every version sees the same one."""
+        if self._views is None or version not in self._views.schemas:
+            return self._own
+        found = self._known.get(version)
+        if found is None:
+            before, after = (self._views.show(one, version) for one in self._objects)
+            found = self._known[version] = self._change(shape_of(self._views.schemas[version]), before, after)
+        return found
+
+
+def deduct(owners: Owners, changes: Changes, but: Key | None = None) -> None:
+    """Take what changed from all owners but one; who is left with none is gone. Changes `owners`."""
     for key, owner in list(owners.items()):
         if key == but:
+            continue
+        change = changes.of(owner.version)
+        touched, removed = change.touched, change.removed
+        if not touched and not removed:
             continue
         fields = owner.fields
         if intersection(fields, touched):

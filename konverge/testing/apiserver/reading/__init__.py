@@ -1,7 +1,7 @@
 """Reading: GET, LIST and WATCH as kube-apiserver 1.36 answers them from its watch cache. Pure decisions, and one thin shell (`Watch`)."""
 
 from konverge.testing.apiserver.reading.changes import Bookmark, bookmark_of
-from konverge.testing.apiserver.reading.decoded import in_form, stored
+from konverge.testing.apiserver.reading.decoded import as_is, in_form, stored
 from konverge.testing.apiserver.reading.lists import (
     ExpiredToken,
     Page,
@@ -26,6 +26,7 @@ __all__ = [
     "StreamCut",
     "Tell",
     "Watch",
+    "as_is",
     "bookmark_of",
     "in_form",
     "list_body",

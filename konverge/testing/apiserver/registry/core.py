@@ -10,6 +10,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from konverge.clock import rfc3339, wall_clock
+from konverge.testing.apiserver.registry.converting import Converter
 from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.statuses import not_found, page_not_found, path_not_found
 from konverge.testing.apiserver.storage import Entry, Store
@@ -36,6 +37,7 @@ class Registry:
         self.store = store
         self.random = random
         self.admission = admission
+        self.converter = Converter(admission.webhooks, self.uid)
         self._resources: dict[tuple[str, str], Resource] = {}
         self.guards: list[Callable[[ResourceRequest, Data | None, Data | None], None]] = []
         """Called with each write before it is stored; each may raise."""

@@ -8,12 +8,11 @@ preparation, validation, validating admission, storage. Nothing is stored in a d
 from __future__ import annotations
 
 from konverge.testing.apiserver import schemas
+from konverge.testing.apiserver.registry.converting import read_in, through_storage, written
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.pipeline import (
-    as_stored,
     once,
     owned,
-    read,
     schema_of,
     validated,
 )
@@ -55,6 +54,8 @@ async def create(registry: Registry, request: ResourceRequest, data: Data, *, tr
     charges = await reviewed(registry, request, "CREATE", data, None)
     if not request.options.dry_run:
         _without_version(data)
+    # A failed conversion is reported before a name that is taken, as on a server, but not in a dry run.
+    stored = data if request.options.dry_run else await written(registry, data, request.resource)
     for attempt in range(_GENERATED_ATTEMPTS):
         there = registry.store.get(request.resource.id, request.namespace, data["metadata"]["name"])
         if there is None:
@@ -63,15 +64,15 @@ async def create(registry: Registry, request: ResourceRequest, data: Data, *, tr
             if b'"deletionTimestamp"' in there.raw and there.metadata().get("deletionTimestamp"):
                 raise being_deleted(request.group, request.plural, data["metadata"]["name"])
             raise already_exists(request.group, request.plural, data["metadata"]["name"])
-        data["metadata"]["name"] = data["metadata"]["generateName"] + registry.suffix()
+        data["metadata"]["name"] = stored["metadata"]["name"] = data["metadata"]["generateName"] + registry.suffix()
     if request.options.dry_run:
-        return data
+        return await through_storage(registry, data, request.resource, request.version)
     try:
-        entry = registry.store.create(request.resource.id, as_stored(data, request.resource), schema=schema_of(request))
+        entry = registry.store.create(request.resource.id, stored, schema=schema_of(request))
     except Exists:
         raise already_exists(request.group, request.plural, data["metadata"]["name"]) from None
     charges()
-    return read(entry, request.resource, request.version)
+    return await read_in(registry, entry, request.resource, request.version)
 
 
 def _without_version(data: Data) -> None:

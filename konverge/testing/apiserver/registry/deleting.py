@@ -13,6 +13,7 @@ from konverge.clock import rfc3339
 from konverge.testing.apiserver import schemas
 from konverge.testing.apiserver.catalog import returns_deleted
 from konverge.testing.apiserver.reading import stored
+from konverge.testing.apiserver.registry.converting import read_in, written
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.pipeline import as_version, schema_of
 from konverge.testing.apiserver.registry.request import ResourceRequest, options_of
@@ -116,7 +117,8 @@ async def delete(
         if entry is None:
             raise not_found(request.group, request.plural, request.info.name)
         require(request, entry, deletion)
-        old = stored(entry, request.resource)
+        resource = request.resource
+        old = await read_in(registry, entry, resource, request.version) if resource.custom else stored(entry, resource)
         if admit:
             await reviewed(registry, request, "DELETE", None, old)
         new, gone = _marked(registry, request, old, deletion)
@@ -127,10 +129,14 @@ async def delete(
                 if request.resource.strategy.grace_period is not None and not request.resource.custom:
                     entry = registry.store.update(request.resource.id, entry, new)  # marked first, then gone
                     new = entry.object()
-                last = registry.store.delete(request.resource.id, entry, new)
+                # Of several versions, the last state is the one that was stored: what is gone is not converted back.
+                several = resource.custom and len(resource.versions) > 1
+                last = registry.store.delete(resource.id, entry, None if several else new)
                 new = {**new, "metadata": {**new["metadata"], "resourceVersion": str(last.version)}}
             elif new != old:
-                new = registry.store.update(request.resource.id, entry, new, schema=schema_of(request)).object()
+                changed = await written(registry, new, resource) if resource.custom else new
+                entry = registry.store.update(resource.id, entry, changed, schema=schema_of(request))
+                new = await read_in(registry, entry, resource, request.version) if resource.custom else entry.object()
         except Changed:
             entry = registry.store.get(request.resource.id, entry.namespace, entry.name)
             continue

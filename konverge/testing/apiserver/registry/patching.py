@@ -217,13 +217,24 @@ def _applied(
         kind=kind_of(request),
         versions={request.resource.api_version(one.name): one.schema for one in request.resource.versions},
         settled=steady,
+        views=request.views,
     )
     report(request, duplicates)
+    unchanged = live is not None and request.resource.custom and _owners_alone(live, new)
     if new is live:
         new = {**new}
     new["metadata"] = dict(new["metadata"])
     if new["metadata"].get("resourceVersion") == version:
         new["metadata"].pop("resourceVersion", None)
-    conform(request, new, like=live if steady else None)
+    if not unchanged:  # what an apply left as it was is not given the defaults of its version
+        conform(request, new, like=live if steady else None)
     check_identity(request, new)
     return new
+
+
+def _owners_alone(live: Data, new: Data) -> bool:
+    """Tell whether an apply changed nothing but the owners of fields."""
+    if new is live:
+        return True
+    before, after = ({**one["metadata"], "managedFields": None} for one in (live, new))
+    return after == before and all(new.get(name) is live.get(name) for name in {*live, *new} - {"metadata"})

@@ -14,6 +14,7 @@ from konverge.testing.apiserver import schemas
 from konverge.testing.apiserver.admission import AdmissionCall
 from konverge.testing.apiserver.apply import manager_name, track_update
 from konverge.testing.apiserver.catalog import definition_of
+from konverge.testing.apiserver.conversion import unknown_version
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.reading import stored
 from konverge.testing.apiserver.registry.request import ResourceRequest
@@ -224,19 +225,21 @@ def read(entry: Entry, resource: Resource, version: Version) -> Data:
 
 
 def as_version(data: Data, resource: Resource, version: Version) -> Data:
-    """Return an object as it is stored in a version of a resource; the apiVersion is set in place, and only an alias is converted."""
+    """Return a stored object in a version of a resource, in place unless it is an alias; no webhook is asked (see `converting`)."""
     if resource.alias is not None:
         return resource.alias.read(data)
     wanted = resource.api_version(version.name)
-    if resource.custom and len(resource.versions) > 1:
-        _converted(data, wanted, version)
+    if resource.custom:
+        _converted(data, wanted, resource, version)
     data["apiVersion"] = wanted
     return data
 
 
-def _converted(data: Data, wanted: str, version: Version) -> None:
+def _converted(data: Data, wanted: str, resource: Resource, version: Version) -> None:
     """Bring an object of another version to this one, in place: nothing is converted, but what it does not know goes."""
-    if data.get("apiVersion") != wanted:
+    if data["apiVersion"] != wanted:
+        if resource.written_in(data["apiVersion"]) is None:
+            raise unknown_version(data["apiVersion"])
         data["apiVersion"] = wanted
         schemas.prune(version.schema, data)
 
@@ -248,7 +251,7 @@ def as_stored(data: Data, resource: Resource) -> Data:
     wanted = resource.api_version(resource.storage.name)
     if resource.custom and data.get("apiVersion") != wanted:
         data = copy.deepcopy(data)
-        _converted(data, wanted, resource.storage)
+        _converted(data, wanted, resource, resource.storage)
     return {**data, "apiVersion": wanted}
 
 
@@ -278,6 +281,7 @@ def owned(request: ResourceRequest, live: Data | None, new: Data, now: str, *, s
         now=now,
         reset=reset_of(request),
         settled=settled,
+        views=request.views,
     )
     if managed:
         new["metadata"]["managedFields"] = managed

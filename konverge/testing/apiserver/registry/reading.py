@@ -6,7 +6,7 @@ Bodies are made of stored bytes; an object is decoded only for another version, 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
 import msgspec
@@ -14,14 +14,15 @@ import msgspec
 from konverge.testing.apiserver.apply.shapes import blank
 from konverge.testing.apiserver.reading import (
     Watch,
+    as_is,
     bookmark_of,
-    in_form,
     list_body,
     list_page,
     raw_of,
     read_one,
     read_options,
 )
+from konverge.testing.apiserver.registry.converting import ConvertedStore, NotConverted, VersionCache, read_in
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.forms import Form, form_of
 from konverge.testing.apiserver.registry.pipeline import read
@@ -32,6 +33,8 @@ from konverge.testing.apiserver.storage import Callback, Compacted, Encode, Entr
 from konverge.testing.apiserver.tables import metadata_only, row, table
 
 __all__ = ["OldStore", "Reader"]
+
+T = TypeVar("T")
 
 _ENCODE: Final = msgspec.json.Encoder().encode
 
@@ -82,6 +85,7 @@ class Reader:
         self._registry = registry
         self._encoders: dict[tuple[Resource, str, Form], Encode] = {}
         self._watches: dict[ResourceId, WeakSet[Watch]] = {}
+        self._caches: dict[tuple[Resource, str], VersionCache] = {}
         registry.on_change.append(self._changed)
 
     def _changed(self, resource: Resource | None, of: ResourceId) -> None:
@@ -91,22 +95,43 @@ class Reader:
         self._encoders = {
             key: encode for key, encode in self._encoders.items() if key[0] is resource or key[0].id != of
         }
+        self._caches = {key: cache for key, cache in self._caches.items() if key[0].id != of}
 
     def _store(self, view: int | None) -> Any:
         return self._registry.store if view is None else OldStore(self._registry.store, view)
 
+    async def _answered(self, request: ResourceRequest, view: int | None, make: Callable[[Any], T]) -> T:
+        """Compute an answer from the store; for objects that a webhook converts, from the store as the version shows it."""
+        store = self._store(view)
+        resource, version = request.resource, request.version
+        if resource.conversion is None:
+            return make(store)
+        key = resource, version.name
+        cache = self._caches.get(key)
+        if cache is None:
+            cache = self._caches[key] = VersionCache(self._registry, resource, version)
+        while True:
+            try:
+                return make(ConvertedStore(store, cache))
+            except NotConverted as missing:
+                for entry in missing.entries:
+                    await cache.convert(entry)
+
     # --- verbs ---------------------------------------------------------------------------------------------------------------
 
-    def get(self, request: ResourceRequest, view: int | None = None) -> Data:
+    async def get(self, request: ResourceRequest, view: int | None = None) -> Data:
         """Return one object in the URL's version."""
         entry = read_one(self._store(view), request.resource, request.namespace, request.info.name, request.call.query)
-        return read(entry, request.resource, request.version)
+        return await read_in(self._registry, entry, request.resource, request.version)
 
-    def list(self, request: ResourceRequest, view: int | None = None) -> Response:
+    async def list(self, request: ResourceRequest, view: int | None = None) -> Response:
         """Answer a LIST."""
+        return await self._answered(request, view, lambda store: self._listed(request, store))
+
+    def _listed(self, request: ResourceRequest, store: Any) -> Response:
         form = form_of(request.call.headers.get("accept", ""))
         options = read_options(request.call.query, request.resource, request.version.name, request.namespace)
-        page = list_page(self._store(view), options)
+        page = list_page(store, options)
         resource = request.resource
         if form == "table":
             objects = [read(entry, resource, request.version) for entry in page.entries]
@@ -130,13 +155,16 @@ class Reader:
             body = list_body(page, request.api_version, kind, encode, custom=resource.custom)
         return Response(body=body, warnings=request.warnings)
 
-    def selected(self, request: ResourceRequest) -> Sequence[Entry]:
+    async def selected(self, request: ResourceRequest) -> Sequence[Entry]:
         """Return the objects that a request for a collection selects, for their deletion."""
         options = read_options(request.call.query, request.resource, request.version.name, request.namespace)
-        return list_page(self._registry.store, options).entries
+        return await self._answered(request, None, lambda store: list_page(store, options).entries)
 
-    def watch(self, request: ResourceRequest, view: int | None = None) -> Response:
+    async def watch(self, request: ResourceRequest, view: int | None = None) -> Response:
         """Answer a WATCH."""
+        return await self._answered(request, view, lambda store: self._watching(request, store))
+
+    def _watching(self, request: ResourceRequest, store: Any) -> Response:
         form = form_of(request.call.headers.get("accept", ""))
         options = read_options(request.call.query, request.resource, request.version.name, request.namespace)
         include = request.call.query.get("includeObject") or "Metadata"
@@ -151,12 +179,14 @@ class Reader:
             else (request.api_version, request.resource.kind)
         )
         watch = Watch(
-            self._store(view),
+            store,
             options,
             bookmark=bookmark_of(*about, zero=blank(request.version.schema) if form == "object" else {}),
             random=self._registry.random,
             encode=encode,
         )
+        if isinstance(store, ConvertedStore):
+            store.on_failure = watch.end
         self._watches.setdefault(request.resource.id, WeakSet()).add(watch)
         stream: AsyncIterator[bytes] = watch
         return Response(stream=stream, warnings=request.warnings)
@@ -190,8 +220,9 @@ class Reader:
         if resource.alias is not None:
             return lambda entry: _ENCODE(read(entry, resource, version))
         if resource.custom:
-            # Marked entries are of the only version that there is: see `schema_of`.
-            return lambda entry: entry.raw if in_form(entry, resource) else _ENCODE(read(entry, resource, version))
+            return lambda entry: (
+                entry.raw if as_is(entry, resource, version) else _ENCODE(read(entry, resource, version))
+            )
         stored = b'{"apiVersion":' + _ENCODE(resource.api_version(resource.storage.name))
         wanted = b'{"apiVersion":' + _ENCODE(resource.api_version(version.name))
         return lambda entry: wanted + entry.raw[len(stored) :]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from konverge.testing.apiserver.apply import require_manager, validate_manager
+from konverge.testing.apiserver.apply import Views, require_manager, validate_manager
 from konverge.testing.apiserver.auth import Attributes
 from konverge.testing.apiserver.requests import ADMIN, Call, User
 from konverge.testing.apiserver.resources import Resource, Version
@@ -79,6 +79,8 @@ class ResourceRequest:
     user: User = ADMIN
     options: WriteOptions = field(default_factory=WriteOptions)
     warnings: list[str] = field(default_factory=list)
+    views: Views | None = None
+    """How field owners of other versions see the object, if a webhook converts it."""
 
     @property
     def group(self) -> str:

@@ -8,14 +8,17 @@ not stored, and the version stays. An object under deletion whose last finalizer
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Literal, TypeAlias
 
 from konverge.testing.apiserver.apply import apply_unchanged
 from konverge.testing.apiserver.reading import in_form
+from konverge.testing.apiserver.registry.converting import read_in, through_storage, with_views, written
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.creating import allocated
-from konverge.testing.apiserver.registry.pipeline import as_stored, once, read, schema_of, validated
+from konverge.testing.apiserver.registry.pipeline import once, read, schema_of, validated
 from konverge.testing.apiserver.registry.request import ResourceRequest
 from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
 from konverge.testing.apiserver.statuses import FieldError, StatusError, bad_request, conflict, invalid
@@ -48,12 +51,13 @@ async def change(
 ) -> Data:
     """Change a stored object; returns it as it now is."""
     while True:
-        old = read(entry, request.resource, request.version)
+        old = await read_in(registry, entry, request.resource, request.version)
         steady = _has_current_schema(registry, request, entry)
-        given = (
-            old if uses == "look" or (uses == "parts" and steady) else read(entry, request.resource, request.version)
-        )
-        new = make(given, steady)
+        if request.resource.conversion is None:
+            shared = uses == "look" or (uses == "parts" and steady)
+            new = make(old if shared else read(entry, request.resource, request.version), steady)
+        else:
+            new = await with_views(registry, request, partial(_made, make, old))
         _checked(request, new, entry)
         once(request, new)
         restore(request, new, old)
@@ -63,12 +67,12 @@ async def change(
         validated(request, new, old)
         allocated(registry, request, new, old)
         charges = await reviewed(registry, request, "UPDATE", new, old)
-        if (new == old or apply_unchanged(old, new)) and not _stored_in_older_form(request, entry, old):
+        if (new == old or apply_unchanged(old, new)) and not await _stored_otherwise(registry, request, entry, old):
             return old
         if request.options.dry_run:
-            return new
+            return await through_storage(registry, new, request.resource, request.version)
         try:
-            stored = _store(registry, request, entry, new)
+            stored = await _store(registry, request, entry, new)
         except Changed:
             newest = registry.entry(request)
             if newest is None:
@@ -79,9 +83,19 @@ async def change(
         return stored
 
 
-def _stored_in_older_form(request: ResourceRequest, entry: Entry, old: Data) -> bool:
-    """Tell whether an object is read otherwise than it was written: then even a write that changes nothing is one."""
-    return schema_of(request) is not None and not in_form(entry, request.resource) and old != entry.object()
+def _made(make: Make, old: Data) -> Data:
+    return make(copy.deepcopy(old), False)
+
+
+async def _stored_otherwise(registry: Registry, request: ResourceRequest, entry: Entry, old: Data) -> bool:
+    """Tell whether an object would be stored otherwise than it is: then even a write that changes nothing is one.
+
+    Its schema may have changed since, or the storage version; or its storage version has fields that the request's does not have.
+    """
+    resource = request.resource
+    if not resource.custom or (len(resource.versions) == 1 and in_form(entry, resource)):
+        return False
+    return await written(registry, old, resource) != entry.object()
 
 
 def _has_current_schema(registry: Registry, request: ResourceRequest, entry: Entry) -> bool:
@@ -201,14 +215,14 @@ def ends(new: Data) -> bool:
     )
 
 
-def _store(registry: Registry, request: ResourceRequest, entry: Entry, new: Data) -> Data:
-    stored = as_stored(new, request.resource)
+async def _store(registry: Registry, request: ResourceRequest, entry: Entry, new: Data) -> Data:
     if ends(new):
         registry.store.delete(request.resource.id, entry)
         return new
+    stored = await written(registry, new, request.resource)
     updated = registry.store.update(
         request.resource.id, entry, stored, schema=schema_of(request), differs=schema_of(request) is not None
     )
     if request.resource.alias is None and stored["metadata"] is new["metadata"]:
         return new  # which has the new version, for its metadata is what was stored
-    return read(updated, request.resource, request.version)
+    return await read_in(registry, updated, request.resource, request.version)

@@ -1,6 +1,14 @@
 """Storage: what etcd is to a real server. Pure and synchronous. See `Store`."""
 
-from konverge.testing.apiserver.storage.entries import Encode, Entry, Event, EventType, ResourceId, with_version
+from konverge.testing.apiserver.storage.entries import (
+    Encode,
+    Entry,
+    Event,
+    EventType,
+    ResourceId,
+    encoded,
+    with_version,
+)
 from konverge.testing.apiserver.storage.store import Callback, Changed, Compacted, Exists, Store
 from konverge.testing.apiserver.storage.views import StoredObjects
 
@@ -16,5 +24,6 @@ __all__ = [
     "ResourceId",
     "Store",
     "StoredObjects",
+    "encoded",
     "with_version",
 ]

@@ -39,6 +39,9 @@ def crd_default(crd: Data) -> None:
         names["listKind"] = f"{kind}List"
     if spec.get("conversion") is None:
         spec["conversion"] = {"strategy": "None"}
+    status = crd.get("status")
+    if isinstance(status, dict) and not status.get("storedVersions"):
+        status["storedVersions"] = [one["name"] for one in spec.get("versions") or () if one.get("storage")][:1]
     service = ((spec["conversion"].get("webhook") or {}).get("clientConfig") or {}).get("service")
     if service is not None and service.get("port") is None:
         service["port"] = 443
@@ -66,6 +69,7 @@ def crd_resource(crd: Data) -> Resource:
     names = accepted if accepted.get("plural") and accepted.get("kind") else spec["names"]
     versions = [_version(version, spec, names["kind"]) for version in spec["versions"]]
     versions.sort(key=cmp_to_key(lambda one, other: compare_api_versions(one.name, other.name)), reverse=True)
+    conversion = spec.get("conversion") or {}
     subresources = {name for version in spec["versions"] for name in ("status", "scale") if _has(version, name)}
     return Resource(
         group=spec["group"],
@@ -79,6 +83,7 @@ def crd_resource(crd: Data) -> Resource:
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
         custom=True,
+        conversion=conversion.get("webhook") if conversion.get("strategy") == "Webhook" else None,
     )
 
 
