@@ -6,17 +6,21 @@ milliseconds. `loop.time()` starts at 0 and moves only when every task waits for
 through `run_in_executor` (so also `asyncio.to_thread`) is open, time stands still.
 
 With a `random` the loop is a seeded scheduler: of the tasks that are ready in a turn, which one takes its step first is drawn. Only tasks
-are reordered; other callbacks keep the order that asyncio guarantees. The same seed on the same program gives the same run.
+are reordered; other callbacks keep the order that asyncio guarantees, and no task overtakes a callback of asyncio's own input and output
+(transports, protocols, the loop's sockets), since asyncio relies on that order. The same seed on the same program gives the same run.
 
-Caveats: use it with in-process transports only. Data in flight over a real connection is not seen as work, so time may jump past a
-deadline while bytes travel.
+Real connections work if both ends are in this process, or the other end responds in no time: with one open, the loop looks for data for
+some milliseconds of real time before time jumps.
+
+Caveats: data that is in flight for longer is not seen as work, so time may jump past a deadline while bytes travel.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import selectors
-from collections.abc import Callable
+from collections.abc import Callable, MutableSequence
 from concurrent.futures import Executor
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -31,6 +35,8 @@ EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 """The wall time at which every virtual loop starts."""
 
 _IDLE_SECONDS = 1.0
+_IN_FLIGHT_SECONDS = 0.002
+"""Real seconds in which the kernel of a machine delivers what one end of a connection sent to the other."""
 _OWN_FILES = 1
 """The descriptors that an asyncio loop registers for itself: the pipe that wakes it."""
 _ROUNDING = 1e-3
@@ -67,6 +73,10 @@ class _JumpingSelector(selectors.DefaultSelector):
             return ready
         if self.busy():
             return super().select(0.05 if timeout is None else min(timeout, 0.05))
+        if self._is_connected():
+            ready = super().select(_IN_FLIGHT_SECONDS if timeout is None else min(timeout, _IN_FLIGHT_SECONDS))
+            if ready:
+                return ready
         if timeout is None:
             ready = super().select(_IDLE_SECONDS)
             if not ready:
@@ -74,6 +84,11 @@ class _JumpingSelector(selectors.DefaultSelector):
             return ready
         self.jump(timeout)
         return []
+
+    def _is_connected(self) -> bool:
+        """Whether a connection is open or in the making; a socket that listens is none."""
+        keys = self.get_map()
+        return len(keys) > _OWN_FILES and sum(not _listens(key) for key in keys.values()) > _OWN_FILES
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
@@ -128,11 +143,21 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._now = timers[0].when() if timers and abs(timers[0].when() - due) < _ROUNDING else due
 
     def _shuffle(self) -> None:
-        """Draw the order in which the tasks that are ready take their steps."""
+        """Draw the order in which the tasks that are ready take their steps, between one callback of asyncio's own and the next."""
         ready = self._ready  # type: ignore[attr-defined]  # asyncio's own queue of handles: there is no public seam for a scheduler
         if len(ready) < 2:
             return
-        places = [place for place, handle in enumerate(ready) if _is_step(handle)]
+        places = list[int]()
+        for place, handle in enumerate(ready):
+            if _is_step(handle):
+                places.append(place)
+            elif isinstance(_owner(handle), _INPUT_AND_OUTPUT):
+                self._draw(ready, places)
+                places = []
+        self._draw(ready, places)
+
+    def _draw(self, ready: MutableSequence[asyncio.Handle], places: list[int]) -> None:
+        """Put the handles at these places into an order that is drawn."""
         if len(places) < 2:
             return
         handles = [ready[place] for place in places]
@@ -163,7 +188,26 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             self._threads -= 1
 
 
+_INPUT_AND_OUTPUT = (asyncio.AbstractEventLoop, asyncio.BaseTransport, asyncio.BaseProtocol)
+"""The owners of callbacks that no task may overtake: a task that did would, for instance, give a descriptor to a transport before the loop
+has released it.
+"""
+
+
 def _is_step(handle: asyncio.Handle) -> bool:
     """Whether a handle is a task's next step; a task has at most one at a time."""
+    return isinstance(_owner(handle), asyncio.Task)
+
+
+def _owner(handle: asyncio.Handle) -> Any:
+    """Return the object whose method a handle calls, such as a task, a transport or the loop itself."""
     callback = getattr(handle, "_callback", None)
-    return isinstance(getattr(callback, "__self__", None), asyncio.Task)
+    while isinstance(callback, functools.partial):
+        callback = callback.func
+    return getattr(callback, "__self__", None)
+
+
+def _listens(key: selectors.SelectorKey) -> bool:
+    """Whether a descriptor is registered to accept connections."""
+    reader = key.data[0] if isinstance(key.data, tuple) else None
+    return getattr(getattr(reader, "_callback", None), "__name__", "") == "_accept_connection"

@@ -67,3 +67,38 @@ def test_callbacks_that_are_no_tasks_keep_their_order() -> None:
         finally:
             loop.close()
         assert called == list(range(20))
+
+
+async def _talk() -> list[bytes]:
+    """Echo over real connections, several at once; returns the replies."""
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await reader.readline())
+        writer.close()
+        await writer.wait_closed()
+
+    async def ask(port: int, number: int) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        async with asyncio.timeout(5):
+            writer.write(b"%d\n" % number)
+            reply = await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+        return reply
+
+    async with await asyncio.start_server(echo, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        return await asyncio.gather(*(ask(port, number) for number in range(6)))
+
+
+@pytest.mark.parametrize("seed", range(1, 21))
+def test_connections_over_real_sockets_work_in_every_order_of_tasks(seed: int) -> None:
+    loop, unhandled = VirtualTimeLoop(Random(seed)), list[dict[str, object]]()
+    loop.set_exception_handler(lambda _, context: unhandled.append(context))
+    try:
+        replies = loop.run_until_complete(_talk())
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()
+    assert replies == [b"%d\n" % number for number in range(6)]
+    assert unhandled == []
