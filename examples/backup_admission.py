@@ -28,8 +28,8 @@ async def check(request: kv.AdmissionRequest[Backup]) -> kv.Allow | kv.Deny:
     return kv.Allow(warnings=("a single copy is no backup",) if copies == 1 else ())
 
 
-COMPLETE = kv.Webhook.mutating(Backup).ignoring_failures().answered_by(complete)
-CHECK = kv.Webhook.validating(Backup).reads(NAMESPACE).within(5).answered_by(check)
+COMPLETE = kv.Webhook.mutating(Backup).ignoring_failures().handled_by(complete)
+CHECK = kv.Webhook.validating(Backup).reads(NAMESPACE).within(5).handled_by(check)
 
 
 def build(manager: kv.Manager) -> None:

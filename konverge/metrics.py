@@ -220,7 +220,7 @@ class Metrics:
         )
         self.reasons = self._counter(
             "konverge_reconcile_reasons_total",
-            "Reasons for which passes ran (by the kind of reason)",
+            "Reasons for which reconciles ran (by the kind of reason)",
             ("controller", "reason"),
         )
         self.applies = self._counter(

@@ -1,6 +1,6 @@
 """Clients written in Go, built once for a machine from the module `tests/support/go_clients`: helm, and a small program on client-go.
 
-Promises: versions and checksums are pinned by `go_clients/go.mod` and `go.sum`, which a build never changes. The programs appear in the
+Guarantees: versions and checksums are pinned by `go_clients/go.mod` and `go.sum`, which a build never changes. The programs appear in the
 cache of `konverge control-plane install` whole or not at all, in a folder named by what they were built from: another state of the sources
 is another folder. A second session waits for the first one's build. The build cache is one of our own and goes when it has served.
 """

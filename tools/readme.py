@@ -5,7 +5,7 @@ A document shows a file of the repository between two lines, and what stands bet
     <!-- include: examples/backup_operator.py -->
     <!-- end include -->
 
-Promises: README.md and everything below docs/ is looked at; running it again changes nothing. `--check` writes nothing and exits with
+Guarantees: README.md and everything below docs/ is looked at; running it again changes nothing. `--check` writes nothing and exits with
 1 where a document shows an older state of a file.
 """
 

@@ -99,12 +99,12 @@ def _lines(one: Mapping[str, Any]) -> list[str]:
     if not one.get("cached", True):
         lines.append("  The controller's cache has no such object: it does not exist, or is not selected.")
     lines += _conditions(one)
-    passes = one.get("passes") or []
-    if not passes:
+    reconciles = one.get("reconciles") or []
+    if not reconciles:
         lines.append("  It has not run since the daemon started, or longer ago than the daemon remembers.")
-    for number, record in enumerate(passes):
+    for number, record in enumerate(reconciles):
         lines += _reconcile(record, "Last ran" if number == 0 else "Before that")
-    return lines + _next(one.get("waits"), passes)
+    return lines + _next(one.get("waits"), reconciles)
 
 
 def _conditions(one: Mapping[str, Any]) -> list[str]:
@@ -143,9 +143,9 @@ def _reconcile(record: Mapping[str, Any], when: str) -> list[str]:
     return lines
 
 
-def _next(waits: Mapping[str, Any] | None, passes: Sequence[Mapping[str, Any]]) -> list[str]:
+def _next(waits: Mapping[str, Any] | None, reconciles: Sequence[Mapping[str, Any]]) -> list[str]:
     if waits is None:
-        return ["  It runs next when something changes."] if passes else []
+        return ["  It runs next when something changes."] if reconciles else []
     because = "; ".join(waits.get("reasons") or ())
     seconds = waits.get("inSeconds") or 0.0
     when = "as soon as a worker is free" if seconds <= 0 else f"in {seconds:.3g} s"

@@ -28,13 +28,13 @@ import msgspec
 from konverge.clock import from_rfc3339
 from konverge.errors import ConfigError
 
-__all__ = ["PluginAnswer", "plugin_answer", "run_plugin"]
+__all__ = ["ExecCredentials", "parse_exec_credentials", "run_plugin"]
 
 _MAX_QUOTE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class PluginAnswer:
+class ExecCredentials:
     """The token or certificate that a plugin returned; a part that it did not return is empty."""
 
     token: str = field(default="", repr=False)
@@ -56,7 +56,7 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
     status: _Status | None = None
 
 
-def plugin_answer(output: bytes, api_version: str) -> PluginAnswer:
+def parse_exec_credentials(output: bytes, api_version: str) -> ExecCredentials:
     """Read an ExecCredential; raises ConfigError that names the mistake without quoting the output."""
     try:
         found = msgspec.json.decode(output, type=_ExecCredential)
@@ -71,7 +71,7 @@ def plugin_answer(output: bytes, api_version: str) -> PluginAnswer:
     if bool(status.client_certificate_data) is not bool(status.client_key_data):
         raise ConfigError("exec: the plugin gave a certificate without its key, or a key without its certificate")
     certificate, key = status.client_certificate_data or "", status.client_key_data or ""
-    return PluginAnswer(status.token or "", certificate.encode(), key.encode(), end)
+    return ExecCredentials(status.token or "", certificate.encode(), key.encode(), end)
 
 
 def _cluster_info(cluster: Mapping[str, Any], ca: bytes) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _command(plugin: Mapping[str, Any], folder: Path) -> list[str]:
         if not plugin.get(name):
             raise ConfigError(f"exec: the plugin has no {name}")
     if plugin.get("interactiveMode") == "Always":
-        raise ConfigError("exec: the plugin is always interactive, and here is nobody to ask")
+        raise ConfigError("exec: the plugin is always interactive, and this process has no terminal")
     command = str(plugin["command"])
     if os.sep in command:
         command = str(folder / command)  # as kubectl: a path is relative to its kubeconfig, a bare name is looked up
@@ -109,7 +109,7 @@ def _environment(plugin: Mapping[str, Any], cluster: Mapping[str, Any], ca: byte
     return {**os.environ, **given, "KUBERNETES_EXEC_INFO": msgspec.json.encode(request).decode()}
 
 
-async def run_plugin(plugin: Mapping[str, Any], folder: Path, cluster: Mapping[str, Any], ca: bytes) -> PluginAnswer:
+async def run_plugin(plugin: Mapping[str, Any], folder: Path, cluster: Mapping[str, Any], ca: bytes) -> ExecCredentials:
     """Run a plugin and read its output; raises ConfigError. The caller sets the timeout."""
     command = _command(plugin, folder)
     try:
@@ -134,4 +134,4 @@ async def run_plugin(plugin: Mapping[str, Any], folder: Path, cluster: Mapping[s
     if process.returncode:
         words = complaint[-_MAX_QUOTE:].decode("utf-8", "replace").strip()
         raise ConfigError(f"exec: {command[0]} ended with {process.returncode}" + (f": {words}" if words else ""))
-    return plugin_answer(output, str(plugin["apiVersion"]))
+    return parse_exec_credentials(output, str(plugin["apiVersion"]))

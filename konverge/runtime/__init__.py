@@ -12,7 +12,7 @@
     observability/  readiness, history, the event-loop monitor
     admission/      webhooks: what is asked before anything is stored
 
-Promises: the order of things that is written down in docs/reference/runtime.md#reconcile-loop. Knows no family.
+Guarantees: the order of things that is written down in docs/reference/runtime.md#reconcile-loop. Knows no family.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ async def admit(
 
     >>> from konverge.kinds import kind
     >>> from konverge.runtime.admission import Deny
-    >>> webhook = Webhook.validating(kind("v1", "Secret")).answered_by(lambda request: Deny("no"))
+    >>> webhook = Webhook.validating(kind("v1", "Secret")).handled_by(lambda request: Deny("no"))
     >>> import asyncio
     >>> asyncio.run(admit(webhook, kind("v1", "Secret").new("target", "web"))).message
     'no'

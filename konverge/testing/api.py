@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from konverge.testing.failures import ControlPlaneError, NoAnswer
+from konverge.testing.failures import ControlPlaneError, NoResponse
 
 __all__ = ["Response", "Api"]
 
@@ -65,7 +65,7 @@ class Api:
         accept: str = _JSON,
         content_type: str = _JSON,
     ) -> Response:
-        """Send one request and return the answer, whatever its status; raises NoAnswer if none came."""
+        """Send one request and return the answer, whatever its status; raises NoResponse if none came."""
         connection = http.client.HTTPSConnection(self._host, self._port, timeout=seconds, context=self._context)
         data = None if body is None else json.dumps(body)
         try:
@@ -73,7 +73,7 @@ class Api:
             response = connection.getresponse()
             return Response(response.status, response.read().decode())
         except (OSError, http.client.HTTPException) as error:
-            raise NoAnswer(f"{method} {path}: no answer from the API server: {error}") from error
+            raise NoResponse(f"{method} {path}: no answer from the API server: {error}") from error
         finally:
             connection.close()
 
@@ -81,7 +81,7 @@ class Api:
         """Ask `/readyz`; returns whether it is ok, and what it or the network said."""
         try:
             answer = self.request("GET", "/readyz?verbose", seconds=2.0)
-        except NoAnswer as error:
+        except NoResponse as error:
             return False, str(error)
         return answer.ok, answer.text
 

@@ -4,7 +4,7 @@
     └── ControlPlaneError           a program of the control plane failed; the words end with the last lines of its log
         ├── BinariesMissing         no etcd and kube-apiserver on this machine; the words say how to get them
         ├── InstallFailed           a download or a build did not succeed
-        └── NoAnswer                the API server does not listen, or not yet
+        └── NoResponse                the API server does not listen, or not yet
 
 These stand apart from `konverge.errors`, because nothing outside the test kit raises or catches them.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from konverge.errors import KonvergeError
 
-__all__ = ["BinariesMissing", "ControlPlaneError", "InstallFailed", "NoAnswer"]
+__all__ = ["BinariesMissing", "ControlPlaneError", "InstallFailed", "NoResponse"]
 
 
 class ControlPlaneError(KonvergeError):
@@ -28,5 +28,5 @@ class InstallFailed(ControlPlaneError):
     """A download or a build did not succeed; what was finished before stays and is not done again."""
 
 
-class NoAnswer(ControlPlaneError):
+class NoResponse(ControlPlaneError):
     """The API server did not answer: it does not listen, or not yet."""

@@ -55,5 +55,5 @@ def validating_webhook(settings: Settings) -> Webhook[Object]:
         .only_if("changes-the-spec", _CHANGES_THE_SPEC)
         .within(_SECONDS)
         .ignoring_failures()
-        .answered_by(_checks(settings))
+        .handled_by(_checks(settings))
     )

@@ -89,5 +89,5 @@ def assigning() -> Webhook[Object]:
         .only_if("names-no-pool", _NAMES_NONE)
         .within(_SECONDS)
         .ignoring_failures()
-        .answered_by(_Assigner())
+        .handled_by(_Assigner())
     )

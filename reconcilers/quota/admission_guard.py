@@ -40,8 +40,8 @@ def guarding() -> tuple[Webhook[Object], Webhook[Object]]:
     edits = Webhook.mutating(CLAIM).named("guard").on("UPDATE")
     deletions = Webhook.validating(CLAIM).on("DELETE").reads(POOL).reads(NAMESPACE, metadata_only=True)
     return (
-        edits.only_if("in-use", _IN_USE).within(_SECONDS).ignoring_failures().answered_by(_edited),
-        deletions.only_if("in-use", _IN_USE).within(_SECONDS).ignoring_failures().answered_by(_deleted),
+        edits.only_if("in-use", _IN_USE).within(_SECONDS).ignoring_failures().handled_by(_edited),
+        deletions.only_if("in-use", _IN_USE).within(_SECONDS).ignoring_failures().handled_by(_deleted),
     )
 
 

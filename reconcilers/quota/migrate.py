@@ -143,8 +143,8 @@ def plan(tenant: TenantState, *, headroom: Fraction = Fraction(0), prefix: str =
     """
     if tenant.scope == Capsule.SCOPE_NAMESPACE and not tenant.namespaces:
         raise KonvergeError(
-            f"Tenant {tenant.tenant} grants each namespace its own quota (scope Namespace) and has no namespace: a pool of nothing "
-            "would help nobody"
+            f"Tenant {tenant.tenant} grants each namespace its own quota (scope Namespace) and has no namespace: such a pool "
+            "would grant nothing; give the Tenant a namespace first"
         )
     pools: list[ResourcePool] = []
     claims: list[ResourcePoolClaim] = []

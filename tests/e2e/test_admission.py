@@ -130,7 +130,7 @@ def collection(lab: Lab, name: str = "") -> str:
 
 
 async def test_a_real_server_completes_and_refuses_by_our_word(lab: Lab, person: Person) -> None:
-    await lab.start(build_of(MUTATING.answered_by(marked), VALIDATING.answered_by(few)))
+    await lab.start(build_of(MUTATING.handled_by(marked), VALIDATING.handled_by(few)))
     made = Widget.new("one", lab.namespace, spec=WidgetSpec(parts=1), labels={"unwanted": "x"})
     stored = await lab.client.create(made)
     assert (stored.spec.mode, stored.labels) == ("marked", {"seen": "yes"})
@@ -153,9 +153,9 @@ async def test_a_real_request_is_decoded_whole(lab: Lab, person: Person) -> None
         return kv.Allow()
 
     webhooks = (
-        MUTATING.answered_by(note),
-        VALIDATING.named("all").on("CREATE", "UPDATE", "DELETE").answered_by(note),
-        VALIDATING.named("status").on("UPDATE", subresource="status").answered_by(note),
+        MUTATING.handled_by(note),
+        VALIDATING.named("all").on("CREATE", "UPDATE", "DELETE").handled_by(note),
+        VALIDATING.named("status").on("UPDATE", subresource="status").handled_by(note),
     )
 
     def build(manager: kv.Manager) -> None:  # without a controller, whose writes of the status would be in the way
@@ -240,8 +240,8 @@ async def sleeps(_: Any) -> kv.Allow:
     ids=["raises", "sleeps"],
 )
 async def test_a_failure_refuses_or_passes_with_a_warning(lab: Lab, person: Person, handler: Any, words: str) -> None:
-    ignoring = VALIDATING.named("other").selecting("kind=other").ignoring_failures().within(3).answered_by(handler)
-    strict = VALIDATING.selecting("kind=strict").within(3).answered_by(handler)
+    ignoring = VALIDATING.named("other").selecting("kind=other").ignoring_failures().within(3).handled_by(handler)
+    strict = VALIDATING.selecting("kind=strict").within(3).handled_by(handler)
     await lab.start(build_of(strict, ignoring))
 
     def body(kind: str) -> dict[str, Any]:
@@ -265,7 +265,7 @@ async def test_a_dry_run_reaches_handlers_and_leaves_nothing(lab: Lab) -> None:
             await request.client.create(CONFIG_MAP.new("effect", request.namespace))
         return kv.Allow()
 
-    await lab.start(build_of(VALIDATING.with_effects().answered_by(handler)))
+    await lab.start(build_of(VALIDATING.with_effects().handled_by(handler)))
     made = Widget.new("one", lab.namespace)
     await lab.client.create(made, dry_run=True)
     assert await lab.find(CONFIG_MAP, "effect") is None
@@ -277,7 +277,7 @@ async def test_a_dry_run_reaches_handlers_and_leaves_nothing(lab: Lab) -> None:
 async def test_certificates_and_their_authority_change_while_requests_go_on(lab: Lab, port: ReservedPort) -> None:
     """In twelve seconds the serving certificate is replaced several times and its authority at least once."""
     settings = served_at(lab, port, "rotating", certificate_days=6 / 86400, authority_days=12 / 86400)
-    manager = await lab.start(build_of(VALIDATING.answered_by(few)), settings=settings)
+    manager = await lab.start(build_of(VALIDATING.handled_by(few)), settings=settings)
     certificates, bundles, asked = set[str](), set[str](), 0
     loop = asyncio.get_running_loop()
     end = loop.time() + 12
@@ -306,7 +306,7 @@ async def test_mounted_certificates_are_followed_while_requests_go_on(
 
     write()
     settings = served_at(lab, port, "mounted", certificates=str(tmp_path))
-    build = build_of(VALIDATING.answered_by(few))
+    build = build_of(VALIDATING.handled_by(few))
     manager = await lab.start(build, settings=settings)
     name = settings.webhooks.configuration
     found = await lab.client.get(CONFIGURATION, name)
@@ -330,7 +330,7 @@ async def test_the_rights_that_rbac_prints_suffice(
     lab: Lab, port: ReservedPort, client_for: ClientFor, logs: list[Any]
 ) -> None:
     settings = served_at(lab, port, "rights")
-    build = build_of(VALIDATING.reads(CONFIG_MAP).answered_by(few))
+    build = build_of(VALIDATING.reads(CONFIG_MAP).handled_by(few))
     described = kv.Manager("operator", settings=settings)
     build(described)
     client = await client_for("operator", cluster_rules=[rule.to_dict() for rule in described.rules()])
@@ -348,7 +348,7 @@ async def test_the_rights_that_rbac_prints_suffice(
 
 
 async def test_nobodys_configuration_is_taken_over(lab: Lab) -> None:
-    manager = await lab.start(build_of(VALIDATING.answered_by(few)))
+    manager = await lab.start(build_of(VALIDATING.handled_by(few)))
     name = f"lab-{lab.namespace}"
     found = await lab.client.get(CONFIGURATION, name)
     entry = found.data["webhooks"][0]
@@ -371,7 +371,7 @@ async def test_nobodys_configuration_is_taken_over(lab: Lab) -> None:
 
 
 async def test_a_webhook_is_counted_under_controller_runtimes_names(lab: Lab) -> None:
-    manager = await lab.start(build_of(VALIDATING.answered_by(few)))
+    manager = await lab.start(build_of(VALIDATING.handled_by(few)))
     with pytest.raises((Invalid, Forbidden)):
         await lab.create(widget(parts=4))
     path = VALIDATING.path

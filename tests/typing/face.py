@@ -51,9 +51,9 @@ async def slow_check(request: kv.AdmissionRequest[Backup]) -> kv.Deny:
 def webhooks(manager: kv.Manager) -> None:
     assert_type(kv.Webhook.validating(Backup), kv.Webhook[Backup])
     assert_type(kv.Webhook.mutating(SECRET).on("CREATE").named("first"), kv.Webhook[kv.Object])
-    manager.add(kv.Webhook.validating(Backup).answered_by(check))
-    manager.add(kv.Webhook.validating(Backup).named("slowly").answered_by(slow_check))
-    kv.Webhook.validating(SECRET).answered_by(check)  # type: ignore[arg-type]  # a handler for another kind
+    manager.add(kv.Webhook.validating(Backup).handled_by(check))
+    manager.add(kv.Webhook.validating(Backup).named("slowly").handled_by(slow_check))
+    kv.Webhook.validating(SECRET).handled_by(check)  # type: ignore[arg-type]  # a handler for another kind
     kv.Webhook.validating(Backup).on("PATCH")  # type: ignore[arg-type]  # no such operation
 
 

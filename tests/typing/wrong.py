@@ -117,8 +117,8 @@ def says_nothing(request: kv.AdmissionRequest[Backup]) -> None:
     return None
 
 
-kv.Webhook.validating(SECRET).answered_by(check)  # error: mypy[arg-type] pyright[reportArgumentType]
-kv.Webhook.mutating(Backup).answered_by(says_nothing)  # error: mypy[arg-type] pyright[reportArgumentType]
+kv.Webhook.validating(SECRET).handled_by(check)  # error: mypy[arg-type] pyright[reportArgumentType]
+kv.Webhook.mutating(Backup).handled_by(says_nothing)  # error: mypy[arg-type] pyright[reportArgumentType]
 kv.Webhook.validating(Backup).on("PATCH")  # error: mypy[arg-type] pyright[reportArgumentType]
 kv.Webhook.validating(Backup).within("10")  # error: mypy[arg-type] pyright[reportArgumentType]
 kv.Manager("shop").add(BackupReconciler())  # error: mypy[arg-type] pyright[reportArgumentType]

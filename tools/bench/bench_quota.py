@@ -276,7 +276,7 @@ async def _served() -> list[Row]:
         assert pool.status.claim_count == CLAIMS - 1, pool.status.claim_count
         rows = [
             row("from scratch: CPU", cost / 1000, "s", f"{how}, whose work counts in full"),
-            row("from scratch: passes", passes, "passes", how),
+            row("from scratch: reconciles", passes, "reconciles", how),
             row("from scratch: ResourceQuota writes", world.scale.count["resourcequotas"], "writes", how, NAMESPACES),
             row(
                 "from scratch: claim status writes",
@@ -311,7 +311,7 @@ async def _one_claim(world: World, how: str) -> list[Row]:
         row("one claim: all writes", sum(count.values()), "writes", how, 4),
         row("one claim: bytes of the pool status write", size["resourcepools/status"], "bytes", how, f"<= {BYTES}"),
         row("one claim: bytes of all writes", sum(size.values()), "bytes", how),
-        row("one claim: passes", passes, "passes", how),
+        row("one claim: reconciles", passes, "reconciles", how),
         row("one claim: CPU", cost, "ms", f"{how}, whose work counts in full"),
     ]
 
@@ -349,9 +349,13 @@ async def _settled(world: World, how: str) -> list[Row]:
     return [
         row("a pass with nothing to do: CPU", min(costs), "ms", f"{how}; best of {ROUNDS}"),
         row("a pass with nothing to do: longest hold of the loop", min(longest), "ms", f"{how}; best of {ROUNDS}"),
-        row("a pass with nothing to do: writes", writes, "writes", f"{how}; {ROUNDS} passes", 0),
+        row("a reconcile with nothing to do: writes", writes, "writes", f"{how}; {ROUNDS} reconciles", 0),
         row(
-            f"{PODS} pods come and go: passes", passes_of_pods, "passes", f"{how}; {2 * PODS} changes of status.used", 0
+            f"{PODS} pods come and go: reconciles",
+            passes_of_pods,
+            "reconciles",
+            f"{how}; {2 * PODS} changes of status.used",
+            0,
         ),
         row(f"{PODS} pods come and go: writes", sum(world.scale.count.values()), "writes", how, 0),
     ]

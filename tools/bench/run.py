@@ -1,11 +1,11 @@
 """Run the benchmarks of this folder, print a table each, and keep the rows in build/bench.json.
 
-Promises: each `bench_<name>.py` runs in an interpreter of its own, so that neither memory nor garbage of one counts for another. Its
+Guarantees: each `bench_<name>.py` runs in an interpreter of its own, so that neither memory nor garbage of one counts for another. Its
 `run()` returns rows with exactly the keys of `KEYS`; a row that is not of this form fails the run with words that name it and is not
 kept. Rows are appended: the file is read, extended and replaced under a lock, so that it is always whole. One benchmark that raises
 does not keep the others from running, and its rows of earlier runs stay.
 
-Does not promise: equal figures on another machine. A target that is missed is shown, and fails the run only with `--strict`.
+Caveats: equal figures on another machine. A target that is missed is shown, and fails the run only with `--strict`.
 """
 
 from __future__ import annotations

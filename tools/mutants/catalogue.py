@@ -386,7 +386,7 @@ _STATUS: Final = (
     ),
     Mutant(
         "generation-before-success",
-        "a failed pass claims to have handled the generation",
+        "a failed reconcile claims to have handled the generation",
         RUNTIME + "reconcile.status",
         "StatusEditor.intent",
         "self._previous.get('observedGeneration') if failed else self._generation",
@@ -427,11 +427,11 @@ _STATUS: Final = (
         RUNTIME + "reconcile.runner",
         "ReconcileRunner._written",
         "if failed:\n"
-        "    ctx.log.warning('the status could not be written after a failed pass', error=str(error))\n"
+        "    ctx.log.warning('the status could not be written after a failed reconcile', error=str(error))\n"
         "    return ended\n"
         "return error",
         "if failed:\n"
-        "    ctx.log.warning('the status could not be written after a failed pass', error=str(error))\n"
+        "    ctx.log.warning('the status could not be written after a failed reconcile', error=str(error))\n"
         "return ended",
         ("backup",),
         ("backups.example.com/status",),

@@ -2,7 +2,7 @@
 
     python tools/mutants/hunt.py '{"root": "/a/copy", "stories": ["backup"], "hints": ["crash"], "seconds": 60}'
 
-Promises: the same tree gives the same answer. The plans are the lab's own; `hints` only say which of them come first. Prints
+Guarantees: the same tree gives the same answer. The plans are the lab's own; `hints` only say which of them come first. Prints
 `{"found": {"story", "plan", "problem"} or null, "plans": how many ran}`. The copy comes first on the path, and it is checked that nothing else was imported.
 """
 

@@ -2,7 +2,7 @@
 
     python tools/mutants/plant.py [--only WORD] [--processes 2] [--seconds 60]
 
-Promises: the tree itself is only read. Ends with status 1 where a mutant survives or the unmutated copy fails a story. Each hunt is a process of its own with
+Guarantees: the tree itself is only read. Ends with status 1 where a mutant survives or the unmutated copy fails a story. Each hunt is a process of its own with
 the copy first on its path; one that does not end in time counts as a survivor.
 """
 

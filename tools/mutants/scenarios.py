@@ -1,6 +1,6 @@
 """Small operators, each with a story, that the lab explores on mutated copies of the tree; see `tools/mutants/catalogue.py`.
 
-Promises: the unmutated tree passes every plan of every story here. A story asserts what the lab cannot know: that a child has the right
+Guarantees: the unmutated tree passes every plan of every story here. A story asserts what the lab cannot know: that a child has the right
 owner, that no foreign object is changed. The stories are ordinary lab scenarios; nothing in them knows of mutants.
 """
 

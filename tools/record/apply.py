@@ -4,7 +4,7 @@
     kubectl --kubeconfig ... proxy --port 8001
     make record ONLY=apply ARGS="http://127.0.0.1:8001"
 
-Promises: all sequences go side by side, a second or more between two steps, so that times tell the steps apart; times, uids and versions are
+Guarantees: all sequences go side by side, a second or more between two steps, so that times tell the steps apart; times, uids and versions are
 masked. For each step the object before it ("same": as the last answer), the request, the answer and whether anything was written are kept.
 `schemas.json` holds the part of the OpenAPI document that the built-in kinds need, without descriptions.
 

@@ -4,7 +4,7 @@
     kubectl --kubeconfig ... proxy --port 8001
     make record ONLY=catalog ARGS="http://127.0.0.1:8001"
 
-Promises: facts only. Names, types, defaults, enums, required fields, formats, extensions, verbs, short names, storage hashes, warnings and
+Guarantees: facts only. Names, types, defaults, enums, required fields, formats, extensions, verbs, short names, storage hashes, warnings and
 columns are taken over as they are; descriptions are dropped, and with them everything that is prose. The same server gives the same files.
 """
 

@@ -4,7 +4,7 @@
     kubectl --kubeconfig ... proxy --port 8001
     make record ONLY=cel ARGS="http://127.0.0.1:8001"
 
-Promises: every answer is kept as code, message and causes; nothing in it depends on the run (the names of types that the server makes up get a
+Guarantees: every answer is kept as code, message and causes; nothing in it depends on the run (the names of types that the server makes up get a
 number of their own). The definitions are deleted at the end.
 """
 

@@ -1,6 +1,6 @@
 """Rules that are put to a real API server and to ours: over single values, over whole objects, and such that do not compile.
 
-Promises: pure data. `VALUES` are rules on a property with the values that it is given; `WALKS` are schemas with the specs that an object has one
+Guarantees: pure data. `VALUES` are rules on a property with the values that it is given; `WALKS` are schemas with the specs that an object has one
 after another (the first is created, the others are updates; a refused one leaves the object as it was); `REFUSED` are rules that no server takes.
 """
 

@@ -134,7 +134,7 @@ def table(api: Path, machinery: Path, extensions: Path, specs: Path) -> dict[str
 
 _HEAD = '''"""What Go's struct definitions say of Kubernetes' fields and OpenAPI does not; made by tools/record/go_types.py.
 
-Promises: facts only, read lazily. A line names a struct (group, version, name) and the fields that have marks; an indented line continues
+Guarantees: facts only, read lazily. A line names a struct (group, version, name) and the fields that have marks; an indented line continues
 it. `*` a pointer, so that a zero value stays; `?` dropped when zero though the schema has a default or requires it; `!` always written,
 null if it must be; `=T` its Go type where OpenAPI does not tell; `^E` the embedded struct that it comes from (decode errors name it).
 """

@@ -4,7 +4,7 @@
     kubectl --kubeconfig ... proxy --port 8001
     make record ONLY=patch ARGS="http://127.0.0.1:8001"
 
-Promises: every patch is a dry run on the same four objects, which are kept once, as they were read; of an answer, its code and the object
+Guarantees: every patch is a dry run on the same four objects, which are kept once, as they were read; of an answer, its code and the object
 or the Status. Values that differ from run to run (uids, versions, times) and managedFields are left out.
 """
 

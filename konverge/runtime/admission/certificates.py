@@ -80,7 +80,7 @@ def renewed(
     lives = lives or Lives()
     read = None if held is None else _read(held)
     if held is None or read is None or not _usable(read, now):
-        return _made(authority, hosts, now, lives)
+        return _issue(authority, hosts, now, lives)
     if _due(read.authorities[0], now):
         held = _followed(held, read, authority, now, lives)
         read = _read(held)
@@ -155,7 +155,7 @@ def _is_for(certificate: x509.Certificate, hosts: Sequence[str]) -> bool:
     return all(_general_name(host) in names for host in hosts)
 
 
-def _made(authority: str, hosts: Sequence[str], now: datetime, lives: Lives) -> Material:
+def _issue(authority: str, hosts: Sequence[str], now: datetime, lives: Lives) -> Material:
     signer, key = _authority(authority, now, lives)
     certificate, serving = _signed(signer, key, hosts, now, lives)
     return Material(_pem(signer), _private_pem(key), certificate, serving)

@@ -35,7 +35,7 @@ from konverge.runtime.admission.review import (
     NoReview,
     ReviewRequest,
     decode_review,
-    encode_answer,
+    encode_review,
     object_of,
     request_of,
 )
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from konverge.client import Client
     from konverge.runtime.cache.readers import Caches
 
-__all__ = ["JSON", "AdmissionResponse", "Answerer", "WebhookGate", "WebhookServices", "plain"]
+__all__ = ["JSON", "AdmissionResponse", "ReviewHandler", "WebhookGate", "WebhookServices", "plain"]
 
 _MARGIN: Final = 0.1
 _LEAST_MARGIN: Final = 0.25
@@ -94,12 +94,12 @@ def limit_of(seconds: float) -> float:
     return max(seconds - max(seconds * _MARGIN, _LEAST_MARGIN), seconds / 2)
 
 
-class Answerer:
+class ReviewHandler:
     """Responds for one webhook. Constructing it makes its metrics appear, at 0."""
 
     def __init__(self, webhook: Webhook[Any], services: WebhookServices, metrics: Metrics) -> None:
         if webhook.handler is None:
-            raise UsageError(f"webhook {webhook.path} has no handler; end its sentence with .answered_by(...)")
+            raise UsageError(f"webhook {webhook.path} has no handler; end its sentence with .handled_by(...)")
         self.webhook = webhook
         self._services = services
         self._metrics = metrics
@@ -115,7 +115,7 @@ class Answerer:
         began = loop.time()
         with self._in_flight.track_inprogress():
             try:
-                found = await self._answered(body, seconds)
+                found = await self._review(body, seconds)
             except NoReview as error:
                 found = plain(error.status, str(error), error)
         self.count(found.status)
@@ -126,23 +126,23 @@ class Answerer:
         """Count an answer, also one that was given before a review could be read."""
         self._metrics.webhook_requests.labels(webhook=self.webhook.path, code=str(status)).inc()
 
-    async def _answered(self, body: bytes, seconds: float | None) -> AdmissionResponse:
+    async def _review(self, body: bytes, seconds: float | None) -> AdmissionResponse:
         request = decode_review(body)
         limit = limit_of(min(seconds or self.webhook.timeout, self.webhook.timeout))
         try:
             async with asyncio.timeout(limit) as timer:
-                return await self._asked(request)
+                return await self._call_handler(request)
         except Exception as error:  # noqa: BLE001  # containment: whatever a handler raises is an answer
             if timer.expired():
                 return self._failed(request, f"did not answer within {limit:g} s", error)
             self._metrics.webhook_panics.inc()
             return self._failed(request, f"raised {type(error).__name__}", error)
 
-    async def _asked(self, request: ReviewRequest) -> AdmissionResponse:
+    async def _call_handler(self, request: ReviewRequest) -> AdmissionResponse:
         await self._services.gate.open(self.webhook)
         seen = self._seen(request)
         if not isinstance(seen, AdmissionRequest):
-            return AdmissionResponse(200, encode_answer(request.uid, seen))
+            return AdmissionResponse(200, encode_review(request.uid, seen))
         handler = self.webhook.handler
         assert handler is not None
         said: Any = handler(seen)
@@ -150,7 +150,7 @@ class Answerer:
             said = await said
         verdict = self._checked(said)
         patch = self._patch(request, seen, verdict) if isinstance(verdict, Allow) else []
-        return AdmissionResponse(200, encode_answer(request.uid, verdict, patch))
+        return AdmissionResponse(200, encode_review(request.uid, verdict, patch))
 
     def _seen(self, request: ReviewRequest) -> AdmissionRequest[Any] | Verdict:
         """Return what the handler is shown; a verdict where the object does not fit its model."""
@@ -214,4 +214,4 @@ class Answerer:
         if self.webhook.failure == "Fail":
             return plain(500, f"{text}; see the log of the operator", error)
         passed = Allow(warnings=(f"{text} and was ignored",))
-        return AdmissionResponse(200, encode_answer(request.uid, passed), error=error)
+        return AdmissionResponse(200, encode_review(request.uid, passed), error=error)

@@ -1,6 +1,6 @@
 """From what a handler did to an object to the JSON patch that says so. Pure.
 
-Promises: the patch changes what the handler changed and nothing else, though a model knows only some fields and spells them its own way:
+Guarantees: the patch changes what the handler changed and nothing else, though a model knows only some fields and spells them its own way:
 the object is written by the model before and after, the difference of the two is carried over to the object as the API server sent it,
 and the patch leads from that to the result. Handing back what came gives no patch.
 

@@ -1,6 +1,6 @@
 """The webhooks of a manager, before, while and after they run: what the manager keeps of them.
 
-Promises: a manager without webhooks loads nothing of what serves them, and needs no right for them.
+Guarantees: a manager without webhooks loads nothing of what serves them, and needs no right for them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class WebhookRegistry:
     def add(self, webhook: Webhook[Any], *, started: bool) -> None:
         """Take a webhook in. Raises UsageError for one without a handler, for a second one of its path, and after the start."""
         if webhook.handler is None:
-            raise UsageError(f"webhook {webhook.path} has no handler; end its sentence with .answered_by(...)")
+            raise UsageError(f"webhook {webhook.path} has no handler; end its sentence with .handled_by(...)")
         if started:
             raise UsageError(f"webhook {webhook.path}: add webhooks before the manager is started")
         webhooks = (*self.webhooks, webhook)

@@ -1,6 +1,6 @@
 """The argument of a handler: one write, before it happens.
 
-Promises: `object` and `old` are the handler's own copies, in the webhook's kind. Reading them decodes at most once. Effects are
+Guarantees: `object` and `old` are the handler's own copies, in the webhook's kind. Reading them decodes at most once. Effects are
 impossible where the webhook declares none, and during a dry run.
 """
 

@@ -19,7 +19,7 @@ from konverge.errors import KonvergeError
 from konverge.runtime.admission.request import AdmissionRequest, Name, Operation, User
 from konverge.runtime.admission.verdicts import Allow, Deny, Verdict
 
-__all__ = ["NoReview", "ReviewRequest", "decode_review", "encode_answer", "request_of", "seconds_of"]
+__all__ = ["NoReview", "ReviewRequest", "decode_review", "encode_review", "request_of", "seconds_of"]
 
 API: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
@@ -141,7 +141,7 @@ def request_of(request: ReviewRequest, **more: Any) -> AdmissionRequest[Any]:
     )
 
 
-def encode_answer(uid: str, verdict: Verdict, patch: Sequence[Mapping[str, Any]] = ()) -> bytes:
+def encode_review(uid: str, verdict: Verdict, patch: Sequence[Mapping[str, Any]] = ()) -> bytes:
     """Return the AdmissionReview that answers a request; only an Allow has a patch."""
     response: dict[str, Any] = {"uid": uid, "allowed": isinstance(verdict, Allow)}
     if isinstance(verdict, Deny):

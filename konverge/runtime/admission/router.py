@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from konverge.metrics import Metrics
-from konverge.runtime.admission.handler import JSON, AdmissionResponse, Answerer, WebhookServices, plain
+from konverge.runtime.admission.handler import JSON, AdmissionResponse, ReviewHandler, WebhookServices, plain
 from konverge.runtime.admission.review import NoReview, seconds_of
 from konverge.runtime.admission.webhook import Webhook
 
@@ -21,14 +21,14 @@ class WebhookRouter:
     """Answers requests to webhooks by their path."""
 
     def __init__(self, webhooks: Iterable[Webhook[Any]], services: WebhookServices, metrics: Metrics) -> None:
-        self._answerers = {webhook.path: Answerer(webhook, services, metrics) for webhook in webhooks}
+        self._answerers = {webhook.path: ReviewHandler(webhook, services, metrics) for webhook in webhooks}
 
     async def answer(
         self, path: str, read: Callable[[], Awaitable[bytes]], *, content_type: str = JSON, timeout: str = ""
     ) -> AdmissionResponse:
         """Answer one request; `read` gives its body or raises NoReview, `timeout` is what the API server sent (`10s`)."""
-        answerer = self._answerers.get(path)
-        if answerer is None:
+        review_handler = self._answerers.get(path)
+        if review_handler is None:
             return plain(
                 404, f"no webhook is served under {path}; the configuration and this operator differ in version"
             )
@@ -37,6 +37,6 @@ class WebhookRouter:
                 raise NoReview(f"the request is {content_type or 'of no content type'}; {JSON} is expected", 415)
             body = await read()
         except NoReview as error:
-            answerer.count(error.status)
+            review_handler.count(error.status)
             return plain(error.status, str(error), error)
-        return await answerer.answer(body, seconds_of(timeout))
+        return await review_handler.answer(body, seconds_of(timeout))

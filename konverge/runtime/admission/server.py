@@ -140,9 +140,9 @@ class WebhookRunner:
         if self.address and self.state is State.STARTING:
             self.state = State.RUNNING
             self._log.info("webhooks are served", **{LogKey.ADDRESS: self.address})
-        self._tell(found)
+        self._report(found)
 
-    def _tell(self, found: tuple[Obstacle, ...]) -> None:
+    def _report(self, found: tuple[Obstacle, ...]) -> None:
         error = "; ".join(problem.message for problem in found)
         if error and error != self._last_error:
             self._log.warning("the webhooks are not as they should be", **{LogKey.ERROR: error})

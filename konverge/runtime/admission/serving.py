@@ -1,6 +1,6 @@
 """The webhook server and its certificates: what a round of the runner brings up to date.
 
-Promises: the server is started once there is a certificate, and listens from then on; a certificate that cannot be renewed leaves the
+Guarantees: the server is started once there is a certificate, and listens from then on; a certificate that cannot be renewed leaves the
 last one in use. aiohttp is not known here: the server's shell is `konverge.runtime.http.posts`.
 """
 

@@ -1,6 +1,6 @@
 """The settings of webhooks: where they are served, how the API server reaches them, and with which certificates. Pure.
 
-Promises: importing this costs nothing. Names that are not given follow from the manager's: configurations carry its name, the Secret of
+Guarantees: importing this costs nothing. Names that are not given follow from the manager's: configurations carry its name, the Secret of
 self-made certificates is `<configuration>-webhooks` beside the Service. A malformed value is a UsageError that says how to write it.
 """
 

@@ -1,8 +1,8 @@
 """The builder: a webhook as one sentence.
 
-    Webhook.validating(Backup).on("UPDATE").answered_by(schedule_is_kept)
+    Webhook.validating(Backup).on("UPDATE").handled_by(schedule_is_kept)
 
-Promises: every verb returns a new frozen value and starts nothing; a mistake that can be seen in the sentence is an error there. Path and
+Guarantees: every verb returns a new frozen value and starts nothing; a mistake that can be seen in the sentence is an error there. Path and
 name follow from kind and verb as in controller-runtime (`/validate-example-com-v1-backup`), so that its dashboards fit.
 
 A webhook is a convenience. It is asked over the network, it may be down, and an object may be older than it is: what must hold belongs
@@ -50,7 +50,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook(Generic[R]):
-    """A webhook, described; `Manager.add` serves it. Begin with `mutating` or `validating`, end with `answered_by`.
+    """A webhook, described; `Manager.add` serves it. Begin with `mutating` or `validating`, end with `handled_by`.
 
     >>> from konverge.kinds import kind
     >>> Webhook.validating(kind("batch/v1", "CronJob")).named("nights-only").path
@@ -136,7 +136,7 @@ class Webhook(Generic[R]):
             raise UsageError(f"{self.path}: .only_if({name!r}, ...): each condition has a name of its own")
         return replace(self, conditions=(*self.conditions, (name, expression)))
 
-    def asked_again(self) -> Webhook[R]:
+    def reinvoked_if_needed(self) -> Webhook[R]:
         """Ask once more where a later webhook changed the object (reinvocationPolicy IfNeeded): the handler must not mind."""
         if not self.mutates:
             raise UsageError(f"{self.path}: only a mutating webhook can be asked again")
@@ -157,7 +157,7 @@ class Webhook(Generic[R]):
         """Declare rights beyond those of `reads`, for live reads and effects; `konverge rbac` prints them all."""
         return replace(self, rules=(*self.rules, *rules))
 
-    def answered_by(self, handler: Handler[R]) -> Webhook[R]:
+    def handled_by(self, handler: Handler[R]) -> Webhook[R]:
         """Name the handler, `handler(request) -> Allow | Deny`; the end of the sentence.
 
         A plain function runs on the event loop: it must be quick and wait for nothing.

@@ -2,7 +2,7 @@
 
     Controller.of(Backup).owns(CRON_JOB).watches(SECRET, to=backups_using, metadata_only=True).reconciled_by(BackupReconciler())
 
-Promises: every verb returns a new frozen value and starts nothing; a mistake that can be seen in the sentence is an error there.
+Guarantees: every verb returns a new frozen value and starts nothing; a mistake that can be seen in the sentence is an error there.
 Each verb's docstring says what it stands for.
 """
 

@@ -1,6 +1,6 @@
 """Predicates: which changes enqueue a key.
 
-Promises: pure functions of a `Change` (what was cached before and after). They filter events, not memory: to keep objects out of the
+Guarantees: pure functions of a `Change` (what was cached before and after). They filter events, not memory: to keep objects out of the
 cache use a selector. For the primary kind creation, the request for deletion, deletion and the initial list are never filtered.
 """
 

@@ -1,6 +1,6 @@
 """RBAC rules as data, and what a controller needs from what it declares.
 
-Promises: `rules_of` names every right that the runtime itself uses for a controller; what a reconciler reads live or patches
+Guarantees: `rules_of` names every right that the runtime itself uses for a controller; what a reconciler reads live or patches
 beyond that is declared with `Controller.needs(...)`. Plurals are those of the kind if it declares them, else guessed as
 apimachinery `meta.UnsafeGuessKindToResource` does; a running manager asks the API server.
 """

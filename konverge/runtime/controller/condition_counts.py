@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ConditionCounts", "counted_conditions"]
 
-Said: TypeAlias = tuple[str, str]
+ConditionState: TypeAlias = tuple[str, str]
 """A condition type and its status."""
 
 
-def counted_conditions(status: Mapping[str, Any], types: frozenset[str]) -> set[Said]:
+def counted_conditions(status: Mapping[str, Any], types: frozenset[str]) -> set[ConditionState]:
     """Return the conditions of these types in a stored status, of every writer.
 
     >>> counted_conditions({"conditions": [{"type": "Ready", "status": "odd"}, "none"]}, frozenset({"Ready"}))
@@ -48,7 +48,7 @@ class ConditionCounts:
         self._gauge = metrics.status_conditions
         self._controller = controller
         self._types = frozenset(types)
-        self._counts: Counter[Said] = Counter()
+        self._counts: Counter[ConditionState] = Counter()
         self._together: list[ConditionCounts] = metrics.shared.setdefault((ConditionCounts, controller), [])
 
     def open(self, handler: Handler) -> Handler:
@@ -56,8 +56,8 @@ class ConditionCounts:
         if not self._types:
             return handler
         self._together.append(self)
-        for said in ((type_, status) for type_ in sorted(self._types) for status in STATUSES):
-            self._gauge.labels(self._controller, *said).set_function(partial(_total, self._together, said))
+        for state in ((type_, status) for type_ in sorted(self._types) for status in STATUSES):
+            self._gauge.labels(self._controller, *state).set_function(partial(_total, self._together, state))
 
         def counting(change: Change) -> None:
             self.take(change)
@@ -66,12 +66,12 @@ class ConditionCounts:
         return counting
 
     def take(self, change: Change) -> None:
-        """Replace what the object said before the change by what it says now."""
-        before, now = self._said(change.old), self._said(change.new)
+        """Replace the states before the change by those after it."""
+        before, now = self._states(change.old), self._states(change.new)
         self._counts.subtract(before - now)
         self._counts.update(now - before)
 
-    def _said(self, cached: Cached | None) -> set[Said]:
+    def _states(self, cached: Cached | None) -> set[ConditionState]:
         try:
             return set() if cached is None else counted_conditions(cached.status(), self._types)
         except RecursionError:  # nested deeper than the decoder follows: the reconcile reports it
@@ -83,5 +83,5 @@ class ConditionCounts:
             self._together.remove(self)
 
 
-def _total(together: list[ConditionCounts], said: Said) -> float:
-    return sum(one._counts[said] for one in together)
+def _total(together: list[ConditionCounts], state: ConditionState) -> float:
+    return sum(one._counts[state] for one in together)

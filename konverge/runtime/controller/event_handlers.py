@@ -87,7 +87,7 @@ class EventHandlers:
         self._enqueue(requests_mapped(watch, change, self._caches, undecodable=self._undecodable))
 
     def _undecodable(self, error: InvalidObject) -> None:
-        self._log.warning("a watched object does not decode; nobody is woken for it", **{LogKey.ERROR: str(error)})
+        self._log.warning("a watched object does not decode; no request is made for it", **{LogKey.ERROR: str(error)})
 
     def release(self, key: Key) -> None:
         """Handle the events of a key that were held back during its reconcile."""

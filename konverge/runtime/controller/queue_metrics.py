@@ -1,6 +1,6 @@
 """The measures of one work queue, in Prometheus under client-go's names.
 
-Promises: the two gauges that are ages (unfinished work, longest running) are computed when they are scraped, on whatever thread that
+Guarantees: the two gauges that are ages (unfinished work, longest running) are computed when they are scraped, on whatever thread that
 happens. Several queues of one controller name (two managers that share their metrics) add up; of the ages of the longest running the
 greatest is shown.
 """

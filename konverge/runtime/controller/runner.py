@@ -120,7 +120,9 @@ class ControllerRunner:
             watcher.cancel()
             resync.cancel()
             if not await self.queue.drain(timeout=self._shared.drain):
-                self._log.warning("passes did not end in time and are cancelled", count=self.queue.statistics().working)
+                self._log.warning(
+                    "reconciles did not end in time and are cancelled", count=self.queue.statistics().working
+                )
             for worker in workers:
                 worker.cancel()
 
@@ -227,7 +229,7 @@ class ControllerRunner:
         if pause is None:
             self._metrics.waited("timeout")
             self._log.warning(
-                "the cache stays behind own writes; the pass runs all the same", key=key.path, waits_for=behind
+                "the cache stays behind own writes; the reconcile runs all the same", key=key.path, waits_for=behind
             )
             self._reconciles.barrier.stop_waiting(key)
             # The late event of our own write must enqueue the key: this reconcile ran on a stale cache.

@@ -1,6 +1,6 @@
 """Kubernetes Events: what is sent, what is only counted, what is dropped. Pure: every method takes the time as an argument.
 
-Promises (docs/reference/runtime.md#events): events of one identity (type, action, reason, controller, instance,
+Guarantees (docs/reference/runtime.md#events): events of one identity (type, action, reason, controller, instance,
 regarding, related; never the note) are one Event object. The first is created; the second makes it a series and is sent as a patch;
 later ones are counted here and written after 30 minutes at the latest. After 6 minutes without another the series is written a last
 time and forgotten. Memory is bounded: so many identities, so many waiting writes, so many source objects.
@@ -9,7 +9,7 @@ Ours beyond: a token bucket for each regarded object. A token is spent by an eve
 none, and where the bucket is empty a known event is counted, while a new one is dropped. The identity leaves out the version of the
 regarded object. client-go includes it, so events about a changing object never aggregate.
 
-Does not promise: that an event arrives. Events are for people to read; nothing may depend on them.
+Caveats: that an event arrives. Events are for people to read; nothing may depend on them.
 
 Invariants: an entry waits at most once. A write is rendered when it is sent, so it holds the latest count.
 

@@ -1,10 +1,10 @@
 """Writes Kubernetes Events (events.k8s.io/v1) from a task of its own.
 
-Promises: `record` returns at once and never raises; a slow, refusing or absent API server costs events and nothing else. Failures are
+Guarantees: `record` returns at once and never raises; a slow, refusing or absent API server costs events and nothing else. Failures are
 counted by cause (`konverge_events_dropped_total`), and those that an operator can mend are logged once. Leaving writes what waits, for a
 bounded time, and leaves no task behind.
 
-Does not promise: delivery, nor an order between events of different objects; use from another thread than the loop's.
+Caveats: delivery, nor an order between events of different objects; use from another thread than the loop's.
 
 The decisions (send, count, drop) are made in `konverge.runtime.events.core`.
 """
@@ -62,7 +62,7 @@ class EventSink(Protocol):
         """Patch the series of an Event."""
 
 
-def answer_to(error: BaseException, verb: EventVerb) -> WriteResult | str:
+def result_of_error(error: BaseException, verb: EventVerb) -> WriteResult | str:
     """Say what an error means for a write: an answer that may be settled, or the cause for which the event is dropped."""
     match error:
         case NotFound() if verb is EventVerb.PATCH:
@@ -120,7 +120,7 @@ class EventRecorder:
         self._random = random or randomness.Random()  # noqa: S311  # jitter, no secret
         self._core = EventCore(self._settings)
         self._log = get_logger("konverge.runtime")
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._closing = asyncio.Event()
@@ -142,7 +142,7 @@ class EventRecorder:
             reason, action = cut(reason, WORD_BYTES), cut(action, WORD_BYTES)
             identity = Identity(type_, action, reason, self._controller, self._instance, regarding, related)
             self._take_in(identity, note)
-        except Exception as error:  # noqa: BLE001  # an event is never worth a failed pass
+        except Exception as error:  # noqa: BLE001  # an event is never worth a failed reconcile
             self._drop(DropReason.FAILED, error=error)
 
     def _take_in(self, identity: Identity, note: str) -> None:
@@ -161,9 +161,9 @@ class EventRecorder:
     def _drop(self, cause: str, *, problem: str = "", error: BaseException | None = None) -> None:
         self._dropped.labels(cause=cause).inc()
         # A namespace that ends and a recorder that stopped are in order, and a full bucket is what the bucket is for.
-        if cause in {DropReason.NAMESPACE_ENDING, DropReason.STOPPED, DropReason.THROTTLED} or cause in self._told:
+        if cause in {DropReason.NAMESPACE_ENDING, DropReason.STOPPED, DropReason.THROTTLED} or cause in self._reported:
             return
-        self._told.add(cause)
+        self._reported.add(cause)
         details: dict[str, Any] = {LogKey.CAUSE: cause}
         if problem or error is not None:
             details[LogKey.ERROR] = problem or (str(error) if isinstance(error, KonvergeError) else repr(error))
@@ -249,7 +249,7 @@ class EventRecorder:
             else:
                 await self._client.patch(EVENT, write.name, write.namespace, patch=write.body, style="merge")
         except Exception as error:  # noqa: BLE001  # whatever it is, it concerns this event alone
-            return answer_to(error, write.verb), error
+            return result_of_error(error, write.verb), error
         return WriteResult.STORED, None
 
     async def _closed_during(self, seconds: float) -> bool:

@@ -242,7 +242,7 @@ class Listener:
         self._resting: dict[_Connection, None] = {}
         self._paused: asyncio.TimerHandle | None = None
         self._failures = 0
-        self._told: float | None = None
+        self._logged_at: float | None = None
         self._log = get_logger("konverge.runtime")
 
     def __len__(self) -> int:
@@ -339,9 +339,9 @@ class Listener:
 
     def _failed(self, error: OSError, now: float) -> None:
         self._failures += 1
-        if self._told is not None and now - self._told < _QUIET:
+        if self._logged_at is not None and now - self._logged_at < _QUIET:
             return
-        self._told = now
+        self._logged_at = now
         self._log.error(
             "connections cannot be accepted; raise the limit of open files, or lower the limits of connections",
             **{

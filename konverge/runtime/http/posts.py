@@ -1,6 +1,6 @@
 """The server of what is posted to us over TLS: webhooks.
 
-Promises: everything that is posted goes to one function, with its body unread; a body is bounded in size and in time. Starting binds, or
+Guarantees: everything that is posted goes to one function, with its body unread; a body is bounded in size and in time. Starting binds, or
 raises ConfigError that names the address.
 """
 

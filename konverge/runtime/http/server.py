@@ -4,7 +4,7 @@
     /healthz, /readyz              and single checks below them; see `konverge.runtime.http.health`
     /debug                         index; /debug/queues, /informers, /controllers, /tasks, /explain?kind=&namespace=&name=
 
-Promises: everything that it shows is given to it, so it knows no manager. Starting binds, or raises ConfigError that names the address;
+Guarantees: everything that it shows is given to it, so it knows no manager. Starting binds, or raises ConfigError that names the address;
 stopping frees the ports. No signal handler, no global. Whatever a source of debug data raises is one answer, not the end of the server.
 A large exposition is written in a thread, so that a scrape does not stop the event loop; it is collected on the loop.
 

@@ -1,6 +1,6 @@
 """An aiohttp application on a listener of ours, shared by `server.py` (metrics, health, debug) and `posts.py` (webhooks).
 
-Promises: the connection limits and timeouts of `listener.py`, the same plain headers on every response, and a stop that frees the port
+Guarantees: the connection limits and timeouts of `listener.py`, the same plain headers on every response, and a stop that frees the port
 at once and gives requests in progress their time.
 """
 
@@ -50,7 +50,7 @@ class Site:
         self._what = what
         self._limits = limits
         self._context = context
-        self._app = web.Application(middlewares=[self._told], client_max_size=max_bytes)
+        self._app = web.Application(middlewares=[self._respond], client_max_size=max_bytes)
         self._runner = web.AppRunner(
             self._app,
             access_log=None,
@@ -93,7 +93,7 @@ class Site:
             await listener.end()
 
     @web.middleware
-    async def _told(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _respond(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         protocol = request.protocol
         if self._listener is not None:
             self._listener.began(protocol)

@@ -108,7 +108,7 @@ def explain(runners: tuple[ControllerRunner, ...], kind: str, namespace: str, na
         key = Key("", runner.spec.kind, namespace, name)
         view = kind_named(runner.spec.kind.api_version, runner.spec.kind.kind)
         cached = runner.caches(view).find(namespace, name)
-        passes = runner.history.of(key)
+        records = runner.history.of(key)
         waiting = runner.queue.why(key)
         found.append(
             {
@@ -120,7 +120,7 @@ def explain(runners: tuple[ControllerRunner, ...], kind: str, namespace: str, na
                 "conditions": [] if cached is None else _conditions(cached),
                 "ready": runner.report().ready,
                 "why": runner.report().why,
-                "passes": [record.to_dict() for record in reversed(passes)],
+                "reconciles": [record.to_dict() for record in reversed(records)],
                 "waits": None if waiting is None else plain(waiting),
             }
         )

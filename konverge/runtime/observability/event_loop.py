@@ -91,7 +91,7 @@ class EventLoopMonitor:
         self._stopping = threading.Event()
         # Set when a reconcile begins, so that the first one after a quiet time is watched from its start.
         self._busy = threading.Event()
-        self._answered = threading.Event()
+        self._pinged = threading.Event()
         self._answered_at = 0.0
 
     # --- what runs ----------------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ class EventLoopMonitor:
         thread, self._thread = self._thread, None
         if thread is not None:
             self._stopping.set()
-            self._answered.set()
+            self._pinged.set()
             self._busy.set()
             thread.join()
 
@@ -140,8 +140,8 @@ class EventLoopMonitor:
 
     def _ping(self) -> bool:
         """Ask the loop to answer, catch it if it does not, note how late it was; False if the watch or the loop has ended."""
-        self._answered.clear()
-        # `__exit__` sets `_stopping` first and `_answered` then: a ping that clears `_answered` too late sees `_stopping`.
+        self._pinged.clear()
+        # `__exit__` sets `_stopping` first and `_pinged` then: a ping that clears `_pinged` too late sees `_stopping`.
         if self._stopping.is_set():
             return False
         asked = monotonic()
@@ -149,9 +149,9 @@ class EventLoopMonitor:
             self._loop.call_soon_threadsafe(self._answer)
         except RuntimeError:
             return False
-        if not self._answered.wait(self._threshold):
+        if not self._pinged.wait(self._threshold):
             self._catch(monotonic() - asked)
-            self._answered.wait()
+            self._pinged.wait()
         if self._stopping.is_set():
             return False
         self._lag.observe(max(0.0, self._answered_at - asked))
@@ -159,11 +159,11 @@ class EventLoopMonitor:
 
     def _answer(self) -> None:
         self._answered_at = monotonic()
-        self._answered.set()
+        self._pinged.set()
 
     def _catch(self, seconds: float) -> None:
         frame = sys._current_frames().get(self._loop_thread)  # the documented way to another thread's stack
-        if frame is None or self._answered.is_set():
+        if frame is None or self._pinged.is_set():
             return
         task = asyncio.current_task(self._loop)
         found = (self._running.get(task) if task is not None else None) or _inherited(frame)
@@ -175,7 +175,7 @@ class EventLoopMonitor:
             return
         self._logged[found.controller] = now
         self._log.warning(
-            "a pass blocks the event loop: everything else in this process waits; await, or use asyncio.to_thread, or make "
+            "a reconcile blocks the event loop: everything else in this process waits; await, or use asyncio.to_thread, or make "
             "reconcile a plain function, which gets a thread",
             **{
                 LogKey.CONTROLLER: found.controller,

@@ -79,7 +79,7 @@ class Children:
         metadata["ownerReferences"] = [self._reference, *references]
         cached = self.cached(key)
         if cached is None and self._would_see(key):
-            made = await self._made(key, intent)
+            made = await self._create(key, intent)
             if made is not None:
                 return key, made, True
         existing = cached.metadata if cached is not None else await self._existing(key)
@@ -104,7 +104,7 @@ class Children:
             services.own_versions.add(key, stored.metadata.resource_version)
         return key, stored, sent
 
-    async def _made(self, key: Key, intent: dict[str, Any]) -> Object | None:
+    async def _create(self, key: Key, intent: dict[str, Any]) -> Object | None:
         """Create a child that the cache does not show; None, with nothing changed, if it exists after all.
 
         A plain apply would merge into an existing object of another owner. So it names a version that no object can have: the server

@@ -33,7 +33,7 @@ from konverge.words import ConditionType, LogKey, Reason
 if TYPE_CHECKING:
     from konverge.runtime.reconcile.context import Context
 
-__all__ = ["TOO_DEEP", "clear_failed", "failing", "report_failure", "told_of"]
+__all__ = ["TOO_DEEP", "clear_failed", "failing", "report_failure", "failure_message"]
 
 TOO_DEEP = "its values are nested too deeply; make them flatter"
 _PASSING = (
@@ -51,18 +51,18 @@ _PASSING = (
 _RETRIED = "it is tried again, and the controller's log says where it failed"
 
 
-def told_of(error: BaseException) -> str | None:
+def failure_message(error: BaseException) -> str | None:
     """Return the message that a status shows for an error, None if it shows none.
 
-    >>> told_of(ValueError("password=secret"))
+    >>> failure_message(ValueError("password=secret"))
     "reconciling failed with ValueError; it is tried again, and the controller's log says where it failed"
-    >>> told_of(Unreachable("no answer")) is None
+    >>> failure_message(Unreachable("no answer")) is None
     True
     """
     if isinstance(error, _PASSING):
         return None
     if isinstance(error, BaseExceptionGroup):
-        return next((words for inner in error.exceptions if (words := told_of(inner)) is not None), None)
+        return next((words for inner in error.exceptions if (words := failure_message(inner)) is not None), None)
     if isinstance(error, RecursionError):
         return TOO_DEEP
     if isinstance(error, ApiError):

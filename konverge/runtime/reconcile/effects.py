@@ -44,17 +44,17 @@ class Effects:
     """The effects of one reconcile."""
 
     def __init__(self) -> None:
-        self._made: list[Effect[Any]] = []
+        self._effects: list[Effect[Any]] = []
 
     def make(self, what: str | Callable[[], str], start: Callable[[], Coroutine[Any, Any, T]]) -> Effect[T]:
         """Make an effect and register it; `what` may be a function, since the words are rarely used."""
         effect = Effect(what, start)
-        self._made.append(effect)
+        self._effects.append(effect)
         return effect
 
     def check(self, controller: str) -> None:
         """Raise ForgottenAwait that names each effect that was made and never awaited."""
-        forgotten = [effect.what for effect in self._made if not effect.awaited]
+        forgotten = [effect.what for effect in self._effects if not effect.awaited]
         if forgotten:
             raise ForgottenAwait(
                 f"controller {controller!r} made and never awaited: {', '.join(forgotten)}; nothing was sent for it, write await before it"

@@ -40,7 +40,7 @@ from konverge.runtime.apply.changes import only_own_changes, only_status_changed
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.consistency.barrier import StalenessBarrier
 from konverge.runtime.observability.history import ReconcileLog
-from konverge.runtime.reconcile.containment import TOO_DEEP, clear_failed, failing, report_failure, told_of
+from konverge.runtime.reconcile.containment import TOO_DEEP, clear_failed, failing, failure_message, report_failure
 from konverge.runtime.reconcile.context import Context
 from konverge.runtime.reconcile.finalizers import FinalizerStep, adding, next_step, removing
 from konverge.runtime.reconcile.outcomes import checked
@@ -213,7 +213,7 @@ class ReconcileRunner:
             returned = await asyncio.shield(call)
         except asyncio.CancelledError:
             ctx.close("it was cancelled")
-            call.add_done_callback(partial(_told, ctx.log))
+            call.add_done_callback(partial(_log_exception, ctx.log))
             if deadline.expired():
                 await asyncio.wait({call})
             raise
@@ -231,7 +231,7 @@ class ReconcileRunner:
                 return error
             return ended
         if isinstance(ended, Exception):
-            report_failure(self._spec, ctx, told_of(ended))
+            report_failure(self._spec, ctx, failure_message(ended))
         elif step is FinalizerStep.RECONCILE:
             self._clear_invalid(ctx)
             clear_failed(ctx.status, self._telling)
@@ -246,7 +246,7 @@ class ReconcileRunner:
             try:
                 await self.write_status(key, cached, ctx, failed=failed)
             except Exception as error:
-                words = None if isinstance(error, Forbidden) else told_of(error)
+                words = None if isinstance(error, Forbidden) else failure_message(error)
                 if words is not None:  # it cannot be written, or is refused: then the stored one is, with what is wrong
                     ctx.status.start_over()
                     report_failure(self._spec, ctx, words)
@@ -261,7 +261,7 @@ class ReconcileRunner:
             return RequeueAfter(_CHANGED)
         except Exception as error:  # noqa: BLE001  # counted and retried as the pass's outcome
             if failed:
-                ctx.log.warning("the status could not be written after a failed pass", error=str(error))
+                ctx.log.warning("the status could not be written after a failed reconcile", error=str(error))
                 return ended
             return error
         return ended
@@ -409,6 +409,6 @@ def _drafted(model: type[Status], stored: Mapping[str, Any]) -> Status:
         return readable(model, stored)
 
 
-def _told(log: Any, call: asyncio.Future[Any]) -> None:
+def _log_exception(log: Any, call: asyncio.Future[Any]) -> None:
     if not call.cancelled() and call.exception() is not None:
-        log.warning("a cancelled pass raised", error=repr(call.exception()))
+        log.warning("a cancelled reconcile raised", error=repr(call.exception()))

@@ -122,7 +122,7 @@ class StatusEditor(Generic[St_co]):
         self._complain = complain
         self._previous = previous
         self._make = draft
-        self._made: Model | dict[str, Any] | None = None
+        self._written_draft: Model | dict[str, Any] | None = None
         self._generation = generation
         self._declared = declared
         self._now = now
@@ -143,10 +143,12 @@ class StatusEditor(Generic[St_co]):
     @property
     def _draft(self) -> Model | dict[str, Any]:
         """Made on first use: most reconciles only set conditions."""
-        if self._made is None:
-            self._made = self._make()
-            self._read = self._made.__dict__.get("conditions") if isinstance(self._made, Model) else None
-        return self._made
+        if self._written_draft is None:
+            self._written_draft = self._make()
+            self._read = (
+                self._written_draft.__dict__.get("conditions") if isinstance(self._written_draft, Model) else None
+            )
+        return self._written_draft
 
     @property
     def draft(self) -> St_co:
@@ -245,7 +247,7 @@ class StatusEditor(Generic[St_co]):
 
     def start_over(self) -> None:
         """Discard everything that this reconcile set, so that the status is the stored one."""
-        self._made = None
+        self._written_draft = None
         self._marked.clear()
         self._conditions = self._kept
 
@@ -266,7 +268,7 @@ class StatusEditor(Generic[St_co]):
         After a failed reconcile the observed generation stays: that generation is not yet handled. `shape` is that of the conditions
         of a kind that is not ours.
         """
-        made = self._made
+        made = self._written_draft
         # Conditions that were put into the draft are read by nothing. Compared here, since this runs once in a reconcile.
         if made is not None and (
             made.__dict__.get("conditions") is not self._read
@@ -276,14 +278,14 @@ class StatusEditor(Generic[St_co]):
             self._refuse(_unread())
         status: dict[str, Any] = {}
         alone = self._declared is not None and self._ours is None
-        if self._made is not None or not alone or not self._previous.keys() <= _RUNTIMES:
+        if self._written_draft is not None or not alone or not self._previous.keys() <= _RUNTIMES:
             wire = _wire(self._draft)
             status = {key: value for key, value in wire.items() if self._speaks_of(key, value)}
             # Fields that are stored and no longer in the draft were removed: the draft begins as a copy of the stored status.
             left = {*self._previous, *wire} - _RUNTIMES - status.keys()
             self._cleared = tuple(sorted(left)) if left else ()
         judged = [self._stamped(condition) for condition in self._conditions if self._judges(condition.type)]
-        conditions = write_conditions(judged) if self._declared is not None else self._said(judged, shape)
+        conditions = write_conditions(judged) if self._declared is not None else self._foreign_conditions(judged, shape)
         if conditions:
             status["conditions"] = conditions
         observed = self._previous.get("observedGeneration") if failed else self._generation
@@ -307,15 +309,15 @@ class StatusEditor(Generic[St_co]):
                 patch["conditions"] = kept
         return patch
 
-    def _said(self, judged: Sequence[Condition], shape: ConditionShape | None) -> list[dict[str, Any]]:
+    def _foreign_conditions(self, judged: Sequence[Condition], shape: ConditionShape | None) -> list[dict[str, Any]]:
         """Return the conditions of a kind that is not ours as the apply will hold them."""
-        said = {entry["type"]: self._shaped(entry, shape) for entry in write_conditions(judged)}
+        shaped = {entry["type"]: self._shaped(entry, shape) for entry in write_conditions(judged)}
         if shape is None or shape.by_type:
-            return list(said.values())
+            return list(shaped.values())
         # The server keeps these conditions as one value: those of others stand in it as they are stored.
         stored = condition_entries(self._previous.get("conditions"))
         others = (entry for entry in stored if entry["type"] not in self._retracted)
-        whole = [*(dict(said.pop(str(entry["type"]), entry)) for entry in others), *said.values()]
+        whole = [*(dict(shaped.pop(str(entry["type"]), entry)) for entry in others), *shaped.values()]
         owned = self._ours is not None and "conditions" in self._ours.fields
         return whole if owned or without_nulls(whole) != stored else []
 

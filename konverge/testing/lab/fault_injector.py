@@ -108,7 +108,10 @@ class FaultInjector:
         for foreign in self.plan.foreign:
             if foreign.after == number:
                 self._note(
-                    "fault", "somebody", f"{foreign.do} {foreign.resource} {foreign.namespace}/{foreign.name}", number
+                    "fault",
+                    "another client",
+                    f"{foreign.do} {foreign.resource} {foreign.namespace}/{foreign.name}",
+                    number,
                 )
                 self.touched |= await self.foreign_writer.act(foreign)
         for crash in self.plan.crashes:

@@ -205,7 +205,7 @@ async def _await_convergence(lab: Lab, injector: FaultInjector, result: Run, lon
         if loop.time() - injector.last_commit >= STEADY:
             break
         if loop.time() - began > HORIZON:
-            result.problems.append(f"not converged {HORIZON:g} s after the last fault: somebody still writes")
+            result.problems.append(f"not converged {HORIZON:g} s after the last fault: writes go on")
             return
     result.seconds = injector.last_commit
     for manager in lab.managers:

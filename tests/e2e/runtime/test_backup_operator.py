@@ -122,4 +122,4 @@ async def test_the_reasons_of_a_pass_are_known(lab: Lab, backup_operator: Module
     assert "created" in reasons
     assert any(reason.startswith("owned CronJob") for reason in reasons)
     [told] = lab.manager.explain("bk", lab.namespace, "nightly")
-    assert told["passes"][0]["outcome"] == "Done"
+    assert told["reconciles"][0]["outcome"] == "Done"

@@ -1,6 +1,6 @@
 """Masks the values of a case's record that differ between any two servers: uids, versions, times, generated names, addresses, tokens.
 
-Promises: pure. `mask` works on the whole record of one case, so that what is the same twice stays the same twice: uids become numbers by
+Guarantees: pure. `mask` works on the whole record of one case, so that what is the same twice stays the same twice: uids become numbers by
 first appearance, versions numbers by their order. The version of a list, a table or a bookmark is masked without a number, since others write too.
 """
 

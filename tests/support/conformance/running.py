@@ -1,6 +1,6 @@
 """Runs the steps of a case on one server and records what it answers.
 
-Promises: a case has a namespace of its own, `c-<number>`, on both servers the same. Whatever happens becomes part of the record; nothing is
+Guarantees: a case has a namespace of its own, `c-<number>`, on both servers the same. Whatever happens becomes part of the record; nothing is
 raised for an answer. A wait that does not end gives the last answer after `_PATIENCE` seconds.
 """
 

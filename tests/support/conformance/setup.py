@@ -1,6 +1,6 @@
 """The state of both servers before the first case: the custom kinds that the cases share, established.
 
-Promises: the same requests to both; returns when the kinds are served.
+Guarantees: the same requests to both; returns when the kinds are served.
 """
 
 from __future__ import annotations

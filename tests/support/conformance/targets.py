@@ -1,6 +1,6 @@
 """The two servers that conformance cases run on: one interface for raw requests, no client in between.
 
-Promises: `send` returns status, content type, warnings and body as they came; `watch` gives the lines of a stream. Both servers get the
+Guarantees: `send` returns status, content type, warnings and body as they came; `watch` gives the lines of a stream. Both servers get the
 same headers, the same User-Agent and the same impersonation, as an administrator who may impersonate.
 """
 

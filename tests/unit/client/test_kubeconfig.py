@@ -163,7 +163,7 @@ async def test_while_a_renewal_fails_the_old_credentials_serve(tmp_path: Path) -
         (content(**{"client-certificate-data": "*", "client-key-data": "b"}), "client-certificate-data is not base64"),
         (content(**{"client-certificate": "absent", "client-key": "absent"}), "absent: No such file"),
         (content(exec={"command": "x"}), "the plugin has no apiVersion"),
-        (content(exec={"command": "x", "apiVersion": "v1", "interactiveMode": "Always"}), "nobody to ask"),
+        (content(exec={"command": "x", "apiVersion": "v1", "interactiveMode": "Always"}), "has no terminal"),
         (
             content(exec={"command": "konverge-no-such-program", "apiVersion": "v1", "installHint": "get it there"}),
             "konverge-no-such-program: No such file or directory; get it there",

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from konverge.daemon.explain import text_of
 from konverge.daemon.main import program
 
-PASS: dict[str, Any] = {
+RECONCILE: dict[str, Any] = {
     "key": "ApplicationInstance web/shop",
     "reconcileID": "00ab",
     "started": "2030-01-01T00:00:00.000000Z",
@@ -35,7 +35,7 @@ KNOWN: dict[str, Any] = {
     "conditions": [],
     "ready": True,
     "why": "",
-    "passes": [PASS],
+    "reconciles": [RECONCILE],
     "waits": None,
 }
 
@@ -56,10 +56,10 @@ def test_an_object_at_rest_is_explained_with_conditions_and_reconciles() -> None
     [
         ({"cached": False}, "cache has no such object"),
         ({"ready": False, "why": "no CRD\ninstall it"}, "The controller is not ready: no CRD\n    install it"),
-        ({"passes": []}, "It has not run since the daemon started"),
-        ({"passes": [{**PASS, "error": "boom\nat x"}]}, "    failed: boom\n      at x"),
-        ({"passes": [{**PASS, "writes": [], "skipped": 0}]}, "    wrote: nothing\n"),
-        ({"passes": [PASS, PASS]}, "  Before that 2030"),
+        ({"reconciles": []}, "It has not run since the daemon started"),
+        ({"reconciles": [{**RECONCILE, "error": "boom\nat x"}]}, "    failed: boom\n      at x"),
+        ({"reconciles": [{**RECONCILE, "writes": [], "skipped": 0}]}, "    wrote: nothing\n"),
+        ({"reconciles": [RECONCILE, RECONCILE]}, "  Before that 2030"),
         (
             {
                 "waits": {
@@ -76,7 +76,7 @@ def test_an_object_at_rest_is_explained_with_conditions_and_reconciles() -> None
             "  It runs next as soon as a worker is free (waits for a worker), because of: changed",
         ),
     ],
-    ids=["not cached", "not ready", "never ran", "failed", "wrote nothing", "two passes", "backing off", "ready"],
+    ids=["not cached", "not ready", "never ran", "failed", "wrote nothing", "two reconciles", "backing off", "ready"],
 )
 def test_an_object_with_failures_is_explained_with_their_causes(changed: dict[str, Any], said: str) -> None:
     assert said in text_of([{**KNOWN, **changed}])

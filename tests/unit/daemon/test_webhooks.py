@@ -113,7 +113,7 @@ async def test_the_webhooks_of_a_family_are_dropped_with_it(
     for name in ("one", "two"):
         manager.add(kv.Controller.of(secret).named(name).writes_status_as(name).reconciled_by(Reconciler()))
     for name in ("first", "second"):
-        manager.add(kv.Webhook.validating(secret).named(name).answered_by(lambda _: kv.Allow()))
+        manager.add(kv.Webhook.validating(secret).named(name).handled_by(lambda _: kv.Allow()))
     await narrow(manager, Settings(controllers=chosen), belongs)
     assert [webhook.label for webhook in manager.webhooks] == left
 

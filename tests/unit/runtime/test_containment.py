@@ -31,7 +31,7 @@ from konverge.errors import (
 )
 from konverge.keys import Key
 from konverge.runtime import Controller
-from konverge.runtime.reconcile.containment import TOO_DEEP, told_of
+from konverge.runtime.reconcile.containment import TOO_DEEP, failure_message
 from konverge.testing import ApiServer, install_crds
 from konverge.testing.lab import Lab
 
@@ -73,7 +73,7 @@ def logs() -> Iterator[list[Any]]:
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
 def test_what_a_status_says_of_an_error_quotes_no_value(error: Exception, words: str) -> None:
-    told = told_of(error)
+    told = failure_message(error)
     assert told is not None
     assert told.startswith(words)
     assert SECRET not in told
@@ -83,7 +83,7 @@ def test_what_a_status_says_of_an_error_quotes_no_value(error: Exception, words:
     "error", [Unreachable("x"), ServerFailure("x"), Conflict("x"), kv.RetryAfter(1)], ids=lambda e: type(e).__name__
 )
 def test_an_error_that_the_next_try_may_mend_is_not_told(error: KonvergeError) -> None:
-    assert told_of(error) is None
+    assert failure_message(error) is None
 
 
 async def _start(lab: Lab, reconcile: Any, **more: Any) -> None:

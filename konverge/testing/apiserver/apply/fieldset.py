@@ -1,7 +1,7 @@
 """Sets of fields, kept as the JSON of FieldsV1 itself: nested dicts from path elements to what is below them.
 
 A node is {} if the place itself is in the set and nothing below it; {".": {}, ...} if both are; {...} where only places below are.
-The outermost dict has no "." and {} is the empty set. Promises: pure; no argument is changed, and unchanged parts are shared between
+The outermost dict has no "." and {} is the empty set. Guarantees: pure; no argument is changed, and unchanged parts are shared between
 results. Facts: structured-merge-diff v6 `fieldpath/set.go` and `fieldpath/serialize.go`.
 """
 

@@ -85,7 +85,7 @@ def plainly(_: Any) -> kv.Allow:
 
 @pytest.mark.parametrize("handler", [yes, plainly])
 async def test_a_handler_is_a_coroutine_function_or_a_plain_one(handler: Any) -> None:
-    assert response(await ask(VALIDATING.answered_by(handler))) == {"allowed": True}
+    assert response(await ask(VALIDATING.handled_by(handler))) == {"allowed": True}
 
 
 async def test_a_mutating_handler_may_change_the_object_in_its_hands() -> None:
@@ -93,7 +93,7 @@ async def test_a_mutating_handler_may_change_the_object_in_its_hands() -> None:
         request.object.spec.parts = 5
         return kv.Allow()
 
-    answer = await admit(MUTATING.answered_by(handler), Widget.new("one", spec=WidgetSpec(parts=1)))
+    answer = await admit(MUTATING.handled_by(handler), Widget.new("one", spec=WidgetSpec(parts=1)))
     assert answer.patch == ({"op": "replace", "path": "/spec/parts", "value": 5},)
 
 
@@ -101,7 +101,7 @@ async def test_a_mutating_handler_may_return_another_object() -> None:
     def handler(request: kv.AdmissionRequest[Widget]) -> kv.Allow:
         return kv.Allow(Widget.new(request.name, request.namespace, spec=WidgetSpec(parts=5)), annotations={"a": "b"})
 
-    answer = await admit(MUTATING.answered_by(handler), Widget.new("one", "web", spec=WidgetSpec(parts=1, mode="odd")))
+    answer = await admit(MUTATING.handled_by(handler), Widget.new("one", "web", spec=WidgetSpec(parts=1, mode="odd")))
     assert answer.object is not None
     assert answer.object.to_dict()["spec"] == {"parts": 5}
     assert answer.object.annotations == {"a": "b"}
@@ -115,7 +115,7 @@ async def test_what_a_model_does_not_know_survives_its_change() -> None:
     body = review(
         {"parts": 1, "later": {"x": 1}}, metadata={"managedFields": [{"manager": "kubectl"}], "generateName": "one-"}
     )
-    patch = response(await ask(MUTATING.answered_by(handler), body))["patch"]
+    patch = response(await ask(MUTATING.handled_by(handler), body))["patch"]
     import base64
 
     assert json.loads(base64.b64decode(patch)) == [{"op": "add", "path": "/spec/mode", "value": "other"}]
@@ -126,7 +126,7 @@ async def test_a_thin_kind_is_changed_in_its_dict() -> None:
         request.object.data["data"] = {"a": "1"}
         return kv.Allow(labels={"seen": "yes"})
 
-    answer = await admit(kv.Webhook.mutating(CONFIG_MAP).answered_by(handler), CONFIG_MAP.new("one", "web"))
+    answer = await admit(kv.Webhook.mutating(CONFIG_MAP).handled_by(handler), CONFIG_MAP.new("one", "web"))
     assert answer.object is not None
     assert (answer.object.get("data", "a"), answer.object.metadata.label("seen")) == ("1", "yes")
 
@@ -138,7 +138,7 @@ async def test_a_deletion_shows_the_old_object_alone() -> None:
         assert request.old is not None
         return kv.Deny("it has parts", code=409) if request.old.spec.parts else kv.Allow()
 
-    webhook = VALIDATING.on("DELETE").answered_by(handler)
+    webhook = VALIDATING.on("DELETE").handled_by(handler)
     denied = await admit(webhook, old=Widget.new("one", spec=WidgetSpec(parts=1)))
     assert (denied.allowed, denied.code, denied.reason, denied.message) == (False, 409, "Conflict", "it has parts")
     assert (await admit(webhook, old=Widget.new("one"))).allowed
@@ -182,7 +182,7 @@ async def test_a_failure_is_no_answer_where_the_webhook_says_fail(
     handler: Any, words: str, panics: int, logs: list[Any]
 ) -> None:
     metrics = Metrics()
-    answer = await ask(VALIDATING.answered_by(handler), metrics=metrics)
+    answer = await ask(VALIDATING.handled_by(handler), metrics=metrics)
     assert (answer.status, answer.content_type) == (500, "text/plain; charset=utf-8")
     assert answer.body.decode() == f"webhook validate.widgets.tests.konverge.dev {words}; see the log of the operator\n"
     assert count(metrics, "controller_runtime_webhook_panics_total") == panics
@@ -196,14 +196,14 @@ async def test_a_failure_lets_the_write_pass_with_a_warning_where_the_webhook_sa
     handler: Any, words: str, panics: int, logs: list[Any]
 ) -> None:
     metrics = Metrics()
-    answer = await ask(VALIDATING.ignoring_failures().answered_by(handler), metrics=metrics)
+    answer = await ask(VALIDATING.ignoring_failures().handled_by(handler), metrics=metrics)
     warning = f"webhook validate.widgets.tests.konverge.dev {words} and was ignored"
     assert response(answer) == {"allowed": True, "warnings": [warning]}
     assert count(metrics, "controller_runtime_webhook_panics_total") == panics
 
 
 async def test_what_a_handler_raised_is_told_to_the_log_alone(logs: list[Any]) -> None:
-    answer = await ask(VALIDATING.answered_by(raises))
+    answer = await ask(VALIDATING.handled_by(raises))
     assert SECRETIVE not in answer.body.decode()
     assert any(SECRETIVE in line.get("stack", "") for line in logs)
 
@@ -213,7 +213,7 @@ async def test_a_half_made_change_of_a_failed_handler_is_not_kept(logs: list[Any
         request.object.spec.parts = 5
         raise ValueError
 
-    assert "patch" not in response(await ask(MUTATING.ignoring_failures().answered_by(handler)))
+    assert "patch" not in response(await ask(MUTATING.ignoring_failures().handled_by(handler)))
 
 
 @pytest.mark.parametrize(("timeout", "limit"), [("", 9.0), ("5s", 4.5), ("30s", 9.0), ("nonsense", 9.0)])
@@ -222,7 +222,7 @@ async def test_the_time_is_the_servers_less_a_tenth_and_at_most_what_is_declared
 ) -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
-    answer = await ask(VALIDATING.answered_by(sleeps), timeout=timeout)
+    answer = await ask(VALIDATING.handled_by(sleeps), timeout=timeout)
     assert answer.status == 500
     assert loop.time() - began == pytest.approx(limit)
 
@@ -232,13 +232,13 @@ async def test_requests_wait_for_the_caches_within_their_time(logs: list[Any]) -
         async def open(self, webhook: kv.Webhook[Any]) -> None:
             await asyncio.sleep(7)
 
-    assert (await ask(VALIDATING.answered_by(yes), services=WebhookServices(gate=Shut()))).status == 200
-    assert (await ask(VALIDATING.within(5).answered_by(yes), services=WebhookServices(gate=Shut()))).status == 500
+    assert (await ask(VALIDATING.handled_by(yes), services=WebhookServices(gate=Shut()))).status == 200
+    assert (await ask(VALIDATING.within(5).handled_by(yes), services=WebhookServices(gate=Shut()))).status == 500
 
 
 async def test_admit_raises_what_a_server_contains(logs: list[Any]) -> None:
     with pytest.raises(ValueError, match="hunter2"):
-        await admit(VALIDATING.ignoring_failures().answered_by(raises), Widget.new("one"))
+        await admit(VALIDATING.ignoring_failures().handled_by(raises), Widget.new("one"))
 
 
 # --- objects that do not fit their model --------------------------------------------------------------------------------------
@@ -251,18 +251,18 @@ async def never(_: Any) -> kv.Allow:
 
 
 async def test_an_odd_object_passes_a_mutating_webhook_to_be_refused_by_its_schema() -> None:
-    assert response(await ask(MUTATING.answered_by(never), review(ODD))) == {"allowed": True}
+    assert response(await ask(MUTATING.handled_by(never), review(ODD))) == {"allowed": True}
 
 
 async def test_an_odd_object_is_refused_by_a_validating_webhook_with_the_path() -> None:
-    refused = response(await ask(VALIDATING.answered_by(never), review(ODD)))
+    refused = response(await ask(VALIDATING.handled_by(never), review(ODD)))
     assert (refused["allowed"], refused["status"]["code"]) == (False, 422)
     assert refused["status"]["details"]["causes"][0]["field"] == ".spec.parts"
 
 
 async def test_an_odd_object_that_is_being_deleted_may_lose_its_finalizers() -> None:
     body = review(ODD, operation="UPDATE", metadata={"deletionTimestamp": "2030-01-01T00:00:00Z"})
-    assert response(await ask(VALIDATING.answered_by(never), body)) == {"allowed": True}
+    assert response(await ask(VALIDATING.handled_by(never), body)) == {"allowed": True}
 
 
 async def test_an_odd_object_that_is_stored_already_can_be_mended() -> None:
@@ -271,7 +271,7 @@ async def test_an_odd_object_that_is_stored_already_can_be_mended() -> None:
         return kv.Allow(warnings=(request.old.name,))
 
     old = {"apiVersion": "tests.konverge.dev/v1", "kind": "Widget", "metadata": {"name": "one"}, "spec": ODD}
-    answer = await ask(VALIDATING.answered_by(handler), review(operation="UPDATE", oldObject=old))
+    answer = await ask(VALIDATING.handled_by(handler), review(operation="UPDATE", oldObject=old))
     assert response(answer) == {"allowed": True, "warnings": ["one"]}
 
 
@@ -295,7 +295,7 @@ async def test_effects_are_refused_unless_declared_and_in_earnest(
     webhook: kv.Webhook[Widget], dry_run: bool, words: str, logs: list[Any]
 ) -> None:
     with pytest.raises(UsageError, match=words):
-        await admit(webhook.answered_by(asks_for_the_client), Widget.new("one"), dry_run=dry_run)
+        await admit(webhook.handled_by(asks_for_the_client), Widget.new("one"), dry_run=dry_run)
 
 
 async def test_a_handler_knows_who_writes_and_whether_it_is_a_dry_run() -> None:
@@ -303,7 +303,7 @@ async def test_a_handler_knows_who_writes_and_whether_it_is_a_dry_run() -> None:
         return kv.Deny(f"{request.user.name} {request.user.groups} {request.dry_run} {request.options}")
 
     answer = await admit(
-        VALIDATING.answered_by(handler), Widget.new("one"), user="jane", groups=["dev"], dry_run=True, options={"a": 1}
+        VALIDATING.handled_by(handler), Widget.new("one"), user="jane", groups=["dev"], dry_run=True, options={"a": 1}
     )
     assert answer.message == "jane ('dev',) True {'a': 1}"
 
@@ -313,13 +313,13 @@ async def test_a_handler_reads_the_caches_that_it_declared_and_no_others(logs: l
         found = request.cache(CONFIG_MAP).list(request.namespace)
         return kv.Allow(warnings=tuple(one.name for one in found))
 
-    webhook = VALIDATING.reads(CONFIG_MAP).answered_by(handler)
+    webhook = VALIDATING.reads(CONFIG_MAP).handled_by(handler)
     here, there = CONFIG_MAP.new("here", "web"), CONFIG_MAP.new("there", "other")
     assert (await admit(webhook, Widget.new("one", "web"), cache=[here, there])).warnings == ("here",)
     with pytest.raises(UsageError, match="does not read Secret"):
         await admit(webhook, Widget.new("one", "web"), cache=[SECRET.new("s", "web")])
     with pytest.raises(CacheNotWatched, match=r"add \.reads\(CONFIGMAP\) to it, or read live with request\.live"):
-        await admit(VALIDATING.answered_by(handler), Widget.new("one", "web"))
+        await admit(VALIDATING.handled_by(handler), Widget.new("one", "web"))
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ async def test_a_handler_reads_the_caches_that_it_declared_and_no_others(logs: l
 )
 async def test_admit_refuses_what_would_never_be_asked(new: Any, old: Any, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        await admit(VALIDATING.answered_by(never), new, old=old)
+        await admit(VALIDATING.handled_by(never), new, old=old)
 
 
 # --- at the door --------------------------------------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ async def test_a_path_that_nobody_serves_is_not_found() -> None:
     async def read() -> bytes:
         raise AssertionError("it was read")
 
-    answer = await WebhookRouter([VALIDATING.answered_by(yes)], WebhookServices(), Metrics()).answer("/other", read)
+    answer = await WebhookRouter([VALIDATING.handled_by(yes)], WebhookServices(), Metrics()).answer("/other", read)
     assert (answer.status, answer.body) == (
         404,
         b"no webhook is served under /other; the configuration and this operator differ in version\n",
@@ -350,14 +350,14 @@ async def test_a_path_that_nobody_serves_is_not_found() -> None:
 
 async def test_another_content_type_is_refused_and_counted() -> None:
     metrics = Metrics()
-    answer = await ask(VALIDATING.answered_by(yes), metrics=metrics, content_type="text/plain")
+    answer = await ask(VALIDATING.handled_by(yes), metrics=metrics, content_type="text/plain")
     assert answer.status == 415
     assert count(metrics, "controller_runtime_webhook_requests_total", webhook=VALIDATING.path, code="415") == 1
 
 
 async def test_what_is_no_review_is_refused_and_counted() -> None:
     metrics = Metrics()
-    answer = await ask(VALIDATING.answered_by(yes), b"{}", metrics=metrics)
+    answer = await ask(VALIDATING.handled_by(yes), b"{}", metrics=metrics)
     assert answer.status == 400
     assert isinstance(answer.error, NoReview)
     assert count(metrics, "controller_runtime_webhook_requests_total", webhook=VALIDATING.path, code="400") == 1
@@ -373,7 +373,7 @@ async def test_series_exist_before_the_first_request_and_follow_it() -> None:
         await asyncio.sleep(2)
         return kv.Allow()
 
-    webhook = VALIDATING.answered_by(handler)
+    webhook = VALIDATING.handled_by(handler)
     WebhookRouter([webhook], WebhookServices(), metrics)
     for code in ("200", "500"):
         assert count(metrics, "controller_runtime_webhook_requests_total", webhook=path, code=code) == 0
@@ -402,7 +402,7 @@ def test_whatever_comes_is_answered_and_never_raises(changes: dict[str, Any], mu
         return kv.Allow()
 
     thin = kind("tests.konverge.dev/v1", "Widget")
-    webhook = (kv.Webhook.mutating(thin) if mutates else kv.Webhook.validating(thin)).answered_by(handler)
+    webhook = (kv.Webhook.mutating(thin) if mutates else kv.Webhook.validating(thin)).handled_by(handler)
     with structlog.testing.capture_logs(), asyncio.Runner() as runner:
         answer = runner.run(ask(webhook, altered(changes)))
     assert answer.status in (200, 400, 500)
@@ -416,7 +416,7 @@ def altered(changes: dict[str, Any]) -> bytes:
 
 
 def test_a_webhook_without_a_handler_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"end its sentence with \.answered_by"):
+    with pytest.raises(UsageError, match=r"end its sentence with \.handled_by"):
         WebhookRouter([VALIDATING], WebhookServices(), Metrics())
 
 
@@ -426,6 +426,6 @@ async def test_a_kind_without_a_model_reads_what_is_stored_as_it_is() -> None:
         return kv.Allow(warnings=(str(request.old.get("spec", "parts")),))
 
     thin = kind("tests.konverge.dev/v1", "Widget")
-    webhook = kv.Webhook.validating(thin).on("UPDATE").answered_by(handler)
+    webhook = kv.Webhook.validating(thin).on("UPDATE").handled_by(handler)
     answer = await admit(webhook, thin.new("one"), old=thin.new("one", spec=ODD))
     assert answer.warnings == ("many",)

@@ -19,8 +19,8 @@ def yes(_: Any) -> kv.Allow:
     return kv.Allow()
 
 
-CHECK = kv.Webhook.validating(Widget).answered_by(yes)
-FILL = kv.Webhook.mutating(Widget).answered_by(yes)
+CHECK = kv.Webhook.validating(Widget).handled_by(yes)
+FILL = kv.Webhook.mutating(Widget).handled_by(yes)
 
 
 def manager(*webhooks: kv.Webhook[Any], settings: kv.WebhookSettings = SERVICE, **more: Any) -> kv.Manager:
@@ -74,7 +74,7 @@ def test_a_plain_webhook_says_everything_that_matters() -> None:
 
 
 def test_each_sort_of_webhook_has_a_configuration_of_its_own() -> None:
-    found = manager(CHECK, FILL, FILL.named("more"), kv.Webhook.validating(CONFIG_MAP).answered_by(yes))
+    found = manager(CHECK, FILL, FILL.named("more"), kv.Webhook.validating(CONFIG_MAP).handled_by(yes))
     made = {one["kind"]: [each["name"] for each in one["webhooks"]] for one in found.webhook_configurations()}
     assert made == {
         "MutatingWebhookConfiguration": ["mutate.widgets.tests.konverge.dev", "more.widgets.tests.konverge.dev"],
@@ -89,7 +89,7 @@ def test_each_sort_of_webhook_has_a_configuration_of_its_own() -> None:
         (CHECK.within(3), "timeoutSeconds", 3),
         (CHECK.with_effects(), "sideEffects", "NoneOnDryRun"),
         (CHECK.exactly(), "matchPolicy", "Exact"),
-        (FILL.asked_again(), "reinvocationPolicy", "IfNeeded"),
+        (FILL.reinvoked_if_needed(), "reinvocationPolicy", "IfNeeded"),
         (CHECK.selecting("app=shop"), "objectSelector", {"matchLabels": {"app": "shop"}}),
         (
             CHECK.selecting(namespaces="team,!old,tier in (b,a),zone!=x"),

@@ -56,7 +56,7 @@ def build_of(*webhooks: kv.Webhook[Any]) -> Any:
 
 
 async def test_what_is_written_goes_through_the_webhooks_of_a_build(lab: Lab) -> None:
-    await lab.start(build_of(VALIDATING.answered_by(few), MUTATING.answered_by(marked)))
+    await lab.start(build_of(VALIDATING.handled_by(few), MUTATING.handled_by(marked)))
     assert (await lab.create(widget(parts=1))).spec.mode == "marked"
     with pytest.raises(
         Forbidden,
@@ -75,7 +75,7 @@ async def test_the_status_of_our_own_controllers_is_no_business_of_a_webhook(lab
         asked.append(f"{request.operation} {request.subresource}".strip())
         return kv.Allow()
 
-    await lab.start(build_of(VALIDATING.answered_by(note)))
+    await lab.start(build_of(VALIDATING.handled_by(note)))
     await lab.create(widget())
     await lab.until(Widget, "one", kv.is_true("Ready"))
     assert asked == ["CREATE"]
@@ -88,7 +88,7 @@ async def test_a_status_webhook_is_asked_about_the_status_alone(lab: Lab) -> Non
         asked.append(f"{request.operation} {request.subresource} {request.user.name}")
         return kv.Allow()
 
-    await lab.start(build_of(VALIDATING.on("UPDATE", subresource="status").answered_by(note)))
+    await lab.start(build_of(VALIDATING.on("UPDATE", subresource="status").handled_by(note)))
     await lab.create(widget())
     await lab.until(Widget, "one", kv.is_true("Ready"))
     assert [words.rpartition(" ")[0] for words in asked] == ["UPDATE status"]
@@ -110,7 +110,7 @@ async def sleeps(_: Any) -> kv.Allow:
 async def test_a_webhook_that_fails_refuses_or_lets_pass_as_it_says(
     lab: Lab, handler: Any, words: str, seconds: float
 ) -> None:
-    await lab.start(build_of(VALIDATING.within(5).answered_by(handler)))
+    await lab.start(build_of(VALIDATING.within(5).handled_by(handler)))
     loop = asyncio.get_running_loop()
     began = loop.time()
     with pytest.raises(ServerFailure, match=words) as refused:
@@ -120,13 +120,13 @@ async def test_a_webhook_that_fails_refuses_or_lets_pass_as_it_says(
 
 
 async def test_a_webhook_that_ignores_failures_lets_the_write_pass(lab: Lab, logs: list[Any]) -> None:
-    await lab.start(build_of(VALIDATING.ignoring_failures().answered_by(fails)))
+    await lab.start(build_of(VALIDATING.ignoring_failures().handled_by(fails)))
     assert (await lab.create(widget())).name == "one"
     assert [line["event"] for line in logs if line["event"] == "a webhook failed"] == ["a webhook failed"]
 
 
 async def test_the_policy_of_the_stored_configuration_rules_where_the_webhook_gives_no_answer(lab: Lab) -> None:
-    await lab.start(build_of(VALIDATING.answered_by(fails)))
+    await lab.start(build_of(VALIDATING.handled_by(fails)))
     found = await lab.client.get(CONFIGURATION, f"lab-{lab.namespace}")
     found.data["webhooks"][0]["failurePolicy"] = "Ignore"
     await lab.client.replace(found)
@@ -142,7 +142,7 @@ async def test_a_dry_run_asks_and_stores_nothing(lab: Lab) -> None:
             await request.client.create(CONFIG_MAP.new(f"for-{request.name}", request.namespace))
         return kv.Allow()
 
-    await lab.start(build_of(VALIDATING.with_effects().answered_by(handler)))
+    await lab.start(build_of(VALIDATING.with_effects().handled_by(handler)))
     made = Widget.new("one", lab.namespace, spec=WidgetSpec(parts=1))
     await lab.client.create(made, dry_run=True)
     assert await lab.find(CONFIG_MAP, "for-one") is None
@@ -159,20 +159,20 @@ async def test_handlers_read_caches_and_live(lab: Lab) -> None:
 
     await lab.create(CONFIG_MAP.new("limits"))
     await lab.create(SECRET.new("key"))
-    await lab.start(build_of(VALIDATING.reads(CONFIG_MAP).answered_by(handler)))
+    await lab.start(build_of(VALIDATING.reads(CONFIG_MAP).handled_by(handler)))
     with pytest.raises(Forbidden, match="cached: True, live: True"):
         await lab.create(widget())
 
 
 async def test_an_operator_that_is_down_refuses_what_it_should_have_checked(lab: Lab) -> None:
-    await lab.start(build_of(VALIDATING.answered_by(few)))
+    await lab.start(build_of(VALIDATING.handled_by(few)))
     await lab.stop()
     with pytest.raises(ServerFailure, match="connection refused"):
         await lab.create(widget())
 
 
 async def test_a_successor_answers_after_a_crash(lab: Lab) -> None:
-    await lab.start(build_of(VALIDATING.answered_by(few)))
+    await lab.start(build_of(VALIDATING.handled_by(few)))
     lab.crash()
     with pytest.raises(ServerFailure, match="connection refused"):
         await lab.create(widget())
@@ -181,7 +181,7 @@ async def test_a_successor_answers_after_a_crash(lab: Lab) -> None:
 
 
 async def test_two_replicas_answer_under_one_name(lab: Lab) -> None:
-    build = build_of(VALIDATING.answered_by(few))
+    build = build_of(VALIDATING.handled_by(few))
     first = await lab.start(build)
     await lab.start(build)
     await first.stop()
@@ -190,8 +190,8 @@ async def test_two_replicas_answer_under_one_name(lab: Lab) -> None:
 
 async def test_the_cache_of_a_kind_that_is_not_served_makes_the_webhooks_unready_alone(lab: Lab) -> None:
     gone = kv.kind("gone.example.com/v1", "Gone")
-    other = MUTATING.answered_by(marked)
-    manager = await lab.start(build_of(VALIDATING.reads(gone).answered_by(few), other), wait=False)
+    other = MUTATING.handled_by(marked)
+    manager = await lab.start(build_of(VALIDATING.reads(gone).handled_by(few), other), wait=False)
     await asyncio.sleep(30)
     report = manager.report()
     assert report.of("widget").ready
@@ -205,7 +205,7 @@ async def test_the_cache_of_a_kind_that_is_not_served_makes_the_webhooks_unready
 async def crashing(lab: Lab) -> None:
     """A user's writes while the operator dies at every write: the webhook ignores failures, so nothing depends on it."""
     lab.masks.append("spec.mode")  # set where the webhook could be asked
-    await lab.start(build_of(MUTATING.ignoring_failures().answered_by(marked)))
+    await lab.start(build_of(MUTATING.ignoring_failures().handled_by(marked)))
     await lab.create(widget(parts=1))
     await lab.until(Widget, "one", kv.is_true("Ready"))
 
@@ -223,8 +223,8 @@ async def test_where_one_handler_reads_whole_objects_all_do(lab: Lab) -> None:
         return kv.Deny(str(request.cache(CONFIG_MAP).get(request.namespace, "limits").get("data", "most")))
 
     await lab.create(CONFIG_MAP.new("limits", data={"most": "seven"}))
-    first = VALIDATING.named("names").reads(CONFIG_MAP, metadata_only=True).answered_by(names)
-    await lab.start(build_of(first, VALIDATING.named("content").reads(CONFIG_MAP).answered_by(content)))
+    first = VALIDATING.named("names").reads(CONFIG_MAP, metadata_only=True).handled_by(names)
+    await lab.start(build_of(first, VALIDATING.named("content").reads(CONFIG_MAP).handled_by(content)))
     with pytest.raises(Forbidden, match="seven"):
         await lab.create(widget())
 
@@ -242,7 +242,7 @@ async def test_a_taken_port_degrades_the_webhooks_alone_until_it_is_free(lab: La
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         manager = await lab.start(
-            build_of(VALIDATING.answered_by(few)), settings=settings(lab, port), wait=False, crds=True
+            build_of(VALIDATING.handled_by(few)), settings=settings(lab, port), wait=False, crds=True
         )
         await asyncio.sleep(15)
         report = manager.report()
@@ -260,7 +260,7 @@ async def test_a_taken_port_degrades_the_webhooks_alone_until_it_is_free(lab: La
 async def test_what_fails_once_all_was_well_is_told_and_takes_nobody_out_of_service(lab: Lab) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    manager = await lab.start(build_of(VALIDATING.answered_by(few)), settings=settings(lab, port))
+    manager = await lab.start(build_of(VALIDATING.handled_by(few)), settings=settings(lab, port))
     await lab.client.delete(CONFIGURATION, "lab")
     await asyncio.sleep(65)
     report = manager.report()
@@ -275,7 +275,7 @@ async def test_the_certificate_in_use_is_renewed_in_time(lab: Lab) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     chosen = settings(lab, port, certificate_days=0.1)
-    manager = await lab.start(build_of(VALIDATING.answered_by(few)), settings=chosen)
+    manager = await lab.start(build_of(VALIDATING.handled_by(few)), settings=chosen)
     certificate = (await lab.get(SECRET, "certs")).data["data"]["tls.crt"]
     await asyncio.sleep(0.07 * 86400)
     assert (await lab.get(SECRET, "certs")).data["data"]["tls.crt"] != certificate
@@ -292,12 +292,12 @@ def test_webhooks_are_found_by_their_place() -> None:
 async def test_a_webhook_cannot_be_added_to_a_running_manager(lab: Lab) -> None:
     manager = await lab.start(build_of())
     with pytest.raises(kv.KonvergeError, match="before the manager is started"):
-        manager.add(VALIDATING.answered_by(few))
+        manager.add(VALIDATING.handled_by(few))
 
 
 async def test_a_webhook_is_removed_by_its_path_before_the_start_alone(lab: Lab) -> None:
     def build(manager: kv.Manager) -> None:
-        build_of(VALIDATING.answered_by(few), MUTATING.answered_by(marked))(manager)
+        build_of(VALIDATING.handled_by(few), MUTATING.handled_by(marked))(manager)
 
     apart = kv.Manager("apart")
     build(apart)
@@ -311,7 +311,7 @@ async def test_a_webhook_is_removed_by_its_path_before_the_start_alone(lab: Lab)
 
 
 async def test_only_objects_of_the_managers_namespace_are_asked_about(lab: Lab) -> None:
-    await lab.start(build_of(VALIDATING.answered_by(few)))
+    await lab.start(build_of(VALIDATING.handled_by(few)))
     other = await lab.namespace_also("elsewhere")
     made = Widget.new("one", other, spec=WidgetSpec(parts=9))
     assert (await lab.create(made)).spec.parts == 9

@@ -31,9 +31,9 @@ def yes(_: Any) -> kv.Allow:
 
 
 WEBHOOKS: list[kv.Webhook[Any]] = [
-    kv.Webhook.validating(Widget).answered_by(yes),
-    kv.Webhook.mutating(Widget).answered_by(yes),
-    kv.Webhook.mutating(CONFIG_MAP).answered_by(yes),
+    kv.Webhook.validating(Widget).handled_by(yes),
+    kv.Webhook.mutating(Widget).handled_by(yes),
+    kv.Webhook.mutating(CONFIG_MAP).handled_by(yes),
 ]
 
 

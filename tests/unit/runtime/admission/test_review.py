@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from konverge.runtime.admission.review import NoReview, decode_review, encode_answer, request_of, seconds_of
+from konverge.runtime.admission.review import NoReview, decode_review, encode_review, request_of, seconds_of
 from konverge.runtime.admission.verdicts import Allow, Deny
 
 WHOLE: dict[str, Any] = {
@@ -86,7 +86,7 @@ def test_what_is_no_review_is_refused_in_words(body: bytes, words: str) -> None:
 
 
 def answered(*given: Any) -> dict[str, Any]:
-    found = json.loads(encode_answer("u1", *given))
+    found = json.loads(encode_review("u1", *given))
     assert (found["apiVersion"], found["kind"], found["response"].pop("uid")) == (
         "admission.k8s.io/v1",
         "AdmissionReview",

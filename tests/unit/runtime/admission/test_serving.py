@@ -73,7 +73,7 @@ class World:
         self.settings = kv.WebhookSettings(
             address="127.0.0.1:0", url="https://127.0.0.1", certificates=str(folder), **settings
         )
-        self.webhooks = [WEBHOOK.answered_by(handler)]
+        self.webhooks = [WEBHOOK.handled_by(handler)]
         self.context = ssl.create_default_context(cadata=self.authority.certificate.decode())
 
     @asynccontextmanager

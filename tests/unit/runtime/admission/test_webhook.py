@@ -65,10 +65,10 @@ TEXT: Any = {"warnings": "no"}
         (lambda: VALIDATING.selecting(namespaces="!="), "clause"),
         (lambda: VALIDATING.only_if("", "true"), "a name of its own"),
         (lambda: VALIDATING.only_if("a", "true").only_if("a", "false"), "a name of its own"),
-        (WRONG.asked_again, "only a mutating webhook"),
+        (WRONG.reinvoked_if_needed, "only a mutating webhook"),
         (lambda: VALIDATING.reads(CONFIG_MAP).reads(CONFIG_MAP), "twice"),
-        (lambda: VALIDATING.answered_by(kv.Allow), "is no handler"),
-        (lambda: WRONG.answered_by(None), "is no handler"),
+        (lambda: VALIDATING.handled_by(kv.Allow), "is no handler"),
+        (lambda: WRONG.handled_by(None), "is no handler"),
         (lambda: kv.Deny(""), "say what is wrong"),
         (lambda: kv.Deny("no", code=200), "400 to 599"),
         (lambda: kv.Deny("no", **TEXT), "tuple"),
@@ -92,7 +92,7 @@ def test_a_mistake_in_the_sentence_is_an_error_there(mistake: Callable[[], Any],
 
 def test_a_manager_takes_webhooks_beside_controllers() -> None:
     manager = kv.Manager("shop")
-    manager.add(VALIDATING.answered_by(yes))
+    manager.add(VALIDATING.handled_by(yes))
     assert [one.path for one in manager.webhooks] == [VALIDATING.path]
     assert manager.controllers == ()
     assert str(manager.report()) == "webhooks: starting"
@@ -105,11 +105,11 @@ def test_a_manager_takes_webhooks_beside_controllers() -> None:
     [
         ([VALIDATING], "has no handler"),
         (
-            [kv.Webhook.validating(kind(f"example.com/{one}", "Box")).answered_by(yes) for one in ("v1", "v2")],
+            [kv.Webhook.validating(kind(f"example.com/{one}", "Box")).handled_by(yes) for one in ("v1", "v2")],
             r"named validate\.boxs\.example\.com",
         ),
         (
-            [VALIDATING.answered_by(yes), VALIDATING.answered_by(yes)],
+            [VALIDATING.handled_by(yes), VALIDATING.handled_by(yes)],
             r"two webhooks are served under /validate-.*\.named",
         ),
     ],
@@ -138,7 +138,7 @@ def test_names_that_are_not_given_follow_from_the_managers() -> None:
 
 def test_nothing_that_leads_to_the_webhooks_is_an_error_when_it_is_needed() -> None:
     manager = kv.Manager("shop")
-    manager.add(VALIDATING.answered_by(yes))
+    manager.add(VALIDATING.handled_by(yes))
     with pytest.raises(UsageError, match=r"webhooks\.service"):
         manager.webhook_configurations()
 
