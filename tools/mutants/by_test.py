@@ -21,15 +21,6 @@ OWN_CHILDREN: Final = "tests/unit/runtime/test_own_child_writes.py::"
 
 BY_TEST: Final = (
     Mutant(
-        "finalizer-despite-a-cancellation",
-        "a cancellation that finalize lets through counts as its success",
-        "konverge.runtime.reconcile.runner",
-        "ReconcileRunner._call",
-        "return failure",
-        "return failure if step is not FinalizerStep.FINALIZE else Done()",
-        test=FINALIZE,
-    ),
-    Mutant(
         "finalizer-despite-the-deadline",
         "the finalizer is removed although finalize was cut off at its deadline",
         "konverge.runtime.reconcile.runner",

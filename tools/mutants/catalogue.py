@@ -691,7 +691,17 @@ _OWNERS: Final = (
         "isinstance(ended, Done)",
         "isinstance(ended, Done | Exception)",
         ("bucket",),
-        ("is answered with 422",),
+        ("finalize 1 raises",),
+    ),
+    Mutant(
+        "finalizer-despite-cancellation",
+        "a cancellation that finalize lets through counts as its success",
+        RUNTIME + "reconcile.runner",
+        "ReconcileRunner._call",
+        "return failure",
+        "return failure if step is not FinalizerStep.FINALIZE else Done()",
+        ("bucket",),
+        ("finalize 1 is cancelled",),
     ),
     Mutant(
         "finalizer-never-removed",

@@ -116,6 +116,14 @@ class SharedPrefix:
         watches = tuple(watches)
         return [place for place, plan in self.waiting.items() if branches_at(plan, number, moment, watches)]
 
+    def due_at_finalize(self, number: int, moment: Moment) -> list[int]:
+        """Return the places of the plans that branch off before or after this call of `finalize`."""
+        return [
+            place
+            for place, plan in self.waiting.items()
+            if any((one.finalize, one.moment) == (number, moment) for one in plan.interruptions)
+        ]
+
     def armed_after(self, number: int) -> list[tuple[int, Timed]]:
         """Return the rules that begin after this write, in the order of each plan."""
         return [(place, timed) for place, plan in self.waiting.items() for timed in plan.rules if timed.after == number]

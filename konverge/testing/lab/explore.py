@@ -299,7 +299,7 @@ def _with_own_plans(
             ours, theirs = plans[place], failure.plan
             parts = {
                 word: tuple(one for one in getattr(ours, word) if one in getattr(theirs, word))
-                for word in ("crashes", "rules", "foreign", "leases")
+                for word in ("crashes", "rules", "foreign", "leases", "interruptions")
             }
             ours = msgspec.structs.replace(ours, **parts)
             if ours == theirs:

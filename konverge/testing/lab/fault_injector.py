@@ -16,10 +16,12 @@ import msgspec
 
 from konverge.client.requests import APPLY, Request
 from konverge.client.transport import Response
+from konverge.keys import Key
 from konverge.testing.apiserver.faults import Faults
 from konverge.testing.apiserver.faults.rules import Hit, Moment, Rule
 from konverge.testing.apiserver.storage import Event
 from konverge.testing.lab.branching import SharedPrefix
+from konverge.testing.lab.finalizing import raise_interruption
 from konverge.testing.lab.foreign import ForeignWriter
 from konverge.testing.lab.invariants import violated
 from konverge.testing.lab.plans import Crash, Plan, Timed
@@ -68,6 +70,8 @@ class FaultInjector:
     commits: int = 0
     """Commits of all writers, Events and Leases aside."""
     last_commit: float = 0.0
+    finalizes: list[str] = field(default_factory=list)
+    """The objects of the calls of `finalize`, in the order in which they began."""
     touched: set[str] = field(default_factory=set)
     """Objects that the foreign writer touched; their counts of creations and deletions are not compared."""
     _taken: int | None = None
@@ -117,6 +121,28 @@ class FaultInjector:
         for crash in self.plan.crashes:
             if crash.write == number and crash.moment == "after":
                 self._crash(crash, number)
+
+    # --- the gate at every finalize ------------------------------------------------------------------------------------------
+
+    def finalize_begins(self, key: Key) -> int:
+        """Called before `finalize`; returns the number of the call, or raises in its place."""
+        self.finalizes.append(f"{key.kind.kind} {key.path}")
+        self._interrupt(len(self.finalizes), "before")
+        return len(self.finalizes)
+
+    def finalize_ends(self, number: int) -> None:
+        """Called after `finalize` has returned; may raise in place of its outcome."""
+        self._interrupt(number, "after")
+
+    def _interrupt(self, number: int, moment: Moment) -> None:
+        if self.prefix is not None:
+            for place in self.prefix.due_at_finalize(number, moment):
+                if self._takes_over(place):
+                    break
+        for one in self.plan.interruptions:
+            if (one.finalize, one.moment) == (number, moment):
+                self._note("fault", "plan", one.text)
+                raise_interruption(one)
 
     # --- the common beginning of plans -----------------------------------------------------------------------------------------------
 

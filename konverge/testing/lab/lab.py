@@ -34,7 +34,8 @@ from konverge.objects import Object
 from konverge.runtime import Manager, ManagerSettings, State, WebhookSettings
 from konverge.runtime.admission.settings import IN_PROCESS
 from konverge.testing.admission import handler_of
-from konverge.testing.lab.process import Gate, Wire, killable
+from konverge.testing.lab.finalizing import LabManager
+from konverge.testing.lab.process import FinalizeGate, Gate, Wire, killable
 from konverge.testing.lab.webhook_probe import wait_until_called
 from konverge.testing.ports import ReservedPort
 
@@ -272,9 +273,22 @@ class Lab:
         wire = None if self._server is None else Wire(lambda: next(self._numbers), self.gate)
         behind = config if wire is None else killable(config, wire)
         random = None if self._random is None else Random(self._random.getrandbits(64))  # noqa: S311  # jitter, no secret
-        manager = Manager(name, behind, metrics=metrics, settings=settings, random=random)
+        manager = self._manager(name, behind, metrics, settings, random, wire)
         build(manager)
         return _Life(build, name, config, settings, metrics, manager, wire)
+
+    def _manager(
+        self,
+        name: str,
+        config: ClientConfig,
+        metrics: Metrics,
+        settings: ManagerSettings,
+        random: Random | None,
+        wire: Wire | None,
+    ) -> Manager:
+        if wire is None or not isinstance(self.gate, FinalizeGate):
+            return Manager(name, config, metrics=metrics, settings=settings, random=random)
+        return LabManager(name, config, gate=self.gate, wire=wire, metrics=metrics, settings=settings, random=random)
 
     async def enter(self, other: AbstractAsyncContextManager[T]) -> T:
         """Enter a context manager for the life of the lab: a stand-in of another controller, a webhook."""

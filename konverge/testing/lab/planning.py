@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from itertools import count
 from operator import itemgetter
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
-from konverge.testing.lab.plans import Crash, Foreign, Plan, Timed, Touch
+from konverge.testing.apiserver.faults.rules import Moment
+from konverge.testing.lab.plans import Crash, Foreign, Interruption, Plan, Timed, Touch
 from konverge.testing.lab.runs import Run
 from konverge.testing.lab.timeline import TimelineEntry
 
@@ -26,6 +27,10 @@ __all__ = ["Planned", "Pruned", "kind_of_fault", "plans_of", "random_plan", "ran
 _REFUSALS: Final = ((409, None), (422, None), (429, 2), (500, None), (503, None), (504, None))
 _MOST_EVENTS: Final = 12
 """Events of one kind that get plans of their own; later events of a stream are like earlier ones."""
+
+_FINALIZES: Final = 2
+"""Calls of `finalize` that get plans of their own, beside the last one, at whose end everything is cleaned up."""
+_INTERRUPTIONS: Final[tuple[Literal["raise", "cancel"], ...]] = ("raise", "cancel")
 
 _PLACES: Final = ("first", "lines")
 """Fields of a fault that say at which event of a watch it strikes."""
@@ -70,6 +75,10 @@ def plans_of(reference: Run, *, process: str, foreign: bool = True) -> Planned:
                 f"{lines} events; the first {_MOST_EVENTS} have plans",
             )
         ] * (lines > _MOST_EVENTS)
+    plans += _at_finalize(reference)
+    if len(reference.finalizes) > _FINALIZES + 1:
+        reason = f"{len(reference.finalizes)} calls; the first {_FINALIZES} and the last one have plans"
+        pruned.append(Pruned(Plan(name=f"calls of finalize from number {_FINALIZES + 1} to the last but one"), reason))
     by_others = list(_foreign_writes(reference))
     if foreign:
         plans += by_others
@@ -94,7 +103,8 @@ def kind_of_fault(plan: Plan) -> str:
     kinds += [
         str({word: value for word, value in timed.rule["fault"].items() if word not in _PLACES}) for timed in plan.rules
     ]
-    return "; ".join([*kinds, *(foreign.do for foreign in plan.foreign)])
+    kinds += [foreign.do for foreign in plan.foreign]
+    return "; ".join([*kinds, *(f"finalize {one.do} {one.moment}" for one in plan.interruptions)])
 
 
 # --- at a write ------------------------------------------------------------------------------------------------------------------
@@ -208,6 +218,19 @@ def _lost(match: dict[str, Any], before: int, resource: str, agent: str) -> tupl
     )
 
 
+# --- at a call of finalize -------------------------------------------------------------------------------------------------------
+
+
+def _at_finalize(reference: Run) -> Iterator[Plan]:
+    moments: tuple[Moment, ...] = ("before", "after")
+    calls = list(enumerate(reference.finalizes, 1))
+    for number, what in calls[:_FINALIZES] + calls[_FINALIZES:][-1:]:
+        for moment in moments:
+            for do in _INTERRUPTIONS:
+                one = Interruption(finalize=number, do=do, moment=moment)
+                yield Plan(name=f"{one.text} ({what})", interruptions=(one,))
+
+
 # --- other people ----------------------------------------------------------------------------------------------------------------
 
 
@@ -302,5 +325,6 @@ def random_plan(plans: Iterable[Plan], random: Random, number: int, *, seed: int
         crashes=tuple(crash for plan in chosen for crash in plan.crashes),
         rules=tuple(timed for plan in chosen for timed in plan.rules),
         foreign=tuple(foreign for plan in chosen for foreign in plan.foreign),
+        interruptions=tuple(one for plan in chosen for one in plan.interruptions),
         same_end=all(plan.same_end for plan in chosen),
     )

@@ -14,7 +14,7 @@ import msgspec
 
 from konverge.testing.apiserver.faults.rules import Moment, Rule
 
-__all__ = ["Crash", "Foreign", "Lease", "Plan", "Timed", "Touch"]
+__all__ = ["Crash", "Foreign", "Interruption", "Lease", "Plan", "Timed", "Touch"]
 
 Touch: TypeAlias = Literal["edit", "take", "delete", "recreate", "unfinalize", "terminate", "remove-crd"]
 """Foreign writes: change a field and own it; take a field that the process owns; delete; delete and create again with another uid; remove
@@ -77,6 +77,22 @@ class Lease(_Part, frozen=True):
     seconds: float = 0.0
 
 
+class Interruption(_Part, frozen=True):
+    """The `finalize`-th call of `finalize` raises an error of the API or lets a cancellation through: before it begins, or at its end,
+    when everything that it does is done.
+    """
+
+    finalize: int
+    do: Literal["raise", "cancel"]
+    moment: Moment = "before"
+
+    @property
+    def text(self) -> str:
+        """The text of its error, and of its line in the timeline."""
+        words = "raises" if self.do == "raise" else "is cancelled"
+        return f"finalize {self.finalize} {words} {'before it begins' if self.moment == 'before' else 'at its end'}"
+
+
 class Plan(_Part, frozen=True):
     """All faults of one run. A plan without faults is the reference run.
 
@@ -90,13 +106,17 @@ class Plan(_Part, frozen=True):
     rules: tuple[Timed, ...] = ()
     foreign: tuple[Foreign, ...] = ()
     leases: tuple[Lease, ...] = ()
+    interruptions: tuple[Interruption, ...] = ()
     same_end: bool = True
     """Whether the run has to end as the reference did; if a foreign change may stay, it only has to come to rest."""
 
     @property
     def faults(self) -> int:
         """The number of its faults."""
-        return len(self.crashes) + len(self.rules) + len(self.foreign) + len(self.leases)
+        return sum(map(len, self._parts()))
+
+    def _parts(self) -> tuple[tuple[Any, ...], ...]:
+        return (self.crashes, self.rules, self.foreign, self.leases, self.interruptions)
 
     def to_json(self) -> str:
         """Return the plan as the text of its file."""
@@ -114,12 +134,14 @@ class Plan(_Part, frozen=True):
         return plan
 
     def without(self, place: int) -> Plan:
-        """Return the plan without one of its parts, counted over crashes, rules, foreign writes and leases: how shrinking goes on."""
-        parts: list[list[Any]] = [list(self.crashes), list(self.rules), list(self.foreign), list(self.leases)]
+        """Return the plan without one of its parts, in the order of the fields: how shrinking goes on."""
+        parts = [list(part) for part in self._parts()]
         for part in parts:
             if place < len(part):
                 del part[place]
                 break
             place -= len(part)
-        crashes, rules, foreign, leases = (tuple(part) for part in parts)
-        return msgspec.structs.replace(self, crashes=crashes, rules=rules, foreign=foreign, leases=leases)
+        crashes, rules, foreign, leases, interruptions = (tuple(part) for part in parts)
+        return msgspec.structs.replace(
+            self, crashes=crashes, rules=rules, foreign=foreign, leases=leases, interruptions=interruptions
+        )

@@ -13,15 +13,16 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from konverge.client import ClientConfig
 from konverge.client.requests import Request
 from konverge.client.settings import ClientSettings
 from konverge.client.transport import OpenStream, Response, Transport
+from konverge.keys import Key
 from konverge.testing.apiserver.faults.rules import About, about_request
 
-__all__ = ["WRITE", "Gate", "Wire", "about_of", "killable"]
+__all__ = ["WRITE", "FinalizeGate", "Gate", "Wire", "about_of", "killable"]
 
 WRITE: ContextVar[int] = ContextVar("konverge_lab_write", default=0)
 """The number of the process's write that is being sent; 0 for all other clients. The server runs in the caller's context."""
@@ -35,6 +36,17 @@ class Gate(Protocol):
 
     async def after(self, number: int, request: Request, answer: Response) -> None:
         """Called with the response to a write, before the process gets it."""
+
+
+@runtime_checkable
+class FinalizeGate(Gate, Protocol):
+    """Hooks around every call of `finalize`, too."""
+
+    def finalize_begins(self, key: Key) -> int:
+        """Called before `finalize`; returns the number of the call, or raises in its place."""
+
+    def finalize_ends(self, number: int) -> None:
+        """Called after `finalize` has returned, before the runtime gets its outcome; may raise in its place."""
 
 
 class Wire:

@@ -62,6 +62,8 @@ class Run:
     """Problems that do not depend on the reference run."""
     created: Counter[str] = field(default_factory=Counter)
     deleted: Counter[str] = field(default_factory=Counter)
+    finalizes: list[str] = field(default_factory=list)
+    """The objects of the calls of `finalize`, in the order in which they began."""
     touched: set[str] = field(default_factory=set)
     watched: dict[str, int] = field(default_factory=dict)
     """Lines of watches that the process was sent, by `plural.group`."""
@@ -183,7 +185,7 @@ async def _run_scenario(scenario: Scenario, plan: Plan, result: Run, long: bool,
                 result.state = _state(server, lab)
                 result.problems += injector.problems + _leaks(lab, server)
                 result.created, result.deleted = injector.created, injector.deleted
-                result.touched = injector.touched
+                result.touched, result.finalizes = injector.touched, injector.finalizes
                 result.definitions = tuple(one.qualified for one in server.registry.resources if one.custom)
             server.store.observers.remove(injector.observe)
 

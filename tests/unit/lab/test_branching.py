@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver.faults.rules import About, Rule
+from konverge.testing.apiserver.faults.rules import About, Moment, Rule
 from konverge.testing.lab import Crash, Foreign, Plan, Timed
 from konverge.testing.lab.branching import LEAST, MOST, Batch, SharedPrefix, acts_when_armed, batches, branches_at
-from konverge.testing.lab.plans import Lease
+from konverge.testing.lab.plans import Interruption, Lease
 from konverge.testing.lab.timeline import Timeline, TimelineEntry
 
 CRASH = (Crash(write=3),)
@@ -115,6 +115,17 @@ def test_entries_about_arming_have_the_position_of_a_run_of_their_own() -> None:
     timeline.add(entry("2"))
     assert [one.text for one in prefix.timeline(0, timeline).entries] == ["a", "b", "1", "c", "2"]
     assert [one.text for one in timeline.entries] == ["1", "2"]
+
+
+def test_a_plan_branches_off_at_the_call_of_finalize_that_it_interrupts() -> None:
+    waiting = {
+        0: Plan(name="", interruptions=(Interruption(finalize=2, do="raise"),)),
+        1: Plan(name="", interruptions=(Interruption(finalize=2, do="cancel", moment="after"),)),
+        2: Plan(name="", crashes=CRASH),
+    }
+    prefix = SharedPrefix(waiting, lambda _: False)
+    moments: list[tuple[int, Moment]] = [(1, "before"), (2, "before"), (2, "after"), (3, "before")]
+    assert [prefix.due_at_finalize(number, moment) for number, moment in moments] == [[], [0], [1], []]
 
 
 @pytest.mark.parametrize("copy", [True, False])

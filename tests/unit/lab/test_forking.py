@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from receipts import INTERRUPTIONS, repeatable
 from widgets import CONFIG_MAP, By, Widget, part, widget
 
 import konverge as kv
@@ -113,6 +114,14 @@ def test_a_branched_run_equals_the_run_of_its_plan_to_the_byte(seed: int) -> Non
     branched = together(whole, plans=plans)
     for place, plan in enumerate(plans):
         alone = run(scenario, plan)
+        assert branched[place].timeline.text() == alone.timeline.text(), plan.name
+        assert branched[place] == alone, plan.name
+
+
+def test_an_interrupted_run_that_shares_its_beginning_equals_the_run_of_its_plan() -> None:
+    branched = together(whole, of=repeatable, plans=INTERRUPTIONS)
+    for place, plan in enumerate(INTERRUPTIONS):
+        alone = run(repeatable, plan)
         assert branched[place].timeline.text() == alone.timeline.text(), plan.name
         assert branched[place] == alone, plan.name
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.lab.planning import Planned, plans_of, random_plan
+from konverge.testing.lab.planning import Planned, kind_of_fault, plans_of, random_plan
 from konverge.testing.lab.plans import Plan
 from konverge.testing.lab.runs import Run
 from konverge.testing.lab.timeline import TimelineEntry
@@ -174,6 +174,20 @@ def test_a_plan_removes_the_crd_of_an_object_of_the_process_and_puts_it_back() -
     child = "parts.example.com lab/part"
     run = reference(commit(f"added {child}"), write(1, f"apply {child}"), state={child: {}}, own=("parts.example.com",))
     assert names(plans_of(run, process="lab"), "the CRD of parts.example.com goes after write 1 and comes back")
+
+
+@pytest.mark.parametrize(("calls", "numbers"), [(0, []), (1, [1]), (2, [1, 2]), (3, [1, 2, 3]), (5, [1, 2, 5])])
+def test_the_first_calls_of_finalize_and_the_last_raise_and_are_cancelled(calls: int, numbers: list[int]) -> None:
+    run = reference(write(1))
+    run.finalizes = ["Widget lab/one"] * calls
+    planned = plans_of(run, process="lab")
+    found = [plan.interruptions[0] for plan in planned.plans if plan.interruptions]
+    assert [(one.finalize, one.moment, one.do) for one in found] == [
+        (number, moment, do) for number in numbers for moment in ("before", "after") for do in ("raise", "cancel")
+    ]
+    assert len({kind_of_fault(plan) for plan in planned.plans if plan.interruptions}) == (4 if calls else 0)
+    left = [one.reason for one in planned.pruned if "finalize" in one.plan.name]
+    assert left == ([] if calls < 4 else ["5 calls; the first 2 and the last one have plans"])
 
 
 def test_the_same_reference_gives_the_same_plans_in_the_same_order() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.lab.plans import Crash, Foreign, Lease, Plan, Timed
+from konverge.testing.lab.plans import Crash, Foreign, Interruption, Lease, Plan, Timed
 
 RULE: dict[str, Any] = {
     "match": {"verbs": ["write"], "user_agent": "lab *"},
@@ -25,6 +25,7 @@ EVERYTHING = Plan(
         Foreign(after=2, do="remove-crd", resource="widgets.example.com", back_after=5.0),
     ),
     leases=(Lease(after=4, do="pause", seconds=60.0),),
+    interruptions=(Interruption(finalize=2, do="cancel", moment="after"),),
     same_end=False,
 )
 
@@ -69,13 +70,14 @@ def test_an_invalid_file_is_refused_with_the_place_of_its_error(text: str, said:
 
 
 def test_each_fault_of_a_plan_can_be_removed_alone() -> None:
-    assert EVERYTHING.faults == 8
+    assert EVERYTHING.faults == 9
     smaller = [EVERYTHING.without(place) for place in range(EVERYTHING.faults)]
-    assert [plan.faults for plan in smaller] == [7] * 8
-    assert len({plan.to_json() for plan in smaller}) == 8
+    assert [plan.faults for plan in smaller] == [8] * 9
+    assert len({plan.to_json() for plan in smaller}) == 9
     assert [crash.write for crash in smaller[1].crashes] == [3, 6]
     assert smaller[4].rules == EVERYTHING.rules[:1]
     assert smaller[7].leases == ()
+    assert smaller[8].interruptions == ()
     assert all((plan.name, plan.seed, plan.same_end) == ("everything", 7, False) for plan in smaller)
 
 
