@@ -22,7 +22,7 @@ Data = dict[str, Any]
 ROOMS = Path(__file__).parents[2] / "konverge" / "testing" / "apiserver"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-SKIPPED = {("resource.k8s.io", "v1"), ("flowcontrol.apiserver.k8s.io", "v1"), ("autoscaling", "v1")}
+SKIPPED = {("resource.k8s.io", "v1"), ("flowcontrol.apiserver.k8s.io", "v1")}
 """The kinds that the in-memory server does not serve; see `catalog`."""
 
 PER_GROUP = {"DeleteOptions", "WatchEvent"}

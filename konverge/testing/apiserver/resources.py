@@ -88,6 +88,11 @@ class Strategy:
         """Return what the client is to be warned of (the Warning header)."""
         return []
 
+    def convert(self, data: Data, api_version: str) -> Data:
+        """Return an object in another version of its kind; the one that is given may be changed. Most kinds have only one."""
+        data["apiVersion"] = api_version
+        return data
+
     def field_labels(self, object_: Data) -> dict[str, str]:  # noqa: ARG002  # a hook
         """Return the field-selector fields beyond metadata.name and metadata.namespace."""
         return {}

@@ -3,8 +3,8 @@
 Guarantees: groups, resources and versions in the order of a real server's aggregated discovery; names, scope, verbs, short names,
 categories, subresources with the kinds that they speak, storage version hashes, and the warnings of deprecated versions as they are there.
 
-Left out, as on a server that was started without them: `resource.k8s.io`, `flowcontrol.apiserver.k8s.io`, and `autoscaling/v1` as a
-version of HorizontalPodAutoscaler (its Scale is there). `componentstatuses` is listed, and not stored.
+Left out, as on a server that was started without them: `resource.k8s.io` and `flowcontrol.apiserver.k8s.io`. `componentstatuses` is
+listed, and not stored.
 """
 
 from __future__ import annotations

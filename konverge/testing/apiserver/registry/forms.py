@@ -14,10 +14,11 @@ from konverge.testing.apiserver.discovery.accept_header import clauses
 from konverge.testing.apiserver.registry.core import Data
 from konverge.testing.apiserver.registry.request import ResourceRequest
 from konverge.testing.apiserver.requests import Response
+from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.statuses import StatusError, not_acceptable
 from konverge.testing.apiserver.tables import metadata_only, table
 
-__all__ = ["Form", "form_of", "shown"]
+__all__ = ["Form", "form_of", "shown", "table_version"]
 
 Form: TypeAlias = Literal["object", "metadata", "table"]
 
@@ -50,6 +51,18 @@ def form_of(accept: str, *, custom: bool = True) -> Form:
     raise not_acceptable(_OFFERS)
 
 
+def table_version(resource: Resource, version: Version) -> Version:
+    """Return the version whose form the columns of a table are taken from."""
+    return version if resource.custom else resource.storage
+
+
+def _in_table_version(request: ResourceRequest, data: Data) -> Data:
+    resource = request.resource
+    if resource.custom or resource.alias is not None:
+        return data
+    return resource.strategy.convert(data, resource.api_version(resource.storage.name))
+
+
 def shown(request: ResourceRequest, data: Data, now: datetime, status: int = 200) -> Response:
     """Return an object in the requested form; a Status stays a Status."""
     form = form_of(request.call.headers.get("accept", ""))
@@ -60,7 +73,7 @@ def shown(request: ResourceRequest, data: Data, now: datetime, status: int = 200
             data = table(
                 request.resource,
                 request.version,
-                [data],
+                [_in_table_version(request, data)],
                 include=request.call.query.get("includeObject") or "Metadata",
                 list_version=data["metadata"].get("resourceVersion", ""),
                 now=now,

@@ -225,14 +225,13 @@ def read(entry: Entry, resource: Resource, version: Version) -> Data:
 
 
 def as_version(data: Data, resource: Resource, version: Version) -> Data:
-    """Return a stored object in a version of a resource, in place unless it is an alias; no webhook is asked (see `converting`)."""
+    """Return a stored object in a version of a resource; the given one may be changed, no webhook is asked (see `converting`)."""
     if resource.alias is not None:
         return resource.alias.read(data)
     wanted = resource.api_version(version.name)
     if resource.custom:
         _converted(data, wanted, resource, version)
-    data["apiVersion"] = wanted
-    return data
+    return resource.strategy.convert(data, wanted)
 
 
 def _converted(data: Data, wanted: str, resource: Resource, version: Version) -> None:
@@ -252,6 +251,8 @@ def as_stored(data: Data, resource: Resource) -> Data:
     if resource.custom and data.get("apiVersion") != wanted:
         data = copy.deepcopy(data)
         _converted(data, wanted, resource, resource.storage)
+    elif len(resource.versions) > 1:
+        data = resource.strategy.convert(copy.deepcopy(data), wanted)
     return {**data, "apiVersion": wanted}
 
 
@@ -262,6 +263,13 @@ def reset_of(request: ResourceRequest) -> tuple[tuple[str, ...], ...]:
             return ()
         return _OF_STATUS if request.info.subresource == "status" else _STATUS_RESET
     return request.resource.strategy.reset_fields.get(request.info.subresource, ())
+
+
+def versions_of(resource: Resource) -> dict[str, Node] | None:
+    """Return the schemas of a built-in kind of several versions, by apiVersion; None if one schema holds for all fields."""
+    if resource.custom or len(resource.versions) == 1:
+        return None
+    return {resource.api_version(one.name): one.schema for one in resource.versions}
 
 
 def manager_of(request: ResourceRequest) -> str:
@@ -280,6 +288,7 @@ def owned(request: ResourceRequest, live: Data | None, new: Data, now: str, *, s
         subresource=request.info.subresource,
         now=now,
         reset=reset_of(request),
+        versions=versions_of(request.resource),
         settled=settled,
         views=request.views,
     )

@@ -24,7 +24,7 @@ from konverge.testing.apiserver.reading import (
 )
 from konverge.testing.apiserver.registry.converting import ConvertedStore, NotConverted, VersionCache, read_in
 from konverge.testing.apiserver.registry.core import Data, Registry
-from konverge.testing.apiserver.registry.forms import Form, form_of
+from konverge.testing.apiserver.registry.forms import Form, form_of, table_version
 from konverge.testing.apiserver.registry.pipeline import read
 from konverge.testing.apiserver.registry.request import ResourceRequest
 from konverge.testing.apiserver.requests import Response
@@ -134,7 +134,7 @@ class Reader:
         page = list_page(store, options)
         resource = request.resource
         if form == "table":
-            objects = [read(entry, resource, request.version) for entry in page.entries]
+            objects = [read(entry, resource, table_version(resource, request.version)) for entry in page.entries]
             include = request.call.query.get("includeObject") or "Metadata"
             made = table(
                 resource,
@@ -198,7 +198,7 @@ class Reader:
         first = [True]
 
         def as_row(entry: Entry) -> bytes:
-            data = read(entry, resource, version)
+            data = read(entry, resource, table_version(resource, version))
             begins = bool(first) and first.pop()
             return _ENCODE(row(resource, version, data, include=include, first=begins, now=self._registry.moment()))
 
@@ -217,12 +217,8 @@ class Reader:
     def _encoder_for(self, resource: Resource, version: Version, form: Form) -> Encode:
         if form == "metadata":
             return lambda entry: _ENCODE(metadata_only(entry.object()))
-        if resource.alias is not None:
-            return lambda entry: _ENCODE(read(entry, resource, version))
         if resource.custom:
             return lambda entry: (
                 entry.raw if as_is(entry, resource, version) else _ENCODE(read(entry, resource, version))
             )
-        stored = b'{"apiVersion":' + _ENCODE(resource.api_version(resource.storage.name))
-        wanted = b'{"apiVersion":' + _ENCODE(resource.api_version(version.name))
-        return lambda entry: wanted + entry.raw[len(stored) :]
+        return lambda entry: _ENCODE(read(entry, resource, version))

@@ -1,6 +1,6 @@
 """HorizontalPodAutoscaler.
 
-A real server makes its v1 form from v2; here autoscaling/v1 is answered with 501. Source:
+The rules are those of v2; an object of v1 is brought into that form for them. Source:
 `pkg/apis/autoscaling/{v2/defaults,validation/validation}.go`.
 """
 
@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from konverge.quantities import Quantity
 from konverge.testing.apiserver import names
-from konverge.testing.apiserver.statuses import not_implemented
 from konverge.testing.apiserver.strategies.amounts import container_resource
+from konverge.testing.apiserver.strategies.autoscaling_v1 import V1, V2, set_annotations, to_v1, to_v2
 from konverge.testing.apiserver.strategies.base import (
     BuiltInStrategy,
     Data,
@@ -48,8 +48,11 @@ class HorizontalPodAutoscaler(BuiltInStrategy):
     has_status = True
 
     def _default(self, new: Data) -> None:
-        if new.get("apiVersion") == "autoscaling/v1":
-            raise not_implemented("HorizontalPodAutoscaler of autoscaling/v1")
+        if new.get("apiVersion") == V1:
+            new.update(to_v1(to_v2(new)))
+            new["spec"].setdefault("minReplicas", 1)
+            return
+        set_annotations(new["metadata"], {})
         spec = new.setdefault("spec", {})
         spec.setdefault("minReplicas", 1)
         if not spec.get("metrics"):
@@ -61,10 +64,19 @@ class HorizontalPodAutoscaler(BuiltInStrategy):
                 copied: Data = {**rules, "policies": [dict(each) for each in _policies(rules)]}
                 behavior[name] = {**copied, **(behavior.get(name) or {})}
 
+    def convert(self, data: Data, api_version: str) -> Data:
+        """Return an object in the other version."""
+        if data["apiVersion"] == api_version:
+            return data
+        return to_v1(data) if api_version == V1 else to_v2(data)
+
     def _create(self, new: Data) -> None:
         new["status"] = {"desiredReplicas": 0, "currentMetrics": None}
+        if new["apiVersion"] == V1:
+            new["status"] = {"currentReplicas": 0, "desiredReplicas": 0}
 
     def _errors(self, new: Data, old: Data | None) -> Errors:
+        new = self.convert(new, V2)
         spec = new.get("spec") or {}
         low, high = spec.get("minReplicas"), spec.get("maxReplicas", 0)
         errors: Errors = []
