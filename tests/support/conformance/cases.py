@@ -103,7 +103,7 @@ class Step:
     only: tuple[str, ...] = ()
     """Paths of the body that count alone."""
     sort: bool = False
-    """Whether the order of items does not count."""
+    """Whether the order of items, or of the causes of a refusal, does not count."""
     during: tuple[Step, ...] = ()
     """WATCH: what is done once the stream is open."""
     lines: int = 0

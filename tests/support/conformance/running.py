@@ -214,8 +214,20 @@ def _reduced(step: Step, data: Any) -> Any:
     if step.sort and isinstance(data, dict):
         for name in ("items", "resources", "rows", "groups"):
             if isinstance(data.get(name), list):
-                data[name] = sorted(data[name], key=lambda one: json.dumps(one, sort_keys=True))
+                data[name] = sorted(data[name], key=_text_of)
+        details = data.get("details")
+        if isinstance(details, dict) and isinstance(details.get("causes"), list):
+            causes = sorted(details["causes"], key=_text_of)
+            data = {
+                **data,
+                "message": "",
+                "details": {**details, "causes": causes},
+            }  # whose message has them in the same order
     return data
+
+
+def _text_of(data: Any) -> str:
+    return json.dumps(data, sort_keys=True)
 
 
 def _drop(data: Any, path: list[str]) -> None:

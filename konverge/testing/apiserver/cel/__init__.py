@@ -14,6 +14,7 @@ from konverge.testing.apiserver.cel.rules import (
     check_rules,
     compile_message,
     compile_rule,
+    rule_cost,
     uses_old_self,
     validate_rules,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "check_rules",
     "compile_message",
     "compile_rule",
+    "rule_cost",
     "uses_old_self",
     "validate_rules",
 ]

@@ -2,7 +2,7 @@
 
 Guarantees: pure. Order, reach and wording follow cel-go `checker/checker.go` and `checker/errors.go` (0.26, as in Kubernetes 1.36), with
 homogeneous list and map literals as Kubernetes demands them. `Checked.calls` has the overload of each call, so that the rewriter can
-direct it to its implementation. Not checked: the estimated cost of a rule, which makes a real server refuse very expensive ones.
+direct it to its implementation.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ class Resolved:
     function: str
     namespaced: bool
     own: bool
+    overloads: tuple[Overload, ...] = ()
+    """The overloads that fit, of which costs are estimated."""
 
 
 @dataclass(slots=True)
@@ -201,7 +203,7 @@ class _Checker:
         if result is None:
             return self._no_overload(expr.id, name, given, member=member)
         own = all(one.own for one in matched) if name == "string" else any(one.own for one in matched)
-        self.done.calls[expr.id] = Resolved(name, namespaced=namespaced, own=own)
+        self.done.calls[expr.id] = Resolved(name, namespaced, own, tuple(matched))
         return self._merged(name, given, result)
 
     def _merged(self, name: str, given: list[CelType], result: CelType) -> CelType:
@@ -211,7 +213,7 @@ class _Checker:
         return result
 
     def _logical(self, expr: CallExpr, name: str, given: list[CelType]) -> CelType:
-        self.done.calls[expr.id] = Resolved(name, namespaced=False, own=False)
+        self.done.calls[expr.id] = Resolved(name, False, False, tuple(functions()[name]))
         wrong = False
         for arg, kind in zip(expr.args, given, strict=True):
             if not self.unifier.fits([kind], [kinds.BOOL]):

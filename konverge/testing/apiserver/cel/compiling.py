@@ -12,14 +12,16 @@ from typing import Final
 
 from konverge.testing.apiserver.cel import formats, templates
 from konverge.testing.apiserver.cel.checker import Checked, TypeProblem, check
+from konverge.testing.apiserver.cel.costs import estimate
 from konverge.testing.apiserver.cel.engine import Executable, SyntaxProblem, parse
 from konverge.testing.apiserver.cel.errors import CompileError
 from konverge.testing.apiserver.cel.kinds import CelType, unwrapped
 from konverge.testing.apiserver.cel.rewrite import expand, inner, paths, rewrite, transform, wrap_old
+from konverge.testing.apiserver.cel.sizes import Sized
 from konverge.testing.apiserver.cel.syntax import CallExpr, Const, Expr, ListOf, MapOf
 from konverge.testing.apiserver.cel.values import duration
 
-__all__ = ["Compiled", "compile_text"]
+__all__ = ["Compiled", "compile_text", "cost_of"]
 
 _MOST_PROBLEMS: Final = 100
 
@@ -49,6 +51,11 @@ def compile_text(text: str, variables: Mapping[str, CelType], *, optional_old: s
         without = Executable(wrap_old(rewrite(bare, again), optional_old, there=False), variables)
         expr = wrap_old(expr, optional_old, there=True)
     return Compiled(Executable(expr, variables), kind, names, reads, without)
+
+
+def cost_of(text: str, variables: Mapping[str, CelType], sizes: Sized) -> int:
+    """Return the estimated cost of an expression that compiles; all of its variables are of these sizes."""
+    return estimate(*_checked(text, variables), sizes)
 
 
 def _checked(text: str, variables: Mapping[str, CelType]) -> tuple[Expr, Checked]:

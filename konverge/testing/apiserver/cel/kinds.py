@@ -2,7 +2,7 @@
 
 Guarantees: pure. `declared` follows k8s.io/apiserver `pkg/cel/common/schemas.go`: places of unknown type are not declared at all, an
 int-or-string is dynamic, strings of format date, date-time, duration and byte have types of their own, nullable changes nothing. The rules
-of assignability are those of cel-go `checker/types.go`. Sizes, from which a real server estimates costs, are not kept.
+of assignability are those of cel-go `checker/types.go`. The sizes of values are in `sizes`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ __all__ = [
     "opaque",
     "optional_of",
     "param",
+    "rooted",
     "struct",
     "type_of",
     "unwrapped",

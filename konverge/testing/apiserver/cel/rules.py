@@ -1,8 +1,7 @@
 """`x-kubernetes-validations`: the rules of a schema, tried on objects and checked when a definition is made.
 
 Guarantees: without rules nothing is compiled, and the compiler is not imported. `validate_rules` says what rules refuse in
-the words of a real server. Not promised: costs. A real server refuses rules that it estimates to be too expensive (often for want of
-maxLength or maxItems) and stops objects whose rules cost too much.
+the words of a real server. Not promised: costs at run time. A real server stops objects whose rules cost too much.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.statuses import FieldError
 
-__all__ = ["Findings", "check_rules", "compile_message", "compile_rule", "uses_old_self", "validate_rules"]
+__all__ = ["Findings", "check_rules", "compile_message", "compile_rule", "rule_cost", "uses_old_self", "validate_rules"]
 
 
 @dataclass(slots=True)
@@ -52,6 +51,15 @@ def compile_message(node: Node, expression: str, *, root: bool = False, optional
     from konverge.testing.apiserver.cel import kinds, validators
 
     return validators.wrong(node, expression, kinds.STRING, root=root, optional_old=optional_old)
+
+
+def rule_cost(
+    node: Node, text: str, *, root: bool = False, optional_old: bool = False, cardinality: int | None = 1
+) -> int:
+    """Return the estimated cost of a rule or messageExpression that compiles, in all its places; None stands for places without a bound."""
+    from konverge.testing.apiserver.cel import validators
+
+    return validators.cost(node, text, root=root, optional_old=optional_old, cardinality=cardinality)
 
 
 def uses_old_self(node: Node, rule: str, *, root: bool = False) -> bool:

@@ -15,17 +15,19 @@ from typing import Any
 import msgspec
 
 from konverge.testing.apiserver.cel import kinds
-from konverge.testing.apiserver.cel.compiling import Compiled, compile_text
+from konverge.testing.apiserver.cel.compiling import Compiled, compile_text, cost_of
 from konverge.testing.apiserver.cel.errors import CompileError, EvalError
 from konverge.testing.apiserver.cel.fieldpaths import field_path
 from konverge.testing.apiserver.cel.kinds import CelType, declared
+from konverge.testing.apiserver.cel.ranges import times
 from konverge.testing.apiserver.cel.ratchet import Correlation, Ratchet, matching
 from konverge.testing.apiserver.cel.rules import Findings
+from konverge.testing.apiserver.cel.sizes import MAX_REQUEST, sized
 from konverge.testing.apiserver.cel.values import BadData, Reader, aligned, merging, reader
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.statuses import OMITTED, FieldError
 
-__all__ = ["found", "uses_old_self", "wrong"]
+__all__ = ["cost", "found", "uses_old_self", "wrong"]
 
 _ENCODE = msgspec.json.Encoder().encode
 _REMEMBERED = 256
@@ -51,6 +53,18 @@ def uses_old_self(node: Node, rule: str, *, root: bool) -> bool:
         except CompileError:
             continue
     return False
+
+
+def cost(node: Node, text: str, *, root: bool, optional_old: bool, cardinality: int | None) -> int:
+    """Return the estimated cost of a rule in all its places: `cardinality` of them, or (None) as many as fit into a request."""
+    variables, sizes = (
+        _variables(node, root or node.embedded, optional_old=optional_old),
+        sized(node, root or node.embedded),
+    )
+    assert variables is not None, "the rule compiles"
+    assert sizes is not None, "what has a type has a size"
+    count = MAX_REQUEST // (sizes.least_bytes + 1) if cardinality is None else cardinality
+    return times(cost_of(text, variables, sizes), count)
 
 
 def wrong(node: Node, text: str, wanted: CelType, *, root: bool, optional_old: bool) -> str | None:

@@ -1,20 +1,20 @@
 """The schema of a CustomResourceDefinition: what OpenAPI allows in a CRD, lists and maps, rules that compile; with structure and defaults.
 
-Guarantees: pure. Not promised: the estimated cost of rules (a real server refuses expensive ones). Source: apiextensions
-`pkg/apis/apiextensions/validation/validation.go` (ValidateCustomResourceDefinitionOpenAPISchema).
+Guarantees: pure. Source: apiextensions `pkg/apis/apiextensions/validation/{validation,cel_validation}.go`
+(ValidateCustomResourceDefinitionOpenAPISchema; the estimated costs of rules and their limits).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
-from konverge.testing.apiserver.cel import compile_message, compile_rule, uses_old_self
+from konverge.testing.apiserver.cel import compile_message, compile_rule, rule_cost, uses_old_self
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.schemas.crd.defaults import default_errors
 from konverge.testing.apiserver.schemas.crd.internal import FIELD_NAMES, shown_rule, shown_schema
@@ -35,7 +35,46 @@ _AT_ROOT: Final = (
     "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems "
     "UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations"
 )
+_MOST_OF_RULE: Final = 10_000_000
+_MOST_OF_SCHEMA: Final = 100_000_000
+_MOST_SHOWN: Final = 4
+_HINT: Final = "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"
 _UNSUPPORTED: Final = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
+
+
+@dataclass(slots=True)
+class _Costs:
+    """The estimated costs of the rules of one schema."""
+
+    single: bool
+    """Whether a rule alone may cost too much: not if the stored definition has this very schema."""
+    total: int = 0
+    largest: list[tuple[str, int]] = field(default_factory=list)
+    """The places and costs of the most expensive rules."""
+
+    def observe(self, path: str, cost: int, shown: str) -> list[FieldError]:
+        """Count the cost of a rule; returns the error if it alone costs too much."""
+        self.total += cost
+        if cost >= _MOST_OF_SCHEMA // 100:
+            self.largest = sorted([*self.largest, (path, cost)], key=lambda one: -one[1])[:_MOST_SHOWN]
+        if not self.single or cost <= _MOST_OF_RULE:
+            return []
+        return [FieldError("Forbidden", path, "", _excess(f"estimated {shown} cost", cost, _MOST_OF_RULE))]
+
+    def errors(self, path: str) -> list[FieldError]:
+        """Return what is wrong with the sum."""
+        if self.total <= _MOST_OF_SCHEMA:
+            return []
+        words = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+        shown = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
+        errors = [FieldError("Forbidden", place, "", words) for place, _ in self.largest]
+        return [*errors, FieldError("Forbidden", path, "", _excess(shown, self.total, _MOST_OF_SCHEMA))]
+
+
+def _excess(name: str, cost: int, limit: int) -> str:
+    factor = cost / limit
+    shown = "more than 100x" if factor > 100 else f"{factor:f}x" if factor < 1.5 else f"{factor:.1f}x"
+    return f"{name} exceeds budget by factor of {shown} {_HINT}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +82,7 @@ class _Place:
     """Where in a schema: what is allowed there depends on what is above."""
 
     path: str
+    costs: _Costs
     root: bool = False
     no_defaults: str = ""
     """Why defaults are forbidden, or "" if they are not."""
@@ -51,20 +91,22 @@ class _Place:
     """The outermost place below which old values cannot be correlated, or "" if all can."""
     rules: bool = True
     """Whether rules are compiled here."""
+    cardinality: int | None = 1
+    """How many values may stand here in an object, or None if nothing above limits them."""
 
 
-def schema_errors(schema: Schema, path: str, *, has_status: bool) -> list[FieldError]:
-    """Return what is wrong with the schema of a version; `path` is that of openAPIV3Schema."""
-    return list(_known_errors(_ENCODE(schema), path, has_status))
+def schema_errors(schema: Schema, path: str, *, has_status: bool, unchanged: bool = False) -> list[FieldError]:
+    """Return what is wrong with the schema of a version; `path` is that of openAPIV3Schema, `unchanged` if it is the stored one."""
+    return list(_known_errors(_ENCODE(schema), path, has_status, unchanged))
 
 
 @lru_cache(maxsize=256)
-def _known_errors(text: bytes, path: str, has_status: bool) -> tuple[FieldError, ...]:
+def _known_errors(text: bytes, path: str, has_status: bool, unchanged: bool) -> tuple[FieldError, ...]:
     """Judge each schema once in a process: a test defines the same kinds again and again, and every rule has to be compiled."""
-    return tuple(_errors(msgspec.json.decode(text), path, has_status=has_status))
+    return tuple(_errors(msgspec.json.decode(text), path, _Costs(not unchanged), has_status=has_status))
 
 
-def _errors(schema: Schema, path: str, *, has_status: bool) -> list[FieldError]:
+def _errors(schema: Schema, path: str, costs: _Costs, *, has_status: bool) -> list[FieldError]:
     errors = _status_errors(schema, path) if has_status else []
     if schema.get("nullable"):
         errors.append(FieldError("Forbidden", f"{path}.nullable", "", "nullable cannot be true at the root"))
@@ -74,11 +116,11 @@ def _errors(schema: Schema, path: str, *, has_status: bool) -> list[FieldError]:
         found = structural_errors(schema, path) or default_errors(Node(schema), path)
         sound = not found
         errors += found
-    own, rules = _openapi(schema, _Place(path, root=True, rules=sound))
+    own, rules = _openapi(schema, _Place(path, costs, root=True, rules=sound))
     errors += own + rules
     if unreadable and not errors:
         errors.append(FieldError("Invalid", path, "", unreadable))
-    return errors
+    return errors + costs.errors(path)
 
 
 def _status_errors(schema: Schema, path: str) -> list[FieldError]:
@@ -128,7 +170,7 @@ def _openapi(schema: Any, place: _Place) -> tuple[list[FieldError], list[FieldEr
 
 
 def _children(schema: Schema, place: _Place) -> list[tuple[Any, _Place]]:
-    below = replace(place, root=False)
+    below = replace(place, root=False, cardinality=_cardinality(schema, place.cardinality))
     path = place.path
     found: list[tuple[Any, _Place]] = []
     reason = "inside additionalProperties applying to object metadata" if place.in_meta else place.no_defaults
@@ -154,6 +196,16 @@ def _children(schema: Schema, place: _Place) -> list[tuple[Any, _Place]]:
     else:
         found.append((items, replace(listed, path=f"{path}.items")))
     return found
+
+
+def _cardinality(schema: Schema, here: int | None) -> int | None:
+    """Return how many values may stand below a place that has so many."""
+    limit: int | None = 1
+    if schema.get("type") == "array":
+        limit = schema.get("maxItems")
+    elif schema.get("type") == "object" and schema.get("additionalProperties") is not None:
+        limit = schema.get("maxProperties")
+    return None if here is None or limit is None else here * max(limit, 0)
 
 
 def _uncorrelated(place: _Place, path: str) -> _Place:
@@ -226,10 +278,17 @@ def _rule_errors(schema: Schema, rule: Schema, path: str, place: _Place) -> list
     wrong = compile_rule(node, text, root=place.root, optional_old=bool(optional))
     if wrong is not None:
         errors.append(FieldError("Invalid", f"{path}.rule", shown_rule(rule), wrong))
+    else:
+        cost = rule_cost(node, text, root=place.root, optional_old=bool(optional), cardinality=place.cardinality)
+        errors += place.costs.observe(f"{path}.rule", cost, "rule")
     if expression := rule.get("messageExpression"):
+        here = f"{path}.messageExpression"
         wrong_message = compile_message(node, expression, root=place.root, optional_old=bool(optional))
         if wrong_message is not None:
-            errors.append(FieldError("Invalid", f"{path}.messageExpression", shown_rule(rule), wrong_message))
+            errors.append(FieldError("Invalid", here, shown_rule(rule), wrong_message))
+        else:
+            cost = rule_cost(node, expression, root=place.root, optional_old=bool(optional))
+            errors += place.costs.observe(here, cost, "messageExpression")
     if wrong is None and uses_old_self(node, text, root=place.root):
         if place.uncorrelated:
             words = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {place.uncorrelated}"

@@ -39,7 +39,7 @@ def validate_crd(crd: Data, old: Data | None = None) -> list[FieldError]:
     errors: list[FieldError] = []
     if old is None and (name := crd["metadata"].get("name") or "") != f"{names.get('plural') or ''}.{group}":
         errors.append(FieldError("Invalid", "metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
-    errors += _spec(spec)
+    errors += _spec(spec, _unchanged(written, old))
     if old is not None:
         errors += _immutable(spec, old)
     status = crd.get("status") or {}
@@ -54,7 +54,17 @@ def validate_crd(crd: Data, old: Data | None = None) -> list[FieldError]:
     return errors
 
 
-def _spec(spec: Data) -> list[FieldError]:
+def _unchanged(spec: Data, old: Data | None) -> frozenset[str]:
+    """Return the versions whose schema is the stored one: their rules are not refused for their costs."""
+    before = {one.get("name"): one.get("schema") for one in ((old or {}).get("spec") or {}).get("versions") or ()}
+    return frozenset(
+        name
+        for one in spec.get("versions") or ()
+        if (name := one.get("name")) in before and before[name] == one.get("schema")
+    )
+
+
+def _spec(spec: Data, unchanged: frozenset[str]) -> list[FieldError]:
     errors = _group(spec.get("group") or "")
     scope = spec.get("scope") or ""
     if not scope:
@@ -65,7 +75,7 @@ def _spec(spec: Data) -> list[FieldError]:
         for index, version in enumerate(spec["versions"]):
             if not (version.get("schema") or {}).get("openAPIV3Schema"):
                 errors.append(FieldError("Required", f"spec.versions[{index}].schema.openAPIV3Schema"))
-    errors += _versions(spec)
+    errors += _versions(spec, unchanged)
     names = spec.get("names") or {}
     errors += [
         FieldError("Required", f"spec.names.{one}")
@@ -75,7 +85,8 @@ def _spec(spec: Data) -> list[FieldError]:
     errors += _names(names, "spec.names")
     schema = (spec.get("validation") or {}).get("openAPIV3Schema")
     if schema is not None:
-        errors += schema_errors(schema, "spec.validation.openAPIV3Schema", has_status=_any_status(spec))
+        path, same = "spec.validation.openAPIV3Schema", (spec["versions"] or [{}])[0].get("name") in unchanged
+        errors += schema_errors(schema, path, has_status=_any_status(spec), unchanged=same)
     errors += _subresources(spec.get("subresources"), "spec.subresources")
     errors += _columns(spec.get("additionalPrinterColumns"), "spec.additionalPrinterColumns")
     if spec.get("selectableFields"):
@@ -97,7 +108,7 @@ def _group(group: str) -> list[FieldError]:
     return []
 
 
-def _versions(spec: Data) -> list[FieldError]:
+def _versions(spec: Data, unchanged: frozenset[str]) -> list[FieldError]:
     errors: list[FieldError] = []
     versions = spec["versions"]
     lifted = any(version.get("subresources") is not None for version in versions)
@@ -106,7 +117,8 @@ def _versions(spec: Data) -> list[FieldError]:
         if found := dns1035_label(name):
             errors.append(FieldError("Invalid", f"{path}.name", name, ",".join(found)))
         subresources = version.get("subresources") if lifted else spec.get("subresources")
-        errors += _version(version, path, has_status=(subresources or {}).get("status") is not None)
+        has_status, same = (subresources or {}).get("status") is not None, name in unchanged
+        errors += _version(version, path, has_status=has_status, unchanged=same)
     seen = [version.get("name") or "" for version in versions]
     if len(set(seen)) != len(seen):
         errors.append(
@@ -120,11 +132,11 @@ def _versions(spec: Data) -> list[FieldError]:
     return errors
 
 
-def _version(version: Data, path: str, *, has_status: bool) -> list[FieldError]:
+def _version(version: Data, path: str, *, has_status: bool, unchanged: bool) -> list[FieldError]:
     errors = _deprecation(version, f"{path}.deprecationWarning")
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if schema is not None:
-        errors += schema_errors(schema, f"{path}.schema.openAPIV3Schema", has_status=has_status)
+        errors += schema_errors(schema, f"{path}.schema.openAPIV3Schema", has_status=has_status, unchanged=unchanged)
     errors += _subresources(version.get("subresources"), f"{path}.subresources")
     errors += _columns(version.get("additionalPrinterColumns"), f"{path}.additionalPrinterColumns")
     if version.get("selectableFields"):
