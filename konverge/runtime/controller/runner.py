@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from typing import Any
 
 from konverge.clock import wall_clock
@@ -25,6 +26,7 @@ from konverge.runtime.controller.queue_metrics import PrometheusQueue
 from konverge.runtime.controller.reports import ReconcileReports
 from konverge.runtime.controller.requeue import Action, RequeueDecision, requeue_decision
 from konverge.runtime.controller.watches import ControllerWatches
+from konverge.runtime.observability.failures import Failure
 from konverge.runtime.observability.history import History, ReconcileLog, ReconcileRecord
 from konverge.runtime.observability.readiness import ControllerReport, State
 from konverge.runtime.reconcile.runner import ReconcileRunner
@@ -84,7 +86,10 @@ class ControllerRunner:
         self._metrics.open()
         events = self.events
         try:
-            self._watches.open(self._conditions.open(events.on_primary), events.on_owned, events.on_watched)
+            primary, owned, watched = self._conditions.open(events.on_primary), events.on_owned, events.on_watched
+            if self._shared.observer is not None:
+                primary, owned, watched = self._observed(primary), self._observed(owned), self._observed(watched)
+            self._watches.open(primary, owned, watched)
             self._enter(State.SYNCING)
             await wait_first(self._watches.synced(), self._stopping.wait())
             if not self._stopping.is_set():
@@ -173,6 +178,7 @@ class ControllerRunner:
             except Exception as error:  # noqa: BLE001  # containment: a defect of this library on one key hits no other; logged, counted, retried
                 metrics.defect()
                 self._reports.defect(item.key, error)
+                self._observe(item.key, error)
                 self.queue.add_rate_limited(item.key, reason=Why.RETRY, priority=item.priority)
             finally:
                 metrics.active -= 1
@@ -216,6 +222,33 @@ class ControllerRunner:
             next_run=next_run,
         )
         self._reports.reconciled(log, decision, record, failures=self.queue.failures)
+        if self._shared.observer is not None:
+            self._shared.observer.reconciled(self.spec.name, key)
+        if decision.error is not None:
+            self._observe(key, decision.error, retried=decision.action is Action.BACK_OFF)
+        if trace.contained is not None:
+            self._observe(key, trace.contained, part=", its function of .reports_failure")
+
+    def _observe(self, key: Key, error: BaseException, *, part: str = "", retried: bool = False) -> None:
+        """Report a contained exception to the observer of a test."""
+        if self._shared.observer is not None:
+            where = f"{self.spec.name}{part}"
+            self._shared.observer.failed(Failure(where=where, key=key, error=error, retried=retried))
+
+    def _observed(self, handler: Callable[..., None]) -> Callable[..., None]:
+        """Return the event handler, which reports what a predicate or a map function raises before the informer contains it."""
+
+        def called(*event: Any) -> None:
+            try:
+                handler(*event)
+            except Exception as error:
+                *watched, change = event
+                kind = watched[0].kind if watched else self.spec.kind
+                key = Key("", kind, change.namespace, change.name)
+                self._observe(key, error, part=", a predicate or map function, for")
+                raise
+
+        return called
 
     async def _must_wait(self, item: Item[Key]) -> bool:
         """Put the reconcile off while the cache is behind our own writes; after the limit run it all the same, and count that."""

@@ -35,6 +35,7 @@ from konverge.runtime.manager.leadership import AlwaysLeader, Leadership
 from konverge.runtime.manager.settings import ManagerSettings
 from konverge.runtime.manager.start_checks import check_controller, check_running, field_managers
 from konverge.runtime.observability.event_loop import EventLoopMonitor
+from konverge.runtime.observability.failures import FailureObserver
 from konverge.runtime.observability.readiness import ControllerReport, Report, State
 from konverge.runtime.reconcile.services import ManagerServices
 from konverge.tasks import Broadcast, wait_first
@@ -70,6 +71,8 @@ class Manager:
         self.name = name
         self.metrics = Metrics() if metrics is None else metrics
         self.settings = ManagerSettings() if settings is None else settings
+        self.observer: FailureObserver | None = None
+        """Receives the exceptions that the runtime contains, for tests; set it before the start."""
         self._config = config
         self._random = Random() if random is None else random  # noqa: S311  # jitter and ids, no secret
         self._leadership = AlwaysLeader() if leadership is None else leadership
@@ -280,6 +283,7 @@ class Manager:
                 drain=self.settings.drain,
                 leading=asyncio.Event(),
                 readiness=self._readiness,
+                observer=self.observer,
             )
             try:
                 for spec in self._specs.values():

@@ -18,11 +18,13 @@ from konverge.errors import (
     KonvergeError,
     NotAnOutcome,
     NotFound,
+    NotOurs,
     RetryAfter,
     ServerFailure,
     TooManyRequests,
     Unauthorized,
     Unreachable,
+    UsageError,
     stack_of,
 )
 from konverge.runtime.apply.conflicts import FieldsHeld
@@ -33,7 +35,7 @@ from konverge.words import ConditionType, LogKey, Reason
 if TYPE_CHECKING:
     from konverge.runtime.reconcile.context import Context
 
-__all__ = ["TOO_DEEP", "clear_failed", "failing", "report_failure", "failure_message"]
+__all__ = ["TOO_DEEP", "clear_failed", "failing", "failure_message", "is_mistake", "report_failure"]
 
 TOO_DEEP = "its values are nested too deeply; make them flatter"
 _PASSING = (
@@ -49,6 +51,19 @@ _PASSING = (
 )
 """The next try may end otherwise, or the reconciler itself says what it waits for."""
 _RETRIED = "it is tried again, and the controller's log says where it failed"
+
+
+def is_mistake(error: BaseException) -> bool:
+    """Return whether an error is one of the program: a UsageError, or an exception that is none of the library's.
+
+    NotOurs is a UsageError that depends on which objects exist, so it is not one.
+
+    >>> is_mistake(KeyError("x")), is_mistake(ExceptionGroup("", [Unreachable("x"), TypeError()])), is_mistake(Unreachable("x"))
+    (True, True, False)
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return any(is_mistake(inner) for inner in error.exceptions)
+    return not isinstance(error, KonvergeError) or (isinstance(error, UsageError) and not isinstance(error, NotOurs))
 
 
 def failure_message(error: BaseException) -> str | None:
@@ -98,6 +113,7 @@ def report_failure(spec: Controller[Any], ctx: Context[Any], words: str | None) 
     try:
         spec.failure_report(ctx.object, ctx, words)
     except Exception as error:  # noqa: BLE001  # user code: its failure must not hide the one that it reports
+        ctx.trace.contained = error
         ctx.log.error("the function of .reports_failure raised", **{LogKey.STACK: stack_of(error)})
 
 

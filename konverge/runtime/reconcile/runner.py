@@ -40,7 +40,14 @@ from konverge.runtime.apply.changes import only_own_changes, only_status_changed
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.consistency.barrier import StalenessBarrier
 from konverge.runtime.observability.history import ReconcileLog
-from konverge.runtime.reconcile.containment import TOO_DEEP, clear_failed, failing, failure_message, report_failure
+from konverge.runtime.reconcile.containment import (
+    TOO_DEEP,
+    clear_failed,
+    failing,
+    failure_message,
+    is_mistake,
+    report_failure,
+)
 from konverge.runtime.reconcile.context import Context
 from konverge.runtime.reconcile.finalizers import FinalizerStep, adding, next_step, removing
 from konverge.runtime.reconcile.outcomes import checked
@@ -174,6 +181,8 @@ class ReconcileRunner:
                     returned = await self._in_thread(method, object_, ctx, deadline)
             outcome = checked(self._spec.name, verb, returned)
             ctx.finish()
+            if self._services.observer is not None:
+                self._services.observer.check_reconcile()
         except TimeoutError as error:
             if not deadline.expired():
                 return error
@@ -231,6 +240,8 @@ class ReconcileRunner:
                 return error
             return ended
         if isinstance(ended, Exception):
+            if is_mistake(ended):  # nothing that it set can be trusted: a forgotten await may stand before it
+                ctx.status.start_over()
             report_failure(self._spec, ctx, failure_message(ended))
         elif step is FinalizerStep.RECONCILE:
             self._clear_invalid(ctx)

@@ -21,6 +21,7 @@ from konverge.runtime.cache.readers import Caches
 from konverge.runtime.consistency.own_versions import OwnVersions
 from konverge.runtime.events.recorder import EventRecorder
 from konverge.runtime.observability.event_loop import EventLoopMonitor
+from konverge.runtime.observability.failures import FailureObserver
 from konverge.runtime.reconcile.threads import Threads
 from konverge.tasks import Broadcast
 
@@ -59,6 +60,8 @@ class ManagerServices:
     claims: Claims = field(default_factory=Claims)
     """Which controller applies which child."""
     wall_clock: Callable[[], datetime] = wall_clock
+    observer: FailureObserver | None = None
+    """Receives contained exceptions; None in production."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,7 @@ class ReconcileServices:
     """Owned kinds of which events of own applies enqueue nothing."""
     statuses: Mapping[Kind[Any], str]
     """Field managers of other kinds whose status this controller writes too."""
+    observer: FailureObserver | None = None
 
     @classmethod
     def of(
@@ -111,6 +115,7 @@ class ReconcileServices:
             owned=frozenset(owned.kind for owned in spec.owned),
             filtered=frozenset(owned.kind for owned in spec.owned if not owned.own_writes),
             statuses={kind: field_manager(shared.manager, suffix) for kind, suffix in spec.statuses},
+            observer=shared.observer,
         )
 
     def may_read_live(self, kind: Kind[Any]) -> bool:

@@ -2,7 +2,8 @@
 
 Guarantees (docs/reference/runtime.md#status): one apply holds everything that this controller owns. Conditions that were not set keep their
 value and their own observedGeneration. Types that the resource no longer declares are left out, which removes them; a declared condition is
-removed only by `remove_condition`. If the reconciler raises, the conditions set so far are written, but `status.observedGeneration` stays.
+removed only by `remove_condition`. If the reconciler raises, `status.observedGeneration` stays, and the conditions set so far are
+written, unless the error is a mistake of the program (`containment.is_mistake`).
 If the status has other writers (two controllers, or a kind that this one did not declare), the apply holds only what this one owns or set;
 of a kind that it did not declare, the observed generation is its own controller's affair. `intent` is pure.
 
@@ -249,6 +250,8 @@ class StatusEditor(Generic[St_co]):
         """Discard everything that this reconcile set, so that the status is the stored one."""
         self._written_draft = None
         self._marked.clear()
+        self._retracted.clear()
+        self._more.clear()
         self._conditions = self._kept
 
     def was_set(self, type_: str) -> bool:

@@ -25,6 +25,8 @@ class ReconcileTrace:
     """Seconds until a held child is tried again."""
     ended: str = ""
     """Why nothing more may be sent, "" while the reconcile runs."""
+    contained: Exception | None = None
+    """An exception of user code that did not end the reconcile."""
 
     def check_open(self) -> None:
         """Raise ReconcileTimeout if the reconcile has ended."""
