@@ -201,11 +201,12 @@ def _reading(body: bytes) -> Callable[[], Awaitable[bytes]]:
 
 
 def handler_of(
-    door: Callable[[], WebhookRouter | None], path: str
+    door: Callable[[], WebhookRouter | None], path: str, failed: Callable[[str, BaseException], None] | None = None
 ) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]:
     """Return a handler for the in-memory API server (`ApiServer.webhooks`) that passes each review to the router that `door` returns then.
 
-    None stands for a process that does not run: the API server sees a refused connection.
+    None stands for a process that does not run: the API server sees a refused connection. `failed` gets the path and the exception of a
+    handler that failed.
     """
 
     async def handle(review: dict[str, Any]) -> dict[str, Any]:
@@ -213,6 +214,8 @@ def handler_of(
         if present is None:
             raise StatusError(503, "", "dial tcp: connect: connection refused")
         answer = await present.answer(path, _reading(msgspec.json.encode(review)))
+        if failed is not None and answer.error is not None:
+            failed(path, answer.error)
         if answer.status != 200:
             raise StatusError(answer.status, "", refused(answer.status, None, answer.body))
         return cast("dict[str, Any]", msgspec.json.decode(answer.body))

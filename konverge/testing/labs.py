@@ -14,10 +14,11 @@ Loaded by the plugin only where pytest-asyncio is. Importing it imports no clien
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
@@ -38,6 +39,9 @@ _LOOPS: Final = "konverge-lab-loops"
 _SHORTFALL: Final = "lab shortfall"
 _QUICK_SECONDS: Final = 600.0
 """Seconds that the plans of quick mode may take, a fixed number of plans and not of seconds, before pytest-timeout ends them."""
+_LABS: Final = pytest.StashKey[tuple["Lab", asyncio.AbstractEventLoop]]()
+_LAST_SECONDS: Final = 3600.0
+"""Seconds that the tasks of a test that hangs have to end once they are cancelled."""
 _SLACK: Final = 300.0
 """Seconds on top of the budget: reference runs, the plans that run when the budget ends, and the shrinking of one that fails."""
 
@@ -196,6 +200,44 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                     terminalreporter.write_line(f"lab: {line} (with CI=true this is a failure)", yellow=True)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Fail a test that is done if the program under test made mistakes, and one whose loop hangs with the reason alone."""
+    made = pyfuncitem.stash.get(_LABS, None)
+    if made is None:
+        return (yield)
+    from konverge.testing.lab.findings import Mistakes
+    from konverge.testing.loop import Deadlock, Livelock
+
+    lab, loop = made
+    try:
+        result = yield
+        loop.run_until_complete(lab.verify())
+        return result
+    except Mistakes as error:
+        why = str(error)
+    except (Deadlock, Livelock) as error:
+        _cancel_everything(loop)
+        why = f"the test hangs: {error}"
+    except BaseException:
+        lab.dismiss()
+        raise
+    lab.dismiss()
+    pytest.fail(why, pytrace=False)
+
+
+def _cancel_everything(loop: asyncio.AbstractEventLoop) -> None:
+    """End the tasks of a test that hangs, so that its fixtures can be torn down."""
+    from konverge.testing.loop import Deadlock, Livelock
+
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    with contextlib.suppress(Deadlock, Livelock):
+        if tasks:
+            loop.run_until_complete(asyncio.wait(tasks, timeout=_LAST_SECONDS))
+
+
 @pytest.fixture
 def _lab_place(request: pytest.FixtureRequest) -> tuple[str, Path | None, str]:
     """Where this test's lab runs; starts the control plane where that is the place."""
@@ -222,4 +264,5 @@ async def lab(request: pytest.FixtureRequest, _lab_place: tuple[str, Path | None
         install = bool(request.config.getoption("--lab-install-crds"))
         around = environments.cluster_lab(namespace, random=Random(), install=install)  # noqa: S311  # a name, no secret
     async with around as made:
+        request.node.stash[_LABS] = (made, asyncio.get_running_loop())
         yield made

@@ -20,19 +20,24 @@ from __future__ import annotations
 import asyncio
 import functools
 import selectors
-from collections.abc import Callable, MutableSequence
+from collections.abc import Callable, Iterator, MutableSequence
 from concurrent.futures import Executor
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
-__all__ = ["EPOCH", "Deadlock", "Livelock", "VirtualTimeLoop"]
+from konverge.testing.frames import line_of_task
+
+__all__ = ["EPOCH", "MOST_TURNS", "Deadlock", "Livelock", "VirtualTimeLoop"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 """The wall time at which every virtual loop starts."""
+
+MOST_TURNS = 10_000
+"""Turns of the loop at one moment that count as a hang: an ordinary run has a few hundred in all."""
 
 _IDLE_SECONDS = 1.0
 _IN_FLIGHT_SECONDS = 0.002
@@ -101,6 +106,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._threads = 0
         self.most_turns: int | None = None
         """Turns that the loop may take while time stands still, before it raises Livelock; None: any number."""
+        self.explain: Callable[[], str] = str
+        """Returns what keeps the loop busy, for the text of Livelock."""
+        self._given_up = False
         self._turns = 0
         self._turned_at = 0.0
         super().__init__(selector)
@@ -122,15 +130,29 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             raise ValueError("time does not run backwards")
         self._now += seconds
 
+    def give_up(self) -> None:
+        """Raise Livelock at the next turn: the caller has seen that the program does the same thing again and again."""
+        self._given_up = True
+
     def _turn(self) -> None:
         if self.most_turns is not None:
             still = self._now == self._turned_at and not self._threads
             self._turned_at, self._turns = self._now, self._turns + 1 if still else 0
-            if self._turns > self.most_turns:
-                self._turns = 0
-                raise Livelock(f"time has stood still at {self._now:.3f} s for {self.most_turns} turns of the loop")
+        if self._given_up or (self.most_turns is not None and self._turns > self.most_turns):
+            turns = "" if self._given_up else f" for {self.most_turns} turns of the loop"
+            self._turns, self._given_up = 0, False
+            words = f"time has stood still at {self._now:.3f} s{turns}"
+            raise Livelock("\n  ".join((words, *self.explain().splitlines(), *self._stepping())))
         if self._random is not None:
             self._shuffle()
+
+    def _stepping(self) -> Iterator[str]:
+        """Yield the lines of the program's own code at which tasks stand that are about to take a step."""
+        for handle in self._ready:  # type: ignore[attr-defined]  # asyncio's own queue of handles, as in `_shuffle`
+            task: asyncio.Task[Any] | None = getattr(handle._callback, "__self__", None) if _is_step(handle) else None
+            line = "" if task is None else line_of_task(task)
+            if task is not None and line:
+                yield f"the task {task.get_name()} steps again and again at {line}"
 
     def _jump(self, seconds: float) -> None:
         """Move to the next timer, and to nowhere else.

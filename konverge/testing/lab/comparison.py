@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from konverge.testing.lab.changes import changes
 from konverge.testing.lab.finalizing import LET_THROUGH
 from konverge.testing.lab.masks import State
 from konverge.testing.lab.runs import EXPECTATION, Run
@@ -45,21 +46,8 @@ def differences(reference: State, state: State) -> list[str]:
         elif where not in reference:
             found.append(f"{where} is there and should not be")
         else:
-            found += [f"{where} {line}" for line in _values(reference[where], state[where], "")]
+            found += [
+                f"{where} {path}: {now!r}, in the reference run {then!r}"
+                for path, then, now in changes(reference[where], state[where])
+            ]
     return found if len(found) <= _MOST else [*found[:_MOST], f"and {len(found) - _MOST} more"]
-
-
-def _values(one: Any, other: Any, path: str) -> list[str]:
-    if one == other:
-        return []
-    if isinstance(one, dict) and isinstance(other, dict):
-        return [
-            line for key in sorted({*one, *other}) for line in _values(one.get(key), other.get(key), f"{path}.{key}")
-        ]
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        return [
-            line
-            for place, pair in enumerate(zip(one, other, strict=True))
-            for line in _values(*pair, f"{path}[{place}]")
-        ]
-    return [f"{path or '.'}: {other!r}, in the reference run {one!r}"]

@@ -7,8 +7,8 @@ where `install` says so, and stay.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,7 +19,7 @@ from konverge.kinds import kind
 from konverge.testing.apiserver import ApiServer
 from konverge.testing.lab.lab import Lab
 from konverge.testing.lab.runs import USER
-from konverge.testing.loop import VirtualTimeLoop
+from konverge.testing.loop import MOST_TURNS, VirtualTimeLoop
 
 __all__ = ["cluster_lab", "control_plane_lab", "memory_lab"]
 
@@ -29,7 +29,8 @@ _NAMESPACE: Any = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 @asynccontextmanager
 async def memory_lab(*, seed: int = 0, namespace: str = "lab") -> AsyncIterator[Lab]:
     """A lab on an API server of its own in this process. Raises UsageError on a loop whose time is real."""
-    if not isinstance(asyncio.get_running_loop(), VirtualTimeLoop):
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, VirtualTimeLoop):
         raise UsageError(
             "the in-memory lab runs on its own event loop, whose time is virtual, and this test runs on another one; let the test ask for "
             "the fixture `lab` by that name, or run it elsewhere with --lab-on=control-plane"
@@ -39,8 +40,30 @@ async def memory_lab(*, seed: int = 0, namespace: str = "lab") -> AsyncIterator[
         config = server.config(namespace=namespace)
         async with Client(config, name=USER, random=random) as client:
             await client.create(_NAMESPACE.new(namespace))
-            async with Lab(client, config, namespace, server=server, random=random) as lab:
-                yield lab
+            lab = Lab(client, config, namespace, server=server, random=random)
+            with _watched(loop, lab, server):
+                async with lab:
+                    yield lab
+
+
+@contextmanager
+def _watched(loop: VirtualTimeLoop, lab: Lab, server: ApiServer) -> Iterator[None]:
+    """Check the predicates of a lab after each write, bound the turns of its loop, and take the exceptions that reach the loop."""
+
+    def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        lab.findings.unhandled(context)
+        loop.default_exception_handler(context)
+
+    turns, handler = loop.most_turns, loop.get_exception_handler()
+    loop.most_turns = MOST_TURNS if turns is None else turns
+    loop.set_exception_handler(unhandled)
+    server.store.observers.append(lab.findings.observe)
+    try:
+        yield
+    finally:
+        server.store.observers.remove(lab.findings.observe)
+        loop.set_exception_handler(handler)
+        loop.most_turns = turns
 
 
 @asynccontextmanager

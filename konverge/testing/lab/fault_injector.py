@@ -23,15 +23,12 @@ from konverge.testing.apiserver.storage import Event
 from konverge.testing.lab.branching import SharedPrefix
 from konverge.testing.lab.finalizing import raise_interruption
 from konverge.testing.lab.foreign import ForeignWriter
-from konverge.testing.lab.invariants import violated
+from konverge.testing.lab.invariants import QUIET, broken, place_of, violated
 from konverge.testing.lab.plans import Crash, Plan, Timed
 from konverge.testing.lab.process import WRITE, about_of
 from konverge.testing.lab.timeline import Timeline, TimelineEntry
 
 __all__ = ["MOST_WRITES", "FaultInjector", "TargetProcess"]
-
-_QUIET: Final = frozenset({("events.k8s.io", "events"), ("", "events"), ("coordination.k8s.io", "leases")})
-
 
 MOST_WRITES: Final = 1000
 """Write requests of one run after which the process is stopped: it makes ever more, and a run has to end."""
@@ -237,13 +234,11 @@ class FaultInjector:
         number = WRITE.get()
         if number:
             self._effects.add(number)
-        if entry.resource in _QUIET:
+        if entry.resource in QUIET:
             return
         self.commits += 1
         self.last_commit = asyncio.get_running_loop().time()
-        group, plural = entry.resource
-        what = f"{plural}.{group}" if group else plural
-        where = f"{what} {entry.namespace}/{entry.name}" if entry.namespace else f"{what} {entry.name}"
+        where = place_of(event)
         if event.type == "ADDED":
             self._places[entry.uid] = entry.namespace
             self.created[where] += 1
@@ -251,12 +246,7 @@ class FaultInjector:
             self.deleted[where] += 1
         self._note("commit", "process" if number else "", f"{event.type.lower()} {where}", number)
         problems = violated(event, self._places) if number else []  # invariants concern the process's own writes
-        for check in self.always:
-            try:
-                check()
-            except AssertionError as error:
-                problems.append(f"a predicate does not hold after {event.type.lower()} {where}: {error}")
-        self.problems += problems
+        self.problems += problems + [words for _, words in broken(self.always, event)]
 
     def _note(self, kind: Any, who: str, text: str, number: int = 0, *, effect: bool = False) -> None:
         self.timeline.add(TimelineEntry(asyncio.get_running_loop().time(), kind, who, text, number, effect))

@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from konverge.testing.apiserver.storage import Event
 
-__all__ = ["violated"]
+__all__ = ["QUIET", "broken", "place_of", "violated"]
 
 _KSTATUS: Final = frozenset({"Reconciling", "Stalled"})
+QUIET: Final = frozenset({("events.k8s.io", "events"), ("", "events"), ("coordination.k8s.io", "leases")})
+"""Resources that tell and coordinate, and of which no state of the world consists."""
+
+
+def place_of(event: Event) -> str:
+    """Return the object of a commit in words: `configmaps lab/part-0`."""
+    entry = event.entry
+    group, plural = entry.resource
+    what = f"{plural}.{group}" if group else plural
+    return f"{what} {entry.namespace}/{entry.name}" if entry.namespace else f"{what} {entry.name}"
+
+
+def broken(predicates: Iterable[Callable[[], None]], event: Event) -> Iterator[tuple[Callable[[], None], str]]:
+    """Yield the predicates that do not hold after a commit, each with its text."""
+    for check in predicates:
+        try:
+            check()
+        except AssertionError as error:
+            yield check, f"a predicate does not hold after {event.type.lower()} {place_of(event)}: {error}"
 
 
 def violated(event: Event, namespaces: Mapping[str, str]) -> list[str]:

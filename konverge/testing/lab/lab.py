@@ -16,8 +16,8 @@ timeout its error has the awaited state, the object's last state, its last recon
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from itertools import count
 from random import Random
@@ -35,8 +35,11 @@ from konverge.runtime import Manager, ManagerSettings, State, WebhookSettings
 from konverge.runtime.admission.settings import IN_PROCESS
 from konverge.testing.admission import handler_of
 from konverge.testing.lab.finalizing import LabManager
+from konverge.testing.lab.findings import Findings, Mistakes, unawaited_coroutines
 from konverge.testing.lab.process import FinalizeGate, Gate, Wire, killable
+from konverge.testing.lab.stories import busiest_keys, managers_story, object_story
 from konverge.testing.lab.webhook_probe import wait_until_called
+from konverge.testing.loop import VirtualTimeLoop
 from konverge.testing.ports import ReservedPort
 
 if TYPE_CHECKING:
@@ -50,10 +53,14 @@ T = TypeVar("T")
 
 CRD = kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", namespaced=False, plural="customresourcedefinitions")
 _POLL = 0.02
+_FOR_EVER = 10
+"""Failures in a row that count as failing for ever: by the default backoff they take five seconds."""
+_REST = 7200.0
+"""Virtual seconds that a key has to recover or to fail so often; the longest backoff is 1000."""
 
 
-class Unmet(AssertionError):
-    """`until` timed out; the message describes the object, its last reconciles and the managers."""
+class Unmet(AssertionError, TimeoutError):
+    """A wait of the lab timed out; the message describes the object, its last reconciles and the managers."""
 
 
 async def install_crds(client: Client, manifests: list[dict[str, Any]], *, timeout: float = 30.0) -> None:
@@ -101,6 +108,8 @@ class _Life:
     wire: Wire | None
     up: bool = True
     """False from a crash until the successor has started."""
+    halted: bool = False
+    """Whether it was killed without a successor."""
 
 
 class Lab:
@@ -121,6 +130,7 @@ class Lab:
         patience: float = 1.0,
         random: Random | None = None,
         install: bool = True,
+        findings: Findings | None = None,
     ) -> None:
         self.client = client
         self.config = config
@@ -131,29 +141,108 @@ class Lab:
         self._patience = patience
         self._random = random
         self._install = install
+        self.findings = Findings() if findings is None else findings
+        """Mistakes of the program under test. Those of a lab that was given none fail its end."""
+        self._reported = 0
+        self._silent = findings is not None
+        self._dismissed = False
+        self._hooks = ExitStack()
         self._lives: list[_Life] = []
         self._dying: set[asyncio.Task[None]] = set()
         self._numbers = count(1)
         self._others = AsyncExitStack()
-        self.always: list[Callable[[], None]] = []
-        """Predicates that must hold after every write; each raises AssertionError. Checked only in explored runs."""
+        self.always = self.findings.always
+        """Predicates that must hold after every write; each raises AssertionError. Checked in memory only."""
         self.masks: list[str | Callable[[dict[str, Any]], None]] = []
         """Parts that may differ from run to run and are not compared: dotted paths (`status.lastRun`), or functions that edit a copy."""
 
     async def __aenter__(self) -> Self:
+        self._hooks.enter_context(unawaited_coroutines(self.findings.never_awaited))
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, VirtualTimeLoop):
+            self._hooks.callback(setattr, loop, "explain", loop.explain)
+            self.findings.most_at_once = loop.give_up
+            loop.explain = lambda: "\n".join(busiest_keys(self.managers, self._server))
         return self
 
     async def __aexit__(
         self, kind_: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for life in reversed(self._lives):
-            await life.manager.stop()
-        await self._others.aclose()
-        if self._dying:
-            await asyncio.wait(self._dying)
         if kind_ is None:
-            for life in self._lives:
-                await life.manager.wait()  # raises the error that ended it, if one did
+            await self.verify()
+        with self._hooks:
+            for life in reversed(self._lives):
+                await life.manager.stop()
+            await self._others.aclose()
+            if self._dying:
+                await asyncio.wait(self._dying)
+            if kind_ is None and not self._dismissed:
+                for life in self._lives:
+                    await life.manager.wait()  # raises the error that ended it, if one did
+        if kind_ is None:
+            self._raise_mistakes()
+
+    # --- mistakes of the program under test ----------------------------------------------------------------------------------
+
+    def expects(self, error: type[BaseException], match: str = "") -> None:
+        """Expect reconciles, event handlers, webhooks or tasks to fail with an error of this type, whose text `match` is found in.
+
+        Without this an exception other than an error of the API fails the test, and so does a key that fails for ever. In a run without
+        faults the error has to occur: else the end of the test fails.
+        """
+        self.findings.expect(error, match)
+
+    async def verify(self) -> None:
+        """Wait until the keys that fail have recovered, and raise Mistakes for everything that went wrong so far.
+
+        The fixture calls it when a test is done. Faults that are still armed are removed first. On a real API server it does not wait.
+        """
+        if self._silent:
+            return
+        if not self.findings.problems:
+            await self._rest()
+        self.findings.problems += self.findings.unmet()
+        self._raise_mistakes()
+
+    def dismiss(self) -> None:
+        """Raise no Mistakes any more: the test has failed for another reason."""
+        self._silent = self._dismissed = True
+
+    def fails_for_ever(self) -> list[str]:
+        """Return a finding for each key that a controller retries again and again, and whose error the test does not expect."""
+        return [
+            f"{controller} {key.path} fails again and again ({times} times in a row), the last time with "
+            f"{type(error).__name__}: {error}"
+            for controller, key, times, error in self._failing()
+            if times >= _FOR_EVER and not self.findings.is_finding(error)
+        ]
+
+    def _failing(self) -> Iterator[tuple[str, Key, int, BaseException]]:
+        for (controller, key), error in self.findings.failing.items():
+            for manager in self.managers:
+                if any(spec.name == controller for spec in manager.controllers):
+                    times = manager.runner(controller).queue.failures(key)
+                    if times and not self.findings.expects(error):
+                        yield controller, key, times, error
+
+    async def _rest(self) -> None:
+        """Wait until the keys that fail have recovered; those that fail again and again are findings."""
+        enough = {(controller, key): max(times + 2, _FOR_EVER) for controller, key, times, _ in self._failing()}
+        if self._server is None or not enough:
+            return
+        self._server.faults.clear()
+        loop = asyncio.get_running_loop()
+        end = loop.time() + _REST
+        while loop.time() < end and any(times < enough.get((c, k), _FOR_EVER) for c, k, times, _ in self._failing()):
+            await asyncio.sleep(1.0)
+        self.findings.problems += self.fails_for_ever()
+
+    def _raise_mistakes(self) -> None:
+        self.findings.collect()
+        problems = self.findings.problems[self._reported :]
+        if problems and not self._silent:
+            self._reported += len(problems)
+            raise Mistakes(problems)
 
     @property
     def server(self) -> ApiServer:
@@ -177,7 +266,7 @@ class Lab:
     @property
     def managers(self) -> tuple[Manager, ...]:
         """The managers that run, in the order of their starts."""
-        return tuple(life.manager for life in self._lives)
+        return tuple(life.manager for life in self._lives if not life.halted)
 
     async def start(
         self,
@@ -229,7 +318,9 @@ class Lab:
         if self._server is not None:
             for webhook in life.manager.webhooks:
                 url = f"{life.settings.webhooks.url}{webhook.path}"
-                self._server.webhooks[url] = handler_of(lambda: self._router(life.name), webhook.path)
+                self._server.webhooks[url] = handler_of(
+                    lambda: self._router(life.name), webhook.path, self.findings.webhook_failed
+                )
         for configuration in life.manager.webhook_configurations():
             what = kind_of(Object(configuration))
             await self.client.apply(what, configuration, force=True)
@@ -274,6 +365,7 @@ class Lab:
         behind = config if wire is None else killable(config, wire)
         random = None if self._random is None else Random(self._random.getrandbits(64))  # noqa: S311  # jitter, no secret
         manager = self._manager(name, behind, metrics, settings, random, wire)
+        manager.observer = self.findings
         build(manager)
         return _Life(build, name, config, settings, metrics, manager, wire)
 
@@ -318,18 +410,23 @@ class Lab:
 
         async def succeed() -> None:
             await again.manager.start()
-            again.up = True
+            again.up = not again.halted
             await dying.stop()
 
-        task = asyncio.get_running_loop().create_task(succeed(), name="konverge lab crash")
-        self._dying.add(task)
-        task.add_done_callback(self._dying.discard)
+        self._spawn(succeed(), "konverge lab crash")
 
     def halt(self) -> None:
-        """Kill every manager, without a successor. In memory only, as `crash`."""
+        """Kill every manager, without a successor: it sends nothing more and retries nothing. In memory only, as `crash`."""
         for life in self._lives:
-            if life.wire is not None:
+            if life.wire is not None and not life.halted:
                 life.wire.cut()
+                life.halted, life.up = True, False
+                self._spawn(life.manager.stop(), "konverge lab halt")
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._dying.add(task)
+        task.add_done_callback(self._dying.discard)
 
     def _in_namespace(self, object_: R) -> R:
         if object_.namespace:
@@ -383,7 +480,7 @@ class Lab:
                         return last
                     await self._pause(began)
         except TimeoutError:
-            raise Unmet(self._story(kind_of(what), name, test, last, timeout)) from None
+            raise Unmet(self._story(test, kind_of(what), name, last, timeout)) from None
 
     async def until_gone(self, what: Kind[Any] | type[Any], name: str, *, timeout: float = 20.0) -> None:
         """Wait until an object is really gone. Raises Unmet on a timeout."""
@@ -394,54 +491,48 @@ class Lab:
                 while (last := await self.find(what, name)) is not None:
                     await self._pause(began)
         except TimeoutError:
-            raise Unmet(self._story(kind_of(what), name, "to be gone", last, timeout)) from None
+            raise Unmet(self._story("to be gone", kind_of(what), name, last, timeout)) from None
 
     async def _pause(self, began: float) -> None:
         """Sleep until the next poll: briefly at first, and longer the longer the wait has lasted."""
         await asyncio.sleep(max(_POLL, (asyncio.get_running_loop().time() - began) / 50))
 
     async def settled(self, *, quiet: float = 0.3, timeout: float = 20.0) -> None:
-        """Wait until no controller of any manager, and none of the in-memory server, has had anything to do for `quiet` seconds."""
+        """Wait until no controller of any manager, and none of the in-memory server, has had anything to do for `quiet` seconds.
+
+        Raises Unmet on a timeout.
+        """
         loop = asyncio.get_running_loop()
         since, seen = loop.time(), -1
-        async with asyncio.timeout(timeout * self._patience):
-            while loop.time() - since < quiet:
-                busy, adds = self._activity()
-                if busy or adds != seen:
-                    since, seen = loop.time(), adds
-                await asyncio.sleep(_POLL)
+        timeout *= self._patience
+        try:
+            async with asyncio.timeout(timeout):
+                while loop.time() - since < quiet:
+                    busy, adds = self._activity()
+                    if busy or adds != seen:
+                        since, seen = loop.time(), adds
+                    await asyncio.sleep(_POLL)
+        except TimeoutError:
+            raise Unmet(self._story(f"{quiet:g} s without work", None, "", None, timeout)) from None
 
     def _activity(self) -> tuple[bool, int]:
         """Whether any controller is busy, and how many keys were added so far."""
-        up = [life.manager for life in self._lives if life.up]
+        lives = [life for life in self._lives if not life.halted]
+        up = [life.manager for life in lives if life.up]
         queues = [manager.runner(spec.name).queue.statistics() for manager in up for spec in manager.controllers]
-        busy = any(queue.ready or queue.held or queue.working for queue in queues) or len(up) < len(self._lives)
+        busy = any(queue.ready or queue.held or queue.working for queue in queues) or len(up) < len(lives)
         return busy or (self._server is not None and not self._server.idle), sum(queue.adds for queue in queues)
 
-    def _story(self, what: Kind[Any], name: str, test: Any, last: Resource | None, timeout: float) -> str:
-        awaited = test if isinstance(test, str) else getattr(test, "__qualname__", repr(test))
-        lines = [f"{what.kind} {self.namespace}/{name}: waited {timeout:g} s for {awaited}"]
-        if last is None:
-            lines.append("  it does not exist")
+    def _story(self, awaited: Any, what: Kind[Any] | None, name: str, last: Resource | None, timeout: float) -> str:
+        words = awaited if isinstance(awaited, str) else getattr(awaited, "__qualname__", repr(awaited))
+        managers = [(life.manager, life.up) for life in self._lives]
+        if what is None:
+            lines = [f"waited {timeout:g} s for {words}", *managers_story(managers, None, None)]
         else:
-            lines.append(f"  generation {last.metadata.generation}, version {last.metadata.resource_version}")
-            lines += [
-                f"  {c.type}={c.status} {c.reason}: {c.message} (generation {c.observed_generation})"
-                for c in getattr(last, "conditions", ())
-            ]
-        for life in self._lives:
-            manager = life.manager
-            lines.append(f"  manager {manager.name}: {manager.report()}")
-            for spec in manager.controllers if life.up else ():
-                key = Key("", spec.kind, self.namespace, name)
-                history = manager.runner(spec.name).history
-                passes = history.of(key) if spec.kind == what else history.recent()[-3:]
-                lines += [
-                    f"  {spec.name} {record.key}: {' '.join(filter(None, (record.outcome, record.error)))} "
-                    f"because of {', '.join(record.reasons)}; wrote {', '.join(record.writes) or 'nothing'}; next {record.next_run}"
-                    for record in passes
-                ]
-        return "\n".join(lines)
+            key = Key("", what, self.namespace, name)
+            lines = [f"{what.kind} {key.path}: waited {timeout:g} s for {words}", *object_story(last)]
+            lines += managers_story(managers, what, key)
+        return "\n".join([*lines, *(f"  finding: {problem}" for problem in self.findings.problems)])
 
 
 def _models(manager: Manager) -> list[type[Any]]:

@@ -23,12 +23,13 @@ from konverge.runtime import Manager
 from konverge.testing.apiserver import ApiServer
 from konverge.testing.lab.branching import SharedPrefix
 from konverge.testing.lab.fault_injector import FaultInjector
+from konverge.testing.lab.findings import Findings
 from konverge.testing.lab.foreign import ForeignWriter
 from konverge.testing.lab.lab import Lab
 from konverge.testing.lab.masks import State, state_of
 from konverge.testing.lab.plans import Plan
 from konverge.testing.lab.timeline import Timeline, TimelineEntry
-from konverge.testing.loop import Deadlock, Livelock, VirtualTimeLoop
+from konverge.testing.loop import MOST_TURNS, Deadlock, Livelock, VirtualTimeLoop
 
 __all__ = ["EXPECTATION", "HORIZON", "PATIENCE", "Run", "Scenario", "run"]
 
@@ -45,10 +46,6 @@ PATIENCE: Final = 200.0
 """The factor of a scenario's timeouts under a plan: they are made for real machines, and time is virtual."""
 _LONG: Final = 11 * 3600.0
 """Virtual seconds that the reference run goes on after it converged: the informers' resync falls within."""
-_AT_ONCE: Final = 100
-"""Reconciles of one key at one moment that count as a hang."""
-_TURNS: Final = 10_000
-"""Turns of the loop at one moment that count as a hang: an ordinary run has a few hundred in all."""
 
 
 @dataclass(slots=True)
@@ -108,12 +105,14 @@ def run(scenario: Scenario, plan: Plan, *, long: bool = False, prefix: SharedPre
         )
     result = Run(plan)
     loop = VirtualTimeLoop(Random(plan.seed) if plan.seed else None)  # noqa: S311  # the seed is the plan's
-    loop.most_turns = _TURNS
-    loop.set_exception_handler(lambda _, context: result.problems.append(_unhandled(context)))
+    loop.most_turns = MOST_TURNS
+    disturbed = bool(plan.faults) or prefix is not None
+    findings = Findings(result.problems, disturbed=disturbed)
+    loop.set_exception_handler(lambda _, context: findings.unhandled(context))
     with _logged(loop, result), warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         try:
-            loop.run_until_complete(_run_scenario(scenario, plan, result, long, prefix))
+            loop.run_until_complete(_run_scenario(scenario, plan, result, findings, long, prefix))
         except (Deadlock, Livelock) as error:
             result.problems.append(f"the run hangs: {error}")
             _cancel_everything(loop)
@@ -138,21 +137,14 @@ def _cancel_everything(loop: VirtualTimeLoop) -> None:
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()
-    loop.most_turns = _TURNS
+    loop.most_turns = MOST_TURNS
     with contextlib.suppress(Deadlock, Livelock, ValueError):
         loop.run_until_complete(asyncio.wait(tasks, timeout=HORIZON))
 
 
-def _unhandled(context: dict[str, Any]) -> str:
-    error = context.get("exception")
-    return (
-        f"unhandled: {context.get('message')}: {type(error).__name__}: {error}"
-        if error
-        else f"unhandled: {context.get('message')}"
-    )
-
-
-async def _run_scenario(scenario: Scenario, plan: Plan, result: Run, long: bool, prefix: SharedPrefix | None) -> None:
+async def _run_scenario(
+    scenario: Scenario, plan: Plan, result: Run, findings: Findings, long: bool, prefix: SharedPrefix | None
+) -> None:
     random = Random(f"konverge {plan.seed}")  # noqa: S311  # the seed is the plan's
     async with ApiServer(random=random, rbac=False) as server:
         config = server.config(namespace="lab")
@@ -173,8 +165,9 @@ async def _run_scenario(scenario: Scenario, plan: Plan, result: Run, long: bool,
                 "lab",
                 server=server,
                 gate=injector,
-                patience=PATIENCE if plan.faults or prefix is not None else 1.0,
+                patience=PATIENCE if findings.disturbed else 1.0,
                 random=random,
+                findings=findings,
             )
             injector.always = lab.always
             async with lab:
@@ -183,7 +176,9 @@ async def _run_scenario(scenario: Scenario, plan: Plan, result: Run, long: bool,
                 await injector.end()
                 await _await_convergence(lab, injector, result, long)
                 result.state = _state(server, lab)
-                result.problems += injector.problems + _leaks(lab, server)
+                result.problems += injector.problems + _leaks(lab, server) + lab.findings.unmet()
+                if plan.same_end:
+                    result.problems += lab.fails_for_ever()
                 result.created, result.deleted = injector.created, injector.deleted
                 result.touched, result.finalizes = injector.touched, injector.finalizes
                 result.definitions = tuple(one.qualified for one in server.registry.resources if one.custom)
@@ -286,9 +281,7 @@ def _leftovers(manager: Manager) -> list[str]:
 
 @contextlib.contextmanager
 def _logged(loop: VirtualTimeLoop, result: Run) -> Iterator[None]:
-    """Take what is logged into the timeline; an error that is none of the API's is a problem."""
-    passes = Counter[tuple[Any, ...]]()
-    known = {name for name in dir(errors) if name[0].isupper()} | {"TimeoutError"}
+    """Take the reconciles that are logged into the timeline."""
 
     def take(_: Any, _level: str, event: MutableMapping[str, Any]) -> str:
         controller = event.get("controller")
@@ -299,16 +292,6 @@ def _logged(loop: VirtualTimeLoop, result: Run) -> Iterator[None]:
                 f"{controller} {event.get('key')}: {event.get('outcome', event['event'])}{error} because of {reasons}"
             )
             result.timeline.add(TimelineEntry(loop.time(), "pass", "process", text))
-            passes[controller, event.get("key"), loop.time()] += 1
-            if passes[controller, event.get("key"), loop.time()] == _AT_ONCE:
-                result.problems.append(
-                    f"{controller} {event.get('key')} is reconciled again and again without a pause: {text}"
-                )
-                loop.most_turns = 0
-        if event.get("error_type") and event["error_type"] not in known:
-            result.problems.append(
-                f"unhandled {event['error_type']} in {controller} {event.get('key')}: {event.get('error')}"
-            )
         raise structlog.DropEvent
 
     before = structlog.get_config() if structlog.is_configured() else None

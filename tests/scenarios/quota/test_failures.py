@@ -22,7 +22,9 @@ FORMS = {
 }
 
 
-def break_part(patch: pytest.MonkeyPatch, part: str) -> None:
+def break_part(lab: Lab, patch: pytest.MonkeyPatch, part: str) -> None:
+    lab.expects(OverflowError)
+
     def raises(*_: Any) -> Any:
         raise OverflowError(SECRET)
 
@@ -39,7 +41,7 @@ def failures(lab: Lab) -> int:
 async def test_a_claim_of_a_missing_pool_says_that_its_controller_failed_until_that_is_mended(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, semantics: Any, part: str
 ) -> None:
-    break_part(monkeypatch, part)
+    break_part(lab, monkeypatch, part)
     here = await Quotas(lab).start("a", settings=QuotaSettings(semantics=semantics))
     await here.pool("other", tenants=("moon",))
     await here.claim("a", "c", cpu=1)
@@ -67,7 +69,7 @@ async def test_a_pool_goes_on_to_write_the_statuses_of_its_claims_while_the_clai
     await here.claim("a", "before", cpu=3)
     await here.bound("a", "before")
     await lab.settled()
-    break_part(monkeypatch, part)
+    break_part(lab, monkeypatch, part)
     before = await here.get(ResourcePoolClaim, "a", "before")
     lab.manager.runner("resourcepoolclaim").resync_now()
     await here.claim("a", "after", cpu=1)
@@ -89,7 +91,7 @@ async def test_a_bound_claim_of_a_dying_pool_is_deleted_with_it_though_the_claim
     await here.claim("a", "queued", cpu=3)
     await here.bound("a", "bound")
     await here.says("a", "queued", "PoolExhausted")
-    break_part(monkeypatch, "decide_claim")
+    break_part(lab, monkeypatch, "decide_claim")
     await lab.client.delete(ResourcePool, "p")
     await here.says("a", "queued", "Failed", WORDS)
     left = await lab.client.list(ResourcePoolClaim, here.ns("a"))

@@ -113,6 +113,7 @@ async def busy(lab: Lab) -> None:
         manager.add(steady.reconciled_by(By(reconcile)))
         manager.add(kv.Controller.of(absent).reconciled_by(By(reconcile)))
 
+    lab.expects(ValueError, "no")
     await lab.start(build, wait=False)
     for mode in ("plain", "fails", "hangs"):
         await lab.create(widget(mode, mode=mode))

@@ -194,3 +194,90 @@ def test_a_fault_of_the_server_reaches_the_users_own_client_too() -> None:
         loop.run_until_complete(main())
     finally:
         loop.close()
+
+
+async def test_a_timeout_of_settled_shows_the_queues_and_their_last_reconciles(lab: Lab) -> None:
+    async def restless(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        return kv.RequeueAfter(0.1)
+
+    await lab.start(by(restless))  # type: ignore[arg-type]  # a build
+    await lab.create(widget())
+    with pytest.raises(Unmet) as story:
+        await lab.settled(timeout=1)
+    lines = str(story.value).splitlines()
+    assert lines[0] == "waited 1 s for 0.3 s without work"
+    assert lines[1].startswith("  manager lab: ")
+    assert lines[2].startswith("  the queue of widget: ")
+    assert lines[3].startswith(f"  widget Widget {lab.namespace}/one: RequeueAfter because of ")
+
+
+async def test_a_timeout_shows_the_deletion_and_the_finalizers_of_the_object(lab: Lab) -> None:
+    held = CONFIG_MAP.new("held")
+    held.data["metadata"]["finalizers"] = ["example.com/one", "example.com/two"]
+    await lab.create(held)
+    with pytest.raises(Unmet, match=r"\n  finalizers example\.com/one, example\.com/two"):
+        await lab.until(CONFIG_MAP, "held", lambda _: False, timeout=1)
+    await lab.delete(CONFIG_MAP, "held")
+    words = r"\n  deletionTimestamp 2030-01-01T00:00:0\dZ, held by example\.com/one, example\.com/two"
+    with pytest.raises(Unmet, match=words):
+        await lab.until_gone(CONFIG_MAP, "held", timeout=1)
+
+
+async def test_a_timeout_shows_the_mistakes_so_far(lab: Lab) -> None:
+    async def stumble(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        raise KeyError("nothing")
+
+    await lab.start(by(stumble))  # type: ignore[arg-type]  # a build
+    await lab.create(widget())
+    with pytest.raises(Unmet, match=r"\n  finding: unhandled KeyError in widget lab/one: 'nothing' \(test_lab\.py:"):
+        await lab.until(Widget, "one", kv.is_true("Ready"), timeout=1)
+    lab.dismiss()
+
+
+async def test_a_halted_manager_sends_nothing_and_retries_nothing(lab: Lab) -> None:
+    """It is halted while a request is on its way, and while other keys wait for their retry."""
+    called: list[str] = []
+
+    async def failing(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        called.append(owner.name)
+        await ctx.own(part(owner.spec.parts, owner.namespace))
+        raise kv.RetryAfter(10)
+
+    await lab.start(by(failing))  # type: ignore[arg-type]  # a build
+    await lab.create(widget("one", parts=1))
+    await lab.create(widget("two", parts=2))
+    await asyncio.sleep(15)
+    before, version = len(called), lab.server.store.version
+    lab.halt()
+    await asyncio.sleep(24 * 3600)
+    assert before > 2
+    assert (len(called), lab.server.store.version) == (before, version)
+    assert lab.managers == ()
+    await lab.settled()
+
+
+async def test_a_manager_that_is_halted_while_it_is_started_again_stays_down(lab: Lab) -> None:
+    await lab.start(build)
+    lab.crash()
+    lab.halt()
+    await asyncio.sleep(60)
+    await lab.create(widget(parts=1))
+    await asyncio.sleep(3600)
+    assert await lab.find(CONFIG_MAP, "part-0") is None
+
+
+async def test_a_broken_predicate_is_checked_after_writes_of_any_client_and_told_once(lab: Lab) -> None:
+    checks = 0
+
+    def small() -> None:
+        nonlocal checks
+        checks += 1
+        assert lab.server.store.count(("", "configmaps")) < 2, "there are two"
+
+    lab.always.append(small)
+    for number in range(4):
+        await lab.create(part(number))
+    assert checks == 2
+    [problem] = lab.findings.problems
+    assert problem.startswith("a predicate does not hold after added configmaps lab/part-1: there are two")
+    lab.dismiss()

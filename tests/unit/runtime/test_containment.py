@@ -101,6 +101,7 @@ async def test_an_exception_is_told_by_the_status_and_taken_back_by_the_next_suc
         ctx.status.draft.note = w.spec.mode
         return kv.Done()
 
+    lab.expects(OverflowError)
     await _start(lab, reconcile)
     await lab.create(widget("bad", mode="odd"))
     await lab.create(widget("good"))
@@ -132,12 +133,12 @@ async def test_a_reconciler_that_said_what_is_wrong_before_it_raised_keeps_its_w
 
 
 @pytest.mark.parametrize(
-    ("parts", "words"),
-    [(2**63, "422 Invalid because of status.parts"), ("many", "UserWarning")],
+    ("parts", "error", "words"),
+    [(2**63, Invalid, "422 Invalid because of status.parts"), ("many", UserWarning, "UserWarning")],
     ids=["refused", "no status"],
 )
 async def test_a_status_that_cannot_be_written_is_replaced_by_one_that_says_so(
-    lab: Lab, parts: Any, words: str
+    lab: Lab, parts: Any, error: type[Exception], words: str
 ) -> None:
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
         ctx.status.set_condition("Ready", True, "Fine")
@@ -146,6 +147,7 @@ async def test_a_status_that_cannot_be_written_is_replaced_by_one_that_says_so(
             ctx.status.draft.model_fields_set.add("parts")
         return kv.Done()
 
+    lab.expects(error)
     await _start(lab, reconcile)
     await lab.create(widget("bad", mode="odd"))
     bad = await lab.until(Widget, "bad", kv.is_false("Ready"))
@@ -169,6 +171,8 @@ async def test_a_controller_that_declares_how_reports_its_failures_in_its_own_fo
             ctx.status.draft.model_fields_set.add("parts")
         return kv.Done()
 
+    if how == "it raises":
+        lab.expects(OverflowError)
     sentence = Controller.of(Widget).owns(CONFIG_MAP).reports_failure(by=write_note).reconciled_by(By(reconcile))
     await lab.start(lambda manager: manager.add(sentence))
     await lab.create(widget("w", mode="odd"))
@@ -207,6 +211,8 @@ async def test_an_exception_of_the_reporting_function_is_logged_and_the_reconcil
     def report(w: Widget, ctx: kv.Context[Widget], message: str) -> None:
         raise LookupError("no such field")
 
+    lab.expects(OverflowError)
+    lab.expects(LookupError, "no such field")
     sentence = Controller.of(Widget).owns(CONFIG_MAP).reports_failure(by=report).reconciled_by(By(reconcile))
     with structlog.testing.capture_logs() as lines:
         await lab.start(lambda manager: manager.add(sentence))

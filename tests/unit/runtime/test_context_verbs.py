@@ -9,7 +9,7 @@ import pytest
 from widgets import CONFIG_MAP, By, Widget, widget
 
 import konverge as kv
-from konverge.errors import NotFound, ReconcileTimeout
+from konverge.errors import NotFound, ReconcileTimeout, UsageError
 from konverge.kinds import kind
 from konverge.testing import Lab
 
@@ -67,6 +67,7 @@ async def test_the_status_of_the_own_kind_is_not_applied_beside_the_end_of_the_r
         await ctx.apply(w, subresource="status")
         return kv.Done()
 
+    lab.expects(UsageError, "written once")
     record = await once(lab, applies)
     assert "ctx.status" in record.error
     assert record.writes == ()

@@ -386,3 +386,70 @@ def test_a_project_without_lab_tests_keeps_its_own_loops_and_names(pytester: pyt
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["*::test_theirs PASSED*"])
     result.stdout.no_fnmatch_line("*test_theirs[[]*")
+
+
+PLANTED_SUITE = """
+import asyncio
+
+import pytest
+import konverge as kv
+from konverge.testing import Lab
+from konverge.errors import UsageError
+from test_things import MAP, Thing
+
+class Forgets:
+    async def reconcile(self, thing, ctx):
+        ctx.own(MAP.new("child", thing.namespace))
+        return kv.Done()
+
+def by(reconciler):
+    return lambda manager: manager.add(kv.Controller.of(Thing).owns(MAP).reconciled_by(reconciler))
+
+@pytest.mark.scenario
+async def test_forgets(lab: Lab):
+    await lab.start(by(Forgets()))
+    await lab.create(Thing.new("one"))
+    await asyncio.sleep(1)
+
+@pytest.mark.scenario
+async def test_never_true(lab: Lab):
+    await lab.start(by(Forgets()))
+    while await lab.find(MAP, "child") is None:
+        pass
+
+@pytest.mark.scenario
+async def test_invariant(lab: Lab):
+    def no_map():
+        assert not lab.server.store.list(("", "configmaps"), lab.namespace), "there is a map"
+    lab.always.append(no_map)
+    await lab.create(MAP.new("a"))
+
+@pytest.mark.scenario
+async def test_expects(lab: Lab):
+    lab.expects(UsageError, "never awaited")
+    await lab.start(by(Forgets()))
+    await lab.create(Thing.new("one"))
+    await asyncio.sleep(1)
+
+async def test_fails_by_itself(lab: Lab):
+    await lab.start(by(Forgets()))
+    await lab.create(Thing.new("one"))
+    await asyncio.sleep(1)
+    assert False, "its own reason"
+"""
+
+
+def test_mistakes_of_an_operator_fail_the_test_itself_and_its_rerun_under_every_plan(
+    lab_suite: pytest.Pytester,
+) -> None:
+    lab_suite.makepyfile(test_planted=PLANTED_SUITE)
+    result = lab_suite.runpytest_subprocess("--lab=quick", "--lab-budget=1", "-W", "error", "-rA", "test_planted.py")
+    result.assert_outcomes(passed=2, failed=7)
+    text = result.stdout.str()
+    assert text.count("  - unhandled ForgottenAwait in thing lab/one: controller 'thing' made and never awaited") == 2
+    assert text.count("says so, before it occurs: lab.expects(ErrorType)") == 2
+    assert text.count("steps again and again at test_planted.py:") == 2
+    assert "the test hangs: time has stood still at 0.000 s for 10000 turns of the loop" in text
+    assert text.count("a predicate does not hold after added configmaps") == 2
+    assert "its own reason" in text
+    result.stdout.no_fnmatch_line("*ERROR*teardown*")

@@ -104,12 +104,13 @@ async def sleeps(_: Any) -> kv.Allow:
 
 
 @pytest.mark.parametrize(
-    ("handler", "words", "seconds"),
-    [(fails, "raised ValueError", 0.0), (sleeps, "did not answer within 4.5 s", 4.5)],
+    ("handler", "error", "words", "seconds"),
+    [(fails, ValueError, "raised ValueError", 0.0), (sleeps, TimeoutError, "did not answer within 4.5 s", 4.5)],
 )
 async def test_a_webhook_that_fails_refuses_or_lets_pass_as_it_says(
-    lab: Lab, handler: Any, words: str, seconds: float
+    lab: Lab, handler: Any, error: type[Exception], words: str, seconds: float
 ) -> None:
+    lab.expects(error)
     await lab.start(build_of(VALIDATING.within(5).handled_by(handler)))
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -120,12 +121,14 @@ async def test_a_webhook_that_fails_refuses_or_lets_pass_as_it_says(
 
 
 async def test_a_webhook_that_ignores_failures_lets_the_write_pass(lab: Lab, logs: list[Any]) -> None:
+    lab.expects(ValueError, "a bug")
     await lab.start(build_of(VALIDATING.ignoring_failures().handled_by(fails)))
     assert (await lab.create(widget())).name == "one"
     assert [line["event"] for line in logs if line["event"] == "a webhook failed"] == ["a webhook failed"]
 
 
 async def test_the_policy_of_the_stored_configuration_rules_where_the_webhook_gives_no_answer(lab: Lab) -> None:
+    lab.expects(ValueError, "a bug")
     await lab.start(build_of(VALIDATING.handled_by(fails)))
     found = await lab.client.get(CONFIGURATION, f"lab-{lab.namespace}")
     found.data["webhooks"][0]["failurePolicy"] = "Ignore"
@@ -189,6 +192,7 @@ async def test_two_replicas_answer_under_one_name(lab: Lab) -> None:
 
 
 async def test_the_cache_of_a_kind_that_is_not_served_makes_the_webhooks_unready_alone(lab: Lab) -> None:
+    lab.expects(TimeoutError)
     gone = kv.kind("gone.example.com/v1", "Gone")
     other = MUTATING.handled_by(marked)
     manager = await lab.start(build_of(VALIDATING.reads(gone).handled_by(few), other), wait=False)

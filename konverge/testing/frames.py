@@ -1,0 +1,41 @@
+"""Lines of a program's own code, in tracebacks and in suspended tasks: without this package, the standard library and what is installed."""
+
+from __future__ import annotations
+
+import asyncio
+import sysconfig
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, cast
+
+__all__ = ["line_of_error", "line_of_task"]
+
+_OTHERS: Final = (
+    f"{Path(__file__).resolve().parents[1]}/",
+    *(f"{sysconfig.get_path(which)}/" for which in ("stdlib", "purelib")),
+)
+
+
+def line_of_error(error: BaseException) -> str:
+    """Return the innermost line of the program's own code at which an exception was raised, or ""."""
+    found, trace = "", error.__traceback__
+    while trace is not None:
+        found = _line(trace.tb_frame, trace.tb_lineno) or found
+        trace = trace.tb_next
+    return found
+
+
+def line_of_task(task: asyncio.Task[Any]) -> str:
+    """Return the innermost line of the program's own code at which a task is suspended, or ""."""
+    found, waiting = "", cast("Any", task.get_coro())
+    while waiting is not None:
+        frame = getattr(waiting, "cr_frame", None)
+        if frame is not None:
+            found = _line(frame, frame.f_lineno) or found
+        waiting = getattr(waiting, "cr_await", None)
+    return found
+
+
+def _line(frame: FrameType, number: int) -> str:
+    name = frame.f_code.co_filename
+    return "" if name.startswith(_OTHERS) else f"{Path(name).name}:{number}"
