@@ -1,6 +1,7 @@
 """The planted faults: which code is replaced by which in a copy of the tree, what that breaks, and where to look first. Data alone.
 
-Each mutant is a fault that a change might really make, and breaks a promise that users would miss; none changes the code that tests it.
+Each mutant is a fault that a change might really make, and breaks a promise that users would miss. Only those of the lab's own checks
+(`lab-`) change the code that tests them: their story expects each mistake, so that one which goes unnoticed fails it.
 `planting.py` says how code is found: by module, function and syntax tree, so that only a change of that very code concerns a mutant.
 """
 
@@ -30,12 +31,14 @@ STORIES: Final = (
     "placid",
     "tenants",
     "dissolved",
+    "slips",
 )
 """The stories of `scenarios.py`, in the order in which they are tried."""
 
 QUEUE: Final = "konverge.workqueue."
 INFORMERS: Final = "konverge.informers."
 RUNTIME: Final = "konverge.runtime."
+LAB: Final = "konverge.testing.lab."
 CLIENT: Final = "konverge.client."
 APPS: Final = "konverge.reconcilers.apps."
 QUOTA: Final = "konverge.reconcilers.quota."
@@ -861,4 +864,91 @@ _QUOTA: Final = (
     ),
 )
 
-MUTANTS: Final = (*_QUEUE, *_INFORMERS, *_LEDGER, *_STATUS, *_PASSES, *_OWNERS, *_APPS, *_RIVALS, *_QUOTA, *BY_TEST)
+_MISTAKES: Final = (
+    Mutant(
+        "lab-coroutines-unseen",
+        "a coroutine that was never awaited is no finding of the lab",
+        LAB + "findings",
+        "Findings.never_awaited",
+        "self._forgotten.setdefault(_task(), []).append(words)",
+        "",
+        ("slips",),
+    ),
+    Mutant(
+        "lab-coroutine-belongs-to-no-reconcile",
+        "a reconcile that forgot to await a coroutine writes its status",
+        RUNTIME + "reconcile.runner",
+        "ReconcileRunner._call",
+        "self._services.observer is not None",
+        "False",
+        ("slips",),
+    ),
+    Mutant(
+        "lab-effects-unchecked",
+        "a forgotten await of an effect is a silent no-op",
+        RUNTIME + "reconcile.context",
+        "Context.finish",
+        "self._effects.check(self._services.controller)",
+        "",
+        ("slips",),
+    ),
+    Mutant(
+        "lab-failures-unseen",
+        "exceptions that the runtime contains are no findings of the lab",
+        RUNTIME + "controller.runner",
+        "ControllerRunner._observe",
+        "self._shared.observer is not None",
+        "False",
+        ("slips",),
+    ),
+    Mutant(
+        "lab-handlers-unseen",
+        "an exception of a map function is no finding of the lab",
+        RUNTIME + "controller.runner",
+        "ControllerRunner._observed",
+        "self._observe(key, error, part=', a predicate or map function, for')",
+        "",
+        ("slips",),
+    ),
+    Mutant(
+        "lab-report-unseen",
+        "an exception of the function that reports failures is no finding of the lab",
+        RUNTIME + "reconcile.containment",
+        "report_failure",
+        "ctx.trace.contained = error",
+        "",
+        ("slips",),
+    ),
+    Mutant(
+        "lab-webhooks-unseen",
+        "an exception of a webhook is no finding of the lab",
+        "konverge.testing.admission",
+        "handler_of",
+        "failed is not None and answer.error is not None",
+        "False",
+        ("slips",),
+    ),
+    Mutant(
+        "status-of-a-mistake",
+        "a reconcile that ends in a mistake of the program writes the conditions that it set",
+        RUNTIME + "reconcile.runner",
+        "ReconcileRunner._after",
+        "is_mistake(ended)",
+        "False",
+        ("slips",),
+    ),
+)
+
+MUTANTS: Final = (
+    *_QUEUE,
+    *_INFORMERS,
+    *_LEDGER,
+    *_STATUS,
+    *_PASSES,
+    *_OWNERS,
+    *_APPS,
+    *_RIVALS,
+    *_QUOTA,
+    *_MISTAKES,
+    *BY_TEST,
+)

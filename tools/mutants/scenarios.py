@@ -12,6 +12,7 @@ from typing import Final
 
 from stories_apps import mover, namesakes
 from stories_children import backup, hold, sites, takeover
+from stories_mistakes import slips
 from stories_others import budget, shelf, strangers
 from stories_quota import dissolved, tenants
 from stories_times import badge, bucket, errands, guarded, placid
@@ -57,5 +58,6 @@ SCENARIOS: Final = {
         placid,
         tenants,
         dissolved,
+        slips,
     )
 }
