@@ -123,10 +123,16 @@ def _uninstalling(release: Object, now: datetime, patience: timedelta) -> Uninst
 
 
 def _orphaning(release: Object, keeper: str, now: datetime, patience: timedelta) -> UninstallStep:
-    """Delete the HelmRelease without an uninstall: the workload belongs to another instance."""
+    """Delete the HelmRelease without an uninstall: the workload belongs to another instance.
+
+    One that is suspended and under deletion already waits for Flux. Resumed, it would be uninstalled after all.
+    """
     message = messages.deleted_without_uninstall(release.name, keeper)
+    waits = release.metadata.deleting and FluxRelease.of(release).suspended
     return UninstallStep(
-        orphan=release, report=_report(Deleting.UNINSTALLING, message), wait=_wait((release,), now, patience)
+        orphan=None if waits else release,
+        report=_report(Deleting.UNINSTALLING, message),
+        wait=_wait((release,), now, patience),
     )
 
 
@@ -148,7 +154,7 @@ def _deleting_sources(sources: tuple[Object, ...], now: datetime, patience: time
 def next_step(left: RemainingChildren, now: datetime, patience: timedelta) -> UninstallStep:
     """Return the next step, decided by the present state alone."""
     release = left.owned(left.release)
-    if release is not None and left.keeper and not release.metadata.deleting:
+    if release is not None and left.keeper:
         return _orphaning(release, left.keeper, now, patience)
     if release is not None:
         return _uninstalling(release, now, patience)

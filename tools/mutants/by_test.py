@@ -17,6 +17,7 @@ GENERATION: Final = (
     "test_an_equal_status_is_written_again_once_for_each_new_generation_and_never_for_the_same"
 )
 INTENTS: Final = "tests/unit/test_fields.py::test_an_apply_is_skipped_only_where_nothing_would_change"
+STALE: Final = "tests/unit/runtime/test_stale_children.py::"
 OWN_CHILDREN: Final = "tests/unit/runtime/test_own_child_writes.py::"
 
 BY_TEST: Final = (
@@ -150,5 +151,62 @@ BY_TEST: Final = (
         "self._own_versions.take(Key('', watch.kind, change.namespace, change.name), change.new.metadata.resource_version)",
         "(change.new.metadata.resource_version,)",
         test=OWN_CHILDREN + "test_a_change_of_another_writer_enqueues_the_owner",
+    ),
+    Mutant(
+        "own-child-write-hides-others",
+        "with own_writes=False a change of another writer that came between our reads and our apply enqueues nothing",
+        "konverge.runtime.reconcile.children",
+        "Children.own",
+        "only_own_apply(cached.data(), stored.data, intent)",
+        "True",
+        test=STALE + "test_a_change_of_another_writer_that_is_merged_with_our_own_apply_enqueues_the_owner",
+    ),
+    Mutant(
+        "late-child-event-filtered",
+        "after the barrier gave up, the late event of an own child is filtered, though a reconcile ran without it",
+        "konverge.runtime.consistency.barrier",
+        "StalenessBarrier.stop_waiting",
+        "self._own_versions.forget(Key('', write.kind, write.namespace, write.name))",
+        "",
+        test=STALE + "test_after_the_barrier_gave_up_the_late_event_of_an_own_child_enqueues_the_owner",
+    ),
+    Mutant(
+        "unknown-write-of-the-gone-shown",
+        "a write of unknown outcome whose object is gone counts as shown while the cache still has the object",
+        "konverge.runtime.consistency.barrier",
+        "StalenessBarrier._look_at_server",
+        "return View.BEHIND if cached else View.SHOWN",
+        "return View.SHOWN",
+        test=STALE + "test_a_write_of_unknown_outcome_is_waited_for_until_the_cache_shows_what_the_server_has",
+    ),
+    Mutant(
+        "index-keeps-values-of-before",
+        "an object whose index function comes to raise is still found by its old values",
+        "konverge.informers.index",
+        "Index.put",
+        "values = ()",
+        "return",
+        test="tests/unit/informers/test_store.py::"
+        "test_an_object_whose_index_function_comes_to_raise_is_not_found_by_its_old_values",
+    ),
+    Mutant(
+        "quota-edited-status-kept",
+        "an edit of a claim's status by another writer triggers no reconcile",
+        "konverge.reconcilers.quota.predicates",
+        "claim_changed",
+        "if status_was_edited(change, but=_PLACE_FIELDS):\n    return True",
+        "",
+        test="tests/unit/quota/test_wake_index.py::"
+        "test_an_edit_of_a_status_that_the_family_wrote_triggers_a_reconcile_of_the_claim_and_its_own_write_does_not",
+    ),
+    Mutant(
+        "apps-orphan-resumed",
+        "a HelmRelease that is being deleted without an uninstall is resumed, and the workload of another instance is uninstalled",
+        "konverge.reconcilers.apps.uninstall",
+        "next_step",
+        "release is not None and left.keeper",
+        "release is not None and left.keeper and (not release.metadata.deleting)",
+        test="tests/unit/apps/test_contention.py::"
+        "test_a_release_that_was_deleted_without_an_uninstall_is_not_resumed_while_it_waits_for_flux",
     ),
 )

@@ -183,6 +183,20 @@ async def test_deleting_the_younger_of_two_owners_uninstalls_nothing(make: Any, 
     assert "without an uninstall" in ctx.message("Deleting")
 
 
+async def test_a_release_that_was_deleted_without_an_uninstall_is_not_resumed_while_it_waits_for_flux(
+    make: Any, context: Any
+) -> None:
+    """Resumed, Flux would uninstall the workload of the other instance."""
+    ctx = context(this(make), rival(make, ago=60), owned_by(make, "shop"), owned_by(make, "other"))
+    await RECONCILER.finalize(make.instance(), ctx)
+    assert ctx.objects["HelmRelease", "shop"].metadata.deleting
+    before = len(ctx.calls)
+    assert isinstance(await RECONCILER.finalize(make.instance(), ctx), RequeueAfter)
+    assert [call for call in ctx.calls[before:] if call.startswith(("patch", "delete"))] == []
+    assert ctx.objects["HelmRelease", "shop"].spec["suspend"] is True
+    assert "without an uninstall" in ctx.message("Deleting")
+
+
 async def test_deleting_a_blocked_instance_touches_nothing(make: Any, context: Any) -> None:
     ctx = context(this(make), rival(make, ago=60), owned_by(make, "other"))
     assert await RECONCILER.finalize(make.instance(), ctx) == Done()

@@ -213,6 +213,21 @@ def test_an_object_whose_index_function_raises_has_no_values_and_the_error_is_co
     assert store.by_index("fussy", "all") == []
 
 
+def test_an_object_whose_index_function_comes_to_raise_is_not_found_by_its_old_values() -> None:
+    def fussy(one: Cached) -> Iterable[str]:
+        if one.version == "101":
+            raise KeyError("label")
+        return ["all"]
+
+    store, writer = filled(cached("a"), cached("b"))
+    writer.add_index("fussy", fussy)
+    with capture_logs():
+        writer.apply([put(cached("a", 101))], "101")
+    assert names(store.by_index("fussy", "all")) == ["b"]
+    writer.apply([put(cached("a", 102))], "102")
+    assert names(store.by_index("fussy", "all")) == ["b", "a"]
+
+
 def test_an_index_function_that_always_raises_does_not_flood_the_log() -> None:
     def broken(one: Cached) -> Iterable[str]:
         raise KeyError("label")

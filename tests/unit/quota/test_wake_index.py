@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 from konverge.errors import Forbidden, Invalid, NotFound, Unreachable
+from konverge.fields import Owner
 from konverge.informers import Cached, Change
 from konverge.objects import Metadata
 from konverge.reconcilers.quota.pool_writer import is_ending, is_refusal
-from konverge.reconcilers.quota.predicates import claim_changed, namespace_changed
+from konverge.reconcilers.quota.predicates import claim_changed, namespace_changed, status_was_edited
 from konverge.reconcilers.quota.wake_index import WakeIndex
 
 QUOTA = "capsule-pool-p"
@@ -96,6 +97,45 @@ def test_a_changed_pool_in_the_status_triggers_a_reconcile_of_a_claim_that_names
     assert not claim_changed(
         change(given, cached("3", body={"spec": spec, "status": {"pool": {"name": "p"}, "condition": {}}}))
     )
+
+
+OURS = Owner("konverge", "Apply", "status")
+CONDITION: dict[str, Any] = {"f:type": {}, "f:status": {}}
+LISTED: dict[str, Any] = {'k:{"type":"Bound"}': {".": {}, "f:type": {}, "f:status": {}}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "matters"),
+    [
+        ({"f:condition": CONDITION}, {"f:condition": CONDITION}, False),
+        ({"f:condition": CONDITION}, {"f:condition": CONDITION, "f:pool": {"f:name": {}}}, False),
+        ({"f:condition": CONDITION}, {"f:condition": {**CONDITION, "f:reason": {}}}, False),
+        ({"f:condition": CONDITION, "f:pool": {"f:name": {}}}, {"f:condition": CONDITION}, False),
+        ({"f:condition": CONDITION}, {"f:condition": {"f:type": {}}}, True),
+        ({"f:condition": CONDITION}, {"f:pool": {"f:name": {}}}, True),
+        ({"f:condition": CONDITION}, None, True),
+        ({"f:conditions": LISTED}, {"f:conditions": {}}, True),
+    ],
+    ids=[
+        "the same fields",
+        "a place is added",
+        "a field is added",
+        "a place is omitted, as the family does at times",
+        "a field of the condition was edited",
+        "the condition was removed",
+        "the whole status was taken",
+        "a condition of the list was removed",
+    ],
+)
+def test_an_edit_of_a_status_that_the_family_wrote_triggers_a_reconcile_of_the_claim_and_its_own_write_does_not(
+    before: dict[str, Any], after: dict[str, Any] | None, matters: bool
+) -> None:
+    def at(version: str, fields: dict[str, Any] | None) -> Cached:
+        owned = None if fields is None else {OURS: msgspec.json.encode({"f:status": fields})}
+        return msgspec.structs.replace(cached(version, body={"spec": {"claim": {}, "pool": "p"}}), owned=owned)
+
+    assert claim_changed(change(at("1", before), at("2", after))) is matters
+    assert status_was_edited(change(at("1", before), at("2", after)), but=("pool",)) is matters
 
 
 def test_labels_and_termination_of_a_namespace_trigger_a_reconcile() -> None:

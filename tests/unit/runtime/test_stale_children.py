@@ -1,0 +1,115 @@
+"""Children that another writer changed, or whose write has an unknown outcome, while the cache is behind: no reconcile is lost or runs too early."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from controller_harness import ControllerHarness
+from widgets import CONFIG_MAP, By, Widget, part, widget
+
+import konverge as kv
+from konverge.errors import Unreachable
+
+KEY = kv.Key("", Widget.kind_of_resource(), "web", "one")
+
+
+def placed(**spec: Any) -> Widget:
+    return Widget.decode({**widget("one", **spec).to_dict(), "metadata": {"name": "one", "namespace": "web"}})
+
+
+def showing_the_owner(harness: ControllerHarness) -> Callable[[], None]:
+    """Return a hook after which the cache shows the status that was written; children are shown by the tests."""
+
+    def show() -> None:
+        if harness.server.calls[-1] == "apply Widget one/status":
+            harness.show(Widget, "one", "web")
+
+    return show
+
+
+class Owner:
+    """Applies one child in its first `applies` reconciles, and keeps the reasons of each."""
+
+    def __init__(self, applies: int) -> None:
+        self.reasons: list[str] = []
+        self._applies = applies
+
+    async def __call__(self, w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        self.reasons.append("; ".join(ctx.reasons))
+        if len(self.reasons) <= self._applies:
+            await ctx.own(part(0, "web", generation=str(w.generation)))
+        return kv.Done()
+
+
+async def test_a_change_of_another_writer_that_is_merged_with_our_own_apply_enqueues_the_owner() -> None:
+    owner = Owner(applies=2)
+    spec = kv.Controller.of(Widget).owns(CONFIG_MAP, own_writes=False).reconciled_by(By(owner))
+    async with ControllerHarness(spec) as harness:
+        harness.server.after = showing_the_owner(harness)
+        harness.put(placed(), generation=1)
+        await harness.settle()
+        harness.show(CONFIG_MAP, "part-0", "web")
+        await harness.settle()
+        assert len(owner.reasons) == 1, "the event of the own apply enqueues nothing"
+
+        def meanwhile() -> None:
+            if harness.server.calls[-1] == "apply ConfigMap part-0":
+                stored = harness.server.stored(CONFIG_MAP, "web", "part-0")
+                harness.server.store(CONFIG_MAP, {**stored, "data": {**stored["data"], "theirs": "x"}})
+
+        harness.server.before = meanwhile
+        harness.put(placed(parts=1), generation=2)
+        await harness.settle()
+        assert len(owner.reasons) == 2
+        harness.show(CONFIG_MAP, "part-0", "web")  # one event for both writes
+        await harness.settle()
+        assert owner.reasons[2:] == ["owned ConfigMap web/part-0 changed"]
+
+
+async def test_after_the_barrier_gave_up_the_late_event_of_an_own_child_enqueues_the_owner() -> None:
+    owner = Owner(applies=1)
+    spec = kv.Controller.of(Widget).owns(CONFIG_MAP, own_writes=False).with_(barrier=1.0).reconciled_by(By(owner))
+    async with ControllerHarness(spec) as harness:
+        harness.server.after = showing_the_owner(harness)
+        harness.put(part(9, "web"))  # a cache that is at some version
+        harness.put(placed(), generation=1)
+        await harness.settle()
+        harness.runner.enqueue(KEY)
+        await harness.settle(0.9)
+        assert len(owner.reasons) == 1, "the barrier waits for the child"
+        await harness.settle(0.5)
+        assert len(owner.reasons) == 2, "it ran on a cache without the child"
+        harness.show(CONFIG_MAP, "part-0", "web")
+        await harness.settle()
+        assert owner.reasons[2:] == ["owned ConfigMap web/part-0 created"]
+
+
+@pytest.mark.parametrize("fate", ["it is gone", "the server does not answer", "it was changed"])
+async def test_a_write_of_unknown_outcome_is_waited_for_until_the_cache_shows_what_the_server_has(fate: str) -> None:
+    owner = Owner(applies=0)
+    spec = kv.Controller.of(Widget).watches(CONFIG_MAP, to=lambda _, __: ()).reconciled_by(By(owner))
+    async with ControllerHarness(spec) as harness:
+        harness.server.after = showing_the_owner(harness)
+        harness.put(part(0, "web"))
+        harness.put(placed(), generation=1)
+        await harness.settle()
+        harness.server.ledger.begin(("widget", KEY), CONFIG_MAP, "web", "part-0").unknown()
+        if fate == "it is gone":
+            del harness.server.objects[CONFIG_MAP, "web", "part-0"]
+        elif fate == "it was changed":
+            harness.server.store(CONFIG_MAP, {**harness.server.stored(CONFIG_MAP, "web", "part-0"), "data": {"n": "2"}})
+        else:
+
+            def refuse() -> None:
+                raise Unreachable("refused")
+
+            harness.server.before = refuse
+        harness.runner.enqueue(KEY)
+        await harness.settle(2)
+        assert len(owner.reasons) == 1
+        harness.server.before = None
+        harness.show(CONFIG_MAP, "part-0", "web")
+        await harness.settle(1)
+        assert len(owner.reasons) == 2
