@@ -23,7 +23,16 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 OPENING = re.compile(r"^<!-- include:", re.MULTILINE)
-LANGUAGES = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".sh": "sh", ".json": "json"}
+LANGUAGES = {
+    ".py": "python",
+    ".go": "go",
+    ".rs": "rust",
+    ".js": "javascript",
+    ".yaml": "yaml",
+    ".toml": "toml",
+    ".sh": "sh",
+    ".json": "json",
+}
 
 
 def included(document: str, read: Callable[[str], str]) -> str:

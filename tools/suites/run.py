@@ -59,6 +59,8 @@ SUITES = (
 """The packages below pkg/ whose tests start a control plane."""
 SERVERS = ("real", "memory")
 SEED = "1"
+OTHER_SERVERS = ".*/aggregatedDiscovery=false"
+"""Subtests that download an old kube-apiserver."""
 RUN_SECONDS = 1200
 _SUBTEST = re.compile(r"^ *--- (?P<state>PASS|FAIL): (?P<name>\S+)", re.MULTILINE)
 _STAND_IN = Path(__file__).with_name("stand_in.py")
@@ -260,6 +262,8 @@ def ran(suite: str, home: Path, programs: Path, focus: str) -> Ran:
         f"--ginkgo.json-report={report}",
         f"--ginkgo.seed={SEED}",
         "--ginkgo.no-color",
+        "-test.v",
+        f"-test.skip={OTHER_SERVERS}",
     ]
     if focus:
         command.append(f"--ginkgo.focus={focus}")

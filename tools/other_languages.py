@@ -1,0 +1,174 @@
+"""The examples in Go, Rust and JavaScript, built once for a machine: `python tools/other_languages.py [LANGUAGE ...]`.
+
+Promises: versions are locked by the files beside the sources, and nothing is written into the tree. A build appears in the cache of
+`konverge control-plane install` whole or not at all, in a folder named by what it was built from; a second session waits for the first
+one's build. A toolchain that is missing, or a registry that does not answer, is `BinariesMissing`; a build that fails is `InstallFailed`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from konverge.testing.binaries import Cache
+from konverge.testing.failures import BinariesMissing, ControlPlaneError, InstallFailed
+
+__all__ = ["BUILD_SECONDS", "EXAMPLES", "RECIPES", "Recipe", "built", "cached", "main"]
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples" / "other-languages"
+BUILD_SECONDS = 900
+"""The longest that a build may take; Go and Rust take about two minutes each, JavaScript seconds."""
+_LOG_LINES = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How the example of one language is built: in a copy of its folder, with a cache of its own, which is removed afterwards.
+
+    `fetch` gets the locked dependencies, `build` compiles; `made` is a pattern of the result, below the folder of the
+    copies (`LANGUAGE.source`) and of the caches (`LANGUAGE.cache`).
+    """
+
+    tool: str
+    fetch: tuple[str, ...]
+    build: tuple[str, ...]
+    variables: Mapping[str, str]
+    made: str
+    inputs: str = "**/*"
+    """The files that a build depends on."""
+
+
+RECIPES: Mapping[str, Recipe] = {
+    "go": Recipe(
+        "go",
+        ("go", "list", "-mod=readonly", "-deps", "-test", "."),
+        ("go", "test", "-c", "-mod=readonly", "-vet=off", "-ldflags=-s -w", "-o", "widgets.test", "."),
+        {"CGO_ENABLED": "0", "GOWORK": "off", "GOCACHE": "{cache}"},
+        "go.source/widgets.test",
+    ),
+    "javascript": Recipe(
+        "npm",
+        ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"),
+        (),
+        {},
+        "javascript.source/node_modules",
+        inputs="package*.json",
+    ),
+    "rust": Recipe(
+        "cargo",
+        ("cargo", "fetch", "--locked"),
+        ("cargo", "test", "--no-run", "--locked", "--offline", "--test", "widgets"),
+        {"CARGO_TARGET_DIR": "{cache}"},
+        "rust.cache/debug/deps/widgets-*",
+    ),
+}
+
+
+def cached(language: str, environment: Mapping[str, str]) -> Path | None:
+    """Return the folder of a language's build, with `program` or `node_modules` in it; None if there is none."""
+    home = Cache.of(environment).root / "other-languages" / f"{language}-{_fingerprint(language)}"
+    return home if home.is_dir() else None
+
+
+def built(language: str, environment: Mapping[str, str], *, tell: Callable[[str], None]) -> Path:
+    """Return the folder of a language's build; builds it first if there is none, and says so."""
+    found = cached(language, environment)
+    if found is not None:
+        return found
+    tool = RECIPES[language].tool
+    if shutil.which(tool, path=environment.get("PATH")) is None:
+        raise BinariesMissing(f"the example in {language} needs {tool}, and there is no {tool} in PATH")
+    cache = Cache.of(environment).root / "other-languages"
+    with _locked(cache / f"{language}.lock"):
+        home = cache / f"{language}-{_fingerprint(language)}"
+        if not home.is_dir():
+            tell(f"building the example in {language} into {home} (once for this machine)")
+            _build(language, environment, cache, home)
+    return home
+
+
+def _fingerprint(language: str) -> str:
+    digest = hashlib.sha256(repr(RECIPES[language]).encode())
+    for path in sorted(path for path in (EXAMPLES / language).glob(RECIPES[language].inputs) if path.is_file()):
+        digest.update(str(path.relative_to(EXAMPLES)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(language: str, environment: Mapping[str, str], cache: Path, home: Path) -> None:
+    recipe = RECIPES[language]
+    compiled, copy, partial = (cache / f"{language}.{part}" for part in ("cache", "source", "part"))
+    for folder in (copy, partial):
+        shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(EXAMPLES / language, copy)
+    partial.mkdir()
+    variables = {key: value.format(cache=compiled) for key, value in recipe.variables.items()}
+    _run(recipe.fetch, copy, {**environment, **variables}, BinariesMissing)
+    if recipe.build:
+        _run(recipe.build, copy, {**environment, **variables}, InstallFailed)
+    made = next(
+        path for path in cache.glob(recipe.made) if path.suffix != ".d"
+    )  # Cargo's list of dependencies stands beside it
+    made.rename(partial / ("node_modules" if made.is_dir() else "program"))
+    partial.rename(home)
+    for folder in (compiled, copy):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(command: Sequence[str], folder: Path, environment: Mapping[str, str], error: type[ControlPlaneError]) -> None:
+    words = " ".join(command[:2])
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=BUILD_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise InstallFailed(
+            f"{words} took longer than {BUILD_SECONDS} s and was ended; run it again when the machine is less busy"
+        ) from None
+    if done.returncode:
+        raise error(
+            "\n".join(
+                (
+                    f"{words} of the example in {folder.stem} failed:",
+                    *(done.stdout + done.stderr).splitlines()[-_LOG_LINES:],
+                )
+            )
+        )
+
+
+def main(languages: Sequence[str]) -> int:
+    """Build what is missing, and say which builds there are; returns 1 if one could not be had."""
+    lacking = 0
+    for language in languages or RECIPES:
+        try:
+            print(f"the example in {language}: {built(language, os.environ, tell=print)}", flush=True)
+        except (ControlPlaneError, OSError) as error:
+            lacking = 1
+            print(error, file=sys.stderr, flush=True)
+    return lacking
+
+
+if __name__ == "__main__":  # so that a build can be had before the tests
+    sys.exit(main(sys.argv[1:]))
