@@ -21,7 +21,6 @@ import socket
 import ssl
 from collections.abc import Mapping
 from typing import Any, Final, Self
-from urllib.parse import parse_qsl, unquote
 
 from aiohttp import web
 from multidict import CIMultiDict
@@ -30,7 +29,7 @@ from konverge.errors import stack_of
 from konverge.logs import get_logger
 from konverge.testing.apiserver import protobuf, statuses
 from konverge.testing.apiserver.faults.streams import Dropped
-from konverge.testing.apiserver.requests import Call, Query, Response, User
+from konverge.testing.apiserver.requests import Call, Response, User, read_target
 from konverge.testing.apiserver.shells import MAX_BODY, Handler, Pump, answered, refusal, too_large, warning_headers
 from konverge.testing.apiserver.statuses import StatusError
 from konverge.testing.apiserver.tls import server_context, user_of
@@ -146,15 +145,14 @@ class HttpShell:
             return refusal(statuses.internal(f"{type(error).__name__}: {error}"))
 
     def _call(self, request: web.BaseRequest, body: bytes) -> Call:
-        path, _, query = request.raw_path.partition("?")
+        path, query = read_target(request.raw_path)
         headers: dict[str, str] = {}
         for name, value in request.headers.items():
             name = name.lower()
             headers[name] = f"{headers[name]},{value}" if name in headers else value
         if body and headers.get("content-type", "").startswith(protobuf.MEDIA_TYPE):
             body, headers["content-type"] = protobuf.as_json(body), "application/json"
-        pairs = parse_qsl(query, keep_blank_values=True) if query else ()
-        return Call(request.method, unquote(path), Query(pairs), headers, body, self._user_of(request, headers))
+        return Call(request.method, path, query, headers, body, self._user_of(request, headers))
 
     def _user_of(self, request: web.BaseRequest, headers: Mapping[str, str]) -> User | None:
         if self._tls:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, urlsplit
+from typing import Final
+from urllib.parse import unquote, unquote_plus
 
-__all__ = ["ADMIN", "ANONYMOUS", "Response", "Call", "Query", "User"]
+from konverge.testing.apiserver.statuses import malformed_request
+
+__all__ = ["ADMIN", "ANONYMOUS", "Response", "Call", "Query", "User", "read_target"]
+
+_BROKEN: Final = re.compile(r"%(?![0-9a-fA-F]{2})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +68,30 @@ class Call:
 
     @classmethod
     def of(cls, method: str, target: str, body: bytes = b"", **headers: str) -> Call:
-        """Make a call from a request target; header names are written with underscores."""
-        parts = urlsplit(target)
+        """Make a call from a request target; header names are written with underscores. Raises StatusError as `read_target` does."""
+        path, query = read_target(target)
         named = {name.lower().replace("_", "-"): value for name, value in headers.items()}
-        return cls(method, parts.path, Query(parse_qsl(parts.query, keep_blank_values=True)), named, body)
+        return cls(method, path, query, named, body)
+
+
+def read_target(target: str) -> tuple[str, Query]:
+    """Decode a request target as Go does; raises StatusError 400 for a path with an escape that is none.
+
+    Parameters that are not encoded properly, or that hold a semicolon, are left out (`net/url.ParseQuery`).
+
+    >>> path, query = read_target("/api/v1/nodes/a%2Fb?limit=1&x=%zz&a;b=1&watch")
+    >>> path, query.pairs
+    ('/api/v1/nodes/a/b', (('limit', '1'), ('watch', '')))
+    """
+    path, _, query = target.partition("?")
+    if "%" in path:
+        if _BROKEN.search(path):
+            raise malformed_request()
+        path = unquote(path)
+    if not query:
+        return path, Query(())
+    pairs = [one.partition("=") for one in query.split("&") if one and ";" not in one and not _BROKEN.search(one)]
+    return path, Query([(unquote_plus(name), unquote_plus(value)) for name, _, value in pairs])
 
 
 @dataclass(slots=True)

@@ -54,8 +54,9 @@ from konverge.testing.apiserver.registry.scaling import scale_of, update_scale
 from konverge.testing.apiserver.registry.special_requests import SpecialRequests
 from konverge.testing.apiserver.requests import ADMIN, Call, Response, User
 from konverge.testing.apiserver.resources import Alias, Resource
+from konverge.testing.apiserver.schemas.nesting import MAX_DEPTH, MAX_SUPPORTED, depth
 from konverge.testing.apiserver.shells import refusal
-from konverge.testing.apiserver.statuses import StatusError, method_not_allowed, page_not_found
+from konverge.testing.apiserver.statuses import StatusError, method_not_allowed, not_implemented, page_not_found
 from konverge.testing.apiserver.storage import Store, StoredObjects
 
 if TYPE_CHECKING:
@@ -232,6 +233,8 @@ class ApiServer:
                 raise
         except StatusError as error:
             answer = refusal(error)
+        except RecursionError:  # objects may be nested deeper by several patches than by any body
+            answer = refusal(_too_deep())
         if answer.stream is not None:
             answer.stream = self.faults.stream(call, about, answer.stream, orders.view)
         for listener in self.on_call:
@@ -258,6 +261,8 @@ class ApiServer:
             if found is None:
                 raise
             return found
+        if MAX_SUPPORTED < depth(call.body) <= MAX_DEPTH:
+            raise _too_deep()
         request = ResourceRequest(call, place, resource, version, user)
         form_of(call.headers.get("accept", ""), custom=resource.custom)
         try:
@@ -352,6 +357,10 @@ class ApiServer:
             require_no_escalation(
                 self.rbac, request.user, request.plural, request.namespace, new, old, request.info.name
             )
+
+
+def _too_deep() -> StatusError:
+    return not_implemented(f"an object that is nested deeper than {MAX_SUPPORTED} levels")
 
 
 def _aliased(resource: Resource) -> Resource:

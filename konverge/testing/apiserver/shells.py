@@ -18,7 +18,7 @@ import msgspec
 
 from konverge.testing.apiserver.faults.streams import close_lines
 from konverge.testing.apiserver.requests import Call, Response
-from konverge.testing.apiserver.statuses import PageNotFound, StatusError
+from konverge.testing.apiserver.statuses import MalformedRequest, PageNotFound, StatusError
 
 __all__ = ["MAX_BODY", "Handler", "Pump", "answered", "refusal", "too_large", "warning_headers"]
 
@@ -38,6 +38,8 @@ def too_large() -> StatusError:
 
 def refusal(error: StatusError) -> Response:
     """Turn a refusal into what the client reads."""
+    if isinstance(error, MalformedRequest):
+        return Response(400, error.message.encode(), "text/plain; charset=utf-8")
     if isinstance(error, PageNotFound):
         return Response(
             404, f"{error.message}\n".encode(), "text/plain; charset=utf-8", {"X-Content-Type-Options": "nosniff"}

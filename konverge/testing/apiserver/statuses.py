@@ -16,6 +16,7 @@ from konverge.testing.apiserver.golang import compact, number_text, quote
 __all__ = [
     "OMITTED",
     "FieldError",
+    "MalformedRequest",
     "PageNotFound",
     "StatusError",
     "already_exists",
@@ -27,6 +28,7 @@ __all__ = [
     "gateway_timeout",
     "internal",
     "invalid",
+    "malformed_request",
     "method_not_allowed",
     "not_acceptable",
     "not_found",
@@ -168,12 +170,21 @@ def _details(group: str, plural: str, name: str, **more: Any) -> dict[str, Any]:
 
 def not_found(group: str, plural: str, name: str) -> StatusError:
     """404: no such object."""
-    text = f'{qualified(group, plural)} "{name}" not found'
+    text = f"{qualified(group, plural)} {quote(name)} not found"
     return StatusError(404, "NotFound", text, details=_details(group, plural, name))
 
 
 class PageNotFound(StatusError):
     """404 in plain text, as the mux answers for what lies outside every group that is served."""
+
+
+class MalformedRequest(StatusError):
+    """400 in plain text, as Go's HTTP server answers for a request that it cannot read; the API server never sees it."""
+
+
+def malformed_request() -> StatusError:
+    """400: the request's target is not properly encoded."""
+    return MalformedRequest(400, "", "400 Bad Request")
 
 
 def page_not_found() -> StatusError:
@@ -188,19 +199,19 @@ def path_not_found() -> StatusError:
 
 def already_exists(group: str, plural: str, name: str) -> StatusError:
     """409: an object of this name is there."""
-    text = f'{qualified(group, plural)} "{name}" already exists'
+    text = f"{qualified(group, plural)} {quote(name)} already exists"
     return StatusError(409, "AlreadyExists", text, details=_details(group, plural, name))
 
 
 def being_deleted(group: str, plural: str, name: str) -> StatusError:
     """409: an object of this name is there still."""
-    text = f'object is being deleted: {qualified(group, plural)} "{name}" already exists'
+    text = f"object is being deleted: {qualified(group, plural)} {quote(name)} already exists"
     return StatusError(409, "AlreadyExists", text, details=_details(group, plural, name))
 
 
 def conflict(group: str, plural: str, name: str, why: str) -> StatusError:
     """409: a concurrent write, or a precondition failed."""
-    text = f'Operation cannot be fulfilled on {qualified(group, plural)} "{name}": {why}'
+    text = f"Operation cannot be fulfilled on {qualified(group, plural)} {quote(name)}: {why}"
     return StatusError(409, "Conflict", text, details=_details(group, plural, name))
 
 
@@ -209,7 +220,7 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> S
     texts = _unique(str(error) for error in errors)
     joined = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     details = _details(group, kind, name, causes=[error.cause for error in errors])
-    return StatusError(422, "Invalid", f'{qualified(group, kind)} "{name}" is invalid: {joined}', details=details)
+    return StatusError(422, "Invalid", f"{qualified(group, kind)} {quote(name)} is invalid: {joined}", details=details)
 
 
 def _unique(texts: Iterable[str]) -> list[str]:
@@ -224,7 +235,7 @@ def bad_request(text: str) -> StatusError:
 def forbidden(group: str, plural: str, name: str, why: str) -> StatusError:
     """403: not allowed."""
     what = qualified(group, plural)
-    text = f'{what} "{name}" is forbidden: {why}' if name else f"{what} is forbidden: {why}"
+    text = f"{what} {quote(name)} is forbidden: {why}" if name else f"{what} is forbidden: {why}"
     return StatusError(403, "Forbidden", text, details=_details(group, plural, name))
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import parse_qsl, unquote
 
 from konverge.client.config import ClientConfig
 from konverge.client.requests import Request
@@ -26,8 +25,9 @@ from konverge.clock import wall_clock
 from konverge.errors import Unreachable, UsageError
 from konverge.testing.apiserver import requests
 from konverge.testing.apiserver.faults.streams import Dropped, close_lines
-from konverge.testing.apiserver.requests import ADMIN, Call, Query, User
-from konverge.testing.apiserver.shells import Handler, Pump, answered
+from konverge.testing.apiserver.requests import ADMIN, Call, Query, User, read_target
+from konverge.testing.apiserver.shells import Handler, Pump, answered, refusal
+from konverge.testing.apiserver.statuses import StatusError
 
 __all__ = ["InProcessTransport", "in_process"]
 
@@ -59,11 +59,9 @@ class InProcessTransport:
         if request.body is not None:
             headers["content-type"] = request.content_type
         path, params = request.path, request.params
-        if "?" in path:
-            path, _, query = path.partition("?")
-            params = (*parse_qsl(query, keep_blank_values=True), *params)
-        if "%" in path:
-            path = unquote(path)
+        if "?" in path or "%" in path:
+            path, query = read_target(path)
+            params = (*query.pairs, *params)
         return Call(request.method, path, Query(params), headers, request.body or b"", self._user)
 
     async def _answer(self, request: Request) -> requests.Response:
@@ -72,6 +70,8 @@ class InProcessTransport:
         await asyncio.sleep(0)
         try:
             return await answered(self._handle, self._call(request))
+        except StatusError as error:
+            return refusal(error)
         except Dropped as error:
             raise _unreachable(request, error) from error
 

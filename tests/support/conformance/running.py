@@ -93,6 +93,8 @@ class Runner:
         if step.body is None:
             return b""
         data = self._filled(step.body)
+        if isinstance(data, bytes):
+            return data
         if isinstance(data, str):
             return data.encode()
         if verb in ("POST", "PUT", "APPLY") and isinstance(data, dict) and kind is not None and not step.bare:

@@ -19,7 +19,8 @@ from yarl import URL
 
 from konverge.testing.apiserver.requests import ADMIN, Call
 from konverge.testing.apiserver.server import ApiServer
-from konverge.testing.apiserver.shells import answered, warning_headers
+from konverge.testing.apiserver.shells import answered, refusal, warning_headers
+from konverge.testing.apiserver.statuses import StatusError
 from konverge.testing.control_plane import ControlPlane
 
 __all__ = ["AGENT", "MemoryTarget", "RealTarget", "Reply", "Target", "memory_target", "real_target"]
@@ -62,7 +63,7 @@ class RealTarget:
         self._url = url
 
     def _at(self, target: str) -> URL:
-        return URL(self._url + target)
+        return URL(self._url + target, encoded=True)
 
     async def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Reply:
         async with self._session.request(method, self._at(target), headers=headers, data=body or None) as response:
@@ -93,7 +94,10 @@ class MemoryTarget:
         self.server = server
 
     async def _answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Any:
-        call = Call.of(method, target, body)
+        try:
+            call = Call.of(method, target, body)
+        except StatusError as error:
+            return refusal(error)
         call.headers = {name.lower(): value for name, value in headers.items()}
         call.user = ADMIN
         return await answered(self.server.handle, call)

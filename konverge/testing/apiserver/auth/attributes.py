@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
-from urllib.parse import unquote
 
 from konverge.testing.apiserver.golang import quoted
 from konverge.testing.apiserver.requests import Call, User
@@ -51,7 +50,7 @@ def attributes_of(call: Call) -> Attributes:
 
 @lru_cache(maxsize=4096)
 def _attributes(method: str, path: str, watches: bool, selector: str) -> Attributes:
-    parts = [unquote(part) for part in path.strip("/").split("/")]
+    parts = path.strip("/").split("/")
     verb = _METHODS.get(method, method.lower())
     if len(parts) >= 3 and parts[0] == "api":
         group, version, rest = "", parts[1], parts[2:]

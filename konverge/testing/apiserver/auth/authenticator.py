@@ -190,7 +190,7 @@ class Authenticator:
         if reference is None:
             return None
         kind, name = reference.get("kind", ""), str(reference.get("name", ""))
-        version = reference.get("apiVersion", "v1")
+        version = reference.get("apiVersion", "")
         plural = {"Pod": "pods", "Node": "nodes", "Secret": "secrets"}.get(kind)
         if plural is None or version not in ("v1", ""):
             group, _, version = version.rpartition("/")

@@ -56,7 +56,7 @@ class Discovery:
         None: the path belongs to a group that is served (an unknown version of it, a resource); such a 404 is a Status.
         """
         path = path.rstrip("/") or "/"
-        top = path.split("/")[1]
+        top = path.partition("/")[2].partition("/")[0]
         if top in ("api", "apis"):
             return self._listed(path, accept, if_none_match)
         if path.startswith("/openapi/"):

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
-
 from konverge.testing.apiserver.patch.wording import word_of
+from konverge.testing.apiserver.schemas.jsonread import NotJson, read_json
 from konverge.testing.apiserver.statuses import StatusError, bad_request
 
 __all__ = ["JSON", "MERGE", "STRATEGIC", "decode_patch", "operations_of"]
@@ -20,16 +19,15 @@ MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 _PREFIX: Final = "error decoding patch: "
-_decode = msgspec.json.Decoder().decode
 
 
 def decode_patch(body: bytes, media_type: str) -> Any:
     """Decode a patch: a list for JSON patches, a dict for merges. Raises StatusError 400."""
     prefix = "" if media_type == STRATEGIC else _PREFIX
     try:
-        document = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise bad_request(prefix + _syntax(body)) from None
+        document, _ = read_json(body)
+    except NotJson as error:
+        raise bad_request(f"{prefix}{error}") from None
     if media_type == JSON:
         return operations_of(document)
     if document is None:
@@ -61,9 +59,3 @@ def operations_of(document: Any) -> list[Any]:
 
 def _unfit(value: Any, where: str) -> StatusError:
     return bad_request(f"{_PREFIX}json: cannot unmarshal {word_of(value)} into Go {where}")
-
-
-def _syntax(body: bytes) -> str:
-    from konverge.testing.apiserver.schemas.jsontext import syntax_error  # late: only for what is broken
-
-    return syntax_error(body.decode(errors="replace")) or "invalid character"

@@ -71,7 +71,7 @@ def decode(body: bytes) -> dict[str, Any]:
         if message is None:
             raise statuses.unsupported_media_type(_OFFERS)
         return {"apiVersion": api_version, "kind": kind, **_message(message, _bytes(envelope.get(2, b"")))}
-    except (ValueError, IndexError, struct.error) as error:
+    except (ValueError, IndexError, OverflowError, RecursionError, TypeError, struct.error) as error:
         raise statuses.bad_request(f"the body is no protobuf message: {error}") from error
 
 

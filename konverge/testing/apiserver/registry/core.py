@@ -10,16 +10,17 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from konverge.clock import rfc3339, wall_clock
+from konverge.testing.apiserver.golang import quote
 from konverge.testing.apiserver.registry.converting import Converter
 from konverge.testing.apiserver.resources import Resource, Version
-from konverge.testing.apiserver.statuses import not_found, page_not_found, path_not_found
+from konverge.testing.apiserver.statuses import bad_request, not_found, page_not_found, path_not_found
 from konverge.testing.apiserver.storage import Entry, Store
 
 if TYPE_CHECKING:
     from konverge.testing.apiserver.admission import Admission
     from konverge.testing.apiserver.registry.request import RequestInfo, ResourceRequest
 
-__all__ = ["Data", "Registry"]
+__all__ = ["Data", "Registry", "check_name"]
 
 Data = dict[str, Any]
 
@@ -122,8 +123,16 @@ class Registry:
     # --- objects -------------------------------------------------------------------------------------------------------------
 
     def entry(self, request: ResourceRequest) -> Entry | None:
-        """Return the object of a request's URL."""
+        """Return the object of a request's URL. Raises StatusError 400 for a name that no path can hold."""
+        check_name(request.info.name)
         return self.store.get(request.resource.id, request.namespace, request.info.name)
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that cannot be a segment of a path in etcd."""
+    if "%" in name or name in (".", ".."):
+        why = f"may not be '{name}'" if name[:1] == "." else "may not contain '%'"
+        raise bad_request(f"Name parameter invalid: {quote(name)}: {why}")
 
 
 @lru_cache(maxsize=16)

@@ -16,6 +16,7 @@ from konverge.testing.apiserver.golang import plain
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.creating import create
 from konverge.testing.apiserver.registry.pipeline import (
+    check_identity,
     conform,
     decode_body,
     identify,
@@ -74,19 +75,6 @@ def _addressed(request: ResourceRequest) -> None:
     """Refuse a change of a whole collection."""
     if not request.info.name:
         raise bad_request("name must be provided") if request.resource.custom else method_not_allowed()
-
-
-def check_identity(request: ResourceRequest, wanted: Data) -> None:
-    """Refuse an object that names another place than the URL."""
-    name, namespace = wanted["metadata"].get("name"), wanted["metadata"].get("namespace")
-    if not name:
-        raise bad_request(
-            f"the name of the object ({request.info.name} based on URL) was undeterminable: name must be provided"
-        )
-    if name != request.info.name:
-        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.info.name})")
-    if request.resource.namespaced and namespace and namespace != request.namespace:
-        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
 async def patch(registry: Registry, request: ResourceRequest) -> tuple[Data, bool]:

@@ -28,8 +28,10 @@ __all__ = [
     "api_version_of",
     "as_stored",
     "as_version",
+    "check_identity",
     "conform",
     "decode_body",
+    "decode_other",
     "identify",
     "kind_of",
     "manager_of",
@@ -67,6 +69,37 @@ def decode_body(request: ResourceRequest) -> Data:
     identify(request, found.data)
     conform(request, found.data, found.duplicates)
     return found.data
+
+
+def decode_other(request: ResourceRequest) -> Data:
+    """Decode a body of the kind that a subresource, or a request that is not stored, speaks of: Eviction, TokenRequest, TokenReview."""
+    # Here, because these rooms take long to load and such requests come rarely.
+    from konverge.testing.apiserver.catalog import definition_of, schema_node
+    from konverge.testing.apiserver.strategies import decode_errors
+
+    kind = kind_of(request)
+    media_type = request.media_type or "application/json"
+    if media_type not in READ:
+        raise unsupported_media_type(READ)
+    found = schemas.decode(request.call.body, media_type, kind=kind).data
+    identify(request, found)
+    group, _, version = api_version_of(request).rpartition("/")
+    wrong = decode_errors(kind, version, schema_node(definition_of(group, version, kind)), found)
+    if wrong is not None:
+        raise wrong
+    return found
+
+
+def check_identity(request: ResourceRequest, wanted: Data) -> None:
+    """Refuse the body of a PUT that is not of the URL's name and namespace."""
+    name, namespace = wanted["metadata"].get("name"), wanted["metadata"].get("namespace")
+    if not name:
+        text = f"the name of the object ({request.info.name} based on URL) was undeterminable: name must be provided"
+        raise bad_request(text)
+    if name != request.info.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.info.name})")
+    if request.resource.namespaced and namespace and namespace != request.namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
 def identify(request: ResourceRequest, data: Data) -> None:
@@ -156,7 +189,7 @@ def conform(
         return
     from konverge.testing.apiserver.strategies import decode_errors, normalise
 
-    wrong = decode_errors(request.resource, request.version, node, data)
+    wrong = decode_errors(request.resource.kind, request.version.name, node, data)
     if wrong is not None:
         raise wrong
     report(request, [*duplicates, *schemas.prune(node, data)])

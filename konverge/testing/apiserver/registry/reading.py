@@ -23,7 +23,7 @@ from konverge.testing.apiserver.reading import (
     read_options,
 )
 from konverge.testing.apiserver.registry.converting import ConvertedStore, NotConverted, VersionCache, read_in
-from konverge.testing.apiserver.registry.core import Data, Registry
+from konverge.testing.apiserver.registry.core import Data, Registry, check_name
 from konverge.testing.apiserver.registry.forms import Form, form_of, table_version
 from konverge.testing.apiserver.registry.pipeline import read
 from konverge.testing.apiserver.registry.request import ResourceRequest
@@ -121,6 +121,7 @@ class Reader:
 
     async def get(self, request: ResourceRequest, view: int | None = None) -> Data:
         """Return one object in the URL's version."""
+        check_name(request.info.name)
         entry = read_one(self._store(view), request.resource, request.namespace, request.info.name, request.call.query)
         return await read_in(self._registry, entry, request.resource, request.version)
 

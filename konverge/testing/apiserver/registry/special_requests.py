@@ -10,9 +10,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
-import msgspec
-
-from konverge.testing.apiserver import schemas
 from konverge.testing.apiserver.admission import EvictionDecision, disruption_target, evict
 from konverge.testing.apiserver.auth import (
     Authenticator,
@@ -25,10 +22,19 @@ from konverge.testing.apiserver.auth import (
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.deleting import Deletion, delete, require
 from konverge.testing.apiserver.registry.finalizing import finalize
-from konverge.testing.apiserver.registry.pipeline import identify, owned
-from konverge.testing.apiserver.registry.request import ResourceRequest
+from konverge.testing.apiserver.registry.pipeline import check_identity, decode_body, decode_other, owned
+from konverge.testing.apiserver.registry.request import ResourceRequest, options_of
 from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
-from konverge.testing.apiserver.statuses import StatusError, bad_request, conflict, not_found, not_implemented
+from konverge.testing.apiserver.statuses import (
+    FieldError,
+    StatusError,
+    bad_request,
+    conflict,
+    method_not_allowed,
+    not_found,
+    not_implemented,
+    path_not_found,
+)
 from konverge.testing.apiserver.storage import Changed, Entry, StoredObjects
 
 __all__ = ["SpecialRequests"]
@@ -68,15 +74,15 @@ class SpecialRequests:
             return None
         if place.subresource.partition("/")[0] in _ABSENT and place.verb in ("get", "create", "update", "patch"):
             raise not_implemented(f"the subresource {place.subresource} of {request.resource.qualified}")
-        return self._by_place.get((request.group, request.plural, place.subresource))
-
-    def _body(self, request: ResourceRequest) -> Data:
-        found = schemas.decode(request.call.body, request.media_type or "application/json", strict=False).data
-        identify(request, found)
+        found = self._by_place.get((request.group, request.plural, place.subresource))
+        if found is not None and place.name and not place.subresource:
+            raise path_not_found()
+        if found is not None and place.verb != ("update" if place.subresource == "finalize" else "create"):
+            raise method_not_allowed()
         return found
 
     async def _review(self, request: ResourceRequest) -> tuple[Data, int]:
-        body = self._body(request)
+        body = decode_other(request)
         answer, status = self._answered(request, body)
         owned(request, None, body, self._registry.now())
         if managed := body["metadata"].get("managedFields"):
@@ -100,12 +106,12 @@ class SpecialRequests:
                 return self._authenticator.review_self(request.user, body), 201
 
     async def _token(self, request: ResourceRequest) -> tuple[Data, int]:
-        body = self._body(request)
+        body = decode_other(request)
         return self._authenticator.issue_token(request.namespace, request.info.name, body), 201
 
     async def _evict(self, request: ResourceRequest) -> tuple[Data, int]:
         """Evict a pod. The eviction is admitted, the deletion that follows from it is not asked about again, as on a real server."""
-        body = self._body(request)
+        body = decode_other(request)
         name = (body.get("metadata") or {}).get("name") or request.info.name
         if name != request.info.name:
             raise bad_request("name in URL does not match name in Eviction object")
@@ -115,7 +121,7 @@ class SpecialRequests:
         if entry is None:
             raise not_found("", "pods", request.info.name)
         options = body.get("deleteOptions") or {}
-        request.options.dry_run = request.options.dry_run or bool(options.get("dryRun"))
+        request.options.dry_run = options_of(request.call, "DeleteOptions", body=options).dry_run
         verdict = evict(
             entry.object(),
             StoredObjects(self._registry.store).list(_BUDGETS, request.namespace),
@@ -149,11 +155,13 @@ class SpecialRequests:
         return store.update(_PODS, entry, {**pod, "status": status})
 
     async def _bind(self, request: ResourceRequest) -> tuple[Data, int]:
-        body = self._body(request)
+        body = decode_other(request)
         name = request.info.name or (body.get("metadata") or {}).get("name", "")
         entry = self._registry.store.get(_PODS, request.namespace, name)
         if entry is None:
             raise not_found("", "pods", name)
+        if wrong := _target_errors(body.get("target") or {}):
+            raise StatusError(500, "", wrong)  # as the real server, which takes them for errors of its own
         pod = entry.object()
         if (pod.get("spec") or {}).get("nodeName"):
             raise conflict(
@@ -170,11 +178,22 @@ class SpecialRequests:
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
 
     async def _finalize(self, request: ResourceRequest) -> tuple[Data, int]:
-        body = msgspec.json.decode(request.call.body)
-        entry = self._registry.store.get(request.resource.id, "", request.info.name)
+        body = decode_body(request)
+        check_identity(request, body)
+        entry = self._registry.entry(request)
         if entry is None:
             raise not_found("", "namespaces", request.info.name)
         try:
             return finalize(self._registry, entry, (body.get("spec") or {}).get("finalizers") or []), 200
         except Changed:
             raise StatusError(409, "Conflict", "the namespace was changed in between") from None
+
+
+def _target_errors(target: Data) -> str:
+    """Return what is wrong with the node that a pod is bound to, "" if nothing is."""
+    errors = []
+    if target.get("kind") not in (None, "", "Node"):
+        errors.append(FieldError("NotSupported", "target.kind", target["kind"], 'supported values: "Node", "<empty>"'))
+    if not target.get("name"):
+        errors.append(FieldError("Required", "target.name"))
+    return str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]" if errors else ""

@@ -65,7 +65,10 @@ class _Scanner:
         char = char or " "  # what Go's scanner is fed at the end
         shown = {"'": r"'\''", '"': "'\"'", "\n": r"'\n'", "\t": r"'\t'", "\r": r"'\r'", "\\": r"'\\'"}.get(char)
         if shown is None:
-            shown = f"'{char}'" if char.isprintable() else f"'\\x{ord(char):02x}'"
+            char = chr(char.encode("utf-8", "surrogatepass")[0])  # Go's scanner sees bytes
+            code = ord(char)
+            hidden = f"'\\x{code:02x}'" if code < 128 else f"'\\u{code:04x}'"
+            shown = f"'{char}'" if char.isprintable() else hidden
         raise _Bad(f"invalid character {shown} {context}")
 
     def value(self, context: str = "looking for beginning of value") -> None:

@@ -13,7 +13,6 @@ from weakref import WeakKeyDictionary
 
 from konverge.quantities import Quantity
 from konverge.testing.apiserver.nodes import Node
-from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.statuses import StatusError, bad_request
 from konverge.testing.apiserver.strategies.base64s import wrong_base64
 from konverge.testing.apiserver.strategies.gotypes import Mark, go_name, marks
@@ -66,16 +65,15 @@ _places: WeakKeyDictionary[Node, _Place] = WeakKeyDictionary()
 Path = tuple[str, ...]
 
 
-def decode_errors(resource: Resource, version: Version, node: Node, data: Any) -> StatusError | None:
+def decode_errors(kind: str, version: str, node: Node, data: Any) -> StatusError | None:
     """Return the refusal of a body that does not fit the kind's Go types, None for one that does."""
-    kind = resource.kind
     place = _places.get(node)
     if place is None:
         place = _places[node] = _Place(node)
     try:
         _struct(place, data, kind, ())
     except _Wrong as found:
-        return bad_request(f'{kind} in version "{version.name}" cannot be handled as a {kind}: {found}')
+        return bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {found}')
     return None
 
 

@@ -78,10 +78,11 @@ class Workload(BuiltInStrategy):
         errors = not_negative(status, "status", *self.counters, "collisionCount")
         total = status.get("replicas", 0)
         for name in self.within_replicas:
-            if status.get(name, 0) > total:
-                errors.append(invalid(f"status.{name}", status[name], "cannot be greater than status.replicas"))
-        if self.within_replicas and status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
-            errors.append(invalid("status.availableReplicas", status["availableReplicas"], self.ready_text))
+            if (found := status.get(name, 0)) > total:
+                errors.append(invalid(f"status.{name}", found, "cannot be greater than status.replicas"))
+        available = status.get("availableReplicas", 0)
+        if self.within_replicas and available > status.get("readyReplicas", 0):
+            errors.append(invalid("status.availableReplicas", available, self.ready_text))
         if "collisionCount" in before and (status.get("collisionCount") or 0) < before["collisionCount"]:
             errors.append(invalid("status.collisionCount", status.get("collisionCount") or 0, "cannot be decremented"))
         return errors
@@ -152,7 +153,7 @@ def at_most_all(value: Any, path: str) -> Errors:
 def counted(value: Any) -> int:
     """Return the number of a count or a percentage."""
     if isinstance(value, str):
-        return int(value.rstrip("%")) if value.rstrip("%").isdigit() else 0
+        return int(value.rstrip("%")) if value.rstrip("%").isdecimal() else 0
     return value or 0
 
 

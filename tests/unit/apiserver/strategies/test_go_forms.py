@@ -111,7 +111,7 @@ def test_a_normal_object_stays_the_same() -> None:
 def test_the_first_wrong_type_is_reported_in_go_s_words(spec: dict[str, Any], words: str) -> None:
     version = Version("v1", NODE)
     resource = Resource(group="apps", plural="deployments", kind="Deployment", versions=(version,))
-    found = decode_errors(resource, version, NODE, {"spec": spec})
+    found = decode_errors(resource.kind, version.name, NODE, {"spec": spec})
     assert found is not None
     assert (found.code, found.message) == (
         400,
@@ -123,7 +123,7 @@ def test_a_body_that_fits_its_types_is_no_mistake() -> None:
     version = Version("v1", NODE)
     resource = Resource(group="apps", plural="deployments", kind="Deployment", versions=(version,))
     body = {"spec": {"replicas": 1, "words": [None], "labels": {"a": None}, "inner": None, "unknown": 5}}
-    assert decode_errors(resource, version, NODE, body) is None
+    assert decode_errors(resource.kind, version.name, NODE, body) is None
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def _conformed(case: Data) -> Data:
     """Do what the registry does with a body, in its order; the server's own metadata is what was recorded."""
     resource, version = _found(case)
     data: Data = copy.deepcopy(case["request"])
-    wrong = decode_errors(resource, version, version.schema, data)
+    wrong = decode_errors(resource.kind, version.name, version.schema, data)
     if wrong is not None:
         raise wrong
     normalise(version.schema, data)

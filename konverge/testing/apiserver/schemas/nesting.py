@@ -1,0 +1,54 @@
+"""How deep the text of a body is nested: what a real server takes up to 10,000 levels of is refused here beyond 200.
+
+Guarantees: pure; linear, and only a count of brackets for a body that cannot be nested deeper than is allowed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["MAX_DEPTH", "MAX_SUPPORTED", "depth", "exceeding"]
+
+MAX_DEPTH: Final = 10_000
+"""Go's decoders of JSON and YAML refuse a text nested deeper than this."""
+MAX_SUPPORTED: Final = 200
+"""This server walks an object by calls that nest with it, and Python's stack holds about 1,000."""
+
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
+_OPEN: Final = (b"[", b"{")
+_PREFIX: Final = re.compile(rb"^[ \t\-?:]*", re.MULTILINE)
+
+
+def depth(body: bytes) -> int:
+    """Return how deep a body may be nested at most; 0 if no more than `MAX_SUPPORTED` levels."""
+    found = 0
+    if body.count(b"[") + body.count(b"{") > MAX_SUPPORTED:
+        found = _deepest(body)
+    if len(body) > 2 * MAX_SUPPORTED and (b"- " * 16 in body or b" " * MAX_SUPPORTED in body or b"? " * 16 in body):
+        found = max(found, max(len(prefix) for prefix in _PREFIX.findall(body)) // 2)
+    return found if found > MAX_SUPPORTED else 0
+
+
+def _deepest(body: bytes) -> int:
+    here = most = 0
+    for token in _TOKEN.findall(body):
+        if token in _OPEN:
+            here += 1
+            most = max(most, here)
+        elif token in (b"]", b"}"):
+            here -= 1
+    return most
+
+
+def exceeding(body: bytes) -> str:
+    """Return the bracket that opens the first level beyond `MAX_DEPTH`, or "" if there is none."""
+    here = 0
+    for token in _TOKEN.findall(body):
+        if token in _OPEN:
+            here += 1
+            if here > MAX_DEPTH:
+                return str(token.decode())
+        elif token in (b"]", b"}"):
+            here -= 1
+    return ""

@@ -1,0 +1,33 @@
+"""Bodies that are nested deeper than this server, or any, reads."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from konverge.testing.apiserver import ApiServer
+from konverge.testing.apiserver.requests import ADMIN, Call
+from konverge.testing.apiserver.shells import answered
+
+_PATH = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.mark.parametrize(
+    ("media_type", "body", "code", "words"),
+    [
+        ("application/json", b'{"data": ' + b"[" * 300 + b"]" * 300 + b"}", 501, "deeper than 200 levels"),
+        ("application/json", b'{"data": ' + b"[" * 100_000, 400, "invalid character '[' exceeded max depth"),
+        ("application/yaml", b"{a: " * 300 + b"}" * 300, 501, "deeper than 200 levels"),
+        ("application/yaml", b"[" * 200_000 + b"]" * 200_000, 400, "yaml: exceeded max depth of 10000"),
+        ("application/yaml", b"- " * 20_000, 400, "yaml: exceeded max depth of 10000"),
+    ],
+)
+async def test_a_body_that_is_nested_too_deeply_is_refused_before_it_is_read(
+    media_type: str, body: bytes, code: int, words: str
+) -> None:
+    async with ApiServer() as server:
+        call = Call.of("POST", _PATH, body, content_type=media_type)
+        call.user = ADMIN
+        response = await answered(server.handle, call)
+    assert response.status == code
+    assert words in msgspec.json.decode(response.body)["message"]
