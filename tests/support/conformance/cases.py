@@ -104,6 +104,8 @@ class Step:
     """Paths of the body that count alone."""
     sort: bool = False
     """Whether the order of items, or of the causes of a refusal, does not count."""
+    plain: bool = False
+    """Whether descriptions do not count, at any depth."""
     during: tuple[Step, ...] = ()
     """WATCH: what is done once the stream is open."""
     lines: int = 0

@@ -206,7 +206,22 @@ def _expected(step: Step, status: int) -> bool:
     return status in step.status if step.status else status < 300
 
 
+def _undescribed(data: Any, *, names: bool = False) -> Any:
+    """Return data without the descriptions of schemas; a property of this name is none."""
+    if isinstance(data, list):
+        return [_undescribed(one) for one in data]
+    if not isinstance(data, dict):
+        return data
+    return {
+        key: _undescribed(value, names=key == "properties" and not names)
+        for key, value in data.items()
+        if names or key != "description"
+    }
+
+
 def _reduced(step: Step, data: Any) -> Any:
+    if step.plain:
+        data = _undescribed(data)
     if step.only and isinstance(data, dict):
         return {path: at(data, path) for path in step.only}
     if step.ignore and isinstance(data, dict):

@@ -22,6 +22,7 @@ from konverge.testing.apiserver.discovery.accept_header import accepts_json, jso
 from konverge.testing.apiserver.discovery.documents import document
 from konverge.testing.apiserver.discovery.groups import Group, groups
 from konverge.testing.apiserver.discovery.lists import aggregated, group_body, group_list, resource_list, versions_body
+from konverge.testing.apiserver.discovery.openapi_v2 import document_v2
 from konverge.testing.apiserver.requests import Response
 from konverge.testing.apiserver.resources import Resource
 
@@ -55,6 +56,8 @@ class Discovery:
 
         None: the path belongs to a group that is served (an unknown version of it, a resource); such a 404 is a Status.
         """
+        if path.startswith("/openapi/v2/"):
+            return _nowhere()
         path = path.rstrip("/") or "/"
         top = path.partition("/")[2].partition("/")[0]
         if top in ("api", "apis"):
@@ -131,7 +134,7 @@ class Discovery:
 
     def _openapi(self, path: str, accept: str, if_none_match: str) -> Response:
         if path == "/openapi/v2":
-            return self._empty(accept)
+            return self._v2(accept, if_none_match)
         if path != "/openapi/v3" and not path.startswith("/openapi/v3/"):
             return _nowhere()
         self._refresh()
@@ -175,15 +178,22 @@ class Discovery:
             kept = self._documents[group.name, version] = (resources, body)
         return kept[1]
 
-    def _empty(self, accept: str) -> Response:
+    def _v2(self, accept: str, if_none_match: str) -> Response:
+        """Return the one document of OpenAPI v2, or its Protobuf form, which has no paths and no definitions here."""
         release = ".".join(self._numbers())
         if "proto-openapi.spec.v2" in accept:
             info = _field(1, b"Kubernetes") + _field(2, release.encode())
             return Response(body=_field(1, b"2.0") + _field(2, info), content_type=_V2)
         if not accepts_json(accept):
             return Response(406, content_type="")
-        info_ = {"title": "Kubernetes", "version": release}
-        return Response(body=_encode({"swagger": "2.0", "info": info_, "paths": {}, "definitions": {}}))
+        self._refresh()
+        body = self._bodies.get(("/openapi/v2", ""))
+        if body is None:
+            documents = (
+                document(group, version, release) for group in self._groups.values() for version in group.versions
+            )
+            body = self._bodies["/openapi/v2", ""] = _hashed(_encode(document_v2(documents, release)))
+        return _answer(body, if_none_match, {"Vary": "Accept"})
 
     # -- version --------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -202,10 +203,18 @@ def test_a_custom_schema_is_published_without_being_changed() -> None:
     assert "metadata" not in resource.versions[0].schema.raw["properties"]
 
 
-def test_openapi_v2_is_served_empty() -> None:
-    discovery = Served().discovery
-    assert json.loads(getattr(discovery.answer("/openapi/v2", "application/json"), "body", b""))["definitions"] == {}
-    answer = discovery.answer("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+def test_openapi_v2_holds_every_definition_that_it_refers_to() -> None:
+    served = Served()
+    served.resources.append(custom("things", "Thing", "v1"))
+    document = served.ask("/openapi/v2")
+    assert {"io.k8s.api.core.v1.Pod", "com.example.x.v1.Thing"} <= set(document["definitions"])
+    referred = set(re.findall(r'"#/definitions/([^"]+)"', json.dumps(document)))
+    assert referred <= set(document["definitions"])
+    assert "#/components" not in json.dumps(document)
+
+
+def test_openapi_v2_is_empty_in_protobuf() -> None:
+    answer = Served().discovery.answer("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
     assert answer is not None
     assert answer.body == b"\x0a\x032.0\x12\x12\x0a\x0aKubernetes\x12\x041.36"
 
