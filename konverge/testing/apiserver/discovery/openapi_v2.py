@@ -77,7 +77,7 @@ def _schema(schema: Mapping[str, Any]) -> Data:
 def _target(schema: Mapping[str, Any]) -> str:
     if "$ref" in schema:
         return str(schema["$ref"])
-    several = schema.get("allOf") or ()
+    several = list(schema.get("allOf") or ())
     return str(several[0]["$ref"]) if len(several) == 1 and "$ref" in several[0] else ""
 
 
@@ -105,8 +105,9 @@ def _operation(operation: Mapping[str, Any]) -> Data:
         key: value for key, value in operation.items() if key not in ("parameters", "requestBody", "responses")
     }
     body = operation.get("requestBody")
-    patches = body is not None and operation.get("x-kubernetes-action") == "patch"
-    found["consumes"] = sorted(body["content"], key=lambda one: one == _APPLY) if patches else ["*/*"]
+    found["consumes"] = ["*/*"]
+    if body is not None and operation.get("x-kubernetes-action") == "patch":
+        found["consumes"] = sorted(body["content"], key=lambda one: one == _APPLY)
     watches = operation.get("x-kubernetes-action") == "list"
     found["produces"] = [*_MEDIA_TYPES, *(_WATCHES if watches else ())]
     found["schemes"] = ["https"]

@@ -38,7 +38,7 @@ from konverge.testing.apiserver.statuses import (
     unsupported_media_type,
 )
 
-__all__ = ["check_identity", "conformed", "patch", "patch_document", "patched", "update"]
+__all__ = ["conformed", "patch", "patch_document", "patched", "update"]
 
 JSON: Final = "application/json-patch+json"
 MERGE: Final = "application/merge-patch+json"

@@ -14,8 +14,8 @@ from konverge.testing.apiserver.apply import apply, track_update
 from konverge.testing.apiserver.apply.scaling import from_scale, to_scale
 from konverge.testing.apiserver.catalog.schemas import schema_node
 from konverge.testing.apiserver.registry.core import Data, Registry
-from konverge.testing.apiserver.registry.patching import check_identity, conformed, patch_document, patched
-from konverge.testing.apiserver.registry.pipeline import SCHEME, decode_body, manager_of
+from konverge.testing.apiserver.registry.patching import conformed, patch_document, patched
+from konverge.testing.apiserver.registry.pipeline import SCHEME, check_identity, decode_body, manager_of
 from konverge.testing.apiserver.registry.request import APPLY_TYPES, ResourceRequest
 from konverge.testing.apiserver.registry.updating import change
 from konverge.testing.apiserver.resources import Resource, Version
