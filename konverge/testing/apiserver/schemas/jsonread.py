@@ -57,6 +57,6 @@ def _words(body: bytes) -> str:
 
 
 def _repaired(body: bytes) -> bytes:
-    """Replace each byte that is no part of a character, and each escape of half a surrogate pair."""
+    """Replace each byte outside every character, and each escape of half a surrogate pair."""
     text = _BYTE.sub(_REPLACEMENT, body.decode("utf-8", "surrogateescape"))
     return _ESCAPE.sub(lambda found: _REPLACEMENT if found["lone"] else found[0], text).encode()

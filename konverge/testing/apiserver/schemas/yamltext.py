@@ -183,7 +183,7 @@ def _scalar(node: Any) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    """Return a value as JSON has it: whole floats are integers, and there is no infinity."""
+    """Return a value as JSON has it: whole floats are integers, and infinities are refused."""
     if not isinstance(value, float):
         return value
     if math.isfinite(value):
