@@ -149,6 +149,8 @@ class Resource:
     custom: bool = False
     """Whether it comes from a CustomResourceDefinition."""
     alias: Alias | None = None
+    twin: Alias | None = None
+    """The resource of another group that shows the same objects; `read` makes this one's view of the other's, `write` is the reverse."""
     stored: bool = True
     """False for requests that are answered and not kept (SubjectAccessReview, TokenReview)."""
     conversion: Mapping[str, Any] | None = None

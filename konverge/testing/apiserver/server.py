@@ -32,7 +32,7 @@ from konverge.testing.apiserver.auth import (
     bootstrap_objects,
     require_no_escalation,
 )
-from konverge.testing.apiserver.catalog import builtin
+from konverge.testing.apiserver.catalog import builtin, registered
 from konverge.testing.apiserver.controllers.definitions import DefinitionController
 from konverge.testing.apiserver.controllers.garbage import GarbageCollector
 from konverge.testing.apiserver.controllers.namespaces import NamespaceController
@@ -119,6 +119,7 @@ class ApiServer:
             handlers=self.webhooks,
             store_quota=self._store_quota,
             settle=settled,
+            registered=registered,
             service_accounts=service_accounts,
         )
         self.registry = Registry(self.store, random=chance, admission=self.admission)
@@ -365,11 +366,14 @@ def _too_deep() -> StatusError:
 
 def _aliased(resource: Resource) -> Resource:
     """Events of v1 and of events.k8s.io are the same objects, as on a real server."""
-    if resource.name != ("", "events"):
+    if resource.plural != "events":
         return resource
     from konverge.testing.apiserver.strategies import events
 
-    return replace(resource, alias=Alias(("events.k8s.io", "events"), events.as_core, events.as_new))
+    if resource.group:
+        return replace(resource, twin=Alias(("", "events"), events.as_new, events.as_core))
+    alias = Alias(("events.k8s.io", "events"), events.as_core, events.as_new)
+    return replace(resource, alias=alias, twin=alias)
 
 
 _VERBS: Final[Mapping[str, Any]] = {

@@ -10,6 +10,8 @@ Line: a method and a target. Methods: GET, POST, PUT, DELETE; JSON, MERGE, STRAT
 `kind[@namespace][/name[/subresource]][?query]`, where `kind` is a key of `KINDS`, no `@` is the case's own namespace and `@` alone is all; or a
 path that begins with `/`. Texts may hold `$ns`, `$hook`, `$ca` (see `webhook.py`) and `$(name.uid)`, `$(name.rv)`, `$(name.some.path)`: of the newest answer of that name (or `save`).
 
+`HOOKS mutating` and `HOOKS validating` configure webhooks, `SEEN name` reads what one was sent (see `hooks`).
+
 Guarantees: pure. Options of a step are `Step`'s fields.
 """
 

@@ -32,7 +32,7 @@ _PATCHED: Final = re.compile(
     r'(?P<before>(?:^ "" is invalid: patch: |^)Invalid value: )"(?:\{\\"|map\[).*?"(?=: [^"]*(?:"[^"\\]*"[^"]*)*$)'
 )
 """The whole object, or Go's print of a map, in the refusal of a patch."""
-_ADDRESS: Final = re.compile(r"\b10\.\d+\.\d+\.\d+\b")
+_ADDRESS: Final = re.compile(r"\b10\.\d+\.\d+\.\d+\b|\b127\.0\.0\.1:\d+\b")
 _MARKED: Final = {"resourceVersion": "0"}
 """Bookmarks of apps/v1 hold what Go makes of an empty object; in memory it is a little less."""
 _CONTINUE: Final = "continue"

@@ -15,6 +15,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from conformance.cases import KINDS, Case, Kind, Step
+from conformance.hooks import READY, configuration
 from conformance.targets import AGENT, Reply, Target
 
 __all__ = ["Runner", "run_case", "url_of"]
@@ -53,6 +54,7 @@ class Runner:
         self._namespace = namespace
         self._variables = {**(variables or {}), "$ns": namespace}
         self._saved: dict[str, Any] = {}
+        self._configurations: list[str] = []
 
     # --- what is sent --------------------------------------------------------------------------------------------------------
 
@@ -111,6 +113,12 @@ class Runner:
         """Run a step and return its record."""
         if step.line.startswith("WATCH "):
             return await self._watch(step)
+        if step.line.startswith("HOOKS "):
+            return await self._hooks(step)
+        if step.line.startswith("SEEN "):
+            name = step.line.split(" ")[1]
+            reviews = self._target.hooks.seen.pop(f"/{self._namespace}/{name}", [])
+            return {"step": step.line, "reviews": [_reduced(step, one) for one in reviews]}
         record, data = await self._once(step)
         if step.until is not None:
             loop = asyncio.get_running_loop()
@@ -135,6 +143,35 @@ class Runner:
             self._saved[name.removeprefix(f"{self._namespace}-")] = data
         if save:
             self._saved[save] = data
+
+    async def _hooks(self, step: Step) -> dict[str, Any]:
+        """Put webhooks in place of those before, and wait until the server asks them."""
+        await self.close()
+        hooks, kind, number = self._target.hooks, step.line.split(" ")[1], len(self._saved) + 1
+        await hooks.start()
+        wanted = configuration(hooks, kind, self._namespace, number, self._filled(step.body))
+        plural = f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations"
+        record = await self.run(Step(f"POST {plural}", wanted, step.status, only=("message",)))
+        record["step"] = step.line
+        if record["status"] >= 300:
+            return record
+        self._configurations.append(f"{plural}/{wanted['metadata']['name']}")
+        probe = Step("POST cm?dryRun=All", {"metadata": {"name": "probe", "labels": {"probe": "hooks"}}})
+        ready = f"/{self._namespace}/{READY}-{number}"
+        end = asyncio.get_running_loop().time() + _PATIENCE
+        while ready not in hooks.seen and asyncio.get_running_loop().time() < end:
+            await self.run(probe)
+            await asyncio.sleep(_POLL)
+        if ready not in hooks.seen:
+            record["failed"] = "the webhooks are not asked"
+        for path in [path for path in hooks.seen if path.startswith(f"/{self._namespace}/")]:
+            del hooks.seen[path]
+        return record
+
+    async def close(self) -> None:
+        """Take the webhooks of the case away."""
+        while self._configurations:
+            await self.run(Step(f"DELETE {self._configurations.pop()}"))
 
     async def _watch(self, step: Step) -> dict[str, Any]:
         _, path, headers, _ = self._request(step)
@@ -294,4 +331,5 @@ async def run_case(
             records.append(await runner.run(step))
         except Exception as error:
             records.append({"step": step.line, "failed": f"{type(error).__name__}: {error}"})
+    await runner.close()
     return records

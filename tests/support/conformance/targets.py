@@ -15,6 +15,7 @@ from random import Random
 from typing import Any, Final, Protocol
 
 import aiohttp
+from conformance.hooks import HookServer
 from yarl import URL
 
 from konverge.testing.apiserver.requests import ADMIN, Call
@@ -45,6 +46,7 @@ class Target(Protocol):
     """A server."""
 
     name: str
+    hooks: HookServer
 
     async def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Reply:
         """Send a request and return the whole answer."""
@@ -61,6 +63,7 @@ class RealTarget:
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
         self._session = session
         self._url = url
+        self.hooks = HookServer()
 
     def _at(self, target: str) -> URL:
         return URL(self._url + target, encoded=True)
@@ -92,6 +95,7 @@ class MemoryTarget:
 
     def __init__(self, server: ApiServer) -> None:
         self.server = server
+        self.hooks = HookServer()
 
     async def _answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Any:
         try:
@@ -137,7 +141,11 @@ async def real_target(plane: ControlPlane) -> AsyncIterator[RealTarget]:
         connector=connector, timeout=timeout, skip_auto_headers=["Content-Type"]
     ) as session:
         await asyncio.sleep(0)
-        yield RealTarget(session, plane.url)
+        target = RealTarget(session, plane.url)
+        try:
+            yield target
+        finally:
+            await target.hooks.close()
 
 
 @asynccontextmanager
@@ -145,4 +153,8 @@ async def memory_target() -> AsyncIterator[MemoryTarget]:
     """Enter a server in memory."""
     async with ApiServer(random=Random(1)) as server:
         server.store.jump(_FIRST_VERSION)
-        yield MemoryTarget(server)
+        target = MemoryTarget(server)
+        try:
+            yield target
+        finally:
+            await target.hooks.close()

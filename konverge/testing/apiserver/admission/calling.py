@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
+from konverge.testing.apiserver.admission.answers import UndecodableError, body_of
 from konverge.testing.apiserver.admission.call import Data
 from konverge.testing.apiserver.admission.review import CallFailedError
 from konverge.testing.apiserver.golang import quoted
@@ -125,7 +126,7 @@ class Webhooks:
         try:
             async with self._session.post(url, json=review, ssl=self._context(bundle), allow_redirects=False) as answer:
                 body = await answer.content.read(_LARGEST_ANSWER)
-                return _decoded(hook, answer.status, body)
+                return _decoded(hook, answer.status, answer.headers.get("Content-Type", ""), body)
         except aiohttp.ClientConnectorCertificateError as error:
             words = "tls: failed to verify certificate: x509: certificate signed by unknown authority"
             raise _failed(hook, url, words) from error
@@ -163,16 +164,16 @@ def _unreachable(url: str, error: aiohttp.ClientConnectorError) -> str:
     return f"dial tcp {where}: {error.os_error}"
 
 
-def _decoded(hook: Callee, status: int, body: bytes) -> Any:
+def _decoded(hook: Callee, status: int, content_type: str, body: bytes) -> Any:
     """Return the document of an answer; raises what a client of the server makes of a bad one."""
+    if 200 <= status < 300:
+        try:
+            return body_of(body, content_type)
+        except UndecodableError as error:
+            raise CallFailedError(hook.name, f"failed to call webhook: {error}") from None
     document: Any = None
     with contextlib.suppress(ValueError):
         document = json.loads(body)
-    if 200 <= status < 300:
-        if document is None:
-            words = "couldn't get version/kind; json parse error"
-            raise CallFailedError(hook.name, f"failed to call webhook: {words}")
-        return document
     raise CallFailedError(hook.name, f"failed to call webhook: {refused(status, document, body)}")
 
 

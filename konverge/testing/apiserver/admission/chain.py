@@ -44,6 +44,11 @@ def _unsettled(call: AdmissionCall, found: Data) -> Data:
     return found
 
 
+def _registered(api_version: str, kind: str) -> bool:
+    del api_version, kind  # a server that has a catalogue looks there
+    return True
+
+
 class _ByNamespace:
     """The stored objects of a kind, by namespace and sorted by name; read again after any object of that kind has changed."""
 
@@ -72,7 +77,8 @@ class Admission:
     """The chain over the stored objects.
 
     `handlers` answer webhooks in this process, by URL or service (see `calling.Webhooks`); `settle` makes a whole object of what a
-    webhook patched; `store_quota` writes the status of a quota, synchronously.
+    webhook patched, and `registered` tells whether there is a built-in kind of an apiVersion; `store_quota` writes the status of a quota,
+    synchronously.
     """
 
     def __init__(
@@ -82,6 +88,7 @@ class Admission:
         rng: random.Random,
         handlers: Mapping[str, Handler] | None = None,
         settle: Settle = _unsettled,
+        registered: Callable[[str, str], bool] = _registered,
         store_quota: Callable[[QuotaUpdate], None] | None = None,
         service_accounts: ServiceAccounts = "name",
         clock: WallClock = wall_clock,
@@ -93,7 +100,7 @@ class Admission:
         self.handlers: Mapping[str, Handler] = handlers if handlers is not None else {}
         self.webhooks = Webhooks(self.handlers)
         """The way to all webhooks; conversion takes it too."""
-        self._dispatcher = Dispatcher(objects, self.webhooks, rng, settle)
+        self._dispatcher = Dispatcher(objects, self.webhooks, rng, settle, registered)
         self._store_quota = store_quota
         self._accounts: ServiceAccounts = service_accounts
         self._clock = clock

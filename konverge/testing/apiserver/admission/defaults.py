@@ -1,7 +1,8 @@
 """The built-in mutating plugins, which fill in new objects: a pod's ServiceAccount, tolerations and priority; a claim's finalizer.
 
-Guarantees: pure apart from reading ServiceAccounts and PriorityClasses; `call.object` is changed in place. The rules are those of
-Kubernetes' `plugin/pkg/admission/{serviceaccount,defaulttolerationseconds,priority,storage/storageobjectinuseprotection}`.
+Guarantees: pure apart from reading ServiceAccounts, PriorityClasses and nodes; `call.object` is changed in place. The rules are those of
+Kubernetes' `plugin/pkg/admission/{serviceaccount,defaulttolerationseconds,podtopologylabels,priority}` and of
+`plugin/pkg/admission/storage/storageobjectinuseprotection`.
 
 LimitRanger is in `limits`. Caveats: without DefaultStorageClass, DefaultIngressClass, RuntimeClass, pod security.
 """
@@ -27,6 +28,8 @@ _PROTECTED: Final = {
 }
 _ACCOUNTS: Final = ("", "serviceaccounts")
 _PRIORITIES: Final = ("scheduling.k8s.io", "priorityclasses")
+_NODES: Final = ("", "nodes")
+_TOPOLOGY: Final = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _MOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _VOLUME: Final = "kube-api-access-"
@@ -37,8 +40,10 @@ _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-n
 
 def fills(call: AdmissionCall) -> bool:
     """Tell whether `fill` would put anything into the object of a call."""
-    if call.subresource or call.object is None or call.resource.group:
+    if call.object is None or call.resource.group:
         return False
+    if call.subresource:
+        return call.operation == "CREATE" and (call.resource.plural, call.subresource) == ("pods", "binding")
     if call.operation == "UPDATE":
         return call.resource.plural == "pods"
     if call.operation != "CREATE":
@@ -50,7 +55,11 @@ def fill(call: AdmissionCall, objects: Objects, accounts: ServiceAccounts, rng: 
     """Put into a new object what the built-in plugins do; raises what they refuse."""
     if not fills(call) or call.object is None:
         return
-    if call.id == PODS:
+    if call.subresource:
+        target = call.object.get("target") or {}
+        if target.get("kind") == "Node":
+            _topology(call.object, objects, target.get("name") or "")
+    elif call.id == PODS:
         pod = call.object
         if call.operation == "UPDATE":
             _again(pod, call.old or {})
@@ -60,6 +69,7 @@ def fill(call: AdmissionCall, objects: Objects, accounts: ServiceAccounts, rng: 
         spec = pod.setdefault("spec", {})
         _tolerations(spec)
         _priority(call, spec, objects)
+        _topology(pod, objects, spec.get("nodeName") or "")
     else:
         finalizers = call.object.setdefault("metadata", {}).setdefault("finalizers", [])
         if (finalizer := _PROTECTED[call.resource.plural]) not in finalizers:
@@ -73,6 +83,15 @@ def _again(pod: Data, old: Data) -> None:
     for name in ("priority", "preemptionPolicy"):
         if spec.get(name) is None and name in before:
             spec[name] = before[name]
+
+
+def _topology(found: Data, objects: Objects, name: str) -> None:
+    """Put the zone and region of a node into the labels of a pod, or of the binding that brings it there."""
+    node = objects.get(_NODES, "", name) if name else None
+    labels = ((node or {}).get("metadata") or {}).get("labels") or {}
+    if copied := {key: labels[key] for key in _TOPOLOGY if key in labels}:
+        metadata = found.setdefault("metadata", {})
+        metadata["labels"] = {**(metadata.get("labels") or {}), **copied}
 
 
 def _tolerations(spec: Data) -> None:

@@ -22,12 +22,13 @@ from konverge.testing.apiserver.admission.call import AdmissionCall, Data
 from konverge.testing.apiserver.admission.calling import Webhooks
 from konverge.testing.apiserver.admission.conditions import conditions_hold
 from konverge.testing.apiserver.admission.hooks import Hook, Invocation, invocation_of
-from konverge.testing.apiserver.admission.patching import patched
+from konverge.testing.apiserver.admission.patching import check_identity, patched
 from konverge.testing.apiserver.admission.review import (
     CallFailedError,
     WebhookResponse,
     accepts_v1,
-    as_version,
+    as_own,
+    as_seen,
     rejection,
     request_for,
     response_of,
@@ -39,7 +40,7 @@ from konverge.testing.apiserver.statuses import StatusError, bad_request, intern
 __all__ = ["Dispatcher", "Settle"]
 
 Settle: TypeAlias = Callable[[AdmissionCall, Data], Data]
-"""Completes a patched object: defaults, and pruning of custom kinds."""
+"""Completes a patched object: checks its types, prunes and defaults it."""
 
 _HARMLESS: Final = ("None", "NoneOnDryRun")
 
@@ -70,11 +71,19 @@ class _Round:
 class Dispatcher:
     """Asks the webhooks that a write concerns."""
 
-    def __init__(self, objects: Objects, webhooks: Webhooks, rng: random.Random, settle: Settle) -> None:
+    def __init__(
+        self,
+        objects: Objects,
+        webhooks: Webhooks,
+        rng: random.Random,
+        settle: Settle,
+        registered: Callable[[str, str], bool],
+    ) -> None:
         self._objects = objects
         self._webhooks = webhooks
         self._rng = rng
         self._settle = settle
+        self._registered = registered
 
     async def mutate(
         self, call: AdmissionCall, hooks: tuple[Hook, ...], built_in: Callable[[AdmissionCall], AdmissionCall]
@@ -135,7 +144,7 @@ class Dispatcher:
     def _review(self, call: AdmissionCall, invocation: Invocation) -> Data | None:
         """Return what a hook is to be sent, or None if its conditions exclude the call."""
         uid = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
-        review = request_for(call, invocation.version, uid)
+        review = request_for(call, invocation.seen, uid)
         return review if conditions_hold(invocation.hook, call, review) else None
 
     async def _call_webhook(self, call: AdmissionCall, hook: Hook, review: Data) -> WebhookResponse | None:
@@ -168,10 +177,9 @@ class Dispatcher:
                 f"admission webhook {name} attempted to modify the object, which is not supported for this operation"
             )
             raise internal(words)
-        shown = as_version(call, call.object, invocation.version)
-        after = patched(shown or {}, patch)
+        shown = as_seen(call, call.object, invocation.seen) or {}
+        after = patched(shown, patch)
         if after == shown:
             return call
-        if shown is not None and after.get("apiVersion") == shown.get("apiVersion"):
-            after["apiVersion"] = call.object.get("apiVersion")
-        return replace(call, object=self._settle(call, after))
+        check_identity(call, after, shown, self._registered)
+        return replace(call, object=self._settle(call, as_own(call, after, invocation.seen)))

@@ -3,8 +3,6 @@
 Guarantees: pure apart from reading the configurations and the request's namespace. Hooks come in the order in which a server asks them: by
 the name of the configuration, then as written. The rules are those of k8s.io/apiserver
 `pkg/admission/plugin/webhook/{generic,predicates}`.
-
-Caveats: matchPolicy Equivalent holds across versions of one resource, not across groups (events in the core group and in events.k8s.io).
 """
 
 from __future__ import annotations
@@ -24,6 +22,9 @@ __all__ = ["MUTATING", "VALIDATING", "Hook", "Hooks", "Invocation", "invocation_
 GROUP: Final = "admissionregistration.k8s.io"
 MUTATING: Final = (GROUP, "mutatingwebhookconfigurations")
 VALIDATING: Final = (GROUP, "validatingwebhookconfigurations")
+
+_EVENTS: Final = (("", "events"), ("events.k8s.io", "events"))
+"""Two resources that are one to matchPolicy Equivalent (`pkg/controlplane/apiserver`, EquivalentResourceRegistry)."""
 
 Kind: TypeAlias = Literal["mutating", "validating"]
 
@@ -58,9 +59,9 @@ class WebhookRule:
             return False
         return any(plural in ("*", resource[1]) for plural, _ in self.resources)
 
-    def matches(self, call: AdmissionCall, version: str) -> bool:
-        """Tell whether it is about a call, seen in a version."""
-        if not self.may_concern(call.id, call.operation) or not self._in_scope(call):
+    def matches(self, call: AdmissionCall, group: str, version: str) -> bool:
+        """Tell whether it is about a call, seen in a group and version."""
+        if not self.may_concern((group, call.resource.plural), call.operation) or not self._in_scope(call):
             return False
         if version not in self.versions and "*" not in self.versions:
             return False
@@ -108,10 +109,10 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A hook that is to be asked, and the version that it is shown."""
+    """A hook that is to be asked, and the group and version that it is shown."""
 
     hook: Hook
-    version: str
+    seen: tuple[str, str]
 
 
 class Hooks:
@@ -140,7 +141,8 @@ class Hooks:
             return False
         known = self._concerned.get((resource, operation))
         if known is None:
-            known = any(rule.may_concern(resource, operation) for hook in self._hooks for rule in hook.rules)
+            rules = [rule for hook in self._hooks for rule in hook.rules]
+            known = any(rule.may_concern(one, operation) for one in _equivalent(resource) for rule in rules)
             self._concerned[resource, operation] = known
         return known
 
@@ -161,20 +163,29 @@ def invocation_of(hook: Hook, call: AdmissionCall, objects: Objects) -> Invocati
     """Return how a hook is to be asked, or None if it is not; match conditions are still to be looked at."""
     if call.resource.group == GROUP and call.resource.plural in CONFIGURATIONS:
         return None
-    version = _version(hook, call)
-    if not version or not _object_selected(hook, call):
+    seen = _seen(hook, call)
+    if seen is None or not _object_selected(hook, call):
         return None
-    return Invocation(hook, version) if _namespace_selected(hook, call, objects) else None
+    return Invocation(hook, seen) if _namespace_selected(hook, call, objects) else None
 
 
-def _version(hook: Hook, call: AdmissionCall) -> str:
-    """Return the version in which the rules match, or "" if none does: the request's own goes first."""
-    if any(rule.matches(call, call.version) for rule in hook.rules):
-        return call.version
+def _seen(hook: Hook, call: AdmissionCall) -> tuple[str, str] | None:
+    """Return the group and version in which the rules match, or None if none does: the request's own goes first."""
+    own = call.resource.group, call.version
+    if any(rule.matches(call, *own) for rule in hook.rules):
+        return own
     if hook.data.get("matchPolicy", "Equivalent") != "Equivalent":
-        return ""
-    others = [each.name for each in call.resource.versions if each.served and each.name != call.version]
-    return next((version for rule in hook.rules for version in others if rule.matches(call, version)), "")
+        return None
+    others = [(own[0], each.name) for each in call.resource.versions if each.served and each.name != call.version]
+    others += [(group, "v1") for group, _ in _equivalent(call.resource.name)[1:]]
+    return next((seen for rule in hook.rules for seen in others if rule.matches(call, *seen)), None)
+
+
+def _equivalent(resource: tuple[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return a resource and those of other groups that show the same objects."""
+    if resource not in _EVENTS:
+        return (resource,)
+    return (resource, *(other for other in _EVENTS if other != resource))
 
 
 def _object_selected(hook: Hook, call: AdmissionCall) -> bool:

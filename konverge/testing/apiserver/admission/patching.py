@@ -5,14 +5,15 @@ Applying is the room `patch`'s; the words are those of evanphx/json-patch v4, wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from konverge.testing.apiserver.admission.call import Data
+from konverge.testing.apiserver.admission.call import AdmissionCall, Data
 from konverge.testing.apiserver.patch import json_patch
-from konverge.testing.apiserver.statuses import StatusError, internal
+from konverge.testing.apiserver.statuses import FieldError, StatusError, internal, invalid
 
-__all__ = ["patched"]
+__all__ = ["check_identity", "patched"]
 
 _MISSING = "missing value"
 _OPERATIONS = frozenset({"add", "copy", "move", "remove", "replace", "test"})
@@ -26,6 +27,44 @@ def patched(found: Data, operations: Sequence[Data]) -> Data:
         except StatusError as error:
             raise internal(_why(found, operation)) from error
     return found
+
+
+def check_identity(call: AdmissionCall, after: Data, shown: Data, registered: Callable[[str, str], bool]) -> None:
+    """Refuse a patched object of another kind or version than was shown; of built-in kinds, fill in what the patch removed.
+
+    `registered` tells whether there is a built-in kind of an apiVersion.
+    """
+    if call.resource.custom and call.group_kind is None:
+        _check_custom(call, after, shown)
+        return
+    if not after.get("kind"):
+        after["kind"] = shown["kind"]
+    if not after.get("apiVersion"):
+        after["apiVersion"] = shown["apiVersion"]
+    kind, api_version = str(after["kind"]), str(after["apiVersion"])
+    if (api_version, kind) == (shown["apiVersion"], shown["kind"]):
+        return
+    if not registered(api_version, kind):
+        scheme = 'in scheme "pkg/runtime/scheme.go:111"'
+        raise internal(f'no kind "{kind}" is registered for version "{api_version}" {scheme}')
+    version = api_version.rpartition("/")[2]
+    inside = f"{(call.kind[0] or 'core').partition('.')[0]}.{call.kind[2]}"
+    raise StatusError(500, "", f"converting ({version}.{kind}) to ({inside}): unknown conversion")
+
+
+def _check_custom(call: AdmissionCall, after: Data, shown: Data) -> None:
+    kind, api_version = str(after.get("kind") or ""), str(after.get("apiVersion") or "")
+    if not kind:
+        raise internal(f"Object 'Kind' is missing in '{json.dumps(after, sort_keys=True, separators=(',', ':'))}'")
+    group, _, version = api_version.rpartition("/")
+    if group != call.resource.group:
+        words = f"{api_version or '/'}, Kind={kind} is unstructured and is not suitable for converting to"
+        raise StatusError(500, "", f"{words} {json.dumps(shown['apiVersion'])}")
+    if call.resource.version(version) is None:
+        raise StatusError(500, "", f"request to convert CR from an invalid group/version: {api_version}")
+    if kind != call.resource.kind:
+        wrong = FieldError("Invalid", "kind", kind, f"must be {call.resource.kind}")
+        raise invalid(call.resource.group, kind, str((after.get("metadata") or {}).get("name") or ""), [wrong])
 
 
 def _why(found: Data, operation: Data) -> str:

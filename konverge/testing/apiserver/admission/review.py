@@ -8,20 +8,27 @@ Caveats: without `admission.k8s.io/v1beta1`, which a real server still sends to 
 from __future__ import annotations
 
 import base64
-import binascii
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
+from konverge.testing.apiserver.admission.answers import API, UndecodableError, reviewed
 from konverge.testing.apiserver.admission.call import AdmissionCall, Data
 from konverge.testing.apiserver.auth.authenticator import user_info
 from konverge.testing.apiserver.golang import quoted
+from konverge.testing.apiserver.schemas.jsontext import syntax_error
 from konverge.testing.apiserver.statuses import StatusError, not_implemented
 
-__all__ = ["CallFailedError", "WebhookResponse", "accepts_v1", "as_version", "rejection", "request_for", "response_of"]
-
-API: Final = "admission.k8s.io/v1"
+__all__ = [
+    "CallFailedError",
+    "WebhookResponse",
+    "accepts_v1",
+    "as_own",
+    "as_seen",
+    "rejection",
+    "request_for",
+    "response_of",
+]
 
 
 class CallFailedError(Exception):
@@ -53,15 +60,15 @@ def accepts_v1(versions: object) -> bool:
     return bool(known)
 
 
-def request_for(call: AdmissionCall, version: str, uid: str) -> Data:
-    """Return the AdmissionReview for a call, its objects shown in a version."""
+def request_for(call: AdmissionCall, seen: tuple[str, str], uid: str) -> Data:
+    """Return the AdmissionReview for a call, its objects shown in a group and version."""
     group, own_version, kind = call.kind
-    shown = own_version if call.group_kind else version
     resource, plural = call.resource.group, call.resource.plural
+    shown = (group, own_version) if call.group_kind else seen
     request: Data = {
         "uid": uid,
-        "kind": {"group": group, "version": shown, "kind": kind},
-        "resource": {"group": resource, "version": version, "resource": plural},
+        "kind": {"group": shown[0], "version": shown[1], "kind": kind},
+        "resource": {"group": seen[0], "version": seen[1], "resource": plural},
         "subResource": call.subresource,
         "requestKind": {"group": group, "version": own_version, "kind": kind},
         "requestResource": {"group": resource, "version": call.version, "resource": plural},
@@ -77,19 +84,31 @@ def request_for(call: AdmissionCall, version: str, uid: str) -> Data:
             **request,
             "operation": call.operation,
             "userInfo": user_info(call.user),
-            "object": as_version(call, call.object, version),
-            "oldObject": as_version(call, call.old, version),
+            "object": as_seen(call, call.object, seen),
+            "oldObject": as_seen(call, call.old, seen),
             "dryRun": call.dry_run,
             "options": call.options,
         },
     }
 
 
-def as_version(call: AdmissionCall, found: Data | None, version: str) -> Data | None:
-    """Return an object in another version of its resource (conversion none: the fields stay); None stays None."""
-    if found is None or call.group_kind or version == call.version:
+def as_seen(call: AdmissionCall, found: Data | None, seen: tuple[str, str]) -> Data | None:
+    """Return an object in another group and version of its resource (conversion none: the fields stay); None stays None."""
+    group, version = seen
+    if found is None or call.group_kind or seen == (call.resource.group, call.version):
         return found
+    twin = call.resource.twin
+    if twin is not None and group == twin.stored[0]:
+        return twin.write(found)
     return {**found, "apiVersion": call.resource.api_version(version)}
+
+
+def as_own(call: AdmissionCall, found: Data, seen: tuple[str, str]) -> Data:
+    """Return an object that a webhook was shown in a group and version in the call's own."""
+    twin = call.resource.twin
+    if twin is not None and seen[0] == twin.stored[0]:
+        return twin.read(found)
+    return {**found, "apiVersion": call.resource.api_version(call.version)}
 
 
 def response_of(review: Any, uid: str, hook: str, *, mutating: bool) -> WebhookResponse:
@@ -98,8 +117,10 @@ def response_of(review: Any, uid: str, hook: str, *, mutating: bool) -> WebhookR
     def wrong(why: str) -> CallFailedError:
         return CallFailedError(hook, f"received invalid webhook response: {why}")
 
-    if not isinstance(review, Mapping):
-        raise CallFailedError(hook, "failed to call webhook: the answer is no JSON object")
+    try:
+        review = reviewed(review)
+    except UndecodableError as error:
+        raise CallFailedError(hook, f"failed to call webhook: {error}") from None
     response = review.get("response")
     if response is None:
         raise wrong("webhook response was absent")
@@ -132,10 +153,11 @@ def _patch_problem(patch: str, patch_type: str | None, *, mutating: bool) -> str
 
 def _operations(patch: str, patch_type: str | None, hook: str) -> tuple[Data, ...]:
     undecodable = "received undecodable patch in webhook response"
+    text = base64.b64decode(patch).decode(errors="replace")
     try:
-        operations = json.loads(base64.b64decode(patch, validate=True))
-    except (binascii.Error, ValueError) as error:
-        raise CallFailedError(hook, f"{undecodable}: {error}") from error
+        operations = json.loads(text)
+    except ValueError as error:
+        raise CallFailedError(hook, f"{undecodable}: {syntax_error(text) or error}") from error
     if not isinstance(operations, list):
         kind = {dict: "object", str: "string", bool: "bool"}.get(type(operations), "number")
         raise CallFailedError(

@@ -3,6 +3,7 @@
 from konverge.testing.apiserver.catalog.kinds import (
     Subresource,
     builtin,
+    registered,
     returns_deleted,
     storage_hash,
     subresources,
@@ -16,6 +17,7 @@ __all__ = [
     "definition_of",
     "definitions",
     "reachable",
+    "registered",
     "returns_deleted",
     "schema_node",
     "storage_hash",

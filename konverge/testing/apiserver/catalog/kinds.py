@@ -21,7 +21,7 @@ import msgspec
 from konverge.testing.apiserver.catalog.schemas import schema_node
 from konverge.testing.apiserver.resources import Resource, Strategy, Version
 
-__all__ = ["Subresource", "builtin", "returns_deleted", "storage_hash", "subresources", "verbs"]
+__all__ = ["Subresource", "builtin", "registered", "returns_deleted", "storage_hash", "subresources", "verbs"]
 
 _WORKLOAD_SCALE: Final = {
     "specReplicasPath": ".spec.replicas",
@@ -117,6 +117,17 @@ def _resource(kind: _Kind, strategies: Mapping[tuple[str, str], Strategy]) -> Re
         strategy=strategies.get((kind.group, kind.plural)) or Strategy(),
         stored=bool(kind.hash),
     )
+
+
+@cache
+def _registered() -> frozenset[tuple[str, str]]:
+    of_group = ((f"{one.group}/" if one.group else "", one) for one in _kinds().values())
+    return frozenset((f"{prefix}{served.name}", one.kind) for prefix, one in of_group for served in one.versions)
+
+
+def registered(api_version: str, kind: str) -> bool:
+    """Tell whether a built-in kind is known in a version."""
+    return (api_version, kind) in _registered()
 
 
 def subresources(resource: Resource, version: Version) -> tuple[Subresource, ...]:

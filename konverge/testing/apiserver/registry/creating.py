@@ -40,12 +40,15 @@ async def create(registry: Registry, request: ResourceRequest, data: Data, *, tr
         why = "create not allowed while custom resource definition is terminating"
         raise forbidden(request.group, request.plural, metadata.get("name", ""), why)
     placed(request, data)
-    generated = _name(registry, request, data)
-    _system_fields(registry, data)
+    _check_name(request, data)
+    _wipe(data)
     once(request, data)
     if track:
         owned(request, None, data, registry.now())
     data = await mutated(registry, request, "CREATE", data, None)
+    placed(request, data)
+    generated = _name(registry, request, data)
+    _system_fields(registry, data)
     _prepare(request, data)
     if request.resource.strategy.generation or request.resource.custom:
         data["metadata"]["generation"] = 1
@@ -110,18 +113,21 @@ def _wrong_namespace() -> Exception:
     return bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
+def _check_name(request: ResourceRequest, data: Data) -> None:
+    """Give an object the URL's name, or refuse the one that it names."""
+    metadata, wanted = data["metadata"], request.info.name
+    if not wanted:
+        return
+    if metadata.get("name") and metadata["name"] != wanted:
+        text = f"the name of the object ({metadata['name']}) does not match the name on the URL ({wanted})"
+        raise bad_request(text)
+    metadata["name"] = wanted
+
+
 def _name(registry: Registry, request: ResourceRequest, data: Data) -> bool:
     """Make the name where only its beginning is given; tell whether it was made."""
     metadata = data["metadata"]
     if metadata.get("name"):
-        if request.info.name and metadata["name"] != request.info.name:
-            text = (
-                f"the name of the object ({metadata['name']}) does not match the name on the URL ({request.info.name})"
-            )
-            raise bad_request(text)
-        return False
-    if request.info.name:
-        metadata["name"] = request.info.name
         return False
     if not metadata.get("generateName"):
         if request.resource.id == ("", "limitranges"):
@@ -131,12 +137,16 @@ def _name(registry: Registry, request: ResourceRequest, data: Data) -> bool:
     return True
 
 
-def _system_fields(registry: Registry, data: Data) -> None:
+def _wipe(data: Data) -> None:
+    """Drop what the system alone fills, before any webhook sees it."""
     metadata = data["metadata"]
-    for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
+    for name in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         metadata.pop(name, None)
-    metadata["uid"] = registry.uid()
-    metadata["creationTimestamp"] = registry.now()
+
+
+def _system_fields(registry: Registry, data: Data) -> None:
+    data["metadata"]["uid"] = registry.uid()
+    data["metadata"]["creationTimestamp"] = registry.now()
 
 
 def _prepare(request: ResourceRequest, data: Data) -> None:

@@ -19,7 +19,14 @@ from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.reading import stored
 from konverge.testing.apiserver.registry.request import ResourceRequest
 from konverge.testing.apiserver.resources import Resource, Version
-from konverge.testing.apiserver.statuses import FieldError, StatusError, bad_request, invalid, unsupported_media_type
+from konverge.testing.apiserver.statuses import (
+    FieldError,
+    StatusError,
+    bad_request,
+    internal,
+    invalid,
+    unsupported_media_type,
+)
 from konverge.testing.apiserver.storage import Entry
 
 __all__ = [
@@ -203,18 +210,22 @@ def schema_of(request: ResourceRequest) -> Node | None:
 
 
 def settled(call: AdmissionCall, data: Data) -> Data:
-    """Complete a patched object before the next webhook is called: pruned and defaulted."""
+    """Complete a patched object before the next webhook is called: its types checked, pruned and defaulted."""
     version = call.resource.version(call.version)
     if version is None or call.group_kind is not None:
         return data
-    schemas.prune(version.schema, data)
     if call.resource.custom:
+        schemas.prune(version.schema, data)
         schemas.default(version.schema, data)
-    else:
-        from konverge.testing.apiserver.strategies import normalise
+        return data
+    from konverge.testing.apiserver.strategies import decode_errors, normalise
 
-        normalise(version.schema, data)
-        call.resource.strategy.default(data)
+    wrong = decode_errors(call.resource.kind, version.name, version.schema, data)
+    if wrong is not None:
+        raise internal(wrong.message.partition(f" cannot be handled as a {call.resource.kind}: ")[2])
+    schemas.prune(version.schema, data)
+    normalise(version.schema, data)
+    call.resource.strategy.default(data)
     return data
 
 

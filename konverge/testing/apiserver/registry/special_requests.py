@@ -19,6 +19,7 @@ from konverge.testing.apiserver.auth import (
     review_own_access,
     review_own_rules,
 )
+from konverge.testing.apiserver.registry.binding import bind
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.deleting import Deletion, delete, require
 from konverge.testing.apiserver.registry.finalizing import finalize
@@ -26,10 +27,8 @@ from konverge.testing.apiserver.registry.pipeline import check_identity, decode_
 from konverge.testing.apiserver.registry.request import ResourceRequest, options_of
 from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
 from konverge.testing.apiserver.statuses import (
-    FieldError,
     StatusError,
     bad_request,
-    conflict,
     method_not_allowed,
     not_found,
     not_implemented,
@@ -155,27 +154,7 @@ class SpecialRequests:
         return store.update(_PODS, entry, {**pod, "status": status})
 
     async def _bind(self, request: ResourceRequest) -> tuple[Data, int]:
-        body = decode_other(request)
-        name = request.info.name or (body.get("metadata") or {}).get("name", "")
-        entry = self._registry.store.get(_PODS, request.namespace, name)
-        if entry is None:
-            raise not_found("", "pods", name)
-        if wrong := _target_errors(body.get("target") or {}):
-            raise StatusError(500, "", wrong)  # as the real server, which takes them for errors of its own
-        pod = entry.object()
-        if (pod.get("spec") or {}).get("nodeName"):
-            raise conflict(
-                "", "pods/binding", name, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"'
-            )
-        spec = {**pod["spec"], "nodeName": (body.get("target") or {}).get("name", "")}
-        scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
-        scheduled["lastTransitionTime"] = self._registry.now()
-        conditions = (pod.get("status") or {}).get("conditions") or ()
-        kept = [one for one in conditions if one["type"] != "PodScheduled"]
-        pod["status"] = {**(pod.get("status") or {}), "conditions": [*kept, scheduled]}
-        if not request.options.dry_run:
-            self._registry.store.update(_PODS, entry, {**pod, "spec": spec})
-        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201
+        return await bind(self._registry, request), 201
 
     async def _finalize(self, request: ResourceRequest) -> tuple[Data, int]:
         body = decode_body(request)
@@ -187,13 +166,3 @@ class SpecialRequests:
             return finalize(self._registry, entry, (body.get("spec") or {}).get("finalizers") or []), 200
         except Changed:
             raise StatusError(409, "Conflict", "the namespace was changed in between") from None
-
-
-def _target_errors(target: Data) -> str:
-    """Return what is wrong with the node that a pod is bound to, "" if nothing is."""
-    errors = []
-    if target.get("kind") not in (None, "", "Node"):
-        errors.append(FieldError("NotSupported", "target.kind", target["kind"], 'supported values: "Node", "<empty>"'))
-    if not target.get("name"):
-        errors.append(FieldError("Required", "target.name"))
-    return str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]" if errors else ""

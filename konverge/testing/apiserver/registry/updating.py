@@ -58,10 +58,14 @@ async def change(
             new = make(old if shared else read(entry, request.resource, request.version), steady)
         else:
             new = await with_views(registry, request, partial(_made, make, old))
-        _checked(request, new, entry)
+        _check_identity(request, new, entry)
         once(request, new)
-        restore(request, new, old)
+        if request.info.verb == "patch" and not new["metadata"].get("resourceVersion"):
+            # A patch that names no version is one of the newest object, and webhooks see which that is.
+            new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         new = await mutated(registry, request, "UPDATE", new, old)
+        _check_version(request, new, entry)
+        restore(request, new, old)
         _count_generation(request, new, old)
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         validated(request, new, old)
@@ -104,16 +108,28 @@ def _has_current_schema(registry: Registry, request: ResourceRequest, entry: Ent
     return own and not registry.admission.needed(request.resource.id, "UPDATE")
 
 
-def _checked(request: ResourceRequest, new: Data, entry: Entry) -> None:
-    """Check name, namespace, uid and version of what the client wants against what there is."""
+def _check_identity(request: ResourceRequest, new: Data, entry: Entry) -> None:
+    """Check name and uid of what the client wants against what there is."""
     metadata = new["metadata"]
+    if request.namespace and not metadata.get("namespace"):
+        metadata["namespace"] = request.namespace
     if not metadata.get("name"):
         metadata["name"] = request.info.name
     if metadata["name"] != request.info.name:
         raise bad_request(
             f"the name of the object ({metadata['name']}) does not match the name on the URL ({request.info.name})"
         )
-    given = metadata.get("resourceVersion")
+    if request.info.verb == "update" and metadata.get("uid") and metadata["uid"] != entry.uid:
+        why = (
+            f"StorageError: invalid object, Code: 4, Key: {_key(request)}, ResourceVersion: 0, AdditionalErrorMsg: "
+            f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {entry.uid}"
+        )
+        raise conflict(request.group, request.plural, request.info.name, why)
+
+
+def _check_version(request: ResourceRequest, new: Data, entry: Entry) -> None:
+    """Check the version of what the client wants, as admission left it, against what there is."""
+    given = new["metadata"].get("resourceVersion")
     if given in (None, "", "0"):
         strategy = request.resource.strategy
         if (
@@ -127,12 +143,6 @@ def _checked(request: ResourceRequest, new: Data, entry: Entry) -> None:
         raise StatusError(500, "", f'strconv.ParseUint: parsing "{given}": invalid syntax')
     elif given != str(entry.version):
         raise conflict(request.group, request.plural, request.info.name, MODIFIED)
-    if request.info.verb == "update" and metadata.get("uid") and metadata["uid"] != entry.uid:
-        why = (
-            f"StorageError: invalid object, Code: 4, Key: {_key(request)}, ResourceVersion: 0, AdditionalErrorMsg: "
-            f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {entry.uid}"
-        )
-        raise conflict(request.group, request.plural, request.info.name, why)
 
 
 def _key(request: ResourceRequest) -> str:

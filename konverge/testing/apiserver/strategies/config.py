@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from konverge.testing.apiserver import names
+from konverge.testing.apiserver.base64s import decoded_size
 from konverge.testing.apiserver.strategies import texts
 from konverge.testing.apiserver.strategies.base import (
     BuiltInStrategy,
@@ -23,7 +24,6 @@ from konverge.testing.apiserver.strategies.base import (
     text_errors,
     too_long,
 )
-from konverge.testing.apiserver.strategies.base64s import decoded_size
 
 __all__ = ["ConfigMap", "Namespace", "Secret", "ServiceAccount"]
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from konverge.quantities import Quantity
+from konverge.testing.apiserver.base64s import wrong_base64
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.statuses import StatusError, bad_request
-from konverge.testing.apiserver.strategies.base64s import wrong_base64
 from konverge.testing.apiserver.strategies.gotypes import Mark, go_name, marks
 from konverge.testing.apiserver.strategies.normalise import special
 from konverge.testing.apiserver.strategies.times import canonical_time

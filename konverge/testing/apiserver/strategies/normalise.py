@@ -15,8 +15,8 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from konverge.quantities import Quantity
+from konverge.testing.apiserver.base64s import canonical_base64
 from konverge.testing.apiserver.nodes import MISSING, Node
-from konverge.testing.apiserver.strategies.base64s import canonical_base64
 from konverge.testing.apiserver.strategies.gotypes import Mark, marks
 from konverge.testing.apiserver.strategies.times import canonical_time
 

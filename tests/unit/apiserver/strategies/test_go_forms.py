@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from konverge.testing.apiserver.base64s import canonical_base64, decoded_size, wrong_base64
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.strategies import STRATEGIES, decode_errors, normalise
-from konverge.testing.apiserver.strategies.base64s import canonical_base64, decoded_size, wrong_base64
 from konverge.testing.apiserver.strategies.cron import wrong_schedule
 from konverge.testing.apiserver.strategies.service_numbers import allocate
 from konverge.testing.apiserver.strategies.times import BadTime, canonical_time
