@@ -61,7 +61,10 @@ async def _run_all(plane: ControlPlane, cases: list[Case]) -> dict[str, tuple[st
                 both = await asyncio.gather(*(run_case(one, case, namespace, variables) for one in (real, memory)))
                 found[f"{case.area}: {case.name}"] = (namespace, (both[0], both[1]))
 
-        await asyncio.gather(*map(one, cases))
+        await asyncio.gather(*(one(case) for case in cases if not case.alone))
+        for case in cases:
+            if case.alone:
+                await one(case)
     return found
 
 

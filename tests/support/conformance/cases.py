@@ -128,6 +128,8 @@ class Case:
     area: str = ""
     pods: bool = False
     """Whether the namespace's default ServiceAccount has to be there first."""
+    alone: bool = False
+    """Whether it changes what other cases see, and runs after them."""
 
 
 _OPTIONS: Final = {"is": "status", "as": "user"}
@@ -160,7 +162,7 @@ def step_of(given: Any) -> Step:
 def _case(given: Mapping[str, Any], area: str) -> Case:
     cells = given["cells"] if "cells" in given else [given["cell"]]
     steps = tuple(step_of(one) for one in given["steps"])
-    return Case(given["case"], tuple(cells), steps, area, _pods(steps))
+    return Case(given["case"], tuple(cells), steps, area, _pods(steps), bool(given.get("alone")))
 
 
 def _pods(steps: Iterable[Step]) -> bool:

@@ -6,8 +6,8 @@ Guarantees
 - `validate` ends with quota, without a pause behind its check: what it returns, called in the same step as the write, stores what the
   write uses up. A write that fails in between simply does not call it.
 
-Caveats: without ValidatingAdmissionPolicy and MutatingAdmissionPolicy, OwnerReferencesPermissionEnforcement, PodSecurity;
-an object that needs them passes unchanged, as on a server that has them disabled.
+Caveats: without ValidatingAdmissionPolicy and MutatingAdmissionPolicy, and without OwnerReferencesPermissionEnforcement, which is disabled
+on a real server by default; an object that needs them passes unchanged.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from typing import Final
 from konverge.clock import WallClock, wall_clock
 from konverge.testing.apiserver.admission.call import AdmissionCall, Data
 from konverge.testing.apiserver.admission.calling import Handler, Webhooks
+from konverge.testing.apiserver.admission.classes import check_overhead
 from konverge.testing.apiserver.admission.defaults import ServiceAccounts, fill, fills
 from konverge.testing.apiserver.admission.dispatch import Dispatcher, Settle
 from konverge.testing.apiserver.admission.hooks import Hooks
 from konverge.testing.apiserver.admission.limits import LIMITS, check_limits, fill_limits, limited
 from konverge.testing.apiserver.admission.namespaces import ANYWHERE, NAMESPACES, check_namespace
+from konverge.testing.apiserver.admission.podsecurity import PodSecurity
 from konverge.testing.apiserver.admission.quota import QUOTAS, QuotaUpdate, charge
 from konverge.testing.apiserver.objects import Objects
 
@@ -106,6 +108,7 @@ class Admission:
         self._clock = clock
         self._quotas = _ByNamespace(objects, QUOTAS)
         self._limits = _ByNamespace(objects, LIMITS)
+        self._pod_security = PodSecurity(objects)
         self._active: set[str] = set()
         self._active_state = -1
 
@@ -117,7 +120,7 @@ class Admission:
         """Tell whether a write of a resource has to go through admission at all."""
         if operation == "CREATE" or (operation == "DELETE" and resource == NAMESPACES):
             return True
-        if operation == "UPDATE" and resource == ("", "pods"):
+        if operation == "UPDATE" and self._pod_security.concerns(resource):
             return True
         if operation == "UPDATE" and resource in _MEASURED and self._objects.changed(QUOTAS):
             return True
@@ -159,9 +162,11 @@ class Admission:
             await asyncio.sleep(_TRY)
 
     async def validate(self, call: AdmissionCall) -> Callable[[], None] | None:
-        """Raise if a LimitRange, a webhook or a quota refuses; returns what stores quota's charges, or None if there are none."""
+        """Raise if a plugin, a webhook or a quota refuses; returns the function that stores quota's charges, or None if there are none."""
         if ranges := self._ranges(call):
             check_limits(call, ranges)
+        self._pod_security.validate(call)
+        check_overhead(call, self._objects)
         if self._validating.may_concern(call.id, call.operation):
             await self._dispatcher.validate(call, self._validating.all())
         updates = self.charge(call)

@@ -1,10 +1,10 @@
-"""The built-in mutating plugins, which fill in new objects: a pod's ServiceAccount, tolerations and priority; a claim's finalizer.
+"""The built-in mutating plugins, which fill in new objects: a pod's ServiceAccount, tolerations and priority, a claim's finalizer, classes.
 
 Guarantees: pure apart from reading ServiceAccounts, PriorityClasses and nodes; `call.object` is changed in place. The rules are those of
 Kubernetes' `plugin/pkg/admission/{serviceaccount,defaulttolerationseconds,podtopologylabels,priority}` and of
 `plugin/pkg/admission/storage/storageobjectinuseprotection`.
 
-LimitRanger is in `limits`. Caveats: without DefaultStorageClass, DefaultIngressClass, RuntimeClass, pod security.
+LimitRanger is in `limits`, the plugins that look for classes are in `classes`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import random
 from typing import Any, Final, Literal, TypeAlias
 
 from konverge.testing.apiserver.admission.call import AdmissionCall, Data, denied
+from konverge.testing.apiserver.admission.classes import fill_ingress_class, fill_runtime, fill_storage_class
 from konverge.testing.apiserver.golang import quoted
 from konverge.testing.apiserver.objects import Objects
 
@@ -28,6 +29,7 @@ _PROTECTED: Final = {
 }
 _ACCOUNTS: Final = ("", "serviceaccounts")
 _PRIORITIES: Final = ("scheduling.k8s.io", "priorityclasses")
+_INGRESSES: Final = ("networking.k8s.io", "ingresses")
 _NODES: Final = ("", "nodes")
 _TOPOLOGY: Final = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 _MIRROR: Final = "kubernetes.io/config.mirror"
@@ -40,8 +42,10 @@ _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-n
 
 def fills(call: AdmissionCall) -> bool:
     """Tell whether `fill` would put anything into the object of a call."""
-    if call.object is None or call.resource.group:
+    if call.object is None:
         return False
+    if call.resource.group:
+        return call.id == _INGRESSES and call.operation == "CREATE" and not call.subresource
     if call.subresource:
         return call.operation == "CREATE" and (call.resource.plural, call.subresource) == ("pods", "binding")
     if call.operation == "UPDATE":
@@ -69,8 +73,13 @@ def fill(call: AdmissionCall, objects: Objects, accounts: ServiceAccounts, rng: 
         spec = pod.setdefault("spec", {})
         _tolerations(spec)
         _priority(call, spec, objects)
+        fill_runtime(call, pod, objects)
         _topology(pod, objects, spec.get("nodeName") or "")
+    elif call.id == _INGRESSES:
+        fill_ingress_class(call.object, objects)
     else:
+        if call.resource.plural == "persistentvolumeclaims":
+            fill_storage_class(call.object, objects)
         finalizers = call.object.setdefault("metadata", {}).setdefault("finalizers", [])
         if (finalizer := _PROTECTED[call.resource.plural]) not in finalizers:
             finalizers.append(finalizer)

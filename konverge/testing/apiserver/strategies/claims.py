@@ -88,6 +88,9 @@ def _access(modes: list[str], path: str) -> Errors:
     return errors
 
 
+_BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+
+
 class PersistentVolumeClaim(BuiltInStrategy):
     """A claim to a volume."""
 
@@ -104,6 +107,12 @@ class PersistentVolumeClaim(BuiltInStrategy):
         spec = new.get("spec") or {}
         errors = claim_spec_errors(spec, "spec")
         return errors if old is None else errors + _claim_change(spec, old.get("spec") or {}, old.get("status") or {})
+
+    def warnings(self, new: Data, old: Data | None) -> list[str]:  # noqa: ARG002  # both are looked at alike
+        """Warn of the annotation that came before the field."""
+        if _BETA_CLASS not in (new["metadata"].get("annotations") or {}):
+            return []
+        return [f'metadata.annotations[{_BETA_CLASS}]: deprecated since v1.8; use "storageClassName" attribute instead']
 
     def _labels(self, object_: Data) -> dict[str, str]:
         return {"name": object_["metadata"].get("name", "")}

@@ -37,7 +37,9 @@ async def _ask(server: ApiServer, method: str, path: str, body: Data | None = No
 
 @pytest.mark.parametrize("name", sorted(LIMIT_CASES))
 async def test_limit_ranges_default_and_bound_as_on_a_real_server(name: str) -> None:
+    heavy = {"metadata": {"name": "heavy"}, "handler": "heavy", "overhead": {"podFixed": {"cpu": "1"}}}
     async with _server(name) as server:
+        await _ask(server, "POST", "/apis/node.k8s.io/v1/runtimeclasses", heavy)
         for number, step in enumerate(RECORDED[name]):
             path = f"/api/v1/namespaces/{name}/{step['path']}"
             status, found = await _ask(server, step["method"], path, step.get("body"))
