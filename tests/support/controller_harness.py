@@ -216,6 +216,7 @@ class Server:
         patch: Any,
         style: str,
         writer: Hashable | None = None,
+        **_: Any,
     ) -> Any:
         found = kind_of(kind)
         pending = self.ledger.begin(writer, found, namespace, name) if writer is not None else None

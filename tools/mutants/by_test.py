@@ -17,6 +17,7 @@ GENERATION: Final = (
     "test_an_equal_status_is_written_again_once_for_each_new_generation_and_never_for_the_same"
 )
 INTENTS: Final = "tests/unit/test_fields.py::test_an_apply_is_skipped_only_where_nothing_would_change"
+DURING: Final = "tests/unit/runtime/test_events_during_a_reconcile.py::"
 STALE: Final = "tests/unit/runtime/test_stale_children.py::"
 OWN_CHILDREN: Final = "tests/unit/runtime/test_own_child_writes.py::"
 
@@ -208,5 +209,33 @@ BY_TEST: Final = (
         "release is not None and left.keeper and (not release.metadata.deleting)",
         test="tests/unit/apps/test_contention.py::"
         "test_a_release_that_was_deleted_without_an_uninstall_is_not_resumed_while_it_waits_for_flux",
+    ),
+    Mutant(
+        "held-back-events-but-the-last-lost",
+        "of several changes during a reconcile only the last is looked at, which a predicate may filter",
+        "konverge.runtime.controller.event_handlers",
+        "EventHandlers.release",
+        "self.held_back.pop(key)",
+        "self.held_back.pop(key)[-1:]",
+        test=DURING + "test_a_change_during_a_reconcile_is_not_hidden_by_a_later_event_that_the_predicate_filters",
+    ),
+    Mutant(
+        "own-status-hides-others",
+        "an own status write hides a change of another writer that came before it",
+        "konverge.runtime.reconcile.runner",
+        "ReconcileRunner.write_status",
+        "locked or only_status_changed(cached, answer.metadata, answer.body)",
+        "True",
+        test=DURING
+        + "test_a_change_between_the_read_and_an_own_patch_is_not_hidden_by_the_own_status_write_that_follows",
+    ),
+    Mutant(
+        "defect-ends-the-key",
+        "a failure of the runtime itself ends the work on a key for ever",
+        "konverge.runtime.controller.runner",
+        "ControllerRunner._worker",
+        "self.queue.add_rate_limited(item.key, reason=Why.RETRY, priority=item.priority)",
+        "",
+        test=DURING + "test_a_failure_of_the_runtime_itself_is_counted_and_the_key_retried",
     ),
 )
