@@ -6,6 +6,7 @@ Guarantees: pure; an empty list means valid. Sources: k8s.io/apimachinery `pkg/u
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -15,6 +16,7 @@ from typing import Final
 __all__ = [
     "NAME_RULES",
     "dns1035_label",
+    "ip_address",
     "dns1123_label",
     "dns1123_subdomain",
     "label_key",
@@ -156,6 +158,15 @@ def label_value(value: str) -> tuple[str, ...]:
     return tuple(errors)
 
 
+def ip_address(value: str) -> list[str]:
+    """Check an IP address in its canonical spelling."""
+    try:
+        canonical = str(ipaddress.ip_address(value))
+    except ValueError:
+        return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
+    return [] if canonical == value else [f'must be in canonical form ("{canonical}")']
+
+
 def _nothing(_: str) -> list[str]:
     return []
 
@@ -166,6 +177,7 @@ NAME_RULES: Final[Mapping[str, Callable[[str], list[str]]]] = MappingProxyType(
         "label": dns1123_label,
         "dns1035": dns1035_label,
         "path": path_segment,
+        "ip": ip_address,
         "any": _nothing,
     }
 )

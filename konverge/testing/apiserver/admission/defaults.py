@@ -24,8 +24,9 @@ ServiceAccounts: TypeAlias = Literal["full", "name", "off"]
 
 PODS: Final = ("", "pods")
 _PROTECTED: Final = {
-    "persistentvolumeclaims": "kubernetes.io/pvc-protection",
-    "persistentvolumes": "kubernetes.io/pv-protection",
+    ("", "persistentvolumeclaims"): "kubernetes.io/pvc-protection",
+    ("", "persistentvolumes"): "kubernetes.io/pv-protection",
+    ("storage.k8s.io", "volumeattributesclasses"): "kubernetes.io/vac-protection",
 }
 _ACCOUNTS: Final = ("", "serviceaccounts")
 _PRIORITIES: Final = ("scheduling.k8s.io", "priorityclasses")
@@ -45,14 +46,12 @@ def fills(call: AdmissionCall) -> bool:
     if call.object is None:
         return False
     if call.resource.group:
-        return call.id == _INGRESSES and call.operation == "CREATE" and not call.subresource
+        return call.operation == "CREATE" and not call.subresource and (call.id == _INGRESSES or call.id in _PROTECTED)
     if call.subresource:
         return call.operation == "CREATE" and (call.resource.plural, call.subresource) == ("pods", "binding")
     if call.operation == "UPDATE":
-        return call.resource.plural == "pods"
-    if call.operation != "CREATE":
-        return False
-    return call.resource.plural == "pods" or call.resource.plural in _PROTECTED
+        return call.id == PODS
+    return call.operation == "CREATE" and (call.id == PODS or call.id in _PROTECTED)
 
 
 def fill(call: AdmissionCall, objects: Objects, accounts: ServiceAccounts, rng: random.Random) -> None:
@@ -81,7 +80,7 @@ def fill(call: AdmissionCall, objects: Objects, accounts: ServiceAccounts, rng: 
         if call.resource.plural == "persistentvolumeclaims":
             fill_storage_class(call.object, objects)
         finalizers = call.object.setdefault("metadata", {}).setdefault("finalizers", [])
-        if (finalizer := _PROTECTED[call.resource.plural]) not in finalizers:
+        if (finalizer := _PROTECTED[call.id]) not in finalizers:
             finalizers.append(finalizer)
 
 

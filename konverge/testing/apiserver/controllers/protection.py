@@ -1,8 +1,8 @@
 """Storage in use is protected: a claim or volume under deletion stays while something uses it, and goes once nothing does.
 
 Admission puts the finalizers on; this takes them off. A claim is in use by a pod that was bound to a node and names it (or has it for an
-ephemeral volume, unless it is shut down), a volume while it is bound. Source: k8s.io/kubernetes `pkg/controller/volume/pvcprotection`,
-`pvprotection`.
+ephemeral volume, unless it is shut down), a volume while it is bound, a class of volume attributes while a claim or a volume names it.
+Source: k8s.io/kubernetes `pkg/controller/volume/{pvcprotection,pvprotection,vacprotection}`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,17 @@ from konverge.testing.apiserver.controllers.worker import Worker
 from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.storage import Event
 
-__all__ = ["ProtectionController", "uses_claim"]
+__all__ = ["ProtectionController", "uses_claim", "uses_class"]
 
 _PODS: Final = ("", "pods")
 _CLAIMS: Final = ("", "persistentvolumeclaims")
 _VOLUMES: Final = ("", "persistentvolumes")
-_FINALIZERS: Final = {_CLAIMS: "kubernetes.io/pvc-protection", _VOLUMES: "kubernetes.io/pv-protection"}
+_CLASSES: Final = ("storage.k8s.io", "volumeattributesclasses")
+_FINALIZERS: Final = {
+    _CLAIMS: "kubernetes.io/pvc-protection",
+    _VOLUMES: "kubernetes.io/pv-protection",
+    _CLASSES: "kubernetes.io/vac-protection",
+}
 
 _Key = tuple[tuple[str, str], str, str]
 
@@ -38,6 +43,13 @@ def uses_claim(pod: Data, claim: Data) -> bool:
         if "ephemeral" in volume and made_for == name and not shut_down and _is_controlled_by(claim, pod):
             return True
     return False
+
+
+def uses_class(volume: Data, name: str) -> bool:
+    """Tell whether a claim or a volume keeps a class of volume attributes from being removed."""
+    spec, status = volume.get("spec") or {}, volume.get("status") or {}
+    wanted = (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName")
+    return name in (spec.get("volumeAttributesClassName"), status.get("currentVolumeAttributesClassName"), wanted)
 
 
 def _is_controlled_by(claim: Data, pod: Data) -> bool:
@@ -65,6 +77,10 @@ class ProtectionController:
                 self._held.discard(key)
             elif b'"deletionTimestamp"' in entry.raw:
                 self.worker.add(key)
+            if entry.resource != _CLASSES:
+                for held in self._held:
+                    if held[0] == _CLASSES:
+                        self.worker.add(held)
         elif entry.resource == _PODS and event.type != "ADDED":
             for key in self._held:
                 if key[1] == entry.namespace:
@@ -92,5 +108,8 @@ class ProtectionController:
     def _in_use(self, resource: tuple[str, str], found: Data) -> bool:
         if resource == _VOLUMES:
             return bool((found.get("status") or {}).get("phase") == "Bound")
+        if resource == _CLASSES:
+            name, store = found["metadata"]["name"], self._registry.store
+            return any(uses_class(one.object(), name) for kind in (_CLAIMS, _VOLUMES) for one in store.list(kind))
         pods = self._registry.store.list(_PODS, found["metadata"]["namespace"])
         return any(uses_claim(pod.object(), found) for pod in pods)

@@ -33,6 +33,7 @@ __all__ = ["CRD_CLEANUP", "FOREGROUND", "ORPHAN", "Deletion", "delete", "delete_
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
+_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 CRD_CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 _JOB_WARNING: Final = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
@@ -92,6 +93,12 @@ def _decoded(request: ResourceRequest) -> dict[str, Any]:
     except StatusError as error:
         words = error.message.partition("(must be of type ): ")[2].rpartition(" (")[0]
         raise bad_request(words or error.message) from None
+    # Here, because these rooms take long to load, and few deletions have a body.
+    from konverge.testing.apiserver.catalog import schema_node
+    from konverge.testing.apiserver.strategies import decode_errors
+
+    if unfit := decode_errors("DeleteOptions", "v1", schema_node(_OPTIONS), body):
+        raise bad_request(unfit.message.partition("cannot be handled as a DeleteOptions: ")[2])
     kind, api_version = body.get("kind"), body.get("apiVersion")
     if kind and kind != "DeleteOptions":
         words = f'no kind "{kind}" is registered for version "{api_version}" in scheme "pkg/runtime/scheme.go:111"'

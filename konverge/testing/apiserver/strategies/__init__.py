@@ -14,6 +14,7 @@ from typing import Final
 
 from konverge.testing.apiserver.resources import Strategy
 from konverge.testing.apiserver.strategies import (
+    addressing,
     autoscaling,
     claims,
     config,
@@ -26,8 +27,10 @@ from konverge.testing.apiserver.strategies import (
     pods,
     policies,
     rights,
+    runtimes,
     services,
     sets,
+    storage,
     webhooks,
     workloads,
 )
@@ -38,6 +41,7 @@ __all__ = ["STRATEGIES", "decode_errors", "normalise"]
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _NETWORKING: Final = "networking.k8s.io"
+_STORAGE: Final = "storage.k8s.io"
 _ADMISSION: Final = "admissionregistration.k8s.io"
 
 STRATEGIES: Final[Mapping[tuple[str, str], Strategy]] = {
@@ -72,12 +76,20 @@ STRATEGIES: Final[Mapping[tuple[str, str], Strategy]] = {
     ("events.k8s.io", "events"): events.Event(),
     (_NETWORKING, "ingressclasses"): networking.IngressClass(),
     (_NETWORKING, "ingresses"): networking.Ingress(),
+    (_NETWORKING, "ipaddresses"): addressing.IPAddress(),
     (_NETWORKING, "networkpolicies"): networking.NetworkPolicy(),
+    (_NETWORKING, "servicecidrs"): addressing.ServiceCIDR(),
+    ("node.k8s.io", "runtimeclasses"): runtimes.RuntimeClass(),
     ("policy", "poddisruptionbudgets"): policies.PodDisruptionBudget(),
     (_RBAC, "clusterrolebindings"): rights.ClusterRoleBinding(),
     (_RBAC, "clusterroles"): rights.ClusterRole(),
     (_RBAC, "rolebindings"): rights.RoleBinding(),
     (_RBAC, "roles"): rights.Role(),
     ("scheduling.k8s.io", "priorityclasses"): policies.PriorityClass(),
-    ("storage.k8s.io", "storageclasses"): claims.StorageClass(),
+    (_STORAGE, "csidrivers"): storage.CSIDriver(),
+    (_STORAGE, "csinodes"): storage.CSINode(),
+    (_STORAGE, "csistoragecapacities"): storage.CSIStorageCapacity(),
+    (_STORAGE, "storageclasses"): claims.StorageClass(),
+    (_STORAGE, "volumeattachments"): storage.VolumeAttachment(),
+    (_STORAGE, "volumeattributesclasses"): storage.VolumeAttributesClass(),
 }

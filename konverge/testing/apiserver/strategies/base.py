@@ -33,6 +33,7 @@ __all__ = [
     "not_supported",
     "required",
     "restore",
+    "restore_metadata",
     "selector_errors",
     "selects",
     "shown_selector",
@@ -196,6 +197,11 @@ def restore(new: Data, old: Data, *names: str) -> None:
             new[name] = old[name]
         else:
             new.pop(name, None)
+
+
+def restore_metadata(new: Data, old: Data) -> None:
+    """Give an object, in place, the metadata that a write of its status may not change."""
+    restore(new["metadata"], old["metadata"], "annotations", "finalizers", "labels", "ownerReferences")
 
 
 class BuiltInStrategy(Strategy):

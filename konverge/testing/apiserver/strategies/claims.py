@@ -25,6 +25,8 @@ from konverge.testing.apiserver.strategies.base import (
     text_errors,
 )
 from konverge.testing.apiserver.strategies.pods import difference
+from konverge.testing.apiserver.strategies.storage import parameter_errors
+from konverge.testing.apiserver.strategies.volumes import affinity_errors, source_errors, topology_errors
 
 __all__ = ["PersistentVolume", "PersistentVolumeClaim", "StorageClass", "claim_spec_errors"]
 
@@ -188,11 +190,12 @@ class PersistentVolume(BuiltInStrategy):
         policy, allowed = spec.get("persistentVolumeReclaimPolicy"), ("Delete", "Recycle", "Retain")
         if policy not in allowed:
             errors.append(not_supported("spec.persistentVolumeReclaimPolicy", policy, allowed))
-        errors += _source(spec)
+        errors += affinity_errors(spec.get("nodeAffinity")) + _source(spec)
         if spec.get("storageClassName"):
             errors += text_errors("spec.storageClassName", spec["storageClassName"], names.dns1123_subdomain)
         if spec.get("volumeMode") not in _MODES:
             errors.append(not_supported("spec.volumeMode", spec.get("volumeMode"), _MODES))
+        errors += _attributes_class(spec)
         if old is not None:
             errors += _volume_change(spec, old.get("spec") or {})
         return errors
@@ -205,7 +208,20 @@ def _source(spec: Data) -> Errors:
     kinds = [name for name in spec if name in _SOURCES]
     if not kinds:
         return [required("spec", "must specify a volume type")]
-    return [forbidden(f"spec.{name}", "may not specify more than 1 volume type") for name in kinds[1:]]
+    more = [forbidden(f"spec.{name}", "may not specify more than 1 volume type") for name in kinds[1:]]
+    return source_errors(spec, kinds[0]) + more
+
+
+def _attributes_class(spec: Data) -> Errors:
+    name, path = spec.get("volumeAttributesClassName"), "spec.volumeAttributesClassName"
+    if name is None:
+        return []
+    errors = text_errors(path, name, names.dns1123_subdomain)
+    if not name:
+        errors = [required(path, "an empty string is disallowed")]
+    if spec.get("csi") is None:
+        errors.append(required("spec.csi", "has to be specified when using volumeAttributesClassName"))
+    return errors
 
 
 def _volume_change(new: Data, old: Data) -> Errors:
@@ -232,11 +248,13 @@ class StorageClass(BuiltInStrategy):
         errors: Errors = [] if provisioner else [required("provisioner")]
         if provisioner:
             errors += text_errors("provisioner", provisioner.lower(), names.label_key)
+        errors += parameter_errors(new.get("parameters"), "parameters")
         policy, binding = new.get("reclaimPolicy"), new.get("volumeBindingMode")
         if policy not in ("Delete", "Retain"):
             errors.append(not_supported("reclaimPolicy", policy, ("Delete", "Retain")))
         if binding not in ("Immediate", "WaitForFirstConsumer"):
             errors.append(not_supported("volumeBindingMode", binding, ("Immediate", "WaitForFirstConsumer")))
+        errors += topology_errors(new.get("allowedTopologies") or [])
         if old is None:
             return errors
         for name in ("parameters", "provisioner", "reclaimPolicy"):

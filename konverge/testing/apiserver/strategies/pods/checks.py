@@ -27,7 +27,7 @@ from konverge.testing.apiserver.strategies.pods.containers import container_erro
 from konverge.testing.apiserver.strategies.pods.resources import pod_resource_errors
 from konverge.testing.apiserver.strategies.pods.volumes import volume_errors
 
-__all__ = ["spec_errors", "taint_effect_errors", "template_errors", "toleration_errors"]
+__all__ = ["node_selector_errors", "spec_errors", "taint_effect_errors", "template_errors", "toleration_errors"]
 
 _RESTARTS: Final = ("Always", "OnFailure", "Never")
 _DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -194,13 +194,7 @@ def _affinity(affinity: Data, path: str) -> Errors:
     errors: Errors = []
     nodes = affinity.get("nodeAffinity") or {}
     if nodes.get(_REQUIRED) is not None:
-        terms, here = (
-            nodes[_REQUIRED].get("nodeSelectorTerms") or [],
-            f"{path}.nodeAffinity.{_REQUIRED}.nodeSelectorTerms",
-        )
-        errors += [] if terms else [required(here, "must have at least one node selector term")]
-        for index, term in enumerate(terms):
-            errors += _node_term(term, f"{here}[{index}]")
+        errors += node_selector_errors(nodes[_REQUIRED], f"{path}.nodeAffinity.{_REQUIRED}")
     for index, each in enumerate(nodes.get(_PREFERRED) or ()):
         here = f"{path}.nodeAffinity.{_PREFERRED}[{index}]"
         errors += _weight(each, here) + _node_term(each.get("preference") or {}, f"{here}.preference")
@@ -212,6 +206,16 @@ def _affinity(affinity: Data, path: str) -> Errors:
             here = f"{path}.{kind}.{_PREFERRED}[{index}]"
             errors += _weight(each, here) + _pod_term(each.get("podAffinityTerm") or {}, f"{here}.podAffinityTerm")
     return errors
+
+
+def node_selector_errors(selector: Data, path: str) -> Errors:
+    """Check the terms of a selector of nodes."""
+    terms = selector.get("nodeSelectorTerms") or []
+    if not terms:
+        return [required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
+    return [
+        error for index, term in enumerate(terms) for error in _node_term(term, f"{path}.nodeSelectorTerms[{index}]")
+    ]
 
 
 def _weight(each: Data, path: str) -> Errors:

@@ -22,7 +22,7 @@ from konverge.testing.apiserver.strategies.base import (
     text_errors,
 )
 
-__all__ = ["descending_path_errors", "volume_errors"]
+__all__ = ["descending_path_errors", "host_path_errors", "no_backsteps", "volume_errors"]
 
 _MODE: Final = "must be a number between 0 and 0777 (octal), both inclusive"
 _ORDER: Final = [
@@ -105,22 +105,24 @@ def _empty_dir(source: Data, path: str) -> Errors:
     return [forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")]
 
 
-def _host_path(source: Data, path: str) -> Errors:
+def host_path_errors(source: Data, path: str) -> Errors:
+    """Check a path of the node."""
     if not source.get("path"):
         return [required(f"{path}.path")]
-    errors = _no_backsteps(source["path"], f"{path}.path")
+    errors = no_backsteps(source["path"], f"{path}.path")
     kind = source.get("type", "")
     return errors if kind in _HOST_PATHS else [*errors, not_supported(f"{path}.type", kind, _HOST_PATHS)]
 
 
-def _no_backsteps(target: str, path: str) -> Errors:
+def no_backsteps(target: str, path: str) -> Errors:
+    """Check that a path does not lead back."""
     return [invalid(path, target, "must not contain '..'")] if ".." in target.split("/") else []
 
 
 def descending_path_errors(target: str, path: str, *, reserved: bool = False) -> Errors:
     """Check a path that has to stay below its root; `reserved`: it may not start with two dots either."""
     errors = [invalid(path, target, "must be a relative path")] if target.startswith("/") else []
-    errors += _no_backsteps(target, path)
+    errors += no_backsteps(target, path)
     if reserved and target.startswith("..") and not target.startswith("../"):
         errors.append(invalid(path, target, "must not start with '..'"))
     return errors
@@ -196,7 +198,7 @@ _CHECKS: Final[dict[str, Callable[[Data, str], Errors]]] = {
     "configMap": _named("name"),
     "downwardAPI": _downward,
     "emptyDir": _empty_dir,
-    "hostPath": _host_path,
+    "hostPath": host_path_errors,
     "persistentVolumeClaim": _claim,
     "projected": _projected,
     "secret": _named("secretName"),
