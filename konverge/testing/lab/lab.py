@@ -64,15 +64,22 @@ class Unmet(AssertionError, TimeoutError):
 
 
 async def install_crds(client: Client, manifests: list[dict[str, Any]], *, timeout: float = 30.0) -> None:
-    """Apply CRDs and wait until each is established and served."""
+    """Apply CRDs and wait until each is established and served; raises Unmet with the one that is not."""
     for manifest in manifests:
         await client.apply(CRD, manifest, force=True)
-    async with asyncio.timeout(timeout):
-        for manifest in manifests:
-            await _established(client, manifest["metadata"]["name"])
-        client.forget_discovery()  # once: all are there by now, and several share a group
-        for manifest in manifests:
-            await _served(client, manifest["spec"])
+    waits_for = ""
+    try:
+        async with asyncio.timeout(timeout):
+            for manifest in manifests:
+                waits_for = manifest["metadata"]["name"]
+                await _established(client, waits_for)
+            client.forget_discovery()  # once: all are there by now, and several share a group
+            for manifest in manifests:
+                waits_for = manifest["metadata"]["name"]
+                await _served(client, manifest["spec"])
+    except TimeoutError:
+        lines = [f"{CRD.kind} {waits_for}: waited {timeout:g} s until it is established and served"]
+        raise Unmet("\n".join([*lines, *object_story(await client.get(CRD, waits_for))])) from None
 
 
 async def _established(client: Client, name: str) -> None:

@@ -8,9 +8,10 @@ import pytest
 from widgets import CONFIG_MAP, By, Widget, part, widget
 
 import konverge as kv
+from konverge.crds import crd
 from konverge.errors import Unreachable, UsageError
 from konverge.testing import Lab
-from konverge.testing.lab import Unmet
+from konverge.testing.lab import Unmet, install_crds
 from konverge.testing.lab.environments import memory_lab
 from konverge.testing.loop import VirtualTimeLoop
 
@@ -281,3 +282,21 @@ async def test_a_broken_predicate_is_checked_after_writes_of_any_client_and_told
     [problem] = lab.findings.problems
     assert problem.startswith("a predicate does not hold after added configmaps lab/part-1: there are two")
     lab.dismiss()
+
+
+async def test_a_crd_that_is_not_established_in_time_is_named_with_its_conditions(lab: Lab) -> None:
+    manifest = crd(Widget)
+    await install_crds(lab.client, [manifest])
+    names = {**manifest["spec"]["names"], "plural": "gadgets"}  # the kind and the short name are taken
+    other = {
+        **manifest,
+        "metadata": {"name": "gadgets.tests.konverge.dev"},
+        "spec": {**manifest["spec"], "names": names},
+    }
+    with pytest.raises(Unmet) as story:
+        await install_crds(lab.client, [manifest, other], timeout=3)
+    lines = str(story.value).splitlines()
+    assert lines[0] == (
+        "CustomResourceDefinition gadgets.tests.konverge.dev: waited 3 s until it is established and served"
+    )
+    assert any(line.startswith("  NamesAccepted=False ") for line in lines)

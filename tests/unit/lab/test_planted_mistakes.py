@@ -266,9 +266,12 @@ PLANTED: dict[str, tuple[Scenario, str]] = {
     ),
     "a key is enqueued by its own write": (
         of(reconciled(counts_itself)),
-        r"again and again without a pause:(.|\n)*because of changed(.|\n)*(patch Widget lab/one|)",
+        r"without a pause: Widget lab/one: Done because of changed; wrote patch Widget lab/one, status\n.* changed .*\.spec\.parts from \d+ to",
     ),
-    "a reconcile spins": (of(reconciled(spins)), r"time has stood still at"),
+    "a reconcile spins": (
+        of(reconciled(spins)),
+        r"widget is within a reconcile of Widget lab/one(.|\n)* steps again and again at test_planted_mistakes\.py:\d+",
+    ),
     "the test polls without a pause": (in_the_test_itself, r"steps again and again at .*test_planted_mistakes\.py:\d+"),
 }
 
