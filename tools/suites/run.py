@@ -166,6 +166,8 @@ def built(suites: Sequence[str], cache: Cache) -> Path:
         shutil.copytree(_downloaded(), partial, copy_function=shutil.copyfile)
         for folder in (partial, *(path for path in partial.rglob("*") if path.is_dir())):
             folder.chmod(0o755)
+        for script in partial.rglob("*.sh"):
+            script.chmod(0o755)  # a module keeps no modes
         partial.rename(home / "source")
     for suite in suites:
         program = program_of(home, suite)
