@@ -26,7 +26,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from konverge.testing.apiserver.admission import QUOTAS, Admission, Handler, QuotaUpdate, ServiceAccounts
 from konverge.testing.apiserver.auth import (
     GUARDED,
+    Attributes,
     Authenticator,
+    Decision,
     Rbac,
     attributes_of,
     bootstrap_objects,
@@ -120,6 +122,7 @@ class ApiServer:
             store_quota=self._store_quota,
             settle=settled,
             registered=registered,
+            authorize=self._authorized,
             service_accounts=service_accounts,
         )
         self.registry = Registry(self.store, random=chance, admission=self.admission)
@@ -134,6 +137,9 @@ class ApiServer:
         self._namespaces = tuple(namespaces)
         self._with_controllers = controllers
         self._controllers: tuple[Any, ...] = ()
+
+    def _authorized(self, user: User, attributes: Attributes) -> Decision:
+        return self.rbac.allows(user, attributes) if self._rbac_on else Decision(True)
 
     def _store_quota(self, charge: QuotaUpdate) -> None:
         entry = self.store.get(QUOTAS, charge.namespace, charge.name)

@@ -24,6 +24,7 @@ from konverge.clock import WallClock, wall_clock
 from konverge.testing.apiserver.admission.call import AdmissionCall, Data
 from konverge.testing.apiserver.admission.calling import Handler, Webhooks
 from konverge.testing.apiserver.admission.classes import check_overhead
+from konverge.testing.apiserver.admission.conditions import Authorize
 from konverge.testing.apiserver.admission.defaults import ServiceAccounts, fill, fills
 from konverge.testing.apiserver.admission.dispatch import Dispatcher, Settle
 from konverge.testing.apiserver.admission.hooks import Hooks
@@ -31,7 +32,10 @@ from konverge.testing.apiserver.admission.limits import LIMITS, check_limits, fi
 from konverge.testing.apiserver.admission.namespaces import ANYWHERE, NAMESPACES, check_namespace
 from konverge.testing.apiserver.admission.podsecurity import PodSecurity
 from konverge.testing.apiserver.admission.quota import QUOTAS, QuotaUpdate, charge
+from konverge.testing.apiserver.auth.attributes import Attributes
+from konverge.testing.apiserver.auth.rbac import Decision
 from konverge.testing.apiserver.objects import Objects
+from konverge.testing.apiserver.requests import User
 
 __all__ = ["Admission"]
 
@@ -49,6 +53,11 @@ def _unsettled(call: AdmissionCall, found: Data) -> Data:
 def _registered(api_version: str, kind: str) -> bool:
     del api_version, kind  # a server that has a catalogue looks there
     return True
+
+
+def _allowed(user: User, attributes: Attributes) -> Decision:
+    del user, attributes  # a server that has authorization asks it
+    return Decision(True)
 
 
 class _ByNamespace:
@@ -79,7 +88,8 @@ class Admission:
     """The chain over the stored objects.
 
     `handlers` answer webhooks in this process, by URL or service (see `calling.Webhooks`); `settle` makes a whole object of what a
-    webhook patched, and `registered` tells whether there is a built-in kind of an apiVersion; `store_quota` writes the status of a quota,
+    webhook patched, `registered` tells whether there is a built-in kind of an apiVersion, and `authorize`
+    decides about rights in match conditions; `store_quota` writes the status of a quota,
     synchronously.
     """
 
@@ -91,6 +101,7 @@ class Admission:
         handlers: Mapping[str, Handler] | None = None,
         settle: Settle = _unsettled,
         registered: Callable[[str, str], bool] = _registered,
+        authorize: Authorize = _allowed,
         store_quota: Callable[[QuotaUpdate], None] | None = None,
         service_accounts: ServiceAccounts = "name",
         clock: WallClock = wall_clock,
@@ -102,7 +113,7 @@ class Admission:
         self.handlers: Mapping[str, Handler] = handlers if handlers is not None else {}
         self.webhooks = Webhooks(self.handlers)
         """The way to all webhooks; conversion takes it too."""
-        self._dispatcher = Dispatcher(objects, self.webhooks, rng, settle, registered)
+        self._dispatcher = Dispatcher(objects, self.webhooks, rng, settle, registered, authorize)
         self._store_quota = store_quota
         self._accounts: ServiceAccounts = service_accounts
         self._clock = clock

@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 
 from konverge.testing.apiserver.admission.call import AdmissionCall, Data
 from konverge.testing.apiserver.admission.calling import Webhooks
-from konverge.testing.apiserver.admission.conditions import conditions_hold
+from konverge.testing.apiserver.admission.conditions import Authorize, conditions_hold
 from konverge.testing.apiserver.admission.hooks import Hook, Invocation, invocation_of
 from konverge.testing.apiserver.admission.patching import check_identity, patched
 from konverge.testing.apiserver.admission.review import (
@@ -78,12 +78,14 @@ class Dispatcher:
         rng: random.Random,
         settle: Settle,
         registered: Callable[[str, str], bool],
+        authorize: Authorize,
     ) -> None:
         self._objects = objects
         self._webhooks = webhooks
         self._rng = rng
         self._settle = settle
         self._registered = registered
+        self._authorize = authorize
 
     async def mutate(
         self, call: AdmissionCall, hooks: tuple[Hook, ...], built_in: Callable[[AdmissionCall], AdmissionCall]
@@ -145,7 +147,7 @@ class Dispatcher:
         """Return what a hook is to be sent, or None if its conditions exclude the call."""
         uid = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
         review = request_for(call, invocation.seen, uid)
-        return review if conditions_hold(invocation.hook, call, review) else None
+        return review if conditions_hold(invocation.hook, call, review, self._authorize) else None
 
     async def _call_webhook(self, call: AdmissionCall, hook: Hook, review: Data) -> WebhookResponse | None:
         """Return what a hook answered; None if its failure does not matter."""

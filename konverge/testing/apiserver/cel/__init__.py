@@ -8,7 +8,7 @@ Guarantees: nothing of the CEL library is imported before the first expression i
 from __future__ import annotations
 
 from konverge.testing.apiserver.cel.errors import CompileError, EvalError
-from konverge.testing.apiserver.cel.programs import Program
+from konverge.testing.apiserver.cel.programs import Program, condition_types
 from konverge.testing.apiserver.cel.rules import (
     Findings,
     check_rules,
@@ -27,6 +27,7 @@ __all__ = [
     "check_rules",
     "compile_message",
     "compile_rule",
+    "condition_types",
     "rule_cost",
     "uses_old_self",
     "validate_rules",

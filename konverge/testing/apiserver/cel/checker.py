@@ -82,7 +82,7 @@ def qualified(expr: Expr) -> str | None:
 
 
 def _absent(target: CelType, name: str) -> str:
-    opaque = target.name.startswith("kubernetes.")
+    opaque = target.name.startswith("kubernetes.") and (not target.fields or ".authorization." in target.name)
     return f"unexpected failed resolution of '{target.name}'" if opaque else f"undefined field '{name}'"
 
 

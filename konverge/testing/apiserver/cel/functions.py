@@ -15,7 +15,16 @@ from itertools import pairwise
 from math import inf
 from typing import Any, Final
 
-from konverge.testing.apiserver.cel import formats, network, patterns, quantities, templates, urls, versions
+from konverge.testing.apiserver.cel import (
+    authorizing,
+    formats,
+    network,
+    patterns,
+    quantities,
+    templates,
+    urls,
+    versions,
+)
 from konverge.testing.apiserver.cel.values import spelled
 
 __all__ = ["FUNCTIONS"]
@@ -320,5 +329,6 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Value]]] = {
     "validate": lambda value, text: formats.validate(_content_of(value, _FORMAT), text),
     "format.named": lambda name: {_FORMAT: name} if name in formats.CHECKS else {},
     **{f"format.{name}": _format(name) for name in formats.CHECKS},
+    **authorizing.FUNCTIONS,
 }
 """Our functions by their names in rules, and those that the rewriter calls: `same`, `spelled`, `union`, `mapInsert`."""

@@ -2,7 +2,7 @@
 
 Guarantees: pure data. The environment is the one of kube-apiserver 1.36 (k8s.io/apiserver `pkg/cel/environment/base.go`): the language
 itself, strings in version 2, sets, lists in version 3, optionals, two-variable comprehensions and Kubernetes' own libraries; not math,
-encoders, bindings or protos, which a real server does not have either. The authorizer library is missing here.
+encoders, bindings or protos, which a real server does not have either.
 """
 
 from __future__ import annotations
@@ -165,6 +165,20 @@ isSemver (string) bool | (string, bool) bool
 major .semver() int
 minor .semver() int
 patch .semver() int
+path .authorizer(string) pathCheck
+group .authorizer(string) groupCheck
+serviceAccount .authorizer(string, string) authorizer
+resource .groupCheck(string) resourceCheck
+subresource .resourceCheck(string) resourceCheck
+namespace .resourceCheck(string) resourceCheck
+name .resourceCheck(string) resourceCheck
+fieldSelector .resourceCheck(string) resourceCheck
+labelSelector .resourceCheck(string) resourceCheck
+check .pathCheck(string) decision | .resourceCheck(string) decision
+errored .decision() bool
+error .decision() string
+allowed .decision() bool
+reason .decision() string
 """
 FORMATS: Final = [
     "dns1123Label",
@@ -196,6 +210,10 @@ _NAMED: Final[Mapping[str, CelType]] = {
     "url": kinds.struct("kubernetes.URL"),
     "semver": kinds.struct("kubernetes.Semver"),
     "format": kinds.struct("kubernetes.NamedFormat"),
+    **{
+        f"{name[0].lower()}{name[1:]}": kinds.struct(f"kubernetes.authorization.{name}")
+        for name in ("Authorizer", "PathCheck", "GroupCheck", "ResourceCheck", "Decision")
+    },
     "ip": kinds.opaque("net.IP"),
     "cidr": kinds.opaque("net.CIDR"),
 }

@@ -1,15 +1,17 @@
 """MutatingWebhookConfiguration and ValidatingWebhookConfiguration.
 
-Left out: whether the CEL expressions of match conditions compile. Source:
-`pkg/apis/admissionregistration/{v1/defaults,validation/validation}.go`, k8s.io/apiserver `pkg/util/webhook/validation.go`.
+Source: `pkg/apis/admissionregistration/{v1/defaults,validation/validation}.go`, k8s.io/apiserver `pkg/util/webhook/validation.go`. Match
+conditions that no update changes are not validated again.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
 from konverge.testing.apiserver import names
+from konverge.testing.apiserver.statuses import FieldError
 from konverge.testing.apiserver.strategies import texts
 from konverge.testing.apiserver.strategies.base import (
     BuiltInStrategy,
@@ -27,6 +29,7 @@ __all__ = ["MutatingWebhooks", "ValidatingWebhooks"]
 
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES: Final = ("*", "Cluster", "Namespaced")
+_MOST_CONDITIONS: Final = 64
 _FORM: Final = "; desired format: https://host[/path]"
 
 
@@ -55,12 +58,15 @@ class ValidatingWebhooks(BuiltInStrategy):
             if service is not None:
                 service.setdefault("port", 443)
 
-    def _errors(self, new: Data, _old: Data | None) -> Errors:
+    def _errors(self, new: Data, old: Data | None) -> Errors:
         errors: Errors = []
         seen: set[str] = set()
+        conditions = old is None or _conditions(new) != _conditions(old)
         for index, hook in enumerate(new.get("webhooks") or ()):
             path, name = f"webhooks[{index}]", hook.get("name", "")
             errors += _hook_errors(hook, path, self.mutating)
+            if conditions:
+                errors += _condition_errors(hook.get("matchConditions") or [], f"{path}.matchConditions")
             errors += _version_errors(hook.get("admissionReviewVersions") or [], f"{path}.admissionReviewVersions")
             if name and name in seen:
                 errors.append(duplicate(f"{path}.name", name))
@@ -94,8 +100,7 @@ def _hook_errors(hook: Data, path: str, mutating: bool) -> Errors:
     policy, allowed = hook.get("reinvocationPolicy"), ("IfNeeded", "Never")
     if mutating and policy not in (None, *allowed):
         errors.append(not_supported(f"{path}.reinvocationPolicy", policy, allowed))
-    errors += _client_errors(hook.get("clientConfig") or {}, f"{path}.clientConfig")
-    return errors + _condition_errors(hook.get("matchConditions") or [], f"{path}.matchConditions")
+    return errors + _client_errors(hook.get("clientConfig") or {}, f"{path}.clientConfig")
 
 
 def _name_errors(name: str, path: str) -> Errors:
@@ -223,15 +228,37 @@ def _version_errors(versions: list[str], path: str) -> Errors:
     return errors
 
 
+def _conditions(found: Data) -> list[list[Data]]:
+    return [hook.get("matchConditions") or [] for hook in found.get("webhooks") or ()]
+
+
 def _condition_errors(conditions: list[Data], path: str) -> Errors:
     errors: Errors = []
+    if len(conditions) > _MOST_CONDITIONS:
+        errors.append(FieldError("TooMany", path, len(conditions), f"must have at most {_MOST_CONDITIONS} items"))
     seen: set[str] = set()
     for index, condition in enumerate(conditions):
         here, name = f"{path}[{index}]", condition.get("name", "")
-        if not condition.get("expression", "").strip():
+        expression = condition.get("expression", "").strip()
+        if not expression:
             errors.append(required(f"{here}.expression"))
+        elif problem := _uncompiled(expression):
+            errors.append(invalid(f"{here}.expression", expression, problem))
         errors += text_errors(f"{here}.name", name, names.label_key) if name else [required(f"{here}.name")]
         if name and name in seen:
             errors.append(duplicate(f"{here}.name", name))
         seen.add(name)
     return errors
+
+
+@lru_cache(maxsize=256)
+def _uncompiled(expression: str) -> str:
+    """Return the problem of an expression of a condition, "" if it has none."""
+    # Here, because the compiler takes long to load, and few configurations have conditions.
+    from konverge.testing.apiserver.cel import CompileError, Program, condition_types
+
+    try:
+        kind = Program(expression, condition_types()).kind
+    except CompileError as error:
+        return f"compilation failed: {error}"
+    return "" if kind == "bool" else f"must evaluate to bool but got {kind}"
