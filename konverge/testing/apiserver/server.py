@@ -51,7 +51,7 @@ from konverge.testing.apiserver.registry.forms import form_of, shown
 from konverge.testing.apiserver.registry.patching import patch, update
 from konverge.testing.apiserver.registry.pipeline import decode_body, settled
 from konverge.testing.apiserver.registry.reading import Reader
-from konverge.testing.apiserver.registry.request import APPLY_TYPES, ResourceRequest, options_of, route
+from konverge.testing.apiserver.registry.request import APPLY_TYPES, ResourceRequest, options_of, require_timeout, route
 from konverge.testing.apiserver.registry.scaling import scale_of, update_scale
 from konverge.testing.apiserver.registry.special_requests import SpecialRequests
 from konverge.testing.apiserver.requests import ADMIN, Call, Response, User
@@ -250,6 +250,8 @@ class ApiServer:
 
     async def _answer(self, call: Call, orders: Orders) -> Response:
         attributes = attributes_of(call)
+        if attributes.verb != "watch":
+            require_timeout(call)
         user = self.authenticator.authenticate(call, attributes)
         if self._rbac_on:
             self.rbac.require(user, attributes)
@@ -260,6 +262,8 @@ class ApiServer:
             )
             if found is None:
                 raise page_not_found()
+            if call.method not in ("GET", "HEAD") and self._discovery.reads_only(call.path):
+                raise method_not_allowed()
             return found
         try:
             resource, version = self.registry.served(place)
@@ -281,7 +285,7 @@ class ApiServer:
     async def _handle_resource(self, request: ResourceRequest, orders: Orders) -> Response:
         """Handle a request to a served resource."""
         call, place, resource, version = request.call, request.info, request.resource, request.version
-        if version.deprecated:
+        if version.deprecated and (place.verb in resource.verbs or place.subresource):
             request.warnings.append(version.deprecated)
         if place.verb in _OPTIONS:
             request.options = options_of(
@@ -295,6 +299,8 @@ class ApiServer:
         if verb is None or (place.verb not in resource.verbs and not place.subresource):
             raise method_not_allowed()
         everywhere = resource.namespaced and not place.namespace
+        if everywhere and resource.custom and place.verb in ("create", "deletecollection"):
+            raise page_not_found()
         if (everywhere and place.verb in ("create", "deletecollection")) or (
             place.subresource and place.verb in ("create", "delete")
         ):

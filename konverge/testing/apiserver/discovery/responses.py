@@ -74,6 +74,16 @@ class Discovery:
             return Response(body=_encode({"paths": self._paths()}))
         return _nowhere()
 
+    def reads_only(self, path: str) -> bool:
+        """Tell whether a path that is answered refuses other methods than GET; the rest of them, oddly, answer as to a GET."""
+        path = path.rstrip("/")
+        if path in ("/version", "/api", "/api/v1"):
+            return True
+        group, version = (*path.removeprefix("/apis/").split("/"), "")[:2]
+        found = self._groups.get(group) if path.startswith("/apis/") else None
+        served = [] if found is None else found.versions.get(version, [])
+        return any(not each.resource.custom for each in served)
+
     def _refresh(self) -> None:
         now = tuple(self._resources())
         if now != self._seen:

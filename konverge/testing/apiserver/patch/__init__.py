@@ -6,9 +6,9 @@ server's words. Server-side apply is another room.
 
 from __future__ import annotations
 
-from konverge.testing.apiserver.patch.decoding import decode_patch
+from konverge.testing.apiserver.patch.decoding import decode_patch, strict_problems
 from konverge.testing.apiserver.patch.jsonpatches import MAX_OPERATIONS, json_patch
 from konverge.testing.apiserver.patch.mergepatches import merge_patch
 from konverge.testing.apiserver.patch.strategic import strategic_merge
 
-__all__ = ["MAX_OPERATIONS", "decode_patch", "json_patch", "merge_patch", "strategic_merge"]
+__all__ = ["MAX_OPERATIONS", "decode_patch", "json_patch", "merge_patch", "strategic_merge", "strict_problems"]

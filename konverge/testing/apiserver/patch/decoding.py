@@ -1,7 +1,7 @@
 """The body of a patch request as data.
 
 Guarantees: pure. A JSON patch is a list of operations, the other two are objects; what is neither is refused in the words of encoding/json.
-Not promised: what a real server says of fields given twice in a patch.
+`strict_problems` says what its strict decoding reports; of the values in a JSON patch, not where in the object a repeated field ends up.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from typing import Any, Final
 
 from konverge.testing.apiserver.patch.wording import word_of
 from konverge.testing.apiserver.schemas.jsonread import NotJson, read_json
+from konverge.testing.apiserver.schemas.jsontext import duplicates
 from konverge.testing.apiserver.statuses import StatusError, bad_request
 
-__all__ = ["JSON", "MERGE", "STRATEGIC", "decode_patch", "operations_of"]
+__all__ = ["JSON", "MERGE", "STRATEGIC", "decode_patch", "operations_of", "strict_problems"]
 
 JSON: Final = "application/json-patch+json"
 MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 
+_OPERATION: Final = frozenset({"op", "path", "from", "value"})
 _PREFIX: Final = "error decoding patch: "
 
 
@@ -39,6 +41,25 @@ def decode_patch(body: bytes, media_type: str) -> Any:
             f"{prefix}json: cannot unmarshal {word_of(document)} into Go value of type map[string]interface {{}}"
         )
     return document
+
+
+def strict_problems(body: bytes, media_type: str) -> list[str]:
+    """Return what is reported of fields that a decodable patch gives twice, and of unknown fields of a JSON patch.
+
+    >>> strict_problems(b'[{"op": "remove", "path": "/a", "path": "/b", "x": 1}]', JSON)
+    ['json patch duplicate field "[0].path"', 'json patch unknown field "[0].x"']
+    """
+    document, text = read_json(body)
+    found = duplicates(text, document)
+    if media_type != JSON:
+        return found
+    unknown = [
+        f'unknown field "[{index}].{name}"'
+        for index, operation in enumerate(document or ())
+        for name in operation or ()
+        if name not in _OPERATION
+    ]
+    return [f"json patch {problem}" for problem in (*found, *unknown)]
 
 
 def operations_of(document: Any) -> list[Any]:

@@ -121,7 +121,8 @@ def _check_name(request: ResourceRequest, data: Data) -> None:
     if metadata.get("name") and metadata["name"] != wanted:
         text = f"the name of the object ({metadata['name']}) does not match the name on the URL ({wanted})"
         raise bad_request(text)
-    metadata["name"] = wanted
+    if request.info.verb != "create":  # a POST to the path of a custom object takes no name from it
+        metadata["name"] = wanted
 
 
 def _name(registry: Registry, request: ResourceRequest, data: Data) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 from konverge.testing.apiserver import patch as patches
@@ -38,7 +39,15 @@ from konverge.testing.apiserver.statuses import (
     unsupported_media_type,
 )
 
-__all__ = ["conformed", "patch", "patch_document", "patched", "update"]
+__all__ = [
+    "conformed",
+    "decode_configuration",
+    "patch",
+    "patch_document",
+    "patched",
+    "repeated_fields",
+    "update",
+]
 
 JSON: Final = "application/json-patch+json"
 MERGE: Final = "application/merge-patch+json"
@@ -83,6 +92,7 @@ async def patch(registry: Registry, request: ResourceRequest) -> tuple[Data, boo
     if request.media_type in APPLY_TYPES:
         return await _apply(registry, request)
     document = patch_document(request)
+    repeated = repeated_fields(request)
     entry = registry.entry(request)
     if entry is None:
         raise not_found(request.group, request.plural, request.info.name)
@@ -90,7 +100,7 @@ async def patch(registry: Registry, request: ResourceRequest) -> tuple[Data, boo
     def make(old: Data, steady: bool) -> Data:
         version = old["metadata"]["resourceVersion"]
         new = patched(request, old, document)
-        conformed(request, new, document)
+        conformed(request, new, document, repeated)
         check_identity(request, new)
         if new["metadata"].get("resourceVersion") == version:
             del new["metadata"][
@@ -102,11 +112,11 @@ async def patch(registry: Registry, request: ResourceRequest) -> tuple[Data, boo
     return await change(registry, request, entry, make), False
 
 
-def conformed(request: ResourceRequest, new: Data, document: Any) -> None:
+def conformed(request: ResourceRequest, new: Data, document: Any, repeated: Sequence[str] = ()) -> None:
     """Make a whole object of what a patch made, in place; what cannot be decoded is the patch's fault (422)."""
     try:
         identify(request, new)
-        conform(request, new)
+        conform(request, new, list(repeated))
     except StatusError as error:
         if error.code != 400:
             raise
@@ -144,6 +154,13 @@ def patch_document(request: ResourceRequest) -> Any:
     return patches.decode_patch(request.call.body, request.media_type)
 
 
+def repeated_fields(request: ResourceRequest) -> list[str]:
+    """Return the problems of a patch that strict decoding finds: fields given twice, and unknown ones in a JSON patch."""
+    if request.options.validation == "Ignore":
+        return []
+    return patches.strict_problems(request.call.body, request.media_type)
+
+
 def patched(request: ResourceRequest, old: Data, document: Any) -> Data:
     """Return the object that a patch makes of another; it is not conformed yet."""
     if request.media_type == JSON:
@@ -153,8 +170,17 @@ def patched(request: ResourceRequest, old: Data, document: Any) -> Data:
     return patches.strategic_merge(old, document, request.version.schema)
 
 
-async def _apply(registry: Registry, request: ResourceRequest) -> tuple[Data, bool]:
+def decode_configuration(request: ResourceRequest) -> schemas.Decoded:
+    """Decode the configuration of a server-side apply; raises 400 for fields given twice if they are to be refused."""
     found = schemas.decode_intent(request.call.body, strict=request.options.validation != "Ignore")
+    if found.duplicates and request.options.validation == "Strict":
+        lines = "".join(f"\n  {line}" for line in found.duplicates)
+        raise bad_request(f"error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:{lines}")
+    return found
+
+
+async def _apply(registry: Registry, request: ResourceRequest) -> tuple[Data, bool]:
+    found = decode_configuration(request)
     intent = found.data
     entry = registry.entry(request)
     if entry is None:

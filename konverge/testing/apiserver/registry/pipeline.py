@@ -357,8 +357,8 @@ def validated(request: ResourceRequest, new: Data, old: Data | None) -> None:
             subresource=request.info.subresource,
             scale=request.version.scale,
             prior=errors,
+            warnings=request.warnings,
         )
-        request.warnings += schemas.finalizer_warnings(new, old)
     else:
         errors += _plain_finalizers(new)
     errors += resource.strategy.validate(new, old, request.info.subresource)
@@ -367,6 +367,8 @@ def validated(request: ResourceRequest, new: Data, old: Data | None) -> None:
             "" if resource.group == "events.k8s.io" else resource.group
         )  # they are validated as what they are inside
         raise invalid(group, resource.kind, new["metadata"].get("name", ""), errors)
+    if resource.custom:
+        request.warnings += schemas.finalizer_warnings(new, old)
     request.warnings += resource.strategy.warnings(new, old)
 
 

@@ -5,17 +5,19 @@ Guarantees: pure. `options_of` refuses what the real server refuses, in its word
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
 from konverge.testing.apiserver.apply import Views, require_manager, validate_manager
 from konverge.testing.apiserver.auth import Attributes
+from konverge.testing.apiserver.golang import quoted
 from konverge.testing.apiserver.requests import ADMIN, Call, User
 from konverge.testing.apiserver.resources import Resource, Version
-from konverge.testing.apiserver.statuses import FieldError, invalid
+from konverge.testing.apiserver.statuses import FieldError, bad_request, invalid
 
-__all__ = ["APPLY_TYPES", "ResourceRequest", "WriteOptions", "RequestInfo", "options_of", "route"]
+__all__ = ["APPLY_TYPES", "ResourceRequest", "WriteOptions", "RequestInfo", "options_of", "require_timeout", "route"]
 
 APPLY_TYPES: Final = frozenset({"application/apply-patch+yaml", "application/apply-patch"})
 _VALIDATIONS: Final = ("Ignore", "Strict", "Warn")
@@ -111,6 +113,45 @@ class ResourceRequest:
     def agent(self) -> str:
         """The user agent's program."""
         return self.call.headers.get("user-agent", "")
+
+
+_UNITS: Final = ("ns", "us", "µs", "μs", "ms", "s", "m", "h")
+_AMOUNT: Final = re.compile(r"(?:\d+\.?\d*|\.\d+)")
+_UNIT: Final = re.compile(r"[^.\d]*")
+
+
+def require_timeout(call: Call) -> None:
+    """Refuse a `timeout` that is not a duration of Go; how long it is does not count here."""
+    given = call.query.get("timeout")
+    wrong = _unfit_duration(given) if given else ""
+    if wrong:
+        raise bad_request(f"invalid timeout specified in the request URL - time: {wrong}")
+
+
+def _unfit_duration(text: str) -> str:
+    """Return what Go's `time.ParseDuration` says of a text that is not a duration.
+
+    >>> _unfit_duration("1h1.5s"), _unfit_duration("5"), _unfit_duration("5x")
+    ('', 'missing unit in duration "5"', 'unknown unit "x" in duration "5x"')
+    """
+    rest = text[1:] if text[:1] in ("+", "-") else text
+    if rest == "0":
+        return ""
+    if not rest:
+        return f"invalid duration {quoted(text)}"
+    while rest:
+        amount = _AMOUNT.match(rest)
+        if amount is None:
+            return f"invalid duration {quoted(text)}"
+        rest = rest[amount.end() :]
+        unit = _UNIT.match(rest)
+        name = unit.group() if unit is not None else ""
+        if not name:
+            return f"missing unit in duration {quoted(text)}"
+        if name not in _UNITS:
+            return f"unknown unit {quoted(name)} in duration {quoted(text)}"
+        rest = rest[len(name) :]
+    return ""
 
 
 def options_of(call: Call, kind: str, *, apply: bool = False, body: dict[str, Any] | None = None) -> WriteOptions:

@@ -9,12 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from konverge.testing.apiserver import schemas
 from konverge.testing.apiserver.apply import apply, track_update
 from konverge.testing.apiserver.apply.scaling import from_scale, to_scale
 from konverge.testing.apiserver.catalog.schemas import schema_node
 from konverge.testing.apiserver.registry.core import Data, Registry
-from konverge.testing.apiserver.registry.patching import conformed, patch_document, patched
+from konverge.testing.apiserver.registry.patching import (
+    conformed,
+    decode_configuration,
+    patch_document,
+    patched,
+    repeated_fields,
+)
 from konverge.testing.apiserver.registry.pipeline import SCHEME, check_identity, decode_body, manager_of
 from konverge.testing.apiserver.registry.request import APPLY_TYPES, ResourceRequest
 from konverge.testing.apiserver.registry.updating import change
@@ -115,13 +120,13 @@ def _desired_scale(registry: Registry, request: ResourceRequest, scale: Resource
         body = _put_scale(request, scale)
         return lambda _: body
     if scale.media_type in APPLY_TYPES:
-        intent = schemas.decode_intent(request.call.body, strict=request.options.validation != "Ignore")
-        return lambda old: _applied_scale(registry, request, old, intent.data)
-    document = patch_document(request)
+        intent = decode_configuration(request).data
+        return lambda old: _applied_scale(registry, request, old, intent)
+    document, repeated = patch_document(request), repeated_fields(request)
 
     def patch(old: Data) -> Data:
         new = patched(scale, scale_of(request, old), copy.deepcopy(document))
-        conformed(scale, new, document)
+        conformed(scale, new, document, repeated)
         _same_uid(request, old, new)
         if new["metadata"].get("resourceVersion") == old["metadata"]["resourceVersion"]:
             del new["metadata"]["resourceVersion"]

@@ -84,7 +84,13 @@ def validate_metadata_update(new: Data, old: Data) -> list[FieldError]:
         if value != (before.get(name) or _ABSENT.get(name)):
             errors.append(FieldError("Invalid", f"metadata.{name}", value, "field is immutable"))
     known = before.get("managedFields") or ()
-    return errors + _labels(now, "metadata") + _owners(now, "metadata") + _managers(now, "metadata", known)
+    return (
+        errors
+        + _labels(now, "metadata")
+        + _owners(now, "metadata")
+        + _finalizers(now, "metadata")
+        + _managers(now, "metadata", known)
+    )
 
 
 def _labels(metadata: Data, path: str) -> list[FieldError]:

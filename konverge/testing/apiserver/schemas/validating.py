@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from konverge.testing.apiserver.cel import validate_rules
+from konverge.testing.apiserver.cel import check_rules
 from konverge.testing.apiserver.golang import plain
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.schemas.checks import Table, compile_checks, valid
@@ -43,11 +43,13 @@ def validate(
     subresource: str = "",
     scale: Mapping[str, str] | None = None,
     prior: Sequence[FieldError] = (),
+    warnings: list[str] | None = None,
 ) -> list[FieldError]:
     """Return what is wrong with a custom resource beyond its metadata.
 
     `subresource` "status": only status counts. `scale`: the paths of the scale subresource, whose values are checked too. `prior`: errors
-    that are known already; they are not returned, but may keep rules from running.
+    that are known already; they are not returned, but may keep rules from running. The errors of rules that are
+    forgiven, since nothing changed there, are appended to `warnings`.
     """
     if subresource == "status":
         found = _status_errors(node, new, old)
@@ -60,7 +62,7 @@ def validate(
     if has_list_types(node) and (repeated := list_errors(node, new)) and (old is None or not list_errors(node, old)):
         found += repeated
     if has_rules(node):
-        found += _rule_errors(node, new, old, [*prior, *found])
+        found += _rule_errors(node, new, old, [*prior, *found], warnings)
     return found
 
 
@@ -82,10 +84,15 @@ def _status_errors(node: Node, new: Data, old: Data | None) -> list[FieldError]:
     return value_errors(status, new["status"], None if old is None else old.get("status"), path="status")
 
 
-def _rule_errors(node: Node, new: Data, old: Data | None, known: Sequence[FieldError]) -> list[FieldError]:
+def _rule_errors(
+    node: Node, new: Data, old: Data | None, known: Sequence[FieldError], warnings: list[str] | None
+) -> list[FieldError]:
     if any(error.kind in _BLOCKING for error in known):
         return [FieldError("Invalid", NOWHERE, None, _BLOCKED)]
-    return list(validate_rules(node, new, old, ""))
+    findings = check_rules(node, new, old, "")
+    if warnings is not None:
+        warnings += map(str, findings.forgiven)
+    return list(findings.errors)
 
 
 def validate_scale(scale: Mapping[str, str], new: Data, *, spec: bool = True) -> list[FieldError]:

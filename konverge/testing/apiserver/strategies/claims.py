@@ -6,7 +6,7 @@ Left out: what single volume drivers ask for, data sources. Source: `pkg/apis/co
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from konverge.clock import wall_clock
 from konverge.quantities import Quantity
@@ -108,7 +108,7 @@ class PersistentVolumeClaim(BuiltInStrategy):
     def _errors(self, new: Data, old: Data | None) -> Errors:
         spec = new.get("spec") or {}
         errors = claim_spec_errors(spec, "spec")
-        return errors if old is None else errors + _claim_change(spec, old.get("spec") or {}, old.get("status") or {})
+        return errors if old is None else errors + _class_change(new, old) + _claim_change(new, old)
 
     def warnings(self, new: Data, old: Data | None) -> list[str]:  # noqa: ARG002  # both are looked at alike
         """Warn of the annotation that came before the field."""
@@ -120,14 +120,36 @@ class PersistentVolumeClaim(BuiltInStrategy):
         return {"name": object_["metadata"].get("name", "")}
 
 
-def _claim_change(new: Data, old: Data, status: Data) -> Errors:
+def _old_class(claim: Data) -> Any:
+    return (claim["metadata"].get("annotations") or {}).get(_BETA_CLASS)
+
+
+def _class_moved(new: Data, old: Data) -> bool:
+    """Tell whether the class moves from the annotation into the field."""
+    before, wanted = (each.get("spec", {}).get("storageClassName") for each in (old, new))
+    known = _old_class(old)
+    return known is not None and before is None and wanted == known and _old_class(new) in (None, known)
+
+
+def _class_change(new: Data, old: Data) -> Errors:
+    known, wanted = _old_class(old), _old_class(new)
+    if known == wanted or _class_moved(new, old):
+        return []
+    return [invalid(f"metadata.annotations.{_BETA_CLASS}", wanted or "", "field is immutable")]
+
+
+def _claim_change(changed: Data, before_change: Data) -> Errors:
     errors: Errors = []
+    new, old, status = changed.get("spec") or {}, before_change.get("spec") or {}, before_change.get("status") or {}
     now, then = _size(new.get("resources")), _size(old.get("resources"))
     compared = dict(new)
     before = dict(old)
     if not old.get("volumeName"):
         before["volumeName"] = new.get("volumeName", "")
         compared.setdefault("volumeName", "")
+    named = _old_class(changed) is not None or _old_class(before_change) is not None
+    if old.get("storageClassName") is None and (_class_moved(changed, before_change) or not named):
+        compared.pop("storageClassName", None)  # a class is given once, at any time
     if status.get("phase") == "Bound":
         compared["resources"] = {
             **(new.get("resources") or {}),

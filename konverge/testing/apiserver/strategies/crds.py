@@ -33,6 +33,12 @@ class CustomResourceDefinition(BuiltInStrategy):
         if now and now[0] not in stored:
             new["status"] = {**(new.get("status") or {}), "storedVersions": [*stored, now[0]]}
 
+    def warnings(self, new: Data, old: Data | None) -> list[str]:
+        """Return the warnings for formats that validation passes over."""
+        from konverge.testing.apiserver.schemas import crd_warnings
+
+        return crd_warnings(new, old)
+
     def _errors(self, new: Data, old: Data | None) -> Errors:
         from konverge.testing.apiserver.schemas import validate_crd
 

@@ -115,7 +115,12 @@ class Service(BuiltInStrategy):
             errors += ip_errors(ip, path) or endpoint_ip_errors(ip, path)
         if spec.get("type") not in _TYPES:
             errors.append(not_supported("spec.type", spec.get("type", ""), _TYPES))
-        return errors + _repeated(spec, ports) + _balancer_errors(spec) + _traffic_errors(spec)
+        return (
+            errors
+            + _repeated(spec, ports)
+            + _balancer_errors(spec, None if old is None else old.get("spec") or {})
+            + _traffic_errors(spec)
+        )
 
     def _status_errors(self, new: Data, _old: Data) -> Errors:
         ingress = ((new.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
@@ -302,7 +307,7 @@ def _repeated(spec: Data, ports: list[Data]) -> Errors:
     return errors
 
 
-def _balancer_errors(spec: Data) -> Errors:
+def _balancer_errors(spec: Data, was: Data | None) -> Errors:
     balanced = spec.get("type") == "LoadBalancer"
     errors: Errors = []
     ranges = spec.get("loadBalancerSourceRanges") or []
@@ -313,6 +318,10 @@ def _balancer_errors(spec: Data) -> Errors:
     for name in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
         if spec.get(name) is not None and not balanced:
             errors.append(forbidden(f"spec.{name}", _ONLY_BALANCED))
+    if balanced and was is not None and was.get("type") == "LoadBalancer":
+        wanted = spec.get("loadBalancerClass")
+        if wanted != was.get("loadBalancerClass"):
+            errors.append(invalid("spec.loadBalancerClass", wanted, "may not change once set"))
     if balanced and spec.get("loadBalancerClass") is not None:
         errors += text_errors("spec.loadBalancerClass", spec["loadBalancerClass"], names.label_key)
     return errors
