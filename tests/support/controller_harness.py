@@ -182,10 +182,13 @@ class Server:
         await self._call(f"apply {kind.kind} {name}{'/' + subresource if subresource else ''}", pending)
         before = self.objects.get((kind, namespace, name))
         version = intent["metadata"].get("resourceVersion")
-        if before is not None and version not in (None, before["metadata"]["resourceVersion"]):
+        uid = intent["metadata"].get("uid")
+        if before is not None and (
+            version not in (None, before["metadata"]["resourceVersion"]) or uid not in (None, before["metadata"]["uid"])
+        ):
             if pending is not None:
                 pending.failed()
-            raise Conflict(f"{kind.kind} {name} is at another version", status=409, reason="Conflict")
+            raise Conflict(f"{kind.kind} {name} is another object or at another version", status=409, reason="Conflict")
         data = msgspec.json.decode(msgspec.json.encode(before)) if before else {"metadata": {}}
         part = {key: value for key, value in intent.items() if key not in ("apiVersion", "kind", "metadata")}
         data = _merged(data, part)

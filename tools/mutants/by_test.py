@@ -238,4 +238,22 @@ BY_TEST: Final = (
         "",
         test=DURING + "test_a_failure_of_the_runtime_itself_is_counted_and_the_key_retried",
     ),
+    Mutant(
+        "held-like-the-predecessor",
+        "an apply is held back on an object because it was refused on another one of the same name",
+        "konverge.runtime.apply.changes",
+        "held_for",
+        "cached.metadata.uid != refusal.uid or digest(named_by(intent, cached.data())) != refusal.values",
+        "digest(named_by(intent, cached.data())) != refusal.values",
+        test="tests/unit/runtime/test_applier.py::test_a_held_apply_is_tried_at_once_on_a_successor_of_the_same_name",
+    ),
+    Mutant(
+        "apply-without-uid",
+        "an apply of a child reaches another object of its name that the cache does not show yet",
+        "konverge.runtime.reconcile.children",
+        "Children.own",
+        "metadata['uid'] = existing.uid",
+        "",
+        test=STALE + "test_an_apply_does_not_reach_the_successor_of_a_child_that_the_cache_still_shows",
+    ),
 )

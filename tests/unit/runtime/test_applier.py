@@ -202,6 +202,18 @@ async def test_a_held_apply_is_tried_again_at_a_slow_pace_where_only_the_version
             assert caught.value.look_again == HELD_RETRY - 1.0
 
 
+async def test_a_held_apply_is_tried_at_once_on_a_successor_of_the_same_name() -> None:
+    server = Server(conflict=ApplyConflict("conflict", conflicts=(FieldConflict("kubectl", ".data.k"),)))
+    made = applier(server)
+    live = stored({"data": {"k": "theirs"}}, None)
+    successor = stored({"data": {"k": "theirs"}}, None, version="2")
+    successor = msgspec.structs.replace(successor, metadata=msgspec.structs.replace(successor.metadata, uid="another"))
+    for cached in (live, live, successor):
+        with pytest.raises(FieldsHeld):
+            await apply(made, cached, on_conflict=HOLD)
+    assert len(server.sent) == 2, "the second was held back, and the third was sent"
+
+
 async def test_an_object_under_deletion_is_never_taken_for_unchanged() -> None:
     metadata = Metadata(name="a", namespace="web", uid="u", deletion_timestamp="2030-01-01T00:00:00Z")
     dying = Cached(metadata=metadata, body=fields({"data": {"k": "v"}}), owned={OWNER: fields(OWNED)})

@@ -113,3 +113,28 @@ async def test_a_write_of_unknown_outcome_is_waited_for_until_the_cache_shows_wh
         harness.show(CONFIG_MAP, "part-0", "web")
         await harness.settle(1)
         assert len(owner.reasons) == 2
+
+
+async def test_an_apply_does_not_reach_the_successor_of_a_child_that_the_cache_still_shows() -> None:
+    owner = Owner(applies=9)
+    spec = kv.Controller.of(Widget).owns(CONFIG_MAP).with_(base_delay=100.0).reconciled_by(By(owner))
+    async with ControllerHarness(spec) as harness:
+        harness.server.after = showing_the_owner(harness)
+        harness.put(placed(), generation=1)
+        await harness.settle()
+        harness.show(CONFIG_MAP, "part-0", "web")
+        await harness.settle()
+
+        def meanwhile() -> None:
+            if harness.server.calls[-1] == "apply ConfigMap part-0":
+                successor = {
+                    "metadata": {"name": "part-0", "namespace": "web", "uid": "another"},
+                    "data": {"theirs": "x"},
+                }
+                harness.server.store(CONFIG_MAP, successor)
+
+        harness.server.before = meanwhile
+        harness.put(placed(parts=1), generation=2)
+        await harness.settle()
+        assert harness.server.calls.count("apply ConfigMap part-0") == 2
+        assert harness.server.stored(CONFIG_MAP, "web", "part-0")["data"] == {"theirs": "x"}
