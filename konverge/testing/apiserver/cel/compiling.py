@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from konverge.testing.apiserver.cel import formats, templates
@@ -16,14 +17,16 @@ from konverge.testing.apiserver.cel.costs import estimate
 from konverge.testing.apiserver.cel.engine import Executable, SyntaxProblem, parse
 from konverge.testing.apiserver.cel.errors import CompileError
 from konverge.testing.apiserver.cel.kinds import CelType, unwrapped
+from konverge.testing.apiserver.cel.prices import price_of
 from konverge.testing.apiserver.cel.rewrite import expand, inner, paths, rewrite, transform, wrap_old
 from konverge.testing.apiserver.cel.sizes import Sized
 from konverge.testing.apiserver.cel.syntax import CallExpr, Const, Expr, ListOf, MapOf
 from konverge.testing.apiserver.cel.values import duration
 
-__all__ = ["Compiled", "compile_text", "cost_of"]
+__all__ = ["Compiled", "compile_text", "Priced"]
 
 _MOST_PROBLEMS: Final = 100
+_CHEAP: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +56,34 @@ def compile_text(text: str, variables: Mapping[str, CelType], *, optional_old: s
     return Compiled(Executable(expr, variables), kind, names, reads, without)
 
 
-def cost_of(text: str, variables: Mapping[str, CelType], sizes: Sized) -> int:
-    """Return the estimated cost of an expression that compiles; all of its variables are of these sizes."""
-    return estimate(*_checked(text, variables), sizes)
+class Priced:
+    """The costs of an expression that compiles."""
+
+    def __init__(self, text: str, variables: Mapping[str, CelType], sizes: Sized) -> None:
+        self._expr, self._checked = _checked(text, variables)
+        self._variables = variables
+        self._sizes = sizes
+        self._bounds: dict[int, int] = {}
+
+    @cached_property
+    def worst(self) -> int:
+        """The estimated cost in the worst case that the schema allows."""
+        return estimate(self._expr, self._checked, self._sizes)
+
+    def bound(self, size: int) -> int:
+        """Return a cost that no values reach whose JSON is of a size."""
+        if self.worst <= _CHEAP:
+            return self.worst
+        bits = size.bit_length()
+        found = self._bounds.get(bits)
+        if found is None:
+            found = self._bounds[bits] = estimate(self._expr, self._checked, self._sizes.capped(1 << bits))
+        return found
+
+    @cached_property
+    def exact(self) -> Executable:
+        """Computes the cost on the values of an activation."""
+        return Executable(price_of(self._expr, self._checked), self._variables)
 
 
 def _checked(text: str, variables: Mapping[str, CelType]) -> tuple[Expr, Checked]:

@@ -21,6 +21,7 @@ from konverge.testing.apiserver.cel.rewrite import OWN
 from konverge.testing.apiserver.cel.signatures import functions
 from konverge.testing.apiserver.cel.syntax import Expr, Parsed, decode, encode
 from konverge.testing.apiserver.cel.values import spelled
+from konverge.testing.apiserver.statuses import not_implemented
 
 __all__ = ["Executable", "SyntaxProblem", "parse"]
 
@@ -53,6 +54,8 @@ _WORDS: Final = (
 )
 _OURS: Final = "kubernetes: "
 """Prefix of the errors of our own functions on their way through the library; their messages need no translation."""
+_MOST_ITERATIONS: Final = "Iteration budget exceeded"
+"""The words of the library beyond its limit, which cannot be set."""
 _CODE: Final = re.compile(r"^[A-Z_]+: ")
 
 
@@ -138,8 +141,13 @@ class Executable:
         return self._environment.Activation(values)
 
     def run(self, activation: Any) -> Any:
-        """Return the value as plain data; raise EvalError if there is none."""
-        result = self._run(activation)
+        """Return the value as plain data; raise EvalError if there is none, StatusError (501) beyond the library's limit."""
+        try:
+            result = self._run(activation)
+        except RuntimeError as error:
+            if _MOST_ITERATIONS not in str(error):
+                raise
+            raise not_implemented("CEL expressions with more than 10,000 iterations of their loops") from None
         value = result.plain_value() if (name := result.type().name()) != "ERROR" else None
         if name == "ERROR":
             raise EvalError(_worded(str(result.value())))

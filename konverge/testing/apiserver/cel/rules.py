@@ -1,7 +1,7 @@
 """`x-kubernetes-validations`: the rules of a schema, tried on objects and checked when a definition is made.
 
 Guarantees: without rules nothing is compiled, and the compiler is not imported. `validate_rules` says what rules refuse in
-the words of a real server. Not promised: costs at run time. A real server stops objects whose rules cost too much.
+the words of a real server. Costs are computed only if a bound, which the size of the object gives, is over the limits.
 """
 
 from __future__ import annotations
@@ -23,6 +23,12 @@ class Findings:
 
     errors: list[FieldError] = field(default_factory=list)
     forgiven: list[FieldError] = field(default_factory=list)
+    spent: int = 0
+    """A cost that the rules that were run did not exceed."""
+    doubtful: bool = False
+    """Whether a rule may have cost more than a call may."""
+    left: int | None = None
+    """The rest of the budget if exact costs are computed."""
 
 
 def validate_rules(node: Node, new: Any, old: Any, path: str = "") -> list[FieldError]:

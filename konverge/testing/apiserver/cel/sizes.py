@@ -46,6 +46,12 @@ class Sized:
             )
         return here
 
+    def capped(self, most: int) -> Sized:
+        """Return these sizes with no value longer than that."""
+        below = {name: one.capped(most) for name, one in self.fields.items()}
+        items = None if self.items is None else self.items.capped(most)
+        return Sized(min(self.most, most), self.least_bytes, below, items, self.keys)
+
 
 _KEY: Final = Sized(0, 2)
 

@@ -8,6 +8,7 @@ list, errors of what did not change are forgiven.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import msgspec
 
 from konverge.testing.apiserver.cel import kinds
-from konverge.testing.apiserver.cel.compiling import Compiled, compile_text, cost_of
+from konverge.testing.apiserver.cel.compiling import Compiled, Priced, compile_text
 from konverge.testing.apiserver.cel.errors import CompileError, EvalError
 from konverge.testing.apiserver.cel.fieldpaths import field_path
 from konverge.testing.apiserver.cel.kinds import CelType, declared
@@ -32,7 +33,15 @@ __all__ = ["cost", "found", "uses_old_self", "wrong"]
 _ENCODE = msgspec.json.Encoder().encode
 _REMEMBERED = 256
 _LONGEST_MESSAGE = 5 * 1024
+_CALL_LIMIT = 1_000_000
+_BUDGET = 10_000_000
+"""The limit of the costs of all rules of one object."""
+_NO_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
 _REASONS = {"FieldValueForbidden": "Forbidden", "FieldValueRequired": "Required", "FieldValueDuplicate": "Duplicate"}
+
+
+class _SpentError(Exception):
+    """The budget of an object is spent, and no further rules are run."""
 
 
 def found(node: Node, new: Any, old: Any, path: str) -> Findings:
@@ -41,6 +50,10 @@ def found(node: Node, new: Any, old: Any, path: str) -> Findings:
     if new is not None and (validator := _validator(node, not path or node.embedded)) is not None:
         ratchet = Ratchet() if old is None else Ratchet(Correlation(node, new, old))
         validator.run(path, new, old, ratchet, findings)
+        if findings.doubtful or findings.spent > _BUDGET:
+            findings = Findings(left=_BUDGET)
+            with suppress(_SpentError):
+                validator.run(path, new, old, ratchet, findings)
     return findings
 
 
@@ -64,7 +77,7 @@ def cost(node: Node, text: str, *, root: bool, optional_old: bool, cardinality: 
     assert variables is not None, "the rule compiles"
     assert sizes is not None, "what has a type has a size"
     count = MAX_REQUEST // (sizes.least_bytes + 1) if cardinality is None else cardinality
-    return times(cost_of(text, variables, sizes), count)
+    return times(Priced(text, variables, sizes).worst, count)
 
 
 def wrong(node: Node, text: str, wanted: CelType, *, root: bool, optional_old: bool) -> str | None:
@@ -128,6 +141,14 @@ class _Rule:
         assert variables is not None
         return compile_text(text, variables, optional_old="oldSelf" if wrapped else "")
 
+    @cached_property
+    def priced(self) -> Priced | None:
+        """The costs of the rule; None for one that does not compile, or whose oldSelf is optional."""
+        variables, sizes = _variables(self.node, self.root, optional_old=False), sized(self.node, self.root)
+        if self.optional_old or variables is None or sizes is None or isinstance(self.compiled, str):
+            return None
+        return Priced(str(self.raw.get("rule", "")), variables, sizes)
+
     @property
     def uses_old(self) -> bool:
         return isinstance(self.compiled, Compiled) and "oldSelf" in self.compiled.names
@@ -148,10 +169,12 @@ class _Validator:
     properties: dict[str, _Validator]
     additional: _Validator | None
     items: _Validator | None
-    passed: set[bytes] = field(default_factory=set)
-    """Values, as JSON, of which nothing here or below had anything to say: most of an object is as it was at the last write."""
+    passed: dict[bytes, int] = field(default_factory=dict)
+    """Values, as JSON, in which nothing here or below was refused, with the bound of what that cost: most of an object is as it was."""
     accepted: set[bytes] = field(default_factory=set)
     """The parts that the rules here read, as JSON, if all rules passed."""
+    bounds: dict[int, tuple[int, bool]] = field(default_factory=dict)
+    """The bound of the costs of the rules here, and whether it is too much for one of them, by the bits of the size of the values."""
 
     @cached_property
     def looks_back(self) -> bool:
@@ -178,14 +201,15 @@ class _Validator:
             self._run(path, new, old, ratchet, findings)
             return
         text = _ENCODE((new, old) if self.looks_back else new)
-        if text in self.passed:
+        if findings.left is None and (known := self.passed.get(text)) is not None:
+            findings.spent += known
             return
-        before = len(findings.errors), len(findings.forgiven)
+        before, spent = (len(findings.errors), len(findings.forgiven)), findings.spent
         self._run(path, new, old, ratchet, findings)
-        if before == (len(findings.errors), len(findings.forgiven)):
+        if findings.left is None and before == (len(findings.errors), len(findings.forgiven)) and not findings.doubtful:
             if len(self.passed) >= _REMEMBERED:
                 self.passed.clear()
-            self.passed.add(text)
+            self.passed[text] = findings.spent - spent
 
     def _run(self, path: str, new: Any, old: Any, ratchet: Ratchet, findings: Findings) -> None:
         if self.rules:
@@ -218,20 +242,53 @@ class _Validator:
     def _run_own_rules(self, path: str, new: Any, old: Any, ratchet: Ratchet, findings: Findings) -> None:
         """Run the rules here, unless they passed on what they read before: status changes, and the rules are about spec."""
         text, values = self._read(new, old)
-        if text in self.accepted:
-            return
+        if findings.left is None:
+            self._note_bound(len(text), findings)
+            if text in self.accepted:
+                return
         before = len(findings.errors), len(findings.forgiven)
         self._try(path, new, old, values, ratchet, findings)
-        if text and before == (len(findings.errors), len(findings.forgiven)):
+        if text and before == (len(findings.errors), len(findings.forgiven)) and findings.left is None:
             if len(self.accepted) >= _REMEMBERED:
                 self.accepted.clear()
             self.accepted.add(text)
+
+    def _note_bound(self, size: int, findings: Findings) -> None:
+        """Count the most that the rules here can cost on what they read."""
+        bits = size.bit_length()
+        known = self.bounds.get(bits)
+        if known is None:
+            costs = [rule.priced.bound(size) for rule in self.rules if rule.priced is not None]
+            known = self.bounds[bits] = sum(costs), any(cost > _CALL_LIMIT for cost in costs)
+        findings.spent += known[0]
+        findings.doubtful |= known[1]
+
+    def _charge(self, rule: _Rule, path: str, activation: Any, findings: Findings) -> None:
+        """Take what a rule costs from the budget; raises _SpentError, with the error noted, if there is not so much left."""
+        if rule.priced is None or findings.left is None:
+            return
+        try:
+            cost = int(rule.priced.exact.run(activation))
+        except EvalError:  # the rule fails alike, or what it costs is not known
+            return
+        word = str(self.node.schema.get("type", ""))
+        if min(cost, _CALL_LIMIT + 1) > findings.left:
+            findings.errors.append(_error(path, word, _NO_BUDGET))
+            raise _SpentError
+        findings.left -= cost
+        if cost > _CALL_LIMIT:
+            words = "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost"
+            findings.errors.append(_error(path, word, f"{words} exceeds limit for rule: {rule.shown}"))
+            raise _SpentError
 
     def _try(
         self, path: str, new: Any, old: Any, values: dict[str, Any] | None, ratchet: Ratchet, findings: Findings
     ) -> None:
         word = str(self.node.schema.get("type", ""))
         activation: Any = None
+        if findings.left is not None and findings.left <= 0:
+            findings.errors.append(_error(path, word, _NO_BUDGET))
+            raise _SpentError
         for rule in self.rules:
             compiled = rule.compiled
             if isinstance(compiled, str):
@@ -243,6 +300,7 @@ class _Validator:
                 if activation is None:
                     values = self._values(new, old) if values is None else values
                     activation = compiled.runs.activation(values)
+                self._charge(rule, path, activation, findings)
                 runs = compiled.without_old if old is None and compiled.without_old is not None else compiled.runs
                 if runs.run(activation) is True:
                     continue

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from konverge.testing.apiserver.cel import rule_cost
+from konverge.testing.apiserver.cel import rule_cost, validate_rules
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.schemas.crd.schema import schema_errors
+from konverge.testing.apiserver.statuses import StatusError
 
 TEXT = {"type": "string", "maxLength": 20}
 SPEC: dict[str, Any] = {
@@ -74,3 +75,53 @@ def test_rules_that_cost_too_much_together_are_refused_even_if_their_schema_is_s
     words = refused({"a": dear(4_900_000, rules=11)}, unchanged=True)
     assert [one.partition(": ")[2][:40] for one in words[:4]] == ["contributed to estimated rule cost total"] * 4
     assert "for entire OpenAPIv3 schema exceeds budget by factor of 1.078000x" in words[4]
+
+
+PATTERN = "[" + "ab" * 199 + "]+"
+SLOW = Node(
+    {
+        "type": "object",
+        "properties": {"n": {"type": "array", "items": {"type": "integer"}}, "s": {"type": "string"}},
+        "x-kubernetes-validations": [{"rule": f"self.n.all(x, self.s.matches('{PATTERN}'))", "message": "slow"}],
+    }
+)
+"""A rule that costs 20,106 for each item if the text has 1,999 characters."""
+
+
+def slow(items: int) -> dict[str, Any]:
+    return {"n": [1] * items, "s": "a" * 1999}
+
+
+def test_a_rule_that_costs_more_than_a_call_may_ends_the_validation() -> None:
+    assert validate_rules(SLOW, slow(49), None, "spec") == []
+    [error] = validate_rules(SLOW, slow(51), None, "spec")
+    assert error.field == "spec"
+    assert error.detail == (
+        "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for"
+        " rule: slow"
+    )
+
+
+def test_the_rules_of_one_object_share_a_budget_also_where_values_are_alike() -> None:
+    several = Node({"type": "array", "items": SLOW.raw})
+    assert validate_rules(several, [slow(40)] * 12, None, "spec") == []
+    [error] = validate_rules(several, [slow(40)] * 13, None, "spec")
+    assert error.field == "spec[12]"
+    assert (
+        error.detail == "validation failed due to running out of cost budget, no further validation rules will be run"
+    )
+
+
+def test_the_end_of_a_loop_and_a_decided_condition_cost_nothing_more() -> None:
+    loop = {"rule": f"self.n.exists(x, x == 1 || self.s.matches('{PATTERN}') && x == 3)"}
+    node = Node({**SLOW.raw, "x-kubernetes-validations": [loop]})
+    assert validate_rules(node, slow(60), None, "spec") == []
+    assert validate_rules(node, {**slow(60), "n": [2] * 60}, None, "spec") != []
+
+
+def test_a_rule_with_too_many_iterations_is_absent_rather_than_an_accident() -> None:
+    nested = {"rule": "self.n.all(x, self.n.all(y, x == y))"}
+    node = Node({**SLOW.raw, "x-kubernetes-validations": [nested]})
+    with pytest.raises(StatusError, match="more than 10,000 iterations") as absent:
+        validate_rules(node, slow(200), None, "spec")
+    assert absent.value.code == 501
