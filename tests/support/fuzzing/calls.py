@@ -342,6 +342,8 @@ def _request(draw: st.DrawFn, place: Place, seed: Data) -> Sent:
     if place.subresources and draw(st.integers(0, 2)) == 0:
         subresource = draw(st.sampled_from(place.subresources))
     target = draw(_target(place, method, subresource, str(seed["metadata"]["name"])))
+    if draw(st.integers(0, 9)) and "?" not in target:
+        target += "?fieldManager=m"  # apply demands it
     headers = {"accept": "application/json" if draw(st.integers(0, 4)) else draw(st.sampled_from(_ACCEPTS))}
     body = b""
     if method in ("POST", "PUT", "PATCH"):

@@ -28,7 +28,9 @@ _LONGEST: Final = 1000.0
 """Seconds of virtual time."""
 _MOST_CPU: Final = 2.0
 _TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
-_EXPECTED: Final = re.compile("resourceVersion should not be set on|ParseUint: parsing|target.(kind|name): ")
+_EXPECTED: Final = re.compile(
+    "resourceVersion should not be set on|ParseUint: parsing|target.(kind|name): |failed to create typed patch object"
+)
 """The words of a 500 that kube-apiserver gives too; each has a case of its own."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from konverge.testing.apiserver.patch.wording import word_of
-from konverge.testing.apiserver.schemas.jsonread import NotJson, read_json
+from konverge.testing.apiserver.schemas.jsonread import NotJson, beyond_floats, read_json
 from konverge.testing.apiserver.schemas.jsontext import duplicates
 from konverge.testing.apiserver.statuses import StatusError, bad_request
 
@@ -26,6 +26,9 @@ _PREFIX: Final = "error decoding patch: "
 def decode_patch(body: bytes, media_type: str) -> Any:
     """Decode a patch: a list for JSON patches, a dict for merges. Raises StatusError 400."""
     prefix = "" if media_type == STRATEGIC else _PREFIX
+    if number := beyond_floats(body):
+        where = "struct field jsonPatchOp.value" if media_type == JSON else "value"
+        raise bad_request(f"{prefix}json: cannot unmarshal number {number} into Go {where} of type float64")
     try:
         document, _ = read_json(body)
     except NotJson as error:

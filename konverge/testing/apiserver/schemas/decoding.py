@@ -6,13 +6,14 @@ Source: k8s.io/apimachinery `pkg/runtime/serializer/json`, k8s.io/apiserver `pkg
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
-from konverge.testing.apiserver.schemas.jsonread import NotJson, read_json
+from konverge.testing.apiserver.schemas.jsonread import NotJson, beyond_floats, read_json
 from konverge.testing.apiserver.schemas.jsontext import differs_as_yaml, duplicates
 from konverge.testing.apiserver.statuses import StatusError, bad_request
 
@@ -21,6 +22,7 @@ __all__ = ["Decoded", "decode", "strict_words"]
 _TYPE_META: Final = (
     r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 )
+_VERSION: Final = re.compile(rb'"apiVersion"\s*:\s*"([^"]*)"')
 _JSON: Final = {str: "string", bool: "bool", int: "number", float: "number", list: "array"}
 
 _decode_json = msgspec.json.Decoder().decode
@@ -50,6 +52,8 @@ def decode(
     `custom`: the body is a custom resource and has to name its kind (built-in kinds take the URL's). Raises StatusError 400.
     """
     try:
+        if custom and "yaml" not in content_type and (number := beyond_floats(body)):
+            raise _out_of_range(body, kind, number)
         data, twice = _read(body, content_type, strict)
         if data is None and not custom and "yaml" in content_type and body.strip():
             data = {}  # a document of nothing is an object of zero values
@@ -86,7 +90,7 @@ def _read(body: bytes, content_type: str, strict: bool) -> tuple[Any, list[str]]
 
 
 def _read_yaml(body: bytes, strict: bool) -> tuple[Any, list[str]]:
-    if body[:1] == b"{" and not differs_as_yaml(body):  # most clients send JSON
+    if body[:1] == b"{" and not differs_as_yaml(body) and not beyond_floats(body):  # most clients send JSON
         try:
             data = _decode_json(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -120,6 +124,14 @@ def _check(data: Any, custom: bool, body: bytes) -> None:
         raise _Unread(f"unexpected GroupVersion string: {api_version}")
     if custom and not data.get("kind"):
         raise _Unread(f"Object 'Kind' is missing in '{body.decode('utf-8', 'replace')}'")
+
+
+def _out_of_range(body: bytes, kind: str, number: str) -> StatusError:
+    """Return the refusal of a custom resource with a number that no type of Go holds."""
+    named = _VERSION.search(body)
+    version = named[1].decode().rpartition("/")[2] if named else ""
+    words = f"json: cannot unmarshal number {number} into Go value of type float64"
+    return bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {words}')
 
 
 def _unrecognized(body: bytes, kind: str, words: str) -> StatusError:

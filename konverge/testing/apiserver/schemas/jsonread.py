@@ -6,6 +6,7 @@ Guarantees: pure; a text without such places is decoded once, by the fast decode
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, Final
 
@@ -14,19 +15,29 @@ import msgspec
 from konverge.testing.apiserver.schemas.jsontext import syntax_error
 from konverge.testing.apiserver.schemas.nesting import exceeding
 
-__all__ = ["NotJson", "read_json"]
+__all__ = ["NotJson", "beyond_floats", "read_json"]
 
 _decode = msgspec.json.Decoder().decode
 _ESCAPE: Final = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
+_LONG: Final = re.compile(rb"[0-9]{309}|[eE]\+?[0-9]{3}")
+_NUMBER: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)', re.DOTALL)
 _BYTE: Final = re.compile("[\udc80-\udcff]")
 _REPLACEMENT: Final = "\ufffd"
 
 
 class NotJson(ValueError):
     """A body is not JSON; the message is that of Go's scanner."""
+
+
+def beyond_floats(body: bytes) -> str:
+    """Return the first number that not even a float can hold, "" if there is none."""
+    if not _LONG.search(body):
+        return ""
+    numbers = (found[1].decode() for found in _NUMBER.finditer(body) if found[1])
+    return next((number for number in numbers if math.isinf(float(number))), "")
 
 
 def read_json(body: bytes) -> tuple[Any, bytes]:
