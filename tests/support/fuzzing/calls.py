@@ -88,6 +88,8 @@ class Script:
     place: Place
     seed: Data
     requests: tuple[Sent, ...]
+    objects: Data = field(default_factory=dict)
+    """Fields of an object of the kind that a definition defines."""
 
 
 @cache
@@ -332,7 +334,31 @@ def scripts(draw: st.DrawFn) -> Script:
     if place.plural != "customresourcedefinitions":
         seed["metadata"]["name"] = "a"
     requests = [draw(_request(place, seed)) for _ in range(draw(st.integers(1, 4)))]
-    return Script(place, seed, tuple(requests))
+    objects = {}
+    if place.plural == "customresourcedefinitions":
+        seed = draw(changed(seed, place.node))
+        schemas = [one.get("schema") for one in _list_of(seed.get("spec"), "versions") if isinstance(one, dict)]
+        named = [one.get("openAPIV3Schema") for one in schemas if isinstance(one, dict)]
+        node = Node(named[0]) if named and isinstance(named[0], dict) else ANYTHING
+        objects = draw(_fields_of(node))
+    return Script(place, seed, tuple(requests), objects)
+
+
+def _list_of(parent: Any, name: str) -> list[Any]:
+    found = parent.get(name) if isinstance(parent, dict) else None
+    return found if isinstance(found, list) else []
+
+
+@st.composite
+def _fields_of(draw: st.DrawFn, node: Node) -> Data:
+    try:
+        names = [name for name in node.properties if name not in ("apiVersion", "kind", "metadata")]
+    except AttributeError:  # a schema that is not one
+        return {"spec": draw(anything)}
+    try:
+        return {name: draw(fitting(node.properties[name])) for name in names}
+    except (AttributeError, TypeError):
+        return {"spec": draw(anything)}
 
 
 @st.composite

@@ -57,12 +57,34 @@ async def _problems(script: Script) -> list[str]:
                 made = Sent("POST", _CRDS, {"content-type": "application/json"}, json.dumps(definition).encode())
                 sent.insert(0, made)
             sent.append(Sent("GET", place.path, {"accept": _TABLE}))
-            for one in sent:
+            for one in (*sent, *_served_by(script)):
                 found += [f"{problem}\n  {one}" for problem in await _sent(server, one)]
                 await _rest(server)
     except Exception:
         found.append(f"a controller of the server ended: {_where()}")
     return found
+
+
+def _served_by(script: Script) -> Iterator[Sent]:
+    """Give requests for the kind that a drawn definition defines, if there is one."""
+    if script.place.plural != "customresourcedefinitions":
+        return
+    try:
+        yield from _requests_for(script.seed["spec"], script.objects)
+    except (AttributeError, KeyError, TypeError):
+        return  # the definition is refused
+
+
+def _requests_for(spec: dict[str, Any], objects: dict[str, Any]) -> Iterator[Sent]:
+    scope = "/namespaces/default" if spec["scope"] == "Namespaced" else ""
+    for version in spec["versions"]:
+        api_version = f"{spec['group']}/{version['name']}"
+        path = f"/apis/{api_version}{scope}/{spec['names']['plural']}"
+        body = {"apiVersion": api_version, "kind": spec["names"]["kind"], "metadata": {"name": "a"}, **objects}
+        yield Sent("POST", path, {"content-type": "application/json"}, json.dumps(body).encode())
+        yield Sent("GET", path, {"accept": _TABLE})
+        merge = json.dumps(objects).encode()
+        yield Sent("PATCH", f"{path}/a", {"content-type": "application/merge-patch+json"}, merge)
 
 
 async def _rest(server: ApiServer) -> None:
