@@ -118,7 +118,7 @@ class Runner:
         if step.line.startswith("SEEN "):
             name = step.line.split(" ")[1]
             reviews = self._target.hooks.seen.pop(f"/{self._namespace}/{name}", [])
-            return {"step": step.line, "reviews": [_reduced(step, one) for one in reviews]}
+            return {"step": step.line, "reviews": [_reduced(step, one) for one in _last_attempts(reviews)]}
         record, data = await self._once(step)
         if step.until is not None:
             loop = asyncio.get_running_loop()
@@ -211,6 +211,13 @@ class Runner:
         if events and isinstance(events[-1].get("object"), dict):
             self._note(step.save, events[-1]["object"])
         return record
+
+
+def _last_attempts(reviews: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return reviews without those of attempts that kube-apiserver made again, since its cache was behind."""
+    keys = [(one["operation"], one["requestResource"], one.get("subResource"), one.get("name")) for one in reviews]
+    repeated = [key == after and key[0] == "UPDATE" for key, after in zip(keys, [*keys[1:], None], strict=True)]
+    return [one for one, again in zip(reviews, repeated, strict=True) if not again]
 
 
 def _name_of(event: Any) -> str:
