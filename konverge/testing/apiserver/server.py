@@ -54,7 +54,7 @@ from konverge.testing.apiserver.registry.reading import Reader
 from konverge.testing.apiserver.registry.request import APPLY_TYPES, ResourceRequest, options_of, require_timeout, route
 from konverge.testing.apiserver.registry.scaling import scale_of, update_scale
 from konverge.testing.apiserver.registry.special_requests import SpecialRequests
-from konverge.testing.apiserver.requests import ADMIN, Call, Response, User
+from konverge.testing.apiserver.requests import ADMIN, Call, Query, Response, User
 from konverge.testing.apiserver.resources import Alias, Resource
 from konverge.testing.apiserver.schemas.nesting import MAX_DEPTH, MAX_SUPPORTED, depth
 from konverge.testing.apiserver.shells import refusal
@@ -321,6 +321,7 @@ class ApiServer:
         return await self._reader.list(request, view)
 
     async def _watch(self, request: ResourceRequest, view: int | None) -> Response:
+        request.call.query = _with_watched_name(request.call)
         return await self._reader.watch(request, view)
 
     async def _create(self, request: ResourceRequest, _: int | None) -> Response:
@@ -374,6 +375,15 @@ class ApiServer:
 
 def _too_deep() -> StatusError:
     return not_implemented(f"an object that is nested deeper than {MAX_SUPPORTED} levels")
+
+
+def _with_watched_name(call: Call) -> Query:
+    """Return the parameters of a watch; a name in the path (`/api/v1/watch/namespaces/NAME`) becomes a field selector."""
+    name = attributes_of(call).name if "/watch/" in call.path else ""
+    if not name:
+        return call.query
+    selector = ",".join(filter(None, (call.query.get("fieldSelector"), f"metadata.name={name}")))
+    return Query([("fieldSelector", selector), *call.query.pairs])
 
 
 def _aliased(resource: Resource) -> Resource:
