@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from konverge.testing.lab.changes import changes
@@ -21,26 +22,32 @@ def problems_of(reference: Run, run: Run) -> list[str]:
     if any(one.do == "cancel" for one in run.plan.interruptions):
         problems = [one for one in problems if LET_THROUGH not in one]  # the plan did it
     if run.plan.same_end:
-        problems += [f"the end state differs: {one}" for one in differences(reference.state, run.state)]
+        found = differences(reference.state, run.state, reference.may_be_gone)
+        problems += [f"the end state differs: {one}" for one in found]
     if not run.plan.foreign:
-        problems += _counts("created", reference.created, run.created) + _counts(
-            "deleted", reference.deleted, run.deleted
-        )
+        loose = reference.may_differ
+        problems += _counts("created", reference.created, run.created, loose)
+        problems += _counts("deleted", reference.deleted, run.deleted, loose)
     return problems
 
 
-def _counts(word: str, reference: Any, run: Any) -> list[str]:
+def _counts(word: str, reference: Any, run: Any, loose: AbstractSet[str]) -> list[str]:
     return [
         f"{where} was {word} {times} times, in the reference run {reference.get(where, 0)}"
         for where, times in sorted(run.items())
-        if times > reference.get(where, 0)
+        if times > reference.get(where, 0) and where.partition(" ")[0] not in loose
     ]
 
 
-def differences(reference: State, state: State) -> list[str]:
-    """Return where two end states differ, with both values; no more than a dozen lines."""
+def differences(reference: State, state: State, may_be_gone: AbstractSet[str] = frozenset()) -> list[str]:
+    """Return where two end states differ, with both values; no more than a dozen lines.
+
+    `may_be_gone` has objects that may be missing in the second, and resources of which any may.
+    """
     found = []
     for where in sorted({*reference, *state}):
+        if where not in state and not {where, where.partition(" ")[0]}.isdisjoint(may_be_gone):
+            continue
         if where not in state:
             found.append(f"{where} is missing")
         elif where not in reference:

@@ -17,6 +17,7 @@ from konverge.client import Client, ClientConfig
 from konverge.errors import UsageError
 from konverge.kinds import kind
 from konverge.testing.apiserver import ApiServer
+from konverge.testing.blocking import refused
 from konverge.testing.lab.lab import Lab
 from konverge.testing.lab.runs import USER
 from konverge.testing.loop import MOST_TURNS, VirtualTimeLoop
@@ -48,7 +49,9 @@ async def memory_lab(*, seed: int = 0, namespace: str = "lab") -> AsyncIterator[
 
 @contextmanager
 def _watched(loop: VirtualTimeLoop, lab: Lab, server: ApiServer) -> Iterator[None]:
-    """Check the predicates of a lab after each write, bound the turns of its loop, and take the exceptions that reach the loop."""
+    """Check the predicates of a lab after each write, bound the turns of its loop, refuse calls that block it, and take the exceptions
+    that reach it.
+    """
 
     def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         lab.findings.unhandled(context)
@@ -59,7 +62,8 @@ def _watched(loop: VirtualTimeLoop, lab: Lab, server: ApiServer) -> Iterator[Non
     loop.set_exception_handler(unhandled)
     server.store.observers.append(lab.findings.observe)
     try:
-        yield
+        with refused(lab.findings.problems.append):
+            yield
     finally:
         server.store.observers.remove(lab.findings.observe)
         loop.set_exception_handler(handler)

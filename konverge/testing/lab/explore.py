@@ -129,8 +129,9 @@ class Report:
         return f"{words}{left}; {self.seconds:.1f} s, {rate:.1f} plans/s"
 
     def listing(self) -> str:
-        """Return the line, and the pruned plans with their reasons."""
-        return "\n".join([self.line(), *(f"  pruned: {one.plan.name}: {one.reason}" for one in self.pruned)])
+        """Return the line, the differences that the scenario allows, and the pruned plans, with their reasons."""
+        allowed = [f"  may differ: {why}" for why in self.reference.allowed]
+        return "\n".join([self.line(), *allowed, *(f"  pruned: {one.plan.name}: {one.reason}" for one in self.pruned)])
 
     def text(self, most: int = 3) -> str:
         """Return all failures, the first `most` of them in full."""
@@ -317,7 +318,7 @@ def _run_other_seeds(scenario: Scenario, report: Report) -> float:
         began = cpu_time()
         other = run(scenario, Plan(name=f"reference, seed {seed}", seed=seed))
         each = min(each, cpu_time() - began)
-        problems = other.problems + differences(report.reference.state, other.state)
+        problems = other.problems + differences(report.reference.state, other.state, report.reference.may_be_gone)
         if problems:
             report.failures.append(
                 Failure(other.plan, problems, other, first_difference(report.reference.timeline, other.timeline))

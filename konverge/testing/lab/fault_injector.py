@@ -41,8 +41,8 @@ class TargetProcess(Protocol):
     def process(self) -> str:
         """The name of the manager under test."""
 
-    def crash(self) -> None:
-        """End the process and start it anew."""
+    def crash(self, down: float) -> None:
+        """End the process and start it anew, `down` seconds later."""
 
     def halt(self) -> None:
         """End the process for good."""
@@ -185,12 +185,15 @@ class FaultInjector:
     # --- what is done ----------------------------------------------------------------------------------------------------------------
 
     def _crash(self, crash: Crash, number: int) -> None:
-        self._note("life", "process", f"dies {crash.moment} its write", number)
+        down = f" and is down for {crash.down:g} s" if crash.down else ""
+        self._note("life", "process", f"dies {crash.moment} its write{down}", number)
         if crash.behind:
             match = {"verbs": ["read"], "user_agent": f"{self.target.process} *"}
             fault = {"type": "stale", "behind": crash.behind, "seconds": crash.stale_seconds, "honest": True}
             self._arm(Timed(rule={"match": match, "fault": fault}, seconds=crash.stale_seconds))
-        self.target.crash()
+        self.target.crash(crash.down)
+        if crash.down:
+            self._spawn(asyncio.sleep(crash.down))
 
     def _arm(self, timed: Timed) -> None:
         rule = timed.as_rule

@@ -34,6 +34,7 @@ from konverge.objects import Object
 from konverge.runtime import Manager, ManagerSettings, State, WebhookSettings
 from konverge.runtime.admission.settings import IN_PROCESS
 from konverge.testing.admission import handler_of
+from konverge.testing.lab.allowances import Allowances
 from konverge.testing.lab.finalizing import LabManager
 from konverge.testing.lab.findings import Findings, Mistakes, unawaited_coroutines
 from konverge.testing.lab.process import FinalizeGate, Gate, Wire, killable
@@ -119,11 +120,11 @@ class _Life:
     """Whether it was killed without a successor."""
 
 
-class Lab:
+class Lab(Allowances):
     """A test's namespace on an API server, and the managers under test. Made by the fixture `lab`.
 
     `server` is the in-memory API server if the lab runs on one; `gate` is called around every write of its managers; `patience` multiplies
-    the timeouts of `until` and similar methods, for runs with faults.
+    the timeouts of `until` and similar methods, for runs with faults, and `outage` is added to them: the process may be down for so long.
     """
 
     def __init__(
@@ -135,10 +136,12 @@ class Lab:
         server: ApiServer | None = None,
         gate: Gate | None = None,
         patience: float = 1.0,
+        outage: float = 0.0,
         random: Random | None = None,
         install: bool = True,
         findings: Findings | None = None,
     ) -> None:
+        super().__init__()
         self.client = client
         self.config = config
         self.namespace = namespace
@@ -146,6 +149,7 @@ class Lab:
         self.gate = gate
         self._server = server
         self._patience = patience
+        self._outage = outage
         self._random = random
         self._install = install
         self.findings = Findings() if findings is None else findings
@@ -160,8 +164,6 @@ class Lab:
         self._others = AsyncExitStack()
         self.always = self.findings.always
         """Predicates that must hold after every write; each raises AssertionError. Checked in memory only."""
-        self.masks: list[str | Callable[[dict[str, Any]], None]] = []
-        """Parts that may differ from run to run and are not compared: dotted paths (`status.lastRun`), or functions that edit a copy."""
 
     async def __aenter__(self) -> Self:
         self._hooks.enter_context(unawaited_coroutines(self.findings.never_awaited))
@@ -300,7 +302,7 @@ class Lab:
         if life.manager.webhooks:
             await self._register(life)
         if wait:
-            await life.manager.wait_ready(timeout=30 * self._patience)
+            await life.manager.wait_ready(timeout=self._limit(30))
             await self._wait_until_called(life)
         return life.manager
 
@@ -348,7 +350,7 @@ class Lab:
                 configuration["metadata"]["name"],
                 url=webhooks.url,
                 namespace=self.namespace,
-                timeout=30 * self._patience,
+                timeout=self._limit(30),
             )
 
     def _router(self, name: str) -> WebhookRouter | None:
@@ -401,8 +403,8 @@ class Lab:
         """Stop the manager that was started last; another may be started after it."""
         await self._lives.pop().manager.stop()
 
-    def crash(self, manager: Manager | None = None) -> None:
-        """Kill a manager (None: the last) as SIGKILL would, and start it again at once; its successor is not ready yet.
+    def crash(self, manager: Manager | None = None, *, down: float = 0.0) -> None:
+        """Kill a manager (None: the last) as SIGKILL would, and start it again, `down` seconds later; its successor is not ready yet.
 
         Its requests in flight may or may not have been stored. Needs the in-memory API server: raises LookupError elsewhere.
         """
@@ -416,6 +418,8 @@ class Lab:
         again.up = False
 
         async def succeed() -> None:
+            if down:
+                await asyncio.gather(dying.stop(), asyncio.sleep(down))
             await again.manager.start()
             again.up = not again.halted
             await dying.stop()
@@ -434,6 +438,9 @@ class Lab:
         task = asyncio.get_running_loop().create_task(work, name=name)
         self._dying.add(task)
         task.add_done_callback(self._dying.discard)
+
+    def _limit(self, timeout: float) -> float:
+        return timeout * self._patience + self._outage
 
     def _in_namespace(self, object_: R) -> R:
         if object_.namespace:
@@ -478,7 +485,7 @@ class Lab:
     async def until(self, what: Kind[R] | type[R], name: str, test: Callable[[R], bool], *, timeout: float = 20.0) -> R:
         """Wait until an object exists and passes a test; returns it. Raises Unmet on a timeout."""
         last: R | None = None
-        timeout, began = timeout * self._patience, asyncio.get_running_loop().time()
+        timeout, began = self._limit(timeout), asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(timeout):
                 while True:
@@ -492,7 +499,7 @@ class Lab:
     async def until_gone(self, what: Kind[Any] | type[Any], name: str, *, timeout: float = 20.0) -> None:
         """Wait until an object is really gone. Raises Unmet on a timeout."""
         last: Any = None
-        timeout, began = timeout * self._patience, asyncio.get_running_loop().time()
+        timeout, began = self._limit(timeout), asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(timeout):
                 while (last := await self.find(what, name)) is not None:
@@ -511,7 +518,7 @@ class Lab:
         """
         loop = asyncio.get_running_loop()
         since, seen = loop.time(), -1
-        timeout *= self._patience
+        timeout = self._limit(timeout)
         try:
             async with asyncio.timeout(timeout):
                 while loop.time() - since < quiet:

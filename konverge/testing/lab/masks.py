@@ -8,8 +8,10 @@ process that died between two writes may own the same fields otherwise. Everythi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
+
+from konverge.testing.lab.allowances import Mask
 
 __all__ = ["IGNORED", "State", "masked", "state_of"]
 
@@ -36,24 +38,25 @@ _DROPPED: Final = frozenset({"uid", "resourceVersion", "generation", "creationTi
 
 def state_of(
     objects: Mapping[tuple[tuple[str, str], str, str], dict[str, Any]],
-    masks: Iterable[str | Callable[[dict[str, Any]], None]] = (),
+    masks: Iterable[Mask] = (),
 ) -> State:
-    """Return the masked state of all objects; the keys are resource, namespace and name.
-
-    `masks` are dotted paths (`status.lastRun`) of any object, or functions that change a copy of it in place.
-    """
+    """Return the masked state of all objects; the keys are resource, namespace and name."""
     uids = {data["metadata"].get("uid", ""): f"{data['kind']} {data['metadata']['name']}" for data in objects.values()}
     masks = list(masks)
-    paths = [tuple(path.strip(".").split(".")) for path in masks if isinstance(path, str)]
-    edits = [one for one in masks if callable(one)]
     state: State = {}
     for ((group, plural), namespace, name), data in sorted(objects.items(), key=lambda item: item[0]):
         if (group, plural) in IGNORED:
             continue
+        meant = [mask for mask in masks if mask.means(data)]
+        if any(not mask.parts for mask in meant):
+            continue
+        parts = [part for mask in meant for part in mask.parts]
+        paths = [tuple(path.strip(".").split(".")) for path in parts if isinstance(path, str)]
         where = f"{namespace}/{name}" if namespace else name
         shown = state[f"{plural}.{group} {where}" if group else f"{plural} {where}"] = masked(data, uids, paths)
-        for edit in edits:
-            edit(shown)
+        for edit in parts:
+            if callable(edit):
+                edit(shown)
     return state
 
 

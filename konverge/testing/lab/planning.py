@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from itertools import count
 from operator import itemgetter
 from random import Random
@@ -18,13 +19,15 @@ from typing import Any, Final, Literal
 import msgspec
 
 from konverge.testing.apiserver.faults.rules import Moment
-from konverge.testing.lab.plans import Crash, Foreign, Interruption, Plan, Timed, Touch
+from konverge.testing.lab.plans import MOST_DOWN, Crash, Foreign, Interruption, Plan, Timed, Touch
 from konverge.testing.lab.runs import Run
 from konverge.testing.lab.timeline import TimelineEntry
 
 __all__ = ["Planned", "Pruned", "kind_of_fault", "plans_of", "random_plan", "random_seed", "spread_over_faults"]
 
 _REFUSALS: Final = ((409, None), (422, None), (429, 2), (500, None), (503, None), (504, None))
+_DOWN: Final = (("for 10 minutes", 600.0), ("for 3 hours", MOST_DOWN))
+"""How long the process is down in the plans that keep it down: operators that are driven by the clock miss what was due meanwhile."""
 _MOST_EVENTS: Final = 12
 """Events of one kind that get plans of their own; later events of a stream are like earlier ones."""
 
@@ -84,7 +87,14 @@ def plans_of(reference: Run, *, process: str, foreign: bool = True) -> Planned:
         plans += by_others
     else:
         pruned += [Pruned(plan, "the scenario itself plays those who touch the objects") for plan in by_others]
-    return Planned(tuple(plans), tuple(pruned))
+    applying = list[Plan]()
+    for plan in plans:
+        why = next((why for pattern, why in reference.skipped if fnmatchcase(plan.name, pattern)), "")
+        if why:
+            pruned.append(Pruned(plan, f"the scenario skips it: {why}"))
+        else:
+            applying.append(plan)
+    return Planned(tuple(applying), tuple(pruned))
 
 
 def spread_over_faults(plans: Iterable[Plan], random: Random) -> list[Plan]:
@@ -99,7 +109,7 @@ def spread_over_faults(plans: Iterable[Plan], random: Random) -> list[Plan]:
 
 def kind_of_fault(plan: Plan) -> str:
     """Return the same text for plans that do the same thing at different places of a run."""
-    kinds = [f"crash {crash.moment} {crash.behind}" for crash in plan.crashes]
+    kinds = [f"crash {crash.moment} {crash.behind} {crash.down:g}" for crash in plan.crashes]
     kinds += [
         str({word: value for word, value in timed.rule["fault"].items() if word not in _PLACES}) for timed in plan.rules
     ]
@@ -119,6 +129,9 @@ def _at_write(write: TimelineEntry, agent: str) -> Iterator[Plan]:
         yield Plan(
             name=f"crash after write {number} ({what}), then a server that lags {behind} versions", crashes=(crash,)
         )
+    for words, seconds in _DOWN:
+        crash = Crash(write=number, down=seconds)
+        yield Plan(name=f"crash after write {number} ({what}), and the process is down {words}", crashes=(crash,))
     strikes = [
         *(
             (f"write {number} ({what}) is answered with {status}", _refuse(status, retry))

@@ -8,13 +8,16 @@ watch. Since a run is the same to the byte for the same seed, the numbers mean t
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from konverge.testing.apiserver.faults.rules import Moment, Rule
 
-__all__ = ["Crash", "Foreign", "Interruption", "Lease", "Plan", "Timed", "Touch"]
+__all__ = ["MOST_DOWN", "Crash", "Foreign", "Interruption", "Lease", "Plan", "Timed", "Touch"]
+
+MOST_DOWN: Final = 3 * 3600.0
+"""Seconds of the longest outage of the process in a plan: waits of a scenario last so much longer under plans."""
 
 Touch: TypeAlias = Literal["edit", "take", "delete", "recreate", "unfinalize", "terminate", "remove-crd"]
 """Foreign writes: change a field and own it; take a field that the process owns; delete; delete and create again with another uid; remove
@@ -29,13 +32,14 @@ class Crash(_Part, frozen=True):
     """The process dies at its write `write`: before it reaches the server, or after it was stored and before the answer came.
 
     Its memory is lost, and a new one is started at once. With `behind` the new one first reads a server that lags by so many
-    versions, for `stale_seconds`.
+    versions, for `stale_seconds`. With `down` the new one is started so many seconds later.
     """
 
     write: int
     moment: Moment = "after"
     behind: int = 0
     stale_seconds: float = 5.0
+    down: float = 0.0
 
 
 class Timed(_Part, frozen=True):

@@ -19,15 +19,17 @@ import structlog
 
 from konverge import errors
 from konverge.client import Client
+from konverge.kinds import Kind
 from konverge.runtime import Manager
 from konverge.testing.apiserver import ApiServer
+from konverge.testing.blocking import refused
 from konverge.testing.lab.branching import SharedPrefix
 from konverge.testing.lab.fault_injector import FaultInjector
 from konverge.testing.lab.findings import Findings
 from konverge.testing.lab.foreign import ForeignWriter
 from konverge.testing.lab.lab import Lab
 from konverge.testing.lab.masks import State, state_of
-from konverge.testing.lab.plans import Plan
+from konverge.testing.lab.plans import MOST_DOWN, Plan
 from konverge.testing.lab.timeline import Timeline, TimelineEntry
 from konverge.testing.loop import MOST_TURNS, Deadlock, Livelock, VirtualTimeLoop
 
@@ -68,6 +70,14 @@ class Run:
     """Custom resources that were served, as `plural.group`."""
     seconds: float = 0.0
     """Virtual seconds until it had converged."""
+    may_differ: frozenset[str] = frozenset()
+    """Resources (`plural.group`) whose objects may differ in number and content, as the scenario declares."""
+    may_be_gone: frozenset[str] = frozenset()
+    """Objects that may be missing at the end of another run, as in `state`, and resources of which any object may."""
+    skipped: tuple[tuple[str, str], ...] = ()
+    """Patterns of plans that do not apply, and why."""
+    allowed: tuple[str, ...] = ()
+    """The reasons of allowed differences."""
 
 
 class _LabProcess:
@@ -81,9 +91,9 @@ class _LabProcess:
         assert self.lab is not None
         return self.lab.manager.name
 
-    def crash(self) -> None:
+    def crash(self, down: float) -> None:
         assert self.lab is not None
-        self.lab.crash()
+        self.lab.crash(down=down)
 
     def halt(self) -> None:
         assert self.lab is not None
@@ -109,7 +119,7 @@ def run(scenario: Scenario, plan: Plan, *, long: bool = False, prefix: SharedPre
     disturbed = bool(plan.faults) or prefix is not None
     findings = Findings(result.problems, disturbed=disturbed)
     loop.set_exception_handler(lambda _, context: findings.unhandled(context))
-    with _logged(loop, result), warnings.catch_warnings():
+    with _logged(loop, result), refused(result.problems.append), warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         try:
             loop.run_until_complete(_run_scenario(scenario, plan, result, findings, long, prefix))
@@ -166,6 +176,7 @@ async def _run_scenario(
                 server=server,
                 gate=injector,
                 patience=PATIENCE if findings.disturbed else 1.0,
+                outage=MOST_DOWN if findings.disturbed else 0.0,
                 random=random,
                 findings=findings,
             )
@@ -174,8 +185,12 @@ async def _run_scenario(
                 injector.begin()
                 await _play(scenario, lab, result)
                 await injector.end()
-                await _await_convergence(lab, injector, result, long)
+                if lab.clock_end is None:
+                    await _await_convergence(lab, injector, result, long)
+                else:
+                    await _await_the_clock(lab.clock_end, injector, result)
                 result.state = _state(server, lab)
+                _take_allowances(result, server, lab)
                 result.problems += injector.problems + _leaks(lab, server) + lab.findings.unmet()
                 if plan.same_end:
                     result.problems += lab.fails_for_ever()
@@ -198,8 +213,12 @@ async def _await_convergence(lab: Lab, injector: FaultInjector, result: Run, lon
     loop = asyncio.get_running_loop()
     began = loop.time()
     while True:
-        await asyncio.sleep(max(injector.last_commit + STEADY - loop.time(), 1.0))
-        if loop.time() - injector.last_commit >= STEADY:
+        await asyncio.sleep(max(injector.last_commit, began) + STEADY - loop.time())
+        now = loop.time()
+        await injector.end()  # of faults that began after the scenario was done
+        if loop.time() > now:
+            began = loop.time()
+        elif now - injector.last_commit >= STEADY:
             break
         if loop.time() - began > HORIZON:
             result.problems.append(f"not converged {HORIZON:g} s after the last fault: writes go on")
@@ -212,6 +231,34 @@ async def _await_convergence(lab: Lab, injector: FaultInjector, result: Run, lon
     await asyncio.sleep(_LONG if long else 60.0)
     if injector.commits != commits:
         result.problems.append(f"{injector.commits - commits} writes after convergence, with nothing left to do")
+
+
+async def _await_the_clock(end: float, injector: FaultInjector, result: Run) -> None:
+    """Wait for the end of the clock that the scenario declares, and at least for a minute: the process may have been started just now."""
+    loop = asyncio.get_running_loop()
+    await asyncio.sleep(end - loop.time() if loop.time() < end else 0.0)
+    await injector.end()  # of faults that began after the scenario was done
+    await asyncio.sleep(60.0)
+    result.seconds = loop.time()
+
+
+def _take_allowances(result: Run, server: ApiServer, lab: Lab) -> None:
+    """Keep what the scenario declared, as plain data: a run may be sent to another process."""
+
+    def qualified(what: Kind[Any]) -> Iterator[str]:
+        group = what.api_version.rpartition("/")[0]
+        return (one.qualified for one in server.registry.resources if (one.group, one.kind) == (group, what.kind))
+
+    whole = [mask.kind for mask in lab.allowed if mask.kind is not None and not mask.parts]
+    result.may_differ = frozenset(name for what in whole for name in qualified(what))
+    result.may_be_gone = frozenset(
+        f"{resource} {lab.namespace}/{name}" if name else resource
+        for what, name, _ in lab.gone
+        for resource in qualified(what)
+    )
+    result.skipped = tuple(lab.skipped)
+    reasons = [(mask.kind, mask.why) for mask in lab.allowed] + [(what, why) for what, _, why in lab.gone]
+    result.allowed = tuple(f"{'any kind' if what is None else what.kind}: {why}" for what, why in reasons)
 
 
 def _namespace(name: str) -> Any:
@@ -242,7 +289,7 @@ def _state(server: ApiServer, lab: Lab) -> State:
         for resource in server.store.resources()
         for entry in server.store.list(resource)
     }
-    return state_of(objects, lab.masks)
+    return state_of(objects, lab.allowed)
 
 
 def _leaks(lab: Lab, server: ApiServer) -> list[str]:

@@ -85,3 +85,21 @@ def test_no_more_than_a_dozen_differences_are_listed() -> None:
     found = differences({}, {f"object {number:02}": 1 for number in range(30)})
     assert len(found) == 13
     assert found[-1] == "and 18 more"
+
+
+def test_objects_that_may_stay_gone_may_be_missing_and_nothing_else() -> None:
+    one: dict[str, Any] = {"configmaps lab/b": {}}
+    two: dict[str, Any] = {"secrets lab/c": {}}
+    reference = run(Plan(name="reference"), one | two)
+    assert len(problems_of(reference, run(CRASH))) == 2
+    reference.may_be_gone = frozenset({"configmaps lab/b", "secrets"})
+    assert problems_of(reference, run(CRASH)) == []
+    assert differences(one, {"configmaps lab/b": {"data": 1}}, reference.may_be_gone) != []
+
+
+def test_objects_of_a_kind_that_may_differ_may_be_created_and_deleted_any_number_of_times() -> None:
+    reference = run(Plan(name="reference"))
+    reference.may_differ = frozenset({"jobs.batch"})
+    assert len(problems_of(reference, run(CRASH, made=2, deleted=2))) == 2
+    reference.may_differ = frozenset({"configmaps"})
+    assert problems_of(reference, run(CRASH, made=2, deleted=2)) == []

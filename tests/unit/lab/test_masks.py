@@ -6,16 +6,20 @@ from typing import Any
 
 import pytest
 
+from konverge.errors import UsageError
+from konverge.kinds import kind
+from konverge.testing.lab.allowances import Allowances, Mask
 from konverge.testing.lab.masks import masked, state_of
 
 WIDGETS = ("example.com", "widgets")
 MAPS = ("", "configmaps")
+WIDGET = kind("example.com/v1", "Widget")
 
 
-def made(kind: str, name: str, uid: str, **more: Any) -> dict[str, Any]:
+def made(kind_: str, name: str, uid: str, **more: Any) -> dict[str, Any]:
     metadata = {"name": name, "namespace": "lab", "uid": uid, "resourceVersion": uid * 2, "generation": 3}
     metadata["creationTimestamp"] = "2030-01-01T00:00:00Z"
-    return {"kind": kind, "metadata": metadata | more.pop("metadata", {}), **more}
+    return {"kind": kind_, "metadata": metadata | more.pop("metadata", {}), **more}
 
 
 def state(*, uid: str, at: str, owner: str = "", **status: Any) -> dict[str, Any]:
@@ -66,3 +70,42 @@ def test_masking_leaves_the_object_as_it_was() -> None:
     before = repr(widget)
     masked(widget, {"u1": "Widget one"}, [("status", "run")])
     assert repr(widget) == before
+
+
+@pytest.mark.parametrize(
+    ("of", "parts", "left"),
+    [
+        (None, ("status.run",), {"n": 1}),
+        (kind("example.com/v2", "Widget"), ("status.run", "status.n"), {}),
+        (kind("example.com/v1", "Widget"), (lambda data: data["status"].pop("n"),), {"run": 5}),
+        (kind("other.com/v1", "Widget"), ("status.run",), {"n": 1, "run": 5}),
+        (kind("example.com/v1", "Gadget"), ("status.run",), {"n": 1, "run": 5}),
+    ],
+    ids=["of every kind", "of the kind in another version", "by a function", "of another group", "of another kind"],
+)
+def test_parts_that_may_differ_are_dropped_from_objects_of_their_kind_alone(
+    of: Any, parts: tuple[Any, ...], left: dict[str, int]
+) -> None:
+    widget = made("Widget", "one", "u1", status={"run": 5, "n": 1}, apiVersion="example.com/v1")
+    [seen] = state_of({(WIDGETS, "lab", "one"): widget}, [Mask(of, parts, "a test")]).values()
+    assert seen["status"] == left
+
+
+def test_objects_of_a_kind_that_may_differ_as_a_whole_are_not_compared() -> None:
+    widget = made("Widget", "one", "u1", apiVersion="example.com/v1")
+    mask = Mask(WIDGET, (), "a test")
+    assert state_of({(WIDGETS, "lab", "one"): widget}, [mask]) == {}
+
+
+@pytest.mark.parametrize(
+    ("declare", "words"),
+    [
+        (lambda lab: lab.may_differ(None, "status", why=" "), "say why"),
+        (lambda lab: lab.may_stay_gone(WIDGET, why=""), "say why"),
+        (lambda lab: lab.skip_plans("*", why=""), "say why"),
+        (lambda lab: lab.may_differ(None, why="all"), "name a kind"),
+    ],
+)
+def test_a_difference_is_allowed_for_a_reason_only_and_never_everywhere(declare: Any, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        declare(Allowances())

@@ -53,6 +53,23 @@ def shapes(planned: Planned, number: int) -> Counter[str]:
     return Counter(re.sub(r"\bwrite \d+", "write N", name) for name in everything if f"write {number} " in f"{name} ")
 
 
+def test_the_process_is_down_for_minutes_and_for_hours_after_every_write() -> None:
+    planned = plans_of(reference(write(1), commit(who=""), write(2)), process="lab")
+    down = [
+        (plan.crashes[0].write, plan.crashes[0].down) for plan in planned.plans if "the process is down" in plan.name
+    ]
+    assert down == [(1, 600.0), (1, 10800.0), (2, 600.0), (2, 10800.0)]
+    assert len({kind_of_fault(plan) for plan in planned.plans if "the process is down" in plan.name}) == 2
+
+
+def test_plans_that_the_scenario_skips_are_listed_with_its_reason() -> None:
+    run = reference(write(1), commit())
+    run.skipped = (("the namespace is deleted *", "nothing can be scheduled in it"),)
+    planned = plans_of(run, process="lab")
+    assert names(planned, "the namespace is deleted") == []
+    assert "the scenario skips it: nothing can be scheduled in it" in reasons(planned)
+
+
 def test_every_write_meets_every_fault() -> None:
     planned = plans_of(reference(write(1), commit(who=""), write(2)), process="lab")
     assert planned.pruned == ()

@@ -212,9 +212,57 @@ def test_a_predicate_of_the_user_runs_after_every_write() -> None:
 
 def test_masked_parts_of_an_object_are_not_compared() -> None:
     async def masked(lab: Lab) -> None:
-        lab.masks.append("status.parts")
+        lab.may_differ(None, "status.parts", why="a test")
         await scenario(lab)
 
     seen = run(masked, REFERENCE).state["widgets.tests.konverge.dev lab/one"]
     assert "parts" not in seen["status"]
     assert "parts" in seen["spec"]
+
+
+def test_a_process_that_is_down_for_hours_is_started_again_at_that_time() -> None:
+    plan = Plan(name="down", crashes=(Crash(write=1, down=7200.0),))
+    result = run(scenario, plan)
+    assert result.problems == []
+    later = [entry.at for entry in result.timeline.writes() if entry.number > 1]
+    assert later
+    assert min(later) == pytest.approx(7200.0, abs=5.0)
+    assert "is down for 7200 s" in result.timeline.text()
+
+
+def test_a_run_whose_clock_ends_is_compared_at_that_moment_although_it_never_rests() -> None:
+    async def tick(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        ctx.status.draft.parts = (owner.status.parts or 0) + 1
+        ctx.status.set_condition("Ready", True, "Ticking")
+        return kv.RequeueAfter(60)
+
+    async def ticking(lab: Lab) -> None:
+        lab.clock_ends(after=3630.0)
+        await lab.start(lambda manager: manager.add(kv.Controller.of(Widget).reconciled_by(By(tick))))
+        await lab.create(widget())
+        await lab.until(Widget, "one", kv.is_true("Ready"))
+
+    result = run(ticking, REFERENCE)
+    assert result.problems == []
+    assert result.seconds == pytest.approx(3690.0, abs=1.0)
+
+
+def test_a_run_keeps_what_the_scenario_declared_with_the_reasons() -> None:
+    async def declaring(lab: Lab) -> None:
+        lab.may_differ(CONFIG_MAP, why="parts come and go")
+        lab.may_stay_gone(Widget, "one", why="it was deleted for good")
+        lab.skip_plans("crash *", why="it never crashes")
+        await scenario(lab)
+
+    result = run(declaring, REFERENCE)
+    assert result.may_differ == {"configmaps"}
+    assert result.may_be_gone == {"widgets.tests.konverge.dev lab/one"}
+    assert result.skipped == (("crash *", "it never crashes"),)
+    assert result.allowed == ("ConfigMap: parts come and go", "Widget: it was deleted for good")
+    assert not [where for where in result.state if where.startswith("configmaps ")]
+
+
+def test_a_run_has_not_converged_while_the_process_is_down_after_the_end_of_the_scenario() -> None:
+    last = len(run(scenario, REFERENCE).timeline.writes())
+    result = run(scenario, Plan(name="down", crashes=(Crash(write=last, down=10800.0),)))
+    assert result.problems == []

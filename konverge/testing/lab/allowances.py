@@ -1,0 +1,82 @@
+"""`Allowances`: what a scenario declares about its runs, each with a reason: differences, objects that stay gone, plans, the clock's end.
+
+A run under a plan ends as the undisturbed one did, unless the scenario says otherwise. An operator that is driven by the clock ends
+otherwise for a good reason: a process that was down for hours has missed what was due. The report prints the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from konverge.errors import UsageError
+from konverge.kinds import Kind, kind_of
+
+__all__ = ["Allowances", "Mask", "Part"]
+
+Part: TypeAlias = str | Callable[[dict[str, Any]], None]
+"""A dotted path (`status.lastRun`), or a function that edits a copy of an object in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Parts of objects of a kind (None: of all kinds) that may differ; without parts: the objects, their names and their number."""
+
+    kind: Kind[Any] | None
+    parts: tuple[Part, ...]
+    why: str
+
+    def means(self, data: dict[str, Any]) -> bool:
+        """Tell whether an object is of its kind, in any version."""
+        if self.kind is None:
+            return True
+        group = data["apiVersion"].rpartition("/")[0]
+        return bool(data["kind"] == self.kind.kind and group == self.kind.api_version.rpartition("/")[0])
+
+
+class Allowances:
+    """The declarations of one scenario; `Lab` has these methods."""
+
+    def __init__(self) -> None:
+        self.allowed: list[Mask] = []
+        """Differences that are no findings."""
+        self.gone: list[tuple[Kind[Any], str, str]] = []
+        """Kind, name ("" for all) and reason of objects that may be missing at the end."""
+        self.skipped: list[tuple[str, str]] = []
+        """Pattern of the names of plans that do not apply, and the reason."""
+        self.clock_end: float | None = None
+        """The virtual second at which runs end, or None if they end when they have converged."""
+
+    def may_differ(self, what: Kind[Any] | type[Any] | None, *parts: Part, why: str) -> None:
+        """Declare that parts of objects of a kind (None: of every kind) may end otherwise than in the undisturbed run.
+
+        A part is a dotted path, or a function that changes a copy of the object. Without parts the objects themselves may differ: their
+        number, names and content, and how often they were created and deleted. `why` is for the reader of the report.
+        """
+        _needs_reason(why)
+        if what is None and not parts:
+            raise UsageError("lab.may_differ(None) allows every difference: name a kind, or the parts that may differ")
+        self.allowed.append(Mask(None if what is None else kind_of(what), parts, why))
+
+    def may_stay_gone(self, what: Kind[Any] | type[Any], name: str = "", *, why: str) -> None:
+        """Declare that an object (of any name: "") which the undisturbed run ends with may be missing at the end of another."""
+        _needs_reason(why)
+        self.gone.append((kind_of(what), name, why))
+
+    def skip_plans(self, pattern: str, *, why: str) -> None:
+        """Leave out plans whose names match a pattern (`*the namespace is deleted*`), since they do not apply to this scenario."""
+        _needs_reason(why)
+        self.skipped.append((pattern, why))
+
+    def clock_ends(self, *, after: float) -> None:
+        """End every run a minute after this virtual second instead of when it has converged: for an operator that always has work.
+
+        The end states are compared at that moment. A run whose scenario or faults last longer ends a minute after these.
+        """
+        self.clock_end = after
+
+
+def _needs_reason(why: str) -> None:
+    if not why.strip():
+        raise UsageError("why= is empty: say why the runs may differ, for the reader of the report")

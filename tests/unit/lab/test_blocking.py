@@ -1,0 +1,127 @@
+"""Calls that block the loop are findings, wherever they hide; work in threads may block."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from operator import attrgetter
+from time import sleep as imported_sleep  # noqa: TID251  # the name in a module is the subject
+from typing import Any
+
+import pytest
+from widgets import By, Widget, widget
+
+import konverge as kv
+from konverge.testing import Lab
+from konverge.testing.blocking import BlockingCall, refused
+from konverge.testing.lab import Plan
+from konverge.testing.lab.runs import run
+from konverge.testing.loop import VirtualTimeLoop
+
+
+def current_sleep() -> Callable[[float], None]:
+    """Return the function that the module `time` has now."""
+    found: Callable[[float], None] = attrgetter("sleep")(time)
+    return found
+
+
+def on_a_virtual_loop(call: Callable[[], Any]) -> list[str]:
+    """Run a function in a task; return what was reported."""
+    found = list[str]()
+
+    async def main() -> None:
+        with contextlib.suppress(BlockingCall, OSError):
+            call()
+
+    loop = VirtualTimeLoop()
+    try:
+        with refused(found.append):
+            loop.run_until_complete(main())
+    finally:
+        loop.close()
+    return found
+
+
+def connect() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
+        pass
+
+
+CALLS: dict[str, Callable[[], Any]] = {
+    "time.sleep(0.001)": lambda: current_sleep()(0.001),
+    "time.sleep(0.002)": lambda: imported_sleep(0.002),
+    "socket.getaddrinfo('127.0.0.1')": connect,
+    "socket.gethostbyname('localhost')": lambda: socket.gethostbyname("localhost"),
+    "subprocess.Popen": lambda: subprocess.run([sys.executable, "-V"], check=True, capture_output=True),
+    "socket.getaddrinfo('127.0.0.2')": lambda: urllib.request.urlopen("http://127.0.0.2:1/", timeout=0.1),
+}
+
+
+@pytest.mark.parametrize("words", CALLS)
+def test_a_call_that_blocks_the_loop_is_refused_and_reported_with_its_place(words: str) -> None:
+    [found] = on_a_virtual_loop(CALLS[words])
+    assert found.startswith(words)
+    assert f" at {__file__}:" in found
+    assert "blocks the event loop: await the asyncio form of it" in found
+
+
+def test_a_socket_that_blocks_is_refused_when_it_connects() -> None:
+    def call() -> None:
+        with socket.socket() as one:
+            one.connect(("127.0.0.1", 1))
+
+    [found] = on_a_virtual_loop(call)
+    assert found.startswith("socket.connect(('127.0.0.1', 1))")
+
+
+def test_what_asyncio_itself_does_is_no_finding() -> None:
+    found = list[str]()
+
+    async def main() -> None:
+        await asyncio.sleep(60)
+        await asyncio.to_thread(current_sleep(), 0.001)
+        async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0) as server:
+            _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            writer.close()
+        program = await asyncio.create_subprocess_exec(sys.executable, "-V", stdout=asyncio.subprocess.PIPE)
+        await program.communicate()
+
+    loop = VirtualTimeLoop()
+    try:
+        with refused(found.append):
+            loop.run_until_complete(main())
+    finally:
+        loop.close()
+    assert found == []
+
+
+def test_nothing_is_refused_outside_of_the_lab() -> None:
+    before = current_sleep()
+    with refused(pytest.fail):
+        assert current_sleep() is not before
+        current_sleep()(0.001)  # no virtual loop runs here
+    assert current_sleep() is before
+    connect()
+
+
+async def sleepy(_: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+    with contextlib.suppress(Exception):  # as an operator that logs errors and goes on
+        current_sleep()(3600)
+    ctx.status.set_condition("Ready", True, "Rested")
+    return kv.Done()
+
+
+def test_a_reconciler_that_sleeps_is_a_finding_of_the_undisturbed_run_even_if_it_swallows_the_error() -> None:
+    async def scenario(lab: Lab) -> None:
+        await lab.start(lambda manager: manager.add(kv.Controller.of(Widget).reconciled_by(By(sleepy))))
+        await lab.create(widget())
+        await lab.until(Widget, "one", kv.is_true("Ready"))
+
+    result = run(scenario, Plan(name="reference"))
+    assert [problem.partition(" at ")[0] for problem in result.problems] == ["time.sleep(3600)"]
