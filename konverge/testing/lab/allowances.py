@@ -40,7 +40,7 @@ class Allowances:
 
     def __init__(self) -> None:
         self.allowed: list[Mask] = []
-        """Differences that are no findings."""
+        """Differences that do not fail a run."""
         self.gone: list[tuple[Kind[Any], str, str]] = []
         """Kind, name ("" for all) and reason of objects that may be missing at the end."""
         self.skipped: list[tuple[str, str]] = []

@@ -8,7 +8,7 @@ from typing import Any
 from konverge.testing.lab.changes import changes
 from konverge.testing.lab.finalizing import LET_THROUGH
 from konverge.testing.lab.masks import State
-from konverge.testing.lab.runs import EXPECTATION, Run
+from konverge.testing.lab.runs import EXPECTATION, REQUEST, Run
 
 __all__ = ["differences", "problems_of"]
 
@@ -17,8 +17,8 @@ _MOST: int = 12
 
 def problems_of(reference: Run, run: Run) -> list[str]:
     """Return everything that is wrong with a run, or nothing if it is as good as the reference."""
-    # If a foreign change may stay, the state that the scenario waits for may never come.
-    problems = [one for one in run.problems if run.plan.same_end or not one.startswith(EXPECTATION)]
+    # If a foreign change may stay, the state that the scenario waits for may never come, and what it writes to may be gone.
+    problems = [one for one in run.problems if run.plan.same_end or not one.startswith((EXPECTATION, REQUEST))]
     if any(one.do == "cancel" for one in run.plan.interruptions):
         problems = [one for one in problems if LET_THROUGH not in one]  # the plan did it
     if run.plan.same_end:

@@ -33,13 +33,14 @@ from konverge.testing.lab.plans import MOST_DOWN, Plan
 from konverge.testing.lab.timeline import Timeline, TimelineEntry
 from konverge.testing.loop import MOST_TURNS, Deadlock, Livelock, VirtualTimeLoop
 
-__all__ = ["EXPECTATION", "HORIZON", "PATIENCE", "Run", "Scenario", "run"]
+__all__ = ["EXPECTATION", "HORIZON", "PATIENCE", "REQUEST", "Run", "Scenario", "run"]
 
 Scenario: TypeAlias = Callable[[Lab], Awaitable[None]]
 
 USER: Final = "lab-user"
 FOREIGN_WRITER: Final = "foreign-writer"
 EXPECTATION: Final = "the scenario's own expectation failed"
+REQUEST: Final = "the scenario failed"
 HORIZON: Final = 7200.0
 """Virtual seconds after the last fault in which everything has to have converged; the longest backoff is 1000."""
 STEADY: Final = 1100.0
@@ -206,7 +207,7 @@ async def _play(scenario: Scenario, lab: Lab, result: Run) -> None:
     except AssertionError as error:
         result.problems.append(f"{EXPECTATION}: {error}")
     except errors.KonvergeError as error:
-        result.problems.append(f"the scenario failed: {type(error).__name__}: {error}")
+        result.problems.append(f"{REQUEST}: {type(error).__name__}: {error}")
 
 
 async def _await_convergence(lab: Lab, injector: FaultInjector, result: Run, long: bool) -> None:

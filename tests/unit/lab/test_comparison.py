@@ -9,7 +9,7 @@ import pytest
 
 from konverge.testing.lab.comparison import differences, problems_of
 from konverge.testing.lab.plans import Crash, Foreign, Plan
-from konverge.testing.lab.runs import Run
+from konverge.testing.lab.runs import EXPECTATION, REQUEST, Run
 
 CRASH = Plan(name="crash", crashes=(Crash(write=1),))
 EDIT = Plan(name="edit", foreign=(Foreign(after=1, do="edit"),), same_end=False)
@@ -103,3 +103,10 @@ def test_objects_of_a_kind_that_may_differ_may_be_created_and_deleted_any_number
     assert len(problems_of(reference, run(CRASH, made=2, deleted=2))) == 2
     reference.may_differ = frozenset({"configmaps"})
     assert problems_of(reference, run(CRASH, made=2, deleted=2)) == []
+
+
+@pytest.mark.parametrize("words", [EXPECTATION, REQUEST])
+def test_a_scenario_that_cannot_go_on_because_of_a_foreign_change_is_forgiven(words: str) -> None:
+    problem = f"{words}: NotFound: the namespace is gone"
+    assert problems_of(REFERENCE, run(EDIT, problems=(problem,))) == []
+    assert problems_of(REFERENCE, run(CRASH, problems=(problem,))) == [problem]

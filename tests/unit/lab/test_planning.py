@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -233,3 +235,25 @@ def test_a_random_plan_joins_two_or_three_and_is_the_same_for_the_same_seed() ->
     many = [random_plan(plans, Random(seed), seed) for seed in range(40)]
     assert {plan.faults for plan in many} == {2, 3}
     assert all(plan.same_end == all(one.same_end for one in plans if one.name in plan.name) for plan in many)
+
+
+def test_every_plan_fits_one_row_of_the_table_in_the_guide_and_every_row_has_a_plan() -> None:
+    guide = (
+        (Path(__file__).parents[3] / "docs/guide/lab.md").read_text().partition("\n## Plans\n")[2].partition("\n## ")[0]
+    )
+    patterns = re.findall(r"^\| `([^-`][^`]*)` \|", guide, re.MULTILINE)
+    run = reference(
+        commit("added widgets.tests lab/one", who=""),
+        commit(),
+        write(1),
+        write(2, "apply widgets.tests/status lab/one"),
+        watched={"configmaps": 2},
+        state={CHILD: {"data": {"n": "1"}}, "widgets.tests lab/one": {}},
+        own=("configmaps",),
+    )
+    run.finalizes[:] = ["widget lab/one"]
+    planned = plans_of(run, process="lab")
+    everything = [plan.name for plan in planned.plans] + [random_plan(planned.plans, Random(1), 1).name]
+    fitting = {name: [one for one in patterns if fnmatchcase(name, one)] for name in everything}
+    assert {name: fits for name, fits in fitting.items() if len(fits) != 1 and not name.startswith("random ")} == {}
+    assert set(patterns) - {one for fits in fitting.values() for one in fits} == set()
