@@ -19,7 +19,7 @@ async function served(list) {
     try {
       return await list();
     } catch (error) {
-      if (error.code !== 404) throw error;
+      if (error.code !== 404 && error.code !== 429) throw error;
       await sleep(50);
     }
   }

@@ -19,7 +19,7 @@ async fn a_widget_is_created_watched_applied_and_deleted() -> Result<(), Box<dyn
     let widgets: Api<Widget> = Api::default_namespaced(client);
     let none = loop {
         match widgets.list(&Default::default()).await {
-            Err(Error::Api(status)) if status.code == 404 => tokio::time::sleep(Duration::from_millis(50)).await,
+            Err(Error::Api(status)) if matches!(status.code, 404 | 429) => tokio::time::sleep(Duration::from_millis(50)).await,
             found => break found?,
         }
     };
