@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import sysconfig
+import functools
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, cast
+from typing import Any, cast
 
 __all__ = ["line_of_error", "line_of_task"]
 
-_OTHERS: Final = (
-    f"{Path(__file__).resolve().parents[1]}/",
-    *(f"{sysconfig.get_path(which)}/" for which in ("stdlib", "purelib")),
-)
+
+@functools.cache
+def _others() -> tuple[str, ...]:
+    """Return the folders of other code; looked up at the first failure, since `sysconfig` holds much once it is asked."""
+    import sysconfig
+
+    installed = (f"{sysconfig.get_path(which)}/" for which in ("stdlib", "purelib"))
+    return (f"{Path(__file__).resolve().parents[1]}/", *installed)
 
 
 def line_of_error(error: BaseException) -> str:
@@ -38,4 +42,4 @@ def line_of_task(task: asyncio.Task[Any]) -> str:
 
 def _line(frame: FrameType, number: int) -> str:
     name = frame.f_code.co_filename
-    return "" if name.startswith(_OTHERS) else f"{Path(name).name}:{number}"
+    return "" if name.startswith(_others()) else f"{Path(name).name}:{number}"
