@@ -20,6 +20,8 @@ INTENTS: Final = "tests/unit/test_fields.py::test_an_apply_is_skipped_only_where
 DURING: Final = "tests/unit/runtime/test_events_during_a_reconcile.py::"
 STALE: Final = "tests/unit/runtime/test_stale_children.py::"
 OWN_CHILDREN: Final = "tests/unit/runtime/test_own_child_writes.py::"
+KIT: Final = "konverge.testing."
+OF_LAB: Final = "tests/unit/lab/"
 
 BY_TEST: Final = (
     Mutant(
@@ -255,5 +257,60 @@ BY_TEST: Final = (
         "metadata['uid'] = existing.uid",
         "",
         test=STALE + "test_an_apply_does_not_reach_the_successor_of_a_child_that_the_cache_still_shows",
+    ),
+    Mutant(
+        "lab-nothing-ran",
+        "a scenario under which no plan ran passes",
+        KIT + "lab.explore",
+        "Report.passed",
+        "self.ran > 0",
+        "True",
+        test=OF_LAB + "test_explore.py::test_an_exploration_that_ran_no_plan_does_not_pass",
+    ),
+    Mutant(
+        "lab-left-in-ci",
+        "plans that were left for want of time are no failure in CI",
+        KIT + "lab.explore",
+        "Report.passed",
+        "self.strict and self.left",
+        "False",
+        test=OF_LAB + "test_explore.py::test_plans_that_are_left_for_want_of_time_fail_the_exploration_in_ci_alone",
+    ),
+    Mutant(
+        "lab-budget-of-one-process",
+        "the budget does not count the CPU time of forked processes",
+        KIT + "lab.budget",
+        "CpuBudget.used",
+        "sum(self._sums)",
+        "self._sums[self._slot]",
+        test=OF_LAB + "test_budget.py::test_the_time_of_a_forked_process_is_seen_by_the_one_that_forked_it",
+    ),
+    Mutant(
+        "loop-overtakes-transports",
+        "in a drawn order a task overtakes a callback of asyncio's input and output",
+        KIT + "loop",
+        "VirtualTimeLoop._shuffle",
+        "isinstance(_owner(handle), _INPUT_AND_OUTPUT)",
+        "False",
+        test=OF_LAB + "test_scheduler.py::test_connections_over_real_sockets_work_in_every_order_of_tasks",
+    ),
+    Mutant(
+        "lab-allows-every-kind",
+        "a difference that is allowed for one kind is allowed for all kinds",
+        KIT + "lab.allowances",
+        "Mask.means",
+        "self.kind is None",
+        "True",
+        test=OF_LAB + "test_masks.py::test_parts_that_may_differ_are_dropped_from_objects_of_their_kind_alone",
+    ),
+    Mutant(
+        "lab-blocking-unseen",
+        "a blocking call whose error the program swallows is no finding",
+        KIT + "blocking",
+        "_refuse",
+        "_report[-1](words)",
+        "",
+        test=OF_LAB
+        + "test_blocking.py::test_a_reconciler_that_sleeps_is_a_finding_of_the_undisturbed_run_even_if_it_swallows_the_error",
     ),
 )
