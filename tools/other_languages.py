@@ -1,6 +1,6 @@
 """The examples in Go, Rust and JavaScript, built once for a machine: `python tools/other_languages.py [LANGUAGE ...]`.
 
-Promises: versions are locked by the files beside the sources, and nothing is written into the tree. A build appears in the cache of
+Guarantees: versions are locked by the files beside the sources, and nothing is written into the tree. A build appears in the cache of
 `konverge control-plane install` whole or not at all, in a folder named by what it was built from; a second session waits for the first
 one's build. A toolchain that is missing, or a registry that does not answer, is `BinariesMissing`; a build that fails is `InstallFailed`.
 """

@@ -2,7 +2,7 @@
 
     python tools/suites/run.py [--only client] [--server memory] [--report FILE]
 
-Promises: the suites come from the Go module proxy at one version, whose checksum is checked, and are built once for a machine into the
+Guarantees: the suites come from the Go module proxy at one version, whose checksum is checked, and are built once for a machine into the
 cache of `konverge control-plane install`. Every suite runs once on each server, with one seed. Ends with status 1 where a spec that
 passes on the real server fails in memory, or a suite did not run.
 

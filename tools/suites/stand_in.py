@@ -1,6 +1,6 @@
 """The programs that envtest starts in place of etcd and kube-apiserver: `python stand_in.py etcd|kube-apiserver FLAGS`.
 
-Promises: `kube-apiserver` is the API server in memory, with the certificates, the port and the rights that envtest's flags name; flags
+Guarantees: `kube-apiserver` is the API server in memory, with the certificates, the port and the rights that envtest's flags name; flags
 that it has no use for are passed over. `etcd` answers `/health` and stores nothing. Both end at SIGTERM.
 """
 

@@ -1,6 +1,6 @@
 """Self-made certificates in a Secret, so that several replicas serve and trust the same; and their authority in the configurations.
 
-Promises
+Guarantees:
 - The Secret is written on difference alone and by compare-and-set: of replicas that renew at once one wins, and the others take what it
   wrote. A Secret that has data and not our label belongs to another writer and is never written.
 - A CA bundle is written into the webhooks that are ours by name and lead to us, and into no other; by a JSON patch that tests both, so

@@ -1,6 +1,6 @@
 """Webhooks of the cases: an HTTPS server on loopback for each of the two servers, and the configurations that lead there.
 
-Promises: a case says what each of its webhooks answers, and reads the requests of the reviews that they got; the same text on both servers.
+Guarantees: a case states the response of each of its webhooks, and reads the reviews that they got; the same text on both servers.
 
     - HOOKS mutating: {one: {answer: {allowed: true, patch: [{op: add, path: /data, value: {}}]}}}
     - POST cm: {metadata: {name: a}}

@@ -1,6 +1,6 @@
 """A conversion webhook that both servers call over HTTPS: `$hook` is its URL in a case, `$ca` its certificate authority for `caBundle`.
 
-Promises: `/convert` turns `spec.size: 3` of `v1` into `spec.width: 3px` of every other version and back. The name of an object chooses a
+Guarantees: `/convert` turns `spec.size: 3` of `v1` into `spec.width: 3px` of every other version and back. The name of an object chooses a
 mistake in the response (`MISTAKES`), so that one definition shows all of them. Other paths choose what no response can hold: `/text`, `/broken`, `/absent`.
 """
 
