@@ -11,6 +11,7 @@ from widgets import CONFIG_MAP, SECRET, By, Widget, WidgetSpec, WidgetStatus, pa
 
 import konverge as kv
 from konverge.crds import PreserveUnknown
+from konverge.errors import ReconcileTimeout
 from konverge.keys import Key
 from konverge.runtime import ManagerSettings
 from konverge.testing import Lab
@@ -210,6 +211,9 @@ class Deep(kv.CustomResource[DeepSpec, kv.Status]):
 async def test_values_that_are_nested_too_deeply_are_told_by_the_status_and_neighbours_do_not_suffer(
     lab: Lab, depth: int, reason: str
 ) -> None:
+    if reason == "ReconcileFailed":
+        lab.expects(ValueError, "depth")
+
     async def reconcile(deep: Deep, ctx: kv.Context[Deep]) -> kv.Outcome:
         if deep.spec.values:
             await ctx.apply(Deep.new("copy", deep.namespace, spec=deep.spec))
@@ -279,6 +283,7 @@ async def test_an_existing_object_is_adopted_where_that_is_said(lab: Lab) -> Non
 
 
 async def test_a_pass_that_takes_too_long_is_cancelled_counted_and_fenced(lab: Lab) -> None:
+    lab.expects(ReconcileTimeout)
     contexts: list[kv.Context[Widget]] = []
 
     async def reconcile(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:

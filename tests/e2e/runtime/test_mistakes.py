@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 import konverge as kv
-from konverge.errors import KonvergeError
+from konverge.errors import KonvergeError, UsageError
 from konverge.keys import Key
 from konverge.kinds import kind
 from konverge.runtime import ManagerSettings
@@ -54,6 +54,8 @@ async def error_of(lab: Lab, built: kv.Controller[kv.Object], *, settings: Manag
 
 
 async def test_a_cache_that_nobody_fills_is_an_error_that_names_the_verb_to_add(lab: Lab) -> None:
+    lab.expects(UsageError)
+
     async def reads(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
         ctx.cache(SECRET).find(object_.namespace, "target")
         return kv.Done()
@@ -66,6 +68,8 @@ def nobody(secret: kv.Metadata, caches: kv.Caches) -> Iterable[kv.Key]:
 
 
 async def test_the_body_of_a_metadata_only_kind_is_an_error_that_names_the_live_read(lab: Lab) -> None:
+    lab.expects(UsageError)
+
     async def reads(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
         secret = ctx.cache(SECRET).get(object_.namespace, "target")
         assert secret.metadata.labels == {"a": "b"}
@@ -79,6 +83,8 @@ async def test_the_body_of_a_metadata_only_kind_is_an_error_that_names_the_live_
 
 
 async def test_an_owner_in_another_namespace_is_refused_before_the_write(lab: Lab) -> None:
+    lab.expects(UsageError)
+
     async def owns(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
         await ctx.own(SECRET.new("child", "default"))
         return kv.Done()
@@ -89,6 +95,8 @@ async def test_an_owner_in_another_namespace_is_refused_before_the_write(lab: La
 
 
 async def test_a_namespaced_owner_of_a_cluster_scoped_child_is_refused_before_the_write(lab: Lab) -> None:
+    lab.expects(UsageError)
+
     async def owns(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
         await ctx.own(NAMESPACE.new("never-made"))
         return kv.Done()
@@ -97,6 +105,8 @@ async def test_a_namespaced_owner_of_a_cluster_scoped_child_is_refused_before_th
 
 
 async def test_a_child_whose_kind_was_not_declared_is_an_error_that_names_the_verb(lab: Lab) -> None:
+    lab.expects(UsageError)
+
     async def owns(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
         await ctx.own(SECRET.new("child"))
         return kv.Done()
@@ -142,6 +152,8 @@ async def test_two_controllers_that_write_one_child_are_told_apart_by_name(lab: 
 
 
 async def test_something_that_is_no_outcome_is_an_error_that_names_the_controller(lab: Lab) -> None:
+    lab.expects(UsageError)
+
     async def returns_nothing(object_: kv.Object, ctx: kv.Context[kv.Object]) -> Any:
         return None
 
@@ -151,6 +163,8 @@ async def test_something_that_is_no_outcome_is_an_error_that_names_the_controlle
 
 
 async def test_a_forgotten_await_is_an_error_at_the_end_of_the_pass(lab: Lab) -> None:
+    lab.expects(UsageError)
+
     async def forgets(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
         ctx.own(SECRET.new("child"))
         return kv.Done()
@@ -180,6 +194,8 @@ async def test_a_blocking_call_is_reported_with_controller_key_and_stack(lab: La
 
 
 async def test_a_second_apply_of_one_child_in_a_pass_is_an_error(lab: Lab) -> None:
+    lab.expects(UsageError)
+
     async def twice(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
         await ctx.own(SECRET.new("child", data={"a": "YQ=="}))
         await ctx.own(SECRET.new("child", data={"b": "Yg=="}))
@@ -189,6 +205,8 @@ async def test_a_second_apply_of_one_child_in_a_pass_is_an_error(lab: Lab) -> No
 
 
 async def test_an_exception_of_a_reconciler_hits_its_own_key_and_no_other(lab: Lab) -> None:
+    lab.expects(ZeroDivisionError)
+
     async def raises(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
         if object_.name == "subject":
             raise ZeroDivisionError("a bug")
@@ -206,6 +224,8 @@ async def test_an_exception_of_a_reconciler_hits_its_own_key_and_no_other(lab: L
 
 
 async def test_a_status_word_that_was_not_declared_is_an_error_in_tests(lab: Lab) -> None:
+    lab.expects(UsageError)
+
     async def marks(object_: kv.Object, ctx: kv.Context[kv.Object]) -> kv.Outcome:
         ctx.status.set_condition("Ready", True, "two words")
         return kv.Done()

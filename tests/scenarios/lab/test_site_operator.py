@@ -29,5 +29,4 @@ async def test_a_page_is_deleted_once_the_spec_does_not_name_it_unless_the_site_
     assert (await lab.get(PAGE, "shop-help")).name == "shop-help"
     await lab.patch(Site, "shop", {"spec": {"paused": False}})
     await published(1)
-    with pytest.raises(kv.NotFound):
-        await lab.get(PAGE, "shop-help")
+    await lab.until_gone(PAGE, "shop-help")

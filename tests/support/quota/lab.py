@@ -201,6 +201,8 @@ class Quotas:
     ) -> Any:
         """Wait for an object of a namespace ("" for none) to pass a test; fails with how it stood last."""
         last: Any = None
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             async with asyncio.timeout(seconds * self.lab.patience):
                 while True:
@@ -210,7 +212,9 @@ class Quotas:
                         last = None
                     if last is not None and test(last):
                         return last
-                    await asyncio.sleep(_LOOK)
+                    await asyncio.sleep(
+                        max(_LOOK, (loop.time() - began) / 50)
+                    )  # a plan may keep the process down for hours
         except TimeoutError:
             shown = "it does not exist" if last is None else yaml.safe_dump(last.to_dict())
             raise AssertionError(f"{where}/{name}: waited in vain for {test.__qualname__}\n{shown}") from None

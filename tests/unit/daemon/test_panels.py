@@ -110,7 +110,7 @@ async def test_the_panels_of_the_apps_dashboard_show_what_happened(lab: Lab, tmp
     results = Counter({"Done": "success", "RequeueAfter": "requeue_after"}[record.outcome] for record in records)
     reasons = Counter(word for record in records for word in REASONS if any(r.startswith(word) for r in record.reasons))
 
-    shown = values_of(panels("apps"), scrapes, tmp_path)
+    shown = await asyncio.to_thread(values_of, panels("apps"), scrapes, tmp_path)
     applies = shown.pop("What is written")
     assert shown == {
         "Instances": {"{}": 4},
@@ -137,7 +137,7 @@ async def test_the_panels_of_the_apps_dashboard_show_what_happened(lab: Lab, tmp
     assert applies['{kind="ApplicationInstance", result="sent"}'] == pytest.approx(2 / 60, rel=0.01)
     skipped = sum(value for labels, value in applies.items() if 'result="skipped"' in labels and "Helm" in labels)
     assert skipped == pytest.approx(sum(record.skipped for record in records) / WINDOW.total_seconds())
-    assert values_of(alerts("apps"), scrapes, tmp_path) == {
+    assert await asyncio.to_thread(values_of, alerts("apps"), scrapes, tmp_path) == {
         "AppsInstancesNotReady": {'{controller="applicationinstance"}': 2},
         "AppsInstancesDegraded": {'{controller="applicationinstance"}': 2},
     }
@@ -215,7 +215,7 @@ async def test_the_panels_of_the_daemon_dashboard_show_what_happened(lab: Lab, t
     cached = sum(informer["bytes"] for informer in lab.manager.debug()["informers"]())
     stuck.set()
 
-    shown = values_of(panels("daemon"), scrapes, tmp_path)
+    shown = await asyncio.to_thread(values_of, panels("daemon"), scrapes, tmp_path)
     requests = shown.pop("Requests to the API server")
     assert shown == {
         "Reconciles per second": {"{}": pytest.approx(3 / 60, rel=0.01)},
@@ -249,4 +249,4 @@ async def test_the_panels_of_the_daemon_dashboard_show_what_happened(lab: Lab, t
     assert requests['{code="200", method="PATCH"}'] == pytest.approx(2 / 60, rel=0.01)
     assert requests['{code="200", method="GET"}'] >= 4 / 300
     assert {value for labels, value in requests.items() if 'code="200"' not in labels} <= {0}
-    assert not any(values_of(alerts("daemon"), scrapes, tmp_path).values())
+    assert not any((await asyncio.to_thread(values_of, alerts("daemon"), scrapes, tmp_path)).values())
