@@ -144,13 +144,17 @@ def _applied_children(observed: ObservedInstance, start: Proceed, applied: Appli
 
 
 async def _annotate(release: Object | None, annotations: Mapping[str, str], ctx: Context[Any]) -> Object | None:
-    """Patch annotations that the applied intent does not contain; if the release is gone, the next reconcile handles it."""
+    """Patch annotations that the applied intent does not contain; if the release is gone, the next reconcile handles it.
+
+    Raises Conflict, so that the reconcile is repeated: a server may refuse a patch although the release did not change, and then no event
+    follows.
+    """
     if release is None:
         return None
     patch = {"metadata": {"uid": release.metadata.uid, "annotations": dict(annotations)}}
     try:
         return await ctx.patch(HELM_RELEASE, release.name, release.namespace, patch=patch)
-    except (NotFound, Conflict):
+    except NotFound:
         return release
 
 

@@ -15,7 +15,9 @@ from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.reconcilers import apps
 from konverge.reconcilers.apps import Settings
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
+from konverge.reconcilers.apps.words import Annotation
 from konverge.testing import Lab, install_crds
+from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
 from konverge.testing.flux import HelmController, World, flux_crds
 
 HELM = {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop", "version": "1.0.0"}
@@ -138,6 +140,23 @@ async def test_another_url_of_a_helm_repository_is_named_only_after_flux_fetched
     shop.world.mirrors["https://mirror.example.com"] = "https://other.example.com"
     await shop.change(url="https://mirror.example.com")
     await shop.until(READY, applied("https://mirror.example.com"))
+
+
+@pytest.mark.lab_on("memory")
+async def test_the_record_of_a_rollout_is_written_again_after_a_conflict(lab: Lab) -> None:
+    shop = Shop(lab)
+    await shop.start(HELM)
+    patches = Match(verbs=("patch",), resources=("helmreleases.helm.toolkit.fluxcd.io",), user_agent="lab *")
+    refusal = Rule(patches, Refuse(409), count=1)
+    lab.server.faults.add(refusal)
+    shop.world.mirrors["https://mirror.example.com"] = HELM["url"]  # the same chart: no event of the release follows
+    await shop.change(url="https://mirror.example.com")
+    changed = await shop.until(READY, applied("https://mirror.example.com"))
+    assert [hit.about.apply for hit in refusal.hits] == [False]
+    generation = str(changed.generation)
+    await lab.until(
+        HELM_RELEASE, "shop", lambda one: one.metadata.annotation(Annotation.APPLIED_GENERATION) == generation
+    )
 
 
 async def test_another_registry_is_named_only_after_flux_deployed_what_it_fetched_from_it(lab: Lab) -> None:

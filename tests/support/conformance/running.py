@@ -21,6 +21,8 @@ from conformance.targets import AGENT, Reply, Target
 __all__ = ["Runner", "run_case", "url_of"]
 
 _PATIENCE: Final = 10.0
+_CONVERGENCE: Final = 60.0
+"""Seconds for the controllers of a busy real control plane, the deletion of a namespace above all."""
 _POLL: Final = 0.05
 _TYPES: Final = {
     "JSON": "application/json-patch+json",
@@ -122,7 +124,7 @@ class Runner:
         record, data = await self._once(step)
         if step.until is not None:
             loop = asyncio.get_running_loop()
-            end = loop.time() + _PATIENCE
+            end = loop.time() + _CONVERGENCE
             until = self._filled(step.until)
             while not _holds(until, record, data) and loop.time() < end:
                 await asyncio.sleep(_POLL)
