@@ -100,8 +100,8 @@ def room_of(path: str) -> str:
     return next((name for folder, name in LINKED.items() if file.is_relative_to(folder)), "elsewhere")
 
 
-_FRAMES: Final = 40
-"""Frames of each allocation that are kept: enough to find konverge's own below the calls into other libraries."""
+_FRAMES: Final = 5
+"""Frames of each allocation that are kept: an allocation deeper than that inside another library is not counted."""
 CONFIG_MAP: Final = kv.kind("v1", "ConfigMap")
 
 
