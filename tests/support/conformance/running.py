@@ -24,6 +24,7 @@ _PATIENCE: Final = 10.0
 _CONVERGENCE: Final = 60.0
 """Seconds for the controllers of a busy real control plane, the deletion of a namespace above all."""
 _POLL: Final = 0.05
+_STARTS: Final = 5
 _TYPES: Final = {
     "JSON": "application/json-patch+json",
     "MERGE": "application/merge-patch+json",
@@ -114,7 +115,13 @@ class Runner:
     async def run(self, step: Step) -> dict[str, Any]:
         """Run a step and return its record."""
         if step.line.startswith("WATCH "):
-            return await self._watch(step)
+            record = await self._watch(step)
+            for _ in range(_STARTS):
+                if record.get("status") != 429 or 429 in step.status:
+                    break
+                await asyncio.sleep(1)  # kube-apiserver still makes the cache of a new or changed definition
+                record = await self._watch(step)
+            return record
         if step.line.startswith("HOOKS "):
             return await self._hooks(step)
         if step.line.startswith("SEEN "):

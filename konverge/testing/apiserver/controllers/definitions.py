@@ -2,12 +2,14 @@
 
 Guarantees: what apiextensions-apiserver's controllers do (`pkg/controller/{status,establish,finalizer}`): acceptedNames, the conditions
 NamesAccepted, Established and Terminating, storedVersions; the objects are served from the moment of `Established`. A definition under
-deletion refuses new objects, deletes those that are there, waits for their finalizers, and then goes. An object of a kind that is served
-no more is not reachable.
+deletion refuses new objects, deletes those that are there, waits for their finalizers, and then goes, at the earliest `END_SECONDS` after
+its deletion. An object of a kind that is served no more is not reachable. A watch from a version before the definition had its present
+form is expired.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 from konverge.testing.apiserver import schemas
@@ -17,9 +19,14 @@ from konverge.testing.apiserver.registry.core import Data, Registry
 from konverge.testing.apiserver.registry.deleting import CRD_CLEANUP
 from konverge.testing.apiserver.storage import Changed, Entry, Event
 
-__all__ = ["DefinitionController", "DEFINITIONS"]
+__all__ = ["DEFINITIONS", "END_SECONDS", "DefinitionController"]
 
 DEFINITIONS: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
+END_SECONDS: Final = 0.1
+"""The life of a deleted definition without objects: kube-apiserver takes 0.05 to 0.1 s, and clients such as kube-rs' examples begin to
+watch it after the response to the DELETE and wait for the end."""
+_TICK: Final = 0.001
+_IN_PROGRESS: Final = "InstanceDeletionInProgress"
 
 
 class DefinitionController:
@@ -32,6 +39,7 @@ class DefinitionController:
         self._hands = ControllerClient(registry, self.name)
         self._served: dict[str, Any] = {}
         self._ending: dict[tuple[str, str], str] = {}
+        self._earliest: dict[str, float] = {}
         self.worker: Worker[str] = Worker(self.name, self._work)
 
     def observe(self, event: Event) -> None:
@@ -46,6 +54,7 @@ class DefinitionController:
             resource = (data["spec"]["group"], data["spec"]["names"]["plural"])
             self._served.pop(entry.name, None)
             self._ending.pop(resource, None)
+            self._earliest.pop(entry.name, None)
             self._registry.ending.discard(resource)
             self._registry.remove(resource)
             for other in self._registry.store.list(DEFINITIONS):
@@ -68,7 +77,10 @@ class DefinitionController:
         established = any(one["type"] == "Established" and one["status"] == "True" for one in status["conditions"])
         if established and self._served.get(name) != data["spec"]:
             self._served[name] = data["spec"]
-            self._registry.add([schemas.crd_resource(data)])
+            resource = schemas.crd_resource(data)
+            # The handler makes a new watch cache for each form of a definition; one from an older version is expired there.
+            self._registry.store.begin(resource.id)
+            self._registry.add([resource])
 
     async def _end(self, entry: Entry, data: Data) -> None:
         resource_id = (data["spec"]["group"], data["spec"]["names"]["plural"])
@@ -87,15 +99,18 @@ class DefinitionController:
                     await self._hands.delete(resource, one.namespace, one.name, policy="Background", uid=one.uid)
         if self._registry.store.list(resource_id):
             return
+        now = asyncio.get_running_loop().time()
+        left = self._earliest.setdefault(entry.name, now + END_SECONDS) - now
+        if left > _TICK:
+            self.worker.add_after(entry.name, left)
+            return
         kept = [one for one in data["metadata"]["finalizers"] if one != CRD_CLEANUP]
-        metadata = {**data["metadata"], "finalizers": kept}
-        if not kept:
-            del metadata["finalizers"]
         try:
             if kept:
-                self._registry.store.update(DEFINITIONS, entry, {**data, "metadata": metadata})
-            else:
-                self._registry.store.delete(DEFINITIONS, entry, {**data, "metadata": metadata})
+                data = {**data, "metadata": {**data["metadata"], "finalizers": kept}}
+                self._registry.store.update(DEFINITIONS, entry, data)
+            else:  # the event shows the last stored state, finalizers included
+                self._registry.store.delete(DEFINITIONS, entry)
         except Changed:
             self.worker.add(entry.name)
 
@@ -108,15 +123,15 @@ class DefinitionController:
 
 
 def _told_ending(data: Data, now: str) -> Data | None:
-    """Return the definition with the condition Terminating, or None if it has it."""
+    """Return the definition with the condition that its objects are being deleted, or None if it has it."""
     conditions = (data.get("status") or {}).get("conditions") or []
-    if any(one["type"] == "Terminating" and one["status"] == "True" for one in conditions):
+    if any(one["type"] == "Terminating" and one["reason"] == _IN_PROGRESS for one in conditions):
         return None
     ending = {
         "type": "Terminating",
         "status": "True",
         "lastTransitionTime": now,
-        "reason": "InstanceDeletionInProgress",
+        "reason": _IN_PROGRESS,
         "message": "CustomResource deletion is in progress",
     }
     rest = [one for one in conditions if one["type"] != "Terminating"]

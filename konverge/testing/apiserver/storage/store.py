@@ -60,13 +60,15 @@ class Compacted(Exception):
 class _Table:
     """One resource."""
 
-    __slots__ = ("callbacks", "changed", "entries", "events", "keys", "snapshot")
+    __slots__ = ("callbacks", "changed", "entries", "events", "floor", "keys", "snapshot")
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
         self.keys: list[str] = []
         self.events: deque[Event] = deque()
         self.changed = 0
+        self.floor = 0
+        """The oldest version that `since` can start from, beside that of the whole store."""
         self.callbacks: tuple[Callback, ...] = ()
         self.snapshot: tuple[int, int, list[Entry]] | None = None
         """The last list made for a version in the past: the version, the change it was made at, the entries."""
@@ -141,8 +143,8 @@ class Store:
 
     def since(self, resource: ResourceId, version: int) -> Sequence[Event]:
         """Return what happened to a resource after a version, oldest first. Raises Compacted."""
-        self._reach(version)
         table = self._tables.get(resource)
+        self._reach(version, 0 if table is None else table.floor)
         if table is None or version >= table.changed:
             return ()
         return _after(table, version)
@@ -212,6 +214,10 @@ class Store:
         """Forget all history: a watch from before the present version gets Compacted."""
         self.compact()
 
+    def begin(self, resource: ResourceId) -> None:
+        """Have the events of one resource begin now: `since` an earlier version raises Compacted, `at` one still works."""
+        self._table(resource).floor = self.version
+
     # News
 
     def subscribe(self, resource: ResourceId, callback: Callback) -> Callable[[], None]:
@@ -237,9 +243,10 @@ class Store:
             raise Changed(before, current)
         return table, key
 
-    def _reach(self, version: int) -> None:
-        if version < self.floor:
-            raise Compacted(version, self.floor)
+    def _reach(self, version: int, floor: int = 0) -> None:
+        floor = max(self.floor, floor)
+        if version < floor:
+            raise Compacted(version, floor)
 
     def _commit(self, table: _Table, event: Event) -> None:
         self.version = table.changed = event.entry.version
