@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from konverge.testing.apiserver.strategies.base import Errors, invalid
 
-__all__ = ["cidr_errors", "endpoint_ip_errors", "family", "ip_errors", "is_ip", "network"]
+__all__ = ["cidr_errors", "endpoint_ip_errors", "family", "ip_errors", "is_ip", "legacy_ip_errors", "network"]
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -58,6 +58,18 @@ def ip_errors(text: str, path: str, *, strict: bool = False) -> Errors:
     if strict and str(address) != text:
         return [invalid(path, text, f'must be in canonical form ("{address}")')]
     return []
+
+
+def legacy_ip_errors(text: str, path: str) -> Errors:
+    """Check an IP address of a field that once took more spellings than are safe."""
+    errors = ip_errors(text, path)
+    if errors:
+        return errors
+    if _lenient(text) != text:
+        errors.append(invalid(path, text, "must not have leading 0s"))
+    if isinstance(address := _address(text), ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        errors.append(invalid(path, text, "must not be an IPv4-mapped IPv6 address"))
+    return errors
 
 
 def cidr_errors(text: str, path: str) -> Errors:

@@ -92,13 +92,29 @@ def requirement_errors(requirements: Mapping[str, Any], path: str, check: NameCh
     errors: Errors = []
     for name, value in limits.items():
         errors += check(name, f"{path}.limits[{name}]") + amount_errors(name, value, f"{path}.limits[{name}]")
+        errors += _pages(name, value, f"{path}.limits[{name}]")
     for name, value in requests.items():
         errors += check(name, f"{path}.requests[{name}]") + amount_errors(name, value, f"{path}.requests[{name}]")
         errors += _request_errors(name, value, limits.get(name), path)
+        errors += _pages(name, value, f"{path}.requests[{name}]")
     asked = {*limits, *requests}
     if any(name.startswith(_HUGE) for name in asked) and not asked & {"cpu", "memory"}:
         errors.append(forbidden(path, "HugePages require cpu or memory"))
     return errors
+
+
+def _pages(name: str, value: str, path: str) -> Errors:
+    """Check that huge pages are whole ones."""
+    if not name.startswith(_HUGE):
+        return []
+    try:
+        size = Quantity.parse(name.removeprefix(_HUGE)).billionths
+    except ValueError:
+        size = 0
+    asked = Quantity.parse(value)
+    if size > 0 and asked.billionths >= 0 and not asked.billionths % size:
+        return []
+    return [invalid(path, str(asked), f"{asked} is not positive integer multiple of {name}")]
 
 
 def _request_errors(name: str, value: str, limit: str | None, path: str) -> Errors:

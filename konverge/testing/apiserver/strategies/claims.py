@@ -21,17 +21,15 @@ from konverge.testing.apiserver.strategies.base import (
     invalid,
     not_supported,
     required,
-    selector_errors,
     text_errors,
 )
+from konverge.testing.apiserver.strategies.claim_specs import VOLUME_MODES, access_errors, claim_spec_errors
 from konverge.testing.apiserver.strategies.pods import difference
 from konverge.testing.apiserver.strategies.storage import parameter_errors
 from konverge.testing.apiserver.strategies.volumes import affinity_errors, source_errors, topology_errors
 
-__all__ = ["PersistentVolume", "PersistentVolumeClaim", "StorageClass", "claim_spec_errors"]
+__all__ = ["PersistentVolume", "PersistentVolumeClaim", "StorageClass"]
 
-_ACCESS: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-_MODES: Final = ("Block", "Filesystem")
 _SOURCES: Final = frozenset(
     [
         "awsElasticBlockStore",
@@ -61,33 +59,6 @@ _SOURCES: Final = frozenset(
 _CLAIM_TEXT: Final = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 )
-
-
-def claim_spec_errors(spec: Data, path: str) -> Errors:
-    """Check the spec of a claim."""
-    modes = spec.get("accessModes") or []
-    errors = [] if modes else [required(f"{path}.accessModes", "at least 1 access mode is required")]
-    errors += selector_errors(spec.get("selector"), f"{path}.selector") + _access(modes, f"{path}.accessModes")
-    size, where = ((spec.get("resources") or {}).get("requests") or {}).get("storage"), f"{path}.resources[storage]"
-    if size is None:
-        errors.append(required(where))
-    elif Quantity.parse(size).billionths <= 0:
-        errors.append(invalid(where, size, "must be greater than zero"))
-    else:
-        errors += amount_errors("storage", size, where)
-    for name in ("storageClassName", "volumeAttributesClassName"):
-        if spec.get(name):
-            errors += text_errors(f"{path}.{name}", spec[name], names.dns1123_subdomain)
-    if spec.get("volumeMode") not in (None, *_MODES):
-        errors.append(not_supported(f"{path}.volumeMode", spec["volumeMode"], _MODES))
-    return errors
-
-
-def _access(modes: list[str], path: str) -> Errors:
-    errors: Errors = [not_supported(path, mode, _ACCESS) for mode in modes if mode not in _ACCESS]
-    if "ReadWriteOncePod" in modes and set(modes) & set(_ACCESS[:3]):
-        errors.append(forbidden(path, "may not use ReadWriteOncePod with other access modes"))
-    return errors
 
 
 _BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
@@ -198,7 +169,7 @@ class PersistentVolume(BuiltInStrategy):
         spec = new.get("spec") or {}
         modes = spec.get("accessModes") or []
         errors = [] if modes else [required("spec.accessModes")]
-        errors += _access(modes, "spec.accessModes")
+        errors += access_errors(modes, "spec.accessModes")
         capacity = spec.get("capacity") or {}
         errors += [] if capacity else [required("spec.capacity")]
         if set(capacity) != {"storage"}:
@@ -215,8 +186,8 @@ class PersistentVolume(BuiltInStrategy):
         errors += affinity_errors(spec.get("nodeAffinity")) + _source(spec)
         if spec.get("storageClassName"):
             errors += text_errors("spec.storageClassName", spec["storageClassName"], names.dns1123_subdomain)
-        if spec.get("volumeMode") not in _MODES:
-            errors.append(not_supported("spec.volumeMode", spec.get("volumeMode"), _MODES))
+        if spec.get("volumeMode") not in VOLUME_MODES:
+            errors.append(not_supported("spec.volumeMode", spec.get("volumeMode"), VOLUME_MODES))
         errors += _attributes_class(spec)
         if old is not None:
             errors += _volume_change(spec, old.get("spec") or {})

@@ -22,7 +22,7 @@ from konverge.testing.apiserver.strategies.base import (
     required,
     text_errors,
 )
-from konverge.testing.apiserver.strategies.pods.checks import taint_effect_errors
+from konverge.testing.apiserver.strategies.pods.scheduling import taint_effect_errors
 
 __all__ = ["Node"]
 

@@ -18,7 +18,7 @@ from konverge.testing.apiserver.strategies.base import (
     required,
     text_errors,
 )
-from konverge.testing.apiserver.strategies.pods.checks import toleration_errors
+from konverge.testing.apiserver.strategies.pods.scheduling import toleration_errors
 
 __all__ = ["RuntimeClass"]
 

@@ -27,7 +27,7 @@ from konverge.testing.apiserver.strategies.base import (
     restore,
     text_errors,
 )
-from konverge.testing.apiserver.strategies.pods.containers import port_or_name_errors
+from konverge.testing.apiserver.strategies.pods.probes import port_or_name_errors
 from konverge.testing.apiserver.strategies.service_numbers import (
     allocate,
     keep_allocated,

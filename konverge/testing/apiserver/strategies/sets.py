@@ -24,7 +24,7 @@ from konverge.testing.apiserver.strategies.base import (
     text_errors,
     unreadable,
 )
-from konverge.testing.apiserver.strategies.claims import claim_spec_errors
+from konverge.testing.apiserver.strategies.claim_specs import claim_spec_errors
 from konverge.testing.apiserver.strategies.pods.checks import template_errors
 from konverge.testing.apiserver.strategies.pods.defaults import default_claim
 from konverge.testing.apiserver.strategies.workloads import (

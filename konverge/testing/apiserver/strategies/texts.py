@@ -17,6 +17,7 @@ __all__ = [
     "header_name",
     "percent",
     "port_name",
+    "underscored_subdomain",
     "wildcard_subdomain",
 ]
 
@@ -25,6 +26,11 @@ _SUBDOMAIN: Final = _LABEL + "(\\." + _LABEL + ")*"
 _WILDCARD_TEXT: Final = (
     "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, "
     "which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character"
+)
+_UNDERSCORED: Final = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_UNDERSCORED_TEXT: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
+    "and must start and end with an alphanumeric character"
 )
 _CONFIG_KEY_TEXT: Final = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
 _HEADER_TEXT: Final = "a valid HTTP header must consist of alphanumeric characters or '-'"
@@ -55,6 +61,13 @@ def wildcard_subdomain(value: str) -> list[str]:
     errors = [_too_long(253)] if len(value) > 253 else []
     pattern = "\\*\\." + _SUBDOMAIN
     return errors if _matches(pattern, value) else [*errors, _form(_WILDCARD_TEXT, pattern, "*.example.com")]
+
+
+def underscored_subdomain(value: str) -> list[str]:
+    """Check a DNS subdomain whose labels may hold underscores."""
+    errors = [_too_long(253)] if len(value) > 253 else []
+    pattern = f"{_UNDERSCORED}(\\.{_UNDERSCORED})*"
+    return errors if _matches(pattern, value) else [*errors, _form(_UNDERSCORED_TEXT, pattern, "example.com")]
 
 
 def config_key(value: str) -> list[str]:

@@ -15,12 +15,13 @@ from konverge.testing.apiserver.strategies.base import (
     Errors,
     duplicate,
     forbidden,
-    invalid,
     required,
     text_errors,
 )
-from konverge.testing.apiserver.strategies.pods.checks import node_selector_errors
-from konverge.testing.apiserver.strategies.pods.volumes import host_path_errors, no_backsteps
+from konverge.testing.apiserver.strategies.paths import no_backsteps
+from konverge.testing.apiserver.strategies.pods.scheduling import node_selector_errors
+from konverge.testing.apiserver.strategies.pods.sources import nfs_errors
+from konverge.testing.apiserver.strategies.pods.volumes import host_path_errors
 from konverge.testing.apiserver.strategies.storage import driver_errors
 
 __all__ = ["affinity_errors", "source_errors", "topology_errors"]
@@ -54,13 +55,7 @@ def source_errors(spec: Data, kind: str) -> Errors:
             errors.append(forbidden("spec.persistentVolumeReclaimPolicy", words))
         return errors
     if kind == "nfs":
-        errors = [] if source.get("server") else [required(f"{path}.server")]
-        target = source.get("path", "")
-        if not target:
-            return [*errors, required(f"{path}.path")]
-        return (
-            errors if target.startswith("/") else [*errors, invalid(f"{path}.path", target, "must be an absolute path")]
-        )
+        return nfs_errors(source, path)
     if kind == "local":
         target = source.get("path", "")
         errors = no_backsteps(target, f"{path}.path") if target else [required(f"{path}.path")]

@@ -6,6 +6,7 @@ Source: `pkg/registry/core/pod/strategy.go`, `pkg/registry/core/podtemplate/stra
 
 from __future__ import annotations
 
-from konverge.testing.apiserver.strategies.pods.strategy import Pod, PodTemplate, difference
+from konverge.testing.apiserver.strategies.pods.changes import difference
+from konverge.testing.apiserver.strategies.pods.strategy import Pod, PodTemplate
 
 __all__ = ["Pod", "PodTemplate", "difference"]

@@ -1,7 +1,7 @@
 """Validation of the spec of a pod and of a pod template.
 
-Guarantees: pure; errors come in the server's order. Left out: Windows and SELinux options, sysctls, resource claims, DNS configuration.
-Source: `pkg/apis/core/validation/validation.go`.
+Guarantees: pure; errors come in the server's order. Left out: certificates and trust bundles of projected volumes, scheduling groups,
+annotations about seccomp and AppArmor. Source: `pkg/apis/core/validation/validation.go`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 from konverge.testing.apiserver import names
+from konverge.testing.apiserver.golang import Struct
 from konverge.testing.apiserver.strategies import texts
+from konverge.testing.apiserver.strategies.addresses import legacy_ip_errors
+from konverge.testing.apiserver.strategies.amounts import requirement_errors
 from konverge.testing.apiserver.strategies.base import (
     Data,
     Errors,
@@ -20,21 +23,40 @@ from konverge.testing.apiserver.strategies.base import (
     label_errors,
     not_supported,
     required,
-    selector_errors,
     text_errors,
+    too_long,
 )
-from konverge.testing.apiserver.strategies.pods.containers import container_errors, init_container_errors
+from konverge.testing.apiserver.strategies.pods.containers import (
+    PodContext,
+    container_errors,
+    ephemeral_container_errors,
+    init_container_errors,
+)
+from konverge.testing.apiserver.strategies.pods.env import file_reference_errors
 from konverge.testing.apiserver.strategies.pods.resources import pod_resource_errors
+from konverge.testing.apiserver.strategies.pods.scheduling import (
+    affinity_errors,
+    gate_errors,
+    spread_errors,
+    toleration_errors,
+)
+from konverge.testing.apiserver.strategies.pods.security import (
+    host_process_errors,
+    host_user_errors,
+    os_errors,
+    pod_security_errors,
+)
 from konverge.testing.apiserver.strategies.pods.volumes import volume_errors
 
-__all__ = ["node_selector_errors", "spec_errors", "taint_effect_errors", "template_errors", "toleration_errors"]
+__all__ = ["spec_errors", "template_errors"]
 
 _RESTARTS: Final = ("Always", "OnFailure", "Never")
 _DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _MAX: Final = 2**31 - 1
+_MOST_SERVERS: Final = 3
+_MOST_SEARCHES: Final = 32
+_LONGEST_SEARCHES: Final = 2048
+_LONGEST_NAME: Final = 64
 
 
 def template_errors(template: Data, path: str) -> Errors:
@@ -48,27 +70,106 @@ def template_errors(template: Data, path: str) -> Errors:
     return errors
 
 
-def spec_errors(spec: Data, path: str, *, is_pod: bool = False) -> Errors:
-    """Check a pod's spec; `is_pod`: not that of a template."""
-    grace = spec.get("terminationGracePeriodSeconds")
-    errors, volumes = volume_errors(spec.get("volumes") or [], f"{path}.volumes")
+def spec_errors(spec: Data, path: str, *, pod: str | None = None) -> Errors:
+    """Check the spec of a pod of this name, or (None) of a template."""
+    errors, volumes = volume_errors(spec.get("volumes") or [], f"{path}.volumes", pod=pod)
+    errors += _claims(spec.get("resourceClaims") or [], f"{path}.resourceClaims")
+    context = PodContext(
+        volumes,
+        frozenset(each.get("name", "") for each in spec.get("resourceClaims") or ()),
+        spec.get("terminationGracePeriodSeconds"),
+        spec.get("restartPolicy", ""),
+        spec.get("hostUsers", True),
+    )
     regular = spec.get("containers") or []
-    errors += container_errors(regular, f"{path}.containers", volumes, grace)
-    errors += init_container_errors(spec.get("initContainers") or [], f"{path}.initContainers", regular, volumes, grace)
+    errors += container_errors(regular, f"{path}.containers", context)
+    errors += init_container_errors(spec.get("initContainers") or [], f"{path}.initContainers", regular, context)
+    errors += ephemeral_container_errors(spec, f"{path}.ephemeralContainers", context)
     errors += pod_resource_errors(spec, f"{path}.resources")
-    errors += _host_network(spec, f"{path}.containers", is_pod)
+    errors += _host_network(spec, f"{path}.containers", pod is not None)
     for name, allowed in (("restartPolicy", _RESTARTS), ("dnsPolicy", _DNS)):
         if spec.get(name) not in allowed:
             errors.append(not_supported(f"{path}.{name}", spec.get(name, ""), allowed))
     errors += label_errors(spec.get("nodeSelector"), f"{path}.nodeSelector")
-    errors += _security(spec.get("securityContext") or {}, f"{path}.securityContext")
-    errors += _affinity(spec.get("affinity") or {}, f"{path}.affinity")
+    errors += pod_security_errors(spec, path)
+    errors += affinity_errors(spec.get("affinity") or {}, f"{path}.affinity")
+    errors += _dns(spec, f"{path}.dnsConfig")
     for index, gate in enumerate(spec.get("readinessGates") or ()):
         where = f"{path}.readinessGates[{index}].conditionType"
         errors += text_errors(where, gate.get("conditionType", ""), names.label_key)
-    errors += _gates(spec.get("schedulingGates") or [], f"{path}.schedulingGates")
-    errors += _spread(spec.get("topologySpreadConstraints") or [], f"{path}.topologySpreadConstraints")
-    return errors + _names(spec, path)
+    errors += gate_errors(spec.get("schedulingGates") or [], f"{path}.schedulingGates")
+    errors += spread_errors(spec.get("topologySpreadConstraints") or [], f"{path}.topologySpreadConstraints")
+    errors += host_process_errors(spec, path) + host_user_errors(spec, path) + _host_name(spec, path)
+    return errors + _names(spec, path) + os_errors(spec, path) + file_reference_errors(spec, path)
+
+
+def _claims(claims: list[Data], path: str) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    for index, claim in enumerate(claims):
+        here, name = f"{path}[{index}]", claim.get("name", "")
+        if not name:
+            errors.append(required(f"{here}.name"))
+        elif name in seen:
+            errors.append(duplicate(f"{here}.name", name))
+        else:
+            errors += text_errors(f"{here}.name", name, names.dns1123_label)
+            seen.add(name)
+        given = {field: claim.get(field) for field in ("resourceClaimName", "resourceClaimTemplateName")}
+        shown = Struct({"Name": name, **{f"R{field[1:]}": value for field, value in given.items()}})
+        count = sum(value is not None for value in given.values())
+        if count > 1:
+            text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            errors.append(invalid(here, shown, text))
+        elif not count:
+            text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            errors.append(invalid(here, shown, text))
+        for field, value in given.items():
+            if value is not None:
+                errors += text_errors(f"{here}.{field}", value, names.dns1123_subdomain)
+    return errors
+
+
+def _host_name(spec: Data, path: str) -> Errors:
+    name, where = spec.get("hostnameOverride"), f"{path}.hostnameOverride"
+    if name is None:
+        return []
+    errors = [
+        forbidden(where, f"may not be specified when {field} is true")
+        for field in ("setHostnameAsFQDN", "hostNetwork")
+        if spec.get(field)
+    ]
+    if len(name.encode()) > _LONGEST_NAME:
+        errors.append(too_long(where, _LONGEST_NAME))
+    return errors + text_errors(where, name, names.dns1123_subdomain)
+
+
+def _dns(spec: Data, path: str) -> Errors:
+    config, none = spec.get("dnsConfig"), spec.get("dnsPolicy") == "None"
+    if config is None:
+        return [required(path, "must provide `dnsConfig` when `dnsPolicy` is None")] if none else []
+    servers, searches = config.get("nameservers") or [], config.get("searches") or []
+    if none and not servers:
+        text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+        return [required(f"{path}.nameservers", text)]
+    errors: Errors = []
+    if len(servers) > _MOST_SERVERS:
+        errors.append(invalid(f"{path}.nameservers", servers, f"must not have more than {_MOST_SERVERS} nameservers"))
+    for index, server in enumerate(servers):
+        errors += legacy_ip_errors(server, f"{path}.nameservers[{index}]")
+    if len(searches) > _MOST_SEARCHES:
+        errors.append(invalid(f"{path}.searches", searches, f"must not have more than {_MOST_SEARCHES} search paths"))
+    if len(" ".join(searches)) > _LONGEST_SEARCHES:
+        text = f"must not have more than {_LONGEST_SEARCHES} characters (including spaces) in the search list"
+        errors.append(invalid(f"{path}.searches", searches, text))
+    for index, search in enumerate(searches):
+        if search != ".":
+            errors += text_errors(f"{path}.searches[{index}]", search.removesuffix("."), texts.underscored_subdomain)
+    return errors + [
+        required(f"{path}.options[{index}]", "must not be empty")
+        for index, option in enumerate(config.get("options") or ())
+        if not option.get("name")
+    ]
 
 
 def _names(spec: Data, path: str) -> Errors:
@@ -86,6 +187,7 @@ def _names(spec: Data, path: str) -> Errors:
             errors += text_errors(f"{path}.{name}", spec[name], names.dns1123_label)
     errors += toleration_errors(spec.get("tolerations") or [], f"{path}.tolerations")
     for index, alias in enumerate(spec.get("hostAliases") or ()):
+        errors += legacy_ip_errors(alias.get("ip", ""), f"{path}.hostAliases[{index}].ip")
         for number, host in enumerate(alias.get("hostnames") or ()):
             errors += text_errors(f"{path}.hostAliases[{index}].hostnames[{number}]", host, names.dns1123_subdomain)
     for name in ("priorityClassName", "runtimeClassName"):
@@ -94,7 +196,7 @@ def _names(spec: Data, path: str) -> Errors:
     policy, allowed = spec.get("preemptionPolicy"), ("PreemptLowerPriority", "Never")
     if policy is not None and policy not in allowed:
         errors.append(not_supported(f"{path}.preemptionPolicy", policy, allowed))
-    return errors
+    return errors + requirement_errors({"limits": spec.get("overhead")}, f"{path}.overhead")
 
 
 def _host_network(spec: Data, path: str, is_pod: bool) -> Errors:
@@ -107,149 +209,3 @@ def _host_network(spec: Data, path: str, is_pod: bool) -> Errors:
         for number, port in enumerate(container.get("ports") or ())
         if (is_pod or port.get("hostPort")) and port.get("hostPort", 0) != port.get("containerPort", 0)
     ]
-
-
-def _security(context: Data, path: str) -> Errors:
-    errors: Errors = []
-    for name in ("fsGroup", "runAsUser", "runAsGroup"):
-        if name in context:
-            errors += [invalid(f"{path}.{name}", context[name], text) for text in texts.between(context[name], 0, _MAX)]
-    for index, group in enumerate(context.get("supplementalGroups") or ()):
-        errors += [
-            invalid(f"{path}.supplementalGroups[{index}]", group, text) for text in texts.between(group, 0, _MAX)
-        ]
-    return errors
-
-
-def _gates(gates: list[Data], path: str) -> Errors:
-    errors: Errors = []
-    seen: set[str] = set()
-    for index, gate in enumerate(gates):
-        name = gate.get("name", "")
-        errors += text_errors(f"{path}[{index}]", name, names.label_key)
-        if name in seen:
-            errors.append(duplicate(f"{path}[{index}]", name))
-        seen.add(name)
-    return errors
-
-
-def _spread(constraints: list[Data], path: str) -> Errors:
-    errors: Errors = []
-    for index, each in enumerate(constraints):
-        here, action = f"{path}[{index}]", each.get("whenUnsatisfiable", "")
-        if each.get("maxSkew", 0) <= 0:
-            errors.append(invalid(f"{here}.maxSkew", each.get("maxSkew", 0), "must be greater than zero"))
-        if not each.get("topologyKey"):
-            errors.append(required(f"{here}.topologyKey", "can not be empty"))
-        if action not in ("DoNotSchedule", "ScheduleAnyway"):
-            errors.append(not_supported(f"{here}.whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway")))
-        key = each.get("topologyKey", "")
-        if any(
-            (key, action) == (other.get("topologyKey", ""), other.get("whenUnsatisfiable", ""))
-            for other in constraints[index + 1 :]
-        ):
-            errors.append(duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}"))
-        errors += selector_errors(each.get("labelSelector"), f"{here}.labelSelector")
-    return errors
-
-
-def toleration_errors(tolerations: list[Data], path: str) -> Errors:
-    """Check tolerations."""
-    errors: Errors = []
-    for index, each in enumerate(tolerations):
-        here, key, operator, value = (
-            f"{path}[{index}]",
-            each.get("key", ""),
-            each.get("operator", ""),
-            each.get("value", ""),
-        )
-        if key:
-            errors += text_errors(f"{here}.key", key, names.label_key)
-        elif operator != "Exists":
-            text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-            errors.append(invalid(f"{here}.operator", operator, text))
-        if each.get("tolerationSeconds") is not None and each.get("effect", "") != "NoExecute":
-            text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-            errors.append(invalid(f"{here}.effect", each.get("effect", ""), text))
-        if operator in ("", "Equal"):
-            if found := names.label_value(value):
-                errors.append(invalid(f"{here}.operator", value, ";".join(found)))
-        elif operator == "Exists":
-            if value:
-                errors.append(invalid(f"{here}.operator", value, "value must be empty when `operator` is 'Exists'"))
-        else:
-            allowed = ("Equal", "Exists", "Lt", "Gt") if operator in ("Lt", "Gt") else ("Equal", "Exists")
-            errors.append(not_supported(f"{here}.operator", operator, allowed))
-        if each.get("effect"):
-            errors += taint_effect_errors(each["effect"], f"{here}.effect")
-    return errors
-
-
-def taint_effect_errors(effect: str, path: str) -> Errors:
-    """Check the effect of a taint."""
-    return [] if effect in _EFFECTS else [not_supported(path, effect, _EFFECTS)]
-
-
-def _affinity(affinity: Data, path: str) -> Errors:
-    errors: Errors = []
-    nodes = affinity.get("nodeAffinity") or {}
-    if nodes.get(_REQUIRED) is not None:
-        errors += node_selector_errors(nodes[_REQUIRED], f"{path}.nodeAffinity.{_REQUIRED}")
-    for index, each in enumerate(nodes.get(_PREFERRED) or ()):
-        here = f"{path}.nodeAffinity.{_PREFERRED}[{index}]"
-        errors += _weight(each, here) + _node_term(each.get("preference") or {}, f"{here}.preference")
-    for kind in ("podAffinity", "podAntiAffinity"):
-        found = affinity.get(kind) or {}
-        for index, term in enumerate(found.get(_REQUIRED) or ()):
-            errors += _pod_term(term, f"{path}.{kind}.{_REQUIRED}[{index}]")
-        for index, each in enumerate(found.get(_PREFERRED) or ()):
-            here = f"{path}.{kind}.{_PREFERRED}[{index}]"
-            errors += _weight(each, here) + _pod_term(each.get("podAffinityTerm") or {}, f"{here}.podAffinityTerm")
-    return errors
-
-
-def node_selector_errors(selector: Data, path: str) -> Errors:
-    """Check the terms of a selector of nodes."""
-    terms = selector.get("nodeSelectorTerms") or []
-    if not terms:
-        return [required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
-    return [
-        error for index, term in enumerate(terms) for error in _node_term(term, f"{path}.nodeSelectorTerms[{index}]")
-    ]
-
-
-def _weight(each: Data, path: str) -> Errors:
-    weight = each.get("weight", 0)
-    return [] if 1 <= weight <= 100 else [invalid(f"{path}.weight", weight, "must be in the range 1-100")]
-
-
-def _node_term(term: Data, path: str) -> Errors:
-    errors: Errors = []
-    for index, each in enumerate(term.get("matchExpressions") or ()):
-        here, operator, values = f"{path}.matchExpressions[{index}]", each.get("operator", ""), each.get("values") or []
-        if operator in ("In", "NotIn"):
-            errors += (
-                [] if values else [required(f"{here}.values", "must be specified when `operator` is 'In' or 'NotIn'")]
-            )
-        elif operator in ("Exists", "DoesNotExist"):
-            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            errors += [forbidden(f"{here}.values", text)] if values else []
-        elif operator in ("Gt", "Lt"):
-            text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            errors += [] if len(values) == 1 else [required(f"{here}.values", text)]
-        else:
-            errors.append(invalid(f"{here}.operator", operator, "not a valid selector operator"))
-        errors += text_errors(f"{here}.key", each.get("key", ""), names.label_key)
-        for number, value in enumerate(values):
-            errors += text_errors(f"{here}.values[{number}]", value, names.label_value)
-    return errors
-
-
-def _pod_term(term: Data, path: str) -> Errors:
-    errors = selector_errors(term.get("labelSelector"), f"{path}.labelSelector")
-    errors += selector_errors(term.get("namespaceSelector"), f"{path}.namespaceSelector")
-    for name in term.get("namespaces") or ():
-        errors += text_errors(f"{path}.namespace", name, names.dns1123_label)
-    key = term.get("topologyKey", "")
-    errors += [] if key else [required(f"{path}.topologyKey", "can not be empty")]
-    return errors + text_errors(f"{path}.topologyKey", key, names.label_key)

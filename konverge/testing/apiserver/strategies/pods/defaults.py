@@ -19,6 +19,7 @@ __all__ = [
     "default_pod",
     "default_spec",
     "default_template",
+    "drop_gated",
     "pull_policy",
     "quality",
 ]
@@ -146,6 +147,8 @@ def default_pod(pod: Data) -> None:
     """Fill in a pod's own defaults, after those of its spec: requests from limits, its own resources, links, host ports, addresses."""
     spec = pod.setdefault("spec", {})
     default_spec(spec)
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     for container in containers_of(spec, "containers", "initContainers"):
         resources = container["resources"]
         if resources.get("limits"):
@@ -166,6 +169,19 @@ def _addresses(status: Data, one: str, many: str) -> None:
         status[many] = [{"ip": status[one]}]
     elif first:
         status[one] = first
+
+
+def drop_gated(spec: Data) -> None:
+    """Remove the fields of features that are off by default."""
+    spec.pop("schedulingGroup", None)
+    for container in containers_of(spec):
+        lifecycle = container.get("lifecycle")
+        if lifecycle and lifecycle.pop("stopSignal", None) is not None and not lifecycle:
+            del container["lifecycle"]
+    for volume in spec.get("volumes") or ():
+        for source in (volume.get("projected") or {}).get("sources") or ():
+            for name in ("clusterTrustBundle", "podCertificate"):
+                source.pop(name, None)
 
 
 def quality(spec: Mapping[str, Any]) -> str:

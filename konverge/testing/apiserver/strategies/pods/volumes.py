@@ -1,15 +1,16 @@
 """Validation of the volumes of a pod.
 
-Guarantees: pure. The volume types of single vendors are only checked for being alone. Source: `pkg/apis/core/validation/validation.go`.
+Guarantees: pure; errors come in the server's order. Source: `pkg/apis/core/validation/validation.go`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from konverge.quantities import Quantity
 from konverge.testing.apiserver import names
+from konverge.testing.apiserver.golang import quote
 from konverge.testing.apiserver.strategies.base import (
     Data,
     Errors,
@@ -21,10 +22,17 @@ from konverge.testing.apiserver.strategies.base import (
     required,
     text_errors,
 )
+from konverge.testing.apiserver.strategies.paths import no_backsteps
+from konverge.testing.apiserver.strategies.pods.projected import (
+    downward_errors,
+    item_errors,
+    mode_errors,
+    projected_errors,
+)
+from konverge.testing.apiserver.strategies.pods.sources import PULL_POLICIES, VENDORS
 
-__all__ = ["descending_path_errors", "host_path_errors", "no_backsteps", "volume_errors"]
+__all__ = ["host_path_errors", "volume_errors"]
 
-_MODE: Final = "must be a number between 0 and 0777 (octal), both inclusive"
 _ORDER: Final = [
     "emptyDir",
     "hostPath",
@@ -70,28 +78,34 @@ _HOST_PATHS: Final = (
 )
 
 
-def volume_errors(volumes: list[Data], path: str) -> tuple[Errors, set[str]]:
-    """Check the volumes of a pod; returns the names of those that are all right, too."""
+def volume_errors(volumes: list[Data], path: str, *, pod: str | None = None) -> tuple[Errors, dict[str, Data]]:
+    """Check the volumes of a pod, or (None) of a template; returns those that are valid by their names, too."""
     errors: Errors = []
-    good: set[str] = set()
+    good: dict[str, Data] = {}
     for index, volume in enumerate(volumes):
         here, name = f"{path}[{index}]", volume.get("name", "")
-        found = _source_errors(volume, here)
+        found = _source_errors(volume, here, pod)
         found += text_errors(f"{here}.name", name, names.dns1123_label) if name else [required(f"{here}.name")]
         if name in good:
             found.append(duplicate(f"{here}.name", name))
         if not found:
-            good.add(name)
+            good[name] = volume
         errors += found
     return errors, good
 
 
-def _source_errors(volume: Data, path: str) -> Errors:
+def _source_errors(volume: Data, path: str, pod: str | None) -> Errors:
     kinds = [kind for kind in _ORDER if kind in volume]
     if not kinds:
         return [required(path, "must specify a volume type")]
-    check = _CHECKS.get(kinds[0])
-    errors = check(volume[kinds[0]], f"{path}.{kinds[0]}") if check is not None else []
+    errors = _CHECKS[kinds[0]](volume[kinds[0]], f"{path}.{kinds[0]}")
+    if kinds[0] == "image":
+        errors = _image(volume["image"], f"{path}.image", pod)
+    elif kinds[0] == "ephemeral" and pod and (name := volume.get("name")):
+        claim = f"{pod}-{name}"
+        errors += [
+            invalid(f"{path}.name", name, f"PVC name {quote(claim)}: {text}") for text in names.dns1123_subdomain(claim)
+        ]
     return errors + [
         forbidden(f"{path}.{_ODD_NAMES.get(kind, kind)}", "may not specify more than 1 volume type")
         for kind in kinds[1:]
@@ -114,80 +128,17 @@ def host_path_errors(source: Data, path: str) -> Errors:
     return errors if kind in _HOST_PATHS else [*errors, not_supported(f"{path}.type", kind, _HOST_PATHS)]
 
 
-def no_backsteps(target: str, path: str) -> Errors:
-    """Check that a path does not lead back."""
-    return [invalid(path, target, "must not contain '..'")] if ".." in target.split("/") else []
-
-
-def descending_path_errors(target: str, path: str, *, reserved: bool = False) -> Errors:
-    """Check a path that has to stay below its root; `reserved`: it may not start with two dots either."""
-    errors = [invalid(path, target, "must be a relative path")] if target.startswith("/") else []
-    errors += no_backsteps(target, path)
-    if reserved and target.startswith("..") and not target.startswith("../"):
-        errors.append(invalid(path, target, "must not start with '..'"))
-    return errors
-
-
-def _mode(source: Data, path: str, name: str = "defaultMode") -> Errors:
-    mode = source.get(name)
-    return [] if mode is None or 0 <= mode <= 0o777 else [invalid(f"{path}.{name}", mode, _MODE)]
-
-
-def _items(source: Data, path: str) -> Errors:
-    errors: Errors = []
-    for index, item in enumerate(source.get("items") or ()):
-        here = f"{path}.items[{index}]"
-        errors += missing_in(item, here, "key", "path")
-        errors += descending_path_errors(item.get("path", ""), f"{here}.path", reserved=True) + _mode(
-            item, here, "mode"
-        )
-    return errors
+def _image(source: Data, path: str, pod: str | None) -> Errors:
+    errors = [] if pod is None else missing_in(source, path, "reference")
+    policy = source.get("pullPolicy", "")
+    return errors if policy in PULL_POLICIES else [*errors, not_supported(f"{path}.pullPolicy", policy, PULL_POLICIES)]
 
 
 def _named(name: str) -> Callable[[Data, str], Errors]:
     def check(source: Data, path: str) -> Errors:
-        return missing_in(source, path, name) + _mode(source, path) + _items(source, path)
+        return missing_in(source, path, name) + mode_errors(source, path) + item_errors(source, path)
 
     return check
-
-
-def _downward(source: Data, path: str) -> Errors:
-    errors = _mode(source, path)
-    for index, item in enumerate(source.get("items") or ()):
-        here = f"{path}.items[{index}]"
-        errors += missing_in(item, path, "path")
-        errors += descending_path_errors(item.get("path", ""), f"{path}.path", reserved=True)
-        if "fieldRef" not in item and "resourceFieldRef" not in item:
-            errors.append(required(path, "one of fieldRef and resourceFieldRef is required"))
-        errors += _mode(item, here, "mode")
-    return errors
-
-
-def _projected(source: Data, path: str) -> Errors:
-    errors = _mode(source, path)
-    for index, each in enumerate(source.get("sources") or ()):
-        here = f"{path}.sources[{index}]"
-        for kind in ("secret", "configMap"):
-            if kind in each:
-                errors += missing_in(each[kind], f"{here}.{kind}", "name") + _items(each[kind], f"{here}.{kind}")
-        token = each.get("serviceAccountToken")
-        if token is not None:
-            errors += _token(token, f"{here}.serviceAccountToken") + missing_in(token, path, "path")
-        if len(each) > 1:
-            errors.append(forbidden(here, "may not specify more than 1 volume type per source"))
-    return errors
-
-
-def _token(token: Mapping[str, Any], path: str) -> Errors:
-    errors: Errors = []
-    seconds = token.get("expirationSeconds", 3600)
-    if seconds < 600:
-        errors.append(invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"))
-    if seconds > 1 << 32:
-        errors.append(
-            invalid(f"{path}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
-        )
-    return errors
 
 
 def _claim(source: Data, path: str) -> Errors:
@@ -195,11 +146,13 @@ def _claim(source: Data, path: str) -> Errors:
 
 
 _CHECKS: Final[dict[str, Callable[[Data, str], Errors]]] = {
+    **VENDORS,
     "configMap": _named("name"),
-    "downwardAPI": _downward,
+    "downwardAPI": downward_errors,
     "emptyDir": _empty_dir,
     "hostPath": host_path_errors,
+    "image": lambda _source, _path: [],
     "persistentVolumeClaim": _claim,
-    "projected": _projected,
+    "projected": projected_errors,
     "secret": _named("secretName"),
 }

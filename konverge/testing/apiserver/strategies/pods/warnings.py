@@ -1,18 +1,32 @@
 """Warnings for pods and pod templates: accepted, but probably a mistake.
 
-Guarantees: pure; `path` is "" for a pod and the template's place otherwise. Left out: deprecated volume types and annotations, node labels
-that were renamed. Source: `pkg/api/pod/warnings.go`.
+Guarantees: pure; `path` is "" for a pod and the template's place otherwise. Left out: overlapping paths of volumes, deprecated
+annotations, node labels that were renamed. Source: `pkg/api/pod/warnings.go`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Final
 
 from konverge.quantities import Quantity
 from konverge.testing.apiserver.strategies.base import Data
 
 __all__ = ["pod_warnings"]
+
+_DEPRECATED: Final = (
+    ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+    ("gitRepo", "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
+    ("scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("flocker", "flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    ("storageos", "storageOS", "deprecated in v1.22, non-functional in v1.25+"),
+    ("quobyte", "quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
+)
+"""Kinds of volumes, the words for them, and since when they are deprecated."""
 
 
 def pod_warnings(spec: Data, path: str = "") -> list[str]:
@@ -23,7 +37,12 @@ def pod_warnings(spec: Data, path: str = "") -> list[str]:
         if "labelSelector" not in each:
             where = f"{here}.topologySpreadConstraints[{index}].labelSelector"
             found.append(f"{where}: a null labelSelector results in matching no pod")
-    found += _pull_secrets(spec, here)
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        found += [f"{here}.volumes[{index}].{shown}: {text}" for name, shown, text in _DEPRECATED if name in volume]
+    for volume in spec.get("volumes") or ():
+        empty = [each for each in (volume.get("projected") or {}).get("sources") or () if not each]
+        found += [f"volume {json.dumps(volume.get('name', ''))} (Projected) has no sources provided"] * len(empty)
+    found += _addresses(spec, here) + _pull_secrets(spec, here)
     containers = list(_containers(spec, here))
     for where, container in containers:
         found += _fractions(container, where) + _hidden(container, where)
@@ -32,6 +51,15 @@ def pod_warnings(spec: Data, path: str = "") -> list[str]:
     if spec.get("terminationGracePeriodSeconds", 0) < 0:
         text = "must be >= 0; negative values are invalid and will be treated as 1"
         found.append(f"{here}.terminationGracePeriodSeconds: {text}")
+    return found
+
+
+def _addresses(spec: Data, path: str) -> list[str]:
+    found, seen = [], set()
+    for index, alias in enumerate(spec.get("hostAliases") or ()):
+        if (ip := alias.get("ip", "")) in seen:
+            found.append(f"{path}.hostAliases[{index}].ip: duplicate ip {json.dumps(ip)}")
+        seen.add(ip)
     return found
 
 
