@@ -82,6 +82,7 @@ lint: venv ## Check style, formatting, types, floors, language, and that generat
 	$(BIN)/lint-imports
 	$(BIN)/python -m konverge.crds.generate --check
 	$(BIN)/python tools/readme.py --check
+	$(BIN)/python tools/chart_files.py --check
 	$(BIN)/python tools/prose.py --check
 	@$(BIN)/python tools/longest.py
 	$(BIN)/python tools/changelog.py --check
@@ -92,10 +93,10 @@ fmt: venv ## Format, and mend what ruff can mend
 	$(BIN)/ruff format .
 
 .PHONY: generate
-generate: readme ## Write what is generated anew: CRD manifests, those under deploy/, and the examples in documents
+generate: readme ## Write what is generated anew: CRD manifests, the chart's files, deploy/ (helm renders it), and the examples in documents
 	$(BIN)/python -m konverge.crds.generate
-	$(BIN)/konverge crds >deploy/crds.yaml
-	$(BIN)/konverge rbac --service-account konverge-system/konverge >deploy/rbac.yaml
+	$(BIN)/python tools/chart_files.py
+	$(BIN)/python tools/render_deploy.py
 
 .PHONY: readme
 readme: venv ## Put the examples into README.md and docs/ anew

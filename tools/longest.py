@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-ROOMS = ("konverge", "informers", "workqueue", "crds", "reconcilers", "cmd")
+ROOMS = ("konverge", "informers", "workqueue", "crds", "charts", "reconcilers", "cmd")
 
 
 def longest(root: Path, count: int = 10) -> list[tuple[int, str]]:

@@ -71,6 +71,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "workqueue": ("workqueue",),
     "informers": ("informers",),
     "crds": ("crds",),
+    "charts": ("charts",),
     "reconcilers": ("reconcilers",),
     "daemon": ("cmd",),
     "testing kit": ("konverge/testing",),
@@ -80,7 +81,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
 }
 """The Python files of each room. Markdown documents, wherever they stand, are the room `docs`."""
 
-PRODUCT = ("ground floor", "client", "runtime", "workqueue", "informers", "crds", "reconcilers", "daemon")
+PRODUCT = ("ground floor", "client", "runtime", "workqueue", "informers", "crds", "charts", "reconcilers", "daemon")
 """Rooms that are added up as the row `product`: the shipped code without the testing kit."""
 
 _SKIPPED = {"build", "dist", "node_modules", "__pycache__"}

@@ -327,7 +327,13 @@ def load(
     chosen = file or environ.get(FILE_VARIABLE) or None
     if chosen is not None:
         take(_flatten(read_file(Path(chosen)), known), "file", {"": str(chosen)})
-    take(_flatten(_variables(cls, environ), known), "variable", {leaf.path: leaf.variable for leaf in known.values()})
+    # pydantic decodes the lists of models; those of groups that are dataclasses are still texts here.
+    variables = _flatten(_variables(cls, environ), known)
+    take(
+        {path: _from_flag(value, known[path]) if path in known else value for path, value in variables.items()},
+        "variable",
+        {leaf.path: leaf.variable for leaf in known.values()},
+    )
     given = {path: value for path, value in flags.items() if value is not None}
     take(
         {path: _from_flag(value, known[path]) if path in known else value for path, value in given.items()},

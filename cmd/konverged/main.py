@@ -31,6 +31,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "crds": Entry("konverge.daemon.crds", "crds", "Print CustomResourceDefinitions, or apply them."),
     "rbac": Entry("konverge.daemon.rbac", "rbac", "Print the RBAC rules that the chosen controllers need."),
     "webhooks": Entry("konverge.daemon.webhooks", "webhooks", "Print the manifests that register admission webhooks."),
+    "chart": Entry("konverge.daemon.chart", "chart", "Write a Helm chart: ours, or of module:build of yours."),
     "config": Entry(
         "konverge.daemon.configuration", "config", "Show every setting with its value, its source and its meaning."
     ),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tests.meta.conftest import Tree
 
 ROOMS = {
+    "charts": "charts",
     "crds": "crds",
     "daemon": "cmd/konverged",
     "informers": "informers",

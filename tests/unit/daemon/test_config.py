@@ -98,6 +98,12 @@ def test_lists_may_be_written_with_commas(environ: dict[str, str], flags: dict[s
     assert loaded(environ, flags).settings.controllers == ("a", "b")
 
 
+@pytest.mark.parametrize("written", ["[100, 200]", "100,200"])
+def test_lists_of_a_group_that_is_a_dataclass_are_read_from_variables_too(written: str) -> None:
+    found = loaded({"KONVERGE_INFORMERS__WATCH_TIMEOUT": written}).value("informers.watch_timeout")
+    assert tuple(map(int, found)) == (100, 200)
+
+
 def test_lists_inside_a_group_may_be_written_with_commas_too() -> None:
     found = loaded({"KONVERGE_APPS__URL_ALLOW_LIST": "https://a/,https://b/"}, {"apps.insecure_registries": "x:5000"})
     assert found.settings.apps.url_allow_list == ("https://a/", "https://b/")

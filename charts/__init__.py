@@ -1,0 +1,18 @@
+"""Helm charts of operators: our own daemon's, and those that `konverge chart module:build` writes from the same pieces.
+
+konverge/    the chart of our own daemon; its templates and values are the pieces of every other chart
+parts.py     what a chart holds of an operator, as data, and the generated files of it
+values.py    values.yaml with its comments: the table of values, a value left out or set
+schema.py    the JSON schema of values
+chart.py     all files of a chart
+"""
+
+from __future__ import annotations
+
+if not __name__.startswith("konverge."):
+    raise ImportError("import konverge.charts; the folder at the root is the same room under another name")
+
+from konverge.charts.chart import FOLDER, chart_files, generated_files, own_chart
+from konverge.charts.parts import OperatorChart, Part, Rules, difference
+
+__all__ = ["FOLDER", "OperatorChart", "Part", "Rules", "chart_files", "difference", "generated_files", "own_chart"]

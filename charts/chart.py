@@ -1,0 +1,87 @@
+"""All files of a chart: those of our own, and of another operator's from the same pieces. Reads only the package's own data."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from konverge.charts.parts import OperatorChart, files_of
+from konverge.charts.schema import schema_text
+from konverge.charts.values import table, with_value, without
+
+__all__ = ["FOLDER", "chart_files", "generated_files", "own_chart", "readme"]
+
+FOLDER = Path(__file__).parent / "konverge"
+"""The chart of our own daemon."""
+
+_OWN = "konverge"
+_SHARED = "files/daemon/"
+_HELPER = re.compile(rf'(include|define) "{_OWN}\.')
+_README = """# {name}
+
+{description}. Values are checked against `values.schema.json`: an unknown or malformed one stops `helm` with its path.
+
+```
+helm install {name} {where} --namespace {name}-system --create-namespace
+helm test {name} --namespace {name}-system
+```
+
+{more}## Values
+
+<!-- Generated from values.yaml{by}. -->
+{table}"""
+
+
+def own_chart() -> dict[str, str]:
+    """Return the files of our own daemon's chart as they are in the package: path and content."""
+    paths = sorted(path for path in FOLDER.rglob("*") if path.is_file())
+    return {path.relative_to(FOLDER).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+
+
+def readme(chart: OperatorChart, values: str, *, where: str, by: str = "", more: str = "") -> str:
+    """Return the README of a chart: how it is installed, and its values."""
+    return _README.format(
+        name=chart.name, description=chart.description, table=table(values), where=where, by=by, more=more
+    )
+
+
+def generated_files(chart: OperatorChart, pieces: dict[str, str]) -> dict[str, str]:
+    """Return those files of our own chart that are generated, given all of its files."""
+    more = "[Deploying](../../docs/guide/deploy.md) says more about each step.\n\n"
+    return {
+        **files_of(chart),
+        "README.md": readme(chart, pieces["values.yaml"], where="charts/konverge", by=" by: make generate", more=more),
+        "values.schema.json": schema_text(pieces["values.schema.json"], chart, families=True),
+    }
+
+
+def chart_files(chart: OperatorChart) -> dict[str, str]:
+    """Return the files of the chart of an operator without families."""
+    pieces = own_chart()
+    values = without(pieces["values.yaml"], "families")
+    values = with_value(values, "image.repository", chart.name)
+    values = with_value(values, "args", list(chart.arguments))
+    if any(part.mutating or part.validating for part in chart.parts):
+        values = with_value(values, "webhooks.enabled", True)
+    templates = {path: text for path, text in pieces.items() if path.startswith("templates/")}
+    return {
+        ".helmignore": pieces[".helmignore"],
+        "Chart.yaml": _chart_yaml(chart, pieces["Chart.yaml"]),
+        "values.yaml": values,
+        "values.schema.json": schema_text(pieces["values.schema.json"], chart, families=False),
+        "README.md": readme(chart, values, where="."),
+        **{path: _HELPER.sub(rf'\1 "{chart.name}.', text) for path, text in templates.items()},
+        **{path: text for path, text in pieces.items() if path.startswith(_SHARED)},
+        **files_of(chart),
+    }
+
+
+def _chart_yaml(chart: OperatorChart, text: str) -> str:
+    for key, value in (
+        ("name", chart.name),
+        ("description", chart.description),
+        ("version", chart.version),
+        ("appVersion", chart.app_version),
+    ):
+        text = with_value(text, key, value)
+    return without(text, "keywords")

@@ -1,0 +1,131 @@
+{{- define "konverge.name" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* Release and chart name, once if the one is in the other. */}}
+{{- define "konverge.fullname" -}}
+{{- $name := include "konverge.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "konverge.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "konverge.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "konverge.labels" -}}
+{{ include "konverge.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Labels, and annotations if there are any: (dict "root" $ "labels" {} "annotations" {}). */}}
+{{- define "konverge.metadata" -}}
+labels:
+  {{- include "konverge.labels" .root | nindent 2 }}
+  {{- with .labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "konverge.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- .Values.serviceAccount.name | default (include "konverge.fullname" .) -}}
+{{- else -}}
+{{- .Values.serviceAccount.name | default "default" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "konverge.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What the generator wrote about the operator: the name of its manager, and which of its parts are cluster-wide. */}}
+{{- define "konverge.operator" -}}
+{{- .Files.Get "files/operator.yaml" -}}
+{{- end -}}
+
+{{/* The parts that run, as a JSON list: the families that are switched on, or all there is of an operator without families. */}}
+{{- define "konverge.parts" -}}
+{{- $parts := list -}}
+{{- range $name, $family := .Values.families -}}
+{{- if $family.enabled -}}{{- $parts = append $parts $name -}}{{- end -}}
+{{- end -}}
+{{- if not (hasKey .Values "families") -}}{{- $parts = list "operator" -}}{{- end -}}
+{{- toJson $parts -}}
+{{- end -}}
+
+{{/* The rules of one kind of every part that runs, each once, as a JSON list: (dict "root" $ "file" "rules.yaml"). */}}
+{{- define "konverge.rules" -}}
+{{- $rules := list -}}
+{{- range $part := include "konverge.parts" .root | fromJsonArray -}}
+{{- with $.root.Files.Get (printf "files/%s/%s" $part $.file) -}}
+{{- $rules = concat $rules (fromYaml .).rules -}}
+{{- end -}}
+{{- end -}}
+{{- $rules | uniq | toJson -}}
+{{- end -}}
+
+{{/* Whether a part that runs has webhooks. */}}
+{{- define "konverge.hasWebhooks" -}}
+{{- range $part := include "konverge.parts" . | fromJsonArray -}}
+{{- with $.Files.Get (printf "files/%s/webhooks.yaml" $part) -}}true{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Whether webhooks are served. */}}
+{{- define "konverge.webhooks" -}}
+{{- if .Values.webhooks.enabled -}}{{- include "konverge.hasWebhooks" . -}}{{- end -}}
+{{- end -}}
+
+{{/* Environment variables of settings: (dict "prefix" "KONVERGE_" "values" {}). Lists and numbers are written as JSON. */}}
+{{- define "konverge.variables" -}}
+{{- range $key, $value := .values }}
+{{- if kindIs "map" $value }}
+{{- include "konverge.variables" (dict "prefix" (printf "%s%s__" $.prefix (upper $key)) "values" $value) }}
+{{- else if not (kindIs "invalid" $value) }}
+- name: {{ printf "%s%s" $.prefix (upper $key) }}
+  value: {{ kindIs "string" $value | ternary $value (toJson $value) | quote }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Stop with a clear line if values that are each right do not go together. */}}
+{{- define "konverge.check" -}}
+{{- $parts := include "konverge.parts" . | fromJsonArray -}}
+{{- if not $parts -}}
+{{- fail "families: switch on at least one of them, for instance families.apps.enabled=true" -}}
+{{- end -}}
+{{- range (include "konverge.operator" . | fromYaml).clusterWide -}}
+{{- if and $.Values.watchNamespace (has . $parts) -}}
+{{- fail (printf "watchNamespace: %s reconciles cluster-wide objects; set families.%s.enabled=false, or leave watchNamespace empty" . .) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (gt (int .Values.replicas) 1) (not .Values.election.enabled) -}}
+{{- fail (printf "replicas: %d processes would write at once; set election.enabled=true, or replicas=1" (int .Values.replicas)) -}}
+{{- end -}}
+{{- if le (float64 .Values.terminationGracePeriodSeconds) (float64 (dig "drain" 25 .Values.settings)) -}}
+{{- fail "terminationGracePeriodSeconds: the kubelet would kill the process while it drains; set it above settings.drain" -}}
+{{- end -}}
+{{- if and .Values.metrics.serviceMonitor.enabled (not .Values.metrics.service.enabled) -}}
+{{- fail "metrics.serviceMonitor: it finds pods through the Service; set metrics.service.enabled=true, or use metrics.podMonitor" -}}
+{{- end -}}
+{{- end -}}

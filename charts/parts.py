@@ -1,0 +1,125 @@
+"""The content of a chart that depends on its operator: for each part definitions, rules and webhooks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from konverge.crds import to_yaml
+
+__all__ = ["OperatorChart", "Part", "Rules", "difference", "files_of"]
+
+_COMMENT = "Generated; in the repository by: make generate"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The RBAC rules of a part, as RBAC writes them; each but the first are those that a value adds to the first."""
+
+    always: tuple[dict[str, Any], ...] = ()
+    secrets: tuple[dict[str, Any], ...] = ()
+    """While Secrets are watched."""
+    webhooks: tuple[dict[str, Any], ...] = ()
+    """While webhooks are served."""
+    certificates: tuple[dict[str, Any], ...] = ()
+    """While their certificates are self-made; names of objects are filled in by the chart."""
+    election: tuple[dict[str, Any], ...] = ()
+    """While replicas elect a leader, in the namespace of its Lease."""
+
+    def by_file(self) -> dict[str, tuple[dict[str, Any], ...]]:
+        """Return the rules by the name of their file."""
+        return {
+            "rules.yaml": self.always,
+            "rules-secrets.yaml": self.secrets,
+            "rules-webhooks.yaml": self.webhooks,
+            "rules-certificates.yaml": self.certificates,
+            "rules-election.yaml": self.election,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part that can be switched on: a family of our own daemon, or the whole of an operator without families."""
+
+    name: str
+    rules: Rules = Rules()
+    definitions: tuple[dict[str, Any], ...] = ()
+    mutating: tuple[dict[str, Any], ...] = ()
+    """Entries of a MutatingWebhookConfiguration."""
+    validating: tuple[dict[str, Any], ...] = ()
+    """Entries of a ValidatingWebhookConfiguration."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorChart:
+    """A chart and its operator."""
+
+    name: str
+    version: str
+    app_version: str
+    description: str
+    manager: str
+    """The name of the operator's manager."""
+    parts: tuple[Part, ...]
+    cluster_wide: tuple[str, ...] = ()
+    """The parts that cannot run in one namespace."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The JSON schema of the operator's settings."""
+    arguments: tuple[str, ...] = ("run",)
+    """The arguments of its container."""
+
+
+def files_of(chart: OperatorChart) -> dict[str, str]:
+    """Return the generated files below `files/`: path and content. Parts without rules of a kind, or webhooks, have no such file."""
+    found = {"operator.yaml": _yaml({"manager": chart.manager, "clusterWide": sorted(chart.cluster_wide)})}
+    for part in chart.parts:
+        for name, rules in part.rules.by_file().items():
+            if rules:
+                found[f"{part.name}/{name}"] = _yaml({"rules": list(rules)})
+        for definition in part.definitions:
+            found[f"{part.name}/crd-{definition['metadata']['name']}.yaml"] = _yaml(definition)
+        if part.mutating or part.validating:
+            entries = {"mutating": list(part.mutating), "validating": list(part.validating)}
+            found[f"{part.name}/webhooks.yaml"] = _yaml(entries)
+    return {f"files/{name}": content for name, content in found.items()}
+
+
+def _yaml(document: dict[str, Any]) -> str:
+    return to_yaml(document, comment=_COMMENT)
+
+
+Right = tuple[str, str, tuple[str, ...], str]
+
+
+def _rights(rules: Iterable[Mapping[str, Any]]) -> dict[Right, None]:
+    return {
+        (group, resource, tuple(rule.get("resourceNames", ())), verb): None
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def difference(rules: Iterable[Mapping[str, Any]], without: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """Return the rights of `rules` that `without` does not give, one rule for each resource.
+
+    >>> both = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]}
+    >>> difference([both], [{**both, "verbs": ["get"]}])
+    ({'apiGroups': [''], 'resources': ['secrets'], 'verbs': ['list']},)
+    """
+    fewer = _rights(without)
+    verbs: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for group, resource, names, verb in _rights(rules):
+        if (group, resource, names, verb) not in fewer:
+            verbs.setdefault((group, resource, names), []).append(verb)
+    return tuple(
+        {
+            "apiGroups": [group],
+            "resources": [resource],
+            "verbs": sorted(allowed),
+            **({"resourceNames": list(names)} if names else {}),
+        }
+        for (group, resource, names), allowed in sorted(verbs.items())
+    )

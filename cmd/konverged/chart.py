@@ -1,0 +1,223 @@
+"""`konverge chart`: a Helm chart of our own daemon, or of a user's operator."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from konverge.daemon.options import chosen_build, target_argument
+from konverge.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from konverge.charts import OperatorChart, Part, Rules
+    from konverge.daemon.programs import Build
+    from konverge.daemon.settings import Settings
+
+__all__ = ["chart", "chart_of", "own_chart_data", "settings_schema"]
+
+_SERVICE = "namespace/name"  # the chart fills in both
+_MOUNTED = "/mounted"
+OF_THE_CHART = frozenset(
+    {
+        *("kubeconfig", "context", "service_account", "namespace", "controllers", "metrics", "health", "election"),
+        *(f"webhooks.{name}" for name in ("address", "service", "url", "certificates", "secret", "configuration")),
+    }
+)
+"""Settings that other values of the chart set, or that a pod has no use for."""
+
+
+@click.command()
+@target_argument
+@click.option("--output", "-o", metavar="DIR", default=None, help="The folder to write; without, the chart's name.")
+@click.option("--name", metavar="NAME", default=None, help="The chart's name; without, the operator's.")
+@click.option("--version", "version", metavar="VERSION", default="0.1.0", show_default=True, help="Its version.")
+@click.option("--app-version", metavar="TAG", default=None, help="The tag of the operator's image; without, VERSION.")
+def chart(target: str | None, output: str | None, name: str | None, version: str, app_version: str | None) -> None:
+    """Write a Helm chart.
+
+    With MODULE:BUILD that of an operator of yours: its definitions, rights and webhooks are those of your controllers, the rest (a
+    Deployment, probes, monitors, alerts, network policy) is that of our own chart. Without, our own. Written anew into the same folder it
+    replaces the files of the chart and no others, so that `git diff` shows what a change of your controllers changes.
+    `konverge chart backup_operator:build -o chart && helm install backup-operator chart` installs it.
+    """
+    from konverge.charts import chart_files, own_chart
+
+    found, build = chosen_build(target)
+    if build is None:
+        files = own_chart()
+    else:
+        try:
+            made = asyncio.run(chart_of(build, name or found, found, target or "", version, app_version or version))
+        except UsageError as error:
+            raise click.UsageError(str(error)) from error
+        files = chart_files(made)
+    folder = Path(output or name or found)
+    try:
+        write(folder, files)
+    except OSError as error:
+        raise click.ClickException(f"{folder}: {error.strerror or error}") from error
+    click.echo(f"{folder}: {len(files)} files")
+
+
+def write(folder: Path, files: Mapping[str, str]) -> None:
+    """Write a chart, and remove generated files that it no longer has. Raises OSError, also for a folder that holds something else."""
+    if folder.exists() and any(folder.iterdir()) and not (folder / "Chart.yaml").is_file():
+        raise FileExistsError(0, "the folder is not empty and holds no chart; name another one with -o")
+    for path in folder.glob("files/*/*"):
+        if path.relative_to(folder).as_posix() not in files:
+            path.unlink()
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+async def chart_of(
+    build: Build, name: str, manager: str, target: str, version: str = "0.1.0", app_version: str = "0.1.0"
+) -> OperatorChart:
+    """Return the chart of a user's operator."""
+    from konverge.charts import OperatorChart
+    from konverge.daemon.settings import Settings
+
+    return OperatorChart(
+        name=name,
+        version=version,
+        app_version=app_version,
+        description=f"The operator {manager}: its definitions, rights, alerts and dashboard",
+        manager=manager,
+        parts=(await part_of("operator", build, Settings()),),
+        settings=settings_schema(Settings),
+        arguments=("run", target),
+    )
+
+
+async def own_chart_data(version: str, app_version: str, description: str) -> OperatorChart:
+    """Return the chart of our own daemon: a part for each family."""
+    from konverge.charts import OperatorChart
+    from konverge.daemon.programs import NAME, DaemonSettings, families, left_out
+
+    names = list(families(DaemonSettings()))
+    return OperatorChart(
+        name=NAME,
+        version=version,
+        app_version=app_version,
+        description=description,
+        manager=NAME,
+        parts=tuple([await part_of(name, None, DaemonSettings(controllers=(name,))) for name in names]),
+        cluster_wide=left_out(DaemonSettings(namespace="one")),
+        settings=settings_schema(DaemonSettings),
+    )
+
+
+async def part_of(name: str, build: Build | None, settings: Settings) -> Part:
+    """Return the definitions, rules and webhooks of the controllers that these settings choose."""
+    from konverge.charts import Part
+    from konverge.crds import crd_manifests
+    from konverge.daemon.engine import manager_settings
+    from konverge.daemon.programs import fill
+    from konverge.runtime import Manager
+
+    served = _changed(settings, {"webhooks": {"service": _SERVICE}})
+    manager = Manager(name, settings=manager_settings(served))
+    await fill(manager, build, served)
+    parts: list[Any] = [*manager.controllers, *manager.webhooks]
+    models = [part.model for part in parts]
+    declared = dict.fromkeys(model for model in models if hasattr(model, "__konverge_declaration__"))
+    configurations = {one["kind"]: _paths_alone(one["webhooks"]) for one in manager.webhook_configurations()}
+    return Part(
+        name=name,
+        rules=await _rules(name, build, settings),
+        definitions=tuple(crd_manifests(declared)),
+        mutating=configurations.get("MutatingWebhookConfiguration", ()),
+        validating=configurations.get("ValidatingWebhookConfiguration", ()),
+    )
+
+
+def _paths_alone(entries: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """Return webhooks without the Service, which the chart fills in."""
+    return tuple(
+        {**entry, "clientConfig": {"service": {"path": entry["clientConfig"]["service"]["path"]}}} for entry in entries
+    )
+
+
+async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
+    from konverge.charts import Rules, difference
+    from konverge.runtime.admission.settings import IN_PROCESS
+
+    async def needed(changes: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return await _rules_with(build, _changed(settings, changes), name)
+
+    group = getattr(settings, name, None)
+    blind = {name: {"watch_secrets": False}} if hasattr(group, "watch_secrets") else {}
+    unserved = {"webhooks": {"address": IN_PROCESS}}
+    always = await needed({**blind, **unserved})
+    mounted = await needed({**blind, "webhooks": {"service": _SERVICE, "certificates": _MOUNTED}})
+    self_made = await needed({**blind, "webhooks": {"service": _SERVICE}})
+    return Rules(
+        always=tuple(always),
+        secrets=difference(await needed(unserved), always),
+        webhooks=difference(mounted, always),
+        certificates=difference(self_made, mounted),
+    )
+
+
+async def _rules_with(build: Build | None, settings: Settings, name: str) -> list[dict[str, Any]]:
+    from konverge.daemon.rbac import rules_for
+
+    return [rule.to_dict() for rule in await rules_for(build, settings, name)]
+
+
+def _changed(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+    """Return settings with some values of groups changed."""
+    return type(settings)(**{"controllers": settings.controllers, **changes})
+
+
+def settings_schema(cls: type[Settings]) -> dict[str, Any]:
+    """Return the JSON schema of the settings that a chart's `settings` take."""
+    from konverge.daemon.config import leaves
+
+    docs = {leaf.path: leaf.doc for leaf in leaves(cls)}
+    whole = cls.model_json_schema()
+    return _group(whole, whole["$defs"], docs, "")
+
+
+def _group(
+    schema: Mapping[str, Any], definitions: Mapping[str, Any], docs: Mapping[str, str], prefix: str
+) -> dict[str, Any]:
+    """Return the schema of a group of settings, without those of the chart."""
+    found = {}
+    for name, value in schema["properties"].items():
+        path = f"{prefix}{name}"
+        if path in OF_THE_CHART:
+            continue
+        below = definitions[value["$ref"].rpartition("/")[2]] if "$ref" in value else value
+        if "properties" in below:
+            found[name] = _group(below, definitions, docs, f"{path}.")
+        else:
+            found[name] = {**_plain(below, definitions), "description": docs.get(path, "")}
+    return {"type": "object", "additionalProperties": False, "properties": found}
+
+
+def _plain(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    """Return a schema with references resolved, and without the keywords that describe Python."""
+    if isinstance(schema, list):
+        return [_plain(one, definitions) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _plain(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    if schema.get("format") == "duration":
+        return {"type": ["string", "number"]}
+    found = {
+        key: {name: _plain(one, definitions) for name, one in value.items()}
+        if key == "properties"
+        else _plain(value, definitions)
+        for key, value in schema.items()
+        if key not in {"$defs", "title", "default", "description"}
+    }
+    return {**found, "additionalProperties": False} if "properties" in found else found

@@ -1,0 +1,407 @@
+"""charts/konverge rendered by helm: each value has an effect, a bad one is refused with its path, and the rights are those of `konverge rbac`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import render_deploy
+import yaml
+from helm_template import CHART, NAMESPACE, Rendered, Right, Template, check_names, deep, merged, rights_of
+
+from konverge.charts.values import values_of
+from konverge.crds import all_manifests
+from konverge.daemon.config import leaves, load
+from konverge.daemon.programs import DaemonSettings, families
+from konverge.daemon.rbac import manifests, rules_for
+from konverge.daemon.webhooks import manifests_of as webhook_manifests
+
+pytestmark = pytest.mark.timeout(
+    60, func_only=True
+)  # the build of helm, for which the first test waits, has its own limit
+
+ROOT = CHART.parents[1]
+NONE = {"families": {name: {"enabled": False} for name in families(DaemonSettings())}}
+ELECTED: dict[str, Any] = {"replicas": 2, "election": {"enabled": True}}
+WEBHOOKS: dict[str, Any] = {"webhooks": {"enabled": True}}
+CERT_MANAGER = {"webhooks": {"enabled": True, "certificates": "certManager"}}
+MONITORS = {"metrics": {"podMonitor": {"enabled": True}, "serviceMonitor": {"enabled": True}}}
+RULE = {"prometheusRule": {"enabled": True}}
+DASHBOARDS = {"dashboards": {"enabled": True}}
+POLICY = {"networkPolicy": {"enabled": True}}
+EVERYTHING = merged(ELECTED, CERT_MANAGER, MONITORS, RULE, DASHBOARDS, POLICY)
+
+
+@pytest.fixture
+def template(helm_program: Path) -> Template:
+    return Template(helm_program)
+
+
+def monitor(name: str) -> dict[str, tuple[Any, dict[str, Any]]]:
+    relabeling = [{"action": "labeldrop", "regex": "pod"}]
+    below = f"metrics.{name}"
+    return {
+        f"{below}.enabled": (True, {}),
+        f"{below}.labels": ({"release": "p"}, MONITORS),
+        f"{below}.interval": ("15s", MONITORS),
+        f"{below}.scrapeTimeout": ("5s", MONITORS),
+        f"{below}.relabelings": (relabeling, MONITORS),
+        f"{below}.metricRelabelings": (relabeling, MONITORS),
+    }
+
+
+CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
+    **{f"families.{name}.enabled": (False, {}) for name in families(DaemonSettings())},
+    "watchNamespace": ("web", {"families": {"quota": {"enabled": False}}}),
+    "settings.log_format": ("console", {}),
+    "args": (["run", "--log-level=debug"], {}),
+    "image.repository": ("registry.example.com/konverge", {}),
+    "image.tag": ("2", {}),
+    "image.digest": ("sha256:" + "0" * 64, {}),
+    "image.pullPolicy": ("Always", {}),
+    "imagePullSecrets": ([{"name": "registry"}], {}),
+    "nameOverride": ("other", {}),
+    "fullnameOverride": ("other", {}),
+    "commonLabels": ({"team": "a"}, {}),
+    "commonAnnotations": ({"team": "a"}, {}),
+    "replicas": (3, ELECTED),
+    "election.enabled": (True, {}),
+    "election.settings": ({"lease_seconds": 30}, ELECTED),
+    "podDisruptionBudget.enabled": (False, ELECTED),
+    "podDisruptionBudget.maxUnavailable": ("50%", ELECTED),
+    "topologySpreadConstraints": ([{"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}], {}),
+    "nodeSelector": ({"kubernetes.io/os": "linux"}, {}),
+    "tolerations": ([{"operator": "Exists"}], {}),
+    "affinity": ({"nodeAffinity": {}}, {}),
+    "priorityClassName": ("system-cluster-critical", {}),
+    "terminationGracePeriodSeconds": (60, {}),
+    "resources.requests.cpu": ("1", {}),
+    "resources.requests.memory": ("1Gi", {}),
+    "resources.limits.memory": ("1Gi", {}),
+    "podSecurityContext.runAsNonRoot": (False, {}),
+    "podSecurityContext.runAsUser": (1, {}),
+    "podSecurityContext.runAsGroup": (1, {}),
+    "podSecurityContext.seccompProfile.type": ("Unconfined", {}),
+    "securityContext.allowPrivilegeEscalation": (True, {}),
+    "securityContext.readOnlyRootFilesystem": (False, {}),
+    "securityContext.capabilities.drop": ([], {}),
+    "podLabels": ({"a": "b"}, {}),
+    "podAnnotations": ({"a": "b"}, {}),
+    "deploymentAnnotations": ({"a": "b"}, {}),
+    "extraEnv": ([{"name": "A", "value": "b"}], {}),
+    "extraEnvFrom": ([{"configMapRef": {"name": "a"}}], {}),
+    "extraVolumes": ([{"name": "a", "emptyDir": {}}], {}),
+    "extraVolumeMounts": ([{"name": "a", "mountPath": "/a"}], {}),
+    "probes.startup.periodSeconds": (2, {}),
+    "probes.startup.failureThreshold": (9, {}),
+    **{
+        f"probes.{probe}.{name}": (9, {})
+        for probe in ("liveness", "readiness")
+        for name in ("periodSeconds", "timeoutSeconds", "failureThreshold")
+    },
+    "serviceAccount.create": (False, {}),
+    "serviceAccount.name": ("other", {}),
+    "serviceAccount.annotations": ({"a": "b"}, {}),
+    "rbac.create": (False, {}),
+    "userRoles.create": (False, {}),
+    "userRoles.aggregateToView": (False, {}),
+    "userRoles.aggregateToEdit": (True, {}),
+    "userRoles.aggregateToAdmin": (True, {}),
+    "crds.install": (False, {}),
+    "crds.keep": (False, {}),
+    "crds.annotations": ({"a": "b"}, {}),
+    "webhooks.enabled": (True, {}),
+    "webhooks.port": (443, WEBHOOKS),
+    "webhooks.certificates": ("certManager", WEBHOOKS),
+    "webhooks.issuerRef": ({"name": "a", "kind": "ClusterIssuer"}, CERT_MANAGER),
+    "webhooks.annotations": ({"a": "b"}, WEBHOOKS),
+    "metrics.port": (9090, {}),
+    "metrics.service.enabled": (False, {}),
+    "metrics.service.annotations": ({"a": "b"}, {}),
+    **monitor("podMonitor"),
+    **monitor("serviceMonitor"),
+    "prometheusRule.enabled": (True, {}),
+    "prometheusRule.labels": ({"release": "p"}, RULE),
+    "prometheusRule.disabled": (["KonvergeReconcileErrors"], RULE),
+    "dashboards.enabled": (True, {}),
+    "dashboards.labels.grafana_dashboard": ("yes", DASHBOARDS),
+    "dashboards.annotations": ({"grafana_folder": "k"}, DASHBOARDS),
+    "health.port": (9091, {}),
+    "networkPolicy.enabled": (True, {}),
+    "networkPolicy.metricsFrom": ([{"namespaceSelector": {}}], POLICY),
+    "networkPolicy.apiServerPorts": ([16443], POLICY),
+    "networkPolicy.egress": ([{}], POLICY),
+}
+"""For each value another one, and the values without which it has no effect."""
+
+
+def test_the_table_of_changes_names_every_value() -> None:
+    assert CHANGES.keys() == {value.path for value in values_of((CHART / "values.yaml").read_text())}
+
+
+def test_helm_finds_nothing_wrong(helm_program: Path) -> None:
+    done = subprocess.run([helm_program, "lint", "--strict", CHART], capture_output=True, text=True, check=False)
+    assert (done.returncode, "0 chart(s) failed" in done.stdout) == (0, True), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", CHANGES)
+def test_each_value_changes_the_objects(template: Template, path: str) -> None:
+    value, others = CHANGES[path]
+    others = others if path.startswith(("crds.", "common")) else merged(others, {"crds": {"install": False}})
+    before, after = template(others), template(merged(others, deep(path, value)))
+    assert before != after
+    if not path.endswith("Override"):
+        check_names(after)
+
+
+def test_everything_at_once_has_every_kind(template: Template) -> None:
+    rendered = template(EVERYTHING)
+    check_names(rendered)
+    assert rendered.kinds == {
+        *("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"),
+        *("Deployment", "PodDisruptionBudget", "Service", "Pod", "NetworkPolicy", "ConfigMap"),
+        *("PodMonitor", "ServiceMonitor", "PrometheusRule"),
+        *("Issuer", "Certificate", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
+    } - ({"MutatingWebhookConfiguration"} if not rendered.all("MutatingWebhookConfiguration") else set())
+
+
+@pytest.mark.parametrize(
+    ("values", "complaint"),
+    [
+        ({"replica": 2}, "additional properties 'replica' not allowed"),
+        ({"replicas": -1}, "at '/replicas': minimum: got -1, want 0"),
+        ({"replicas": "two"}, "at '/replicas': got string, want integer"),
+        ({"families": {"app": {"enabled": True}}}, "at '/families': additional properties 'app' not allowed"),
+        ({"families": {"apps": {"enabled": "yes"}}}, "at '/families/apps/enabled': got string, want boolean"),
+        ({"families": {"apps": True}}, "at '/families/apps': got boolean, want object"),
+        ({"settings": {"drains": 1}}, "at '/settings': additional properties 'drains' not allowed"),
+        ({"settings": {"drain": -1}}, "at '/settings/drain': minimum: got -1, want 0"),
+        ({"settings": {"log_level": "loud"}}, "at '/settings/log_level': value must be one of"),
+        ({"settings": {"namespace": "web"}}, "at '/settings': additional properties 'namespace' not allowed"),
+        ({"settings": {"webhooks": {"service": "a/b"}}}, "at '/settings/webhooks': additional properties 'service'"),
+        ({"settings": {"apps": {"drift_detection": "x"}}}, "at '/settings/apps/drift_detection'"),
+        ({"settings": {"controller": {"a": {"concurrency": 0}}}}, "at '/settings/controller/a/concurrency'"),
+        ({"image": {"digest": "0123"}}, "at '/image/digest'"),
+        ({"image": {"repository": ""}}, "at '/image/repository'"),
+        ({"image": {"pullPolicy": "Sometimes"}}, "at '/image/pullPolicy': value must be one of"),
+        ({"imagePullSecrets": ["registry"]}, "at '/imagePullSecrets/0': got string, want object"),
+        ({"watchNamespace": "Web"}, "at '/watchNamespace': 'Web' does not match pattern"),
+        ({"podLabels": {"a": 1}}, "at '/podLabels/a': got number, want string"),
+        ({"extraEnv": {"A": "b"}}, "at '/extraEnv': got object, want array"),
+        ({"webhooks": {"certificates": "own"}}, "at '/webhooks/certificates': value must be one of"),
+        ({"metrics": {"port": 0}}, "at '/metrics/port': minimum: got 0, want 1"),
+        ({"metrics": {"podMonitor": {"interval": "often"}}}, "at '/metrics/podMonitor/interval'"),
+        ({"podDisruptionBudget": {"maxUnavailable": "half"}}, "at '/podDisruptionBudget/maxUnavailable'"),
+        ({"networkPolicy": {"apiServerPorts": []}}, "at '/networkPolicy/apiServerPorts': minItems: got 0, want 1"),
+        (NONE, "families: switch on at least one of them"),
+        ({"watchNamespace": "web"}, "quota reconciles cluster-wide objects; set families.quota.enabled=false"),
+        ({"replicas": 2}, "replicas: 2 processes would write at once; set election.enabled=true, or replicas=1"),
+        ({"settings": {"drain": 30}}, "set it above settings.drain"),
+        (merged(MONITORS, deep("metrics.service.enabled", False)), "set metrics.service.enabled=true"),
+    ],
+    ids=str,
+)
+def test_a_bad_value_is_refused_with_its_path(template: Template, values: dict[str, Any], complaint: str) -> None:
+    assert complaint in template.refused(values)
+
+
+# --- the rights and definitions are those that the command line prints -----------------------------------------------------------
+
+APPS_ALONE = {"families": {"quota": {"enabled": False}}}
+QUOTA_ALONE = {"families": {"apps": {"enabled": False}}}
+SECRETS_IN_TWO = {"settings": {"apps": {"secret_namespaces": ["web", "shop"]}}}
+NO_SECRETS = {"settings": {"apps": {"watch_secrets": False}}}
+ONE_NAMESPACE = merged(APPS_ALONE, {"watchNamespace": "web"})
+
+
+def settings_of(rendered: Rendered) -> DaemonSettings:
+    """Return the settings of the daemon that runs in the rendered pod."""
+    loaded = load(DaemonSettings, flags={}, environ=without_election(rendered.environment))
+    assert loaded.warnings == ()
+    return loaded.settings
+
+
+def without_election(environment: dict[str, str]) -> dict[str, str]:
+    known = {leaf.variable for leaf in leaves(DaemonSettings)}
+    return {name: value for name, value in environment.items() if name in known or "ELECTION" not in name}
+
+
+def where_the_chart_grants_it(right: Right) -> Right:
+    """The chart narrows one right and corrects another: certificates are in its own namespace, configurations belong to the cluster."""
+    _, group, resource, names, verb = right
+    if not names:
+        return right
+    return ("" if group == "admissionregistration.k8s.io" else NAMESPACE, group, resource, names, verb)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        APPS_ALONE,
+        QUOTA_ALONE,
+        SECRETS_IN_TWO,
+        NO_SECRETS,
+        ONE_NAMESPACE,
+        WEBHOOKS,
+        CERT_MANAGER,
+        merged(APPS_ALONE, WEBHOOKS),
+        merged(QUOTA_ALONE, WEBHOOKS),
+        merged(NO_SECRETS, WEBHOOKS),
+        merged(ONE_NAMESPACE, WEBHOOKS),
+        merged(ONE_NAMESPACE, SECRETS_IN_TWO),
+        merged(ONE_NAMESPACE, {"settings": {"apps": {"secret_namespaces": ["shop"]}}}),
+    ],
+    ids=str,
+)
+def test_the_daemon_has_exactly_the_rights_that_the_command_prints_for_its_settings(
+    template: Template, values: dict[str, Any]
+) -> None:
+    rendered = template(values)
+    settings = settings_of(rendered)
+    rules = asyncio.run(rules_for(None, settings, "konverge"))
+    roles = manifests("konverge", rules, settings.namespace, None)
+    printed = {where_the_chart_grants_it(right) for role in roles for right in rights_of(role)}
+    assert rendered.rights == printed
+    for binding in (*rendered.all("RoleBinding"), *rendered.all("ClusterRoleBinding")):
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "konverge", "namespace": NAMESPACE}]
+
+
+@pytest.mark.parametrize("values", [{}, APPS_ALONE, QUOTA_ALONE], ids=str)
+def test_the_definitions_are_those_of_the_families_that_are_on_and_are_kept(
+    template: Template, values: dict[str, Any]
+) -> None:
+    rendered = template(values).all("CustomResourceDefinition")
+    groups = {"apps.vworkspace.io": "apps", "capsule.clastix.io": "quota"}
+    off = {name for name, family in values.get("families", {}).items() if not family["enabled"]}
+    printed = {
+        one["metadata"]["name"]: one["spec"] for one in all_manifests() if groups[one["spec"]["group"]] not in off
+    }
+    assert {one["metadata"]["name"]: one["spec"] for one in rendered} == printed
+    assert {one["metadata"]["annotations"]["helm.sh/resource-policy"] for one in rendered} == {"keep"}
+
+
+@pytest.mark.parametrize("values", [WEBHOOKS, merged(APPS_ALONE, WEBHOOKS), merged(ONE_NAMESPACE, WEBHOOKS)], ids=str)
+def test_webhooks_are_registered_as_the_command_prints_them(template: Template, values: dict[str, Any]) -> None:
+    rendered = template(values)
+    printed = asyncio.run(webhook_manifests(None, settings_of(rendered), "konverge"))
+    secret, *configurations = printed
+    for one in configurations:
+        assert rendered.one(one["kind"])["metadata"]["name"] == one["metadata"]["name"]
+        assert by_name(rendered.one(one["kind"])["webhooks"]) == by_name(one["webhooks"])
+    assert len(configurations) == len([one for one in rendered.objects if one["kind"].endswith("WebhookConfiguration")])
+    made = rendered.one("Secret")
+    assert (made["metadata"]["name"], made["metadata"]["namespace"]) == (
+        secret["metadata"]["name"],
+        secret["metadata"]["namespace"],
+    )
+    assert secret["metadata"]["labels"].items() <= made["metadata"]["labels"].items()
+    assert "data" not in made, "an upgrade would take the certificates away"
+    assert {"name": "tmp", "mountPath": "/tmp"} in rendered.container["volumeMounts"]
+
+
+def by_name(entries: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {entry["name"]: entry for entry in entries}
+
+
+def test_with_cert_manager_the_certificate_is_mounted_where_the_daemon_reads_it(template: Template) -> None:
+    rendered = template(CERT_MANAGER)
+    certificate = rendered.one("Certificate")
+    settings = settings_of(rendered).webhooks
+    [mount] = [one for one in rendered.container["volumeMounts"] if one["mountPath"] == settings.certificates]
+    [volume] = [one for one in rendered.pod["volumes"] if one["name"] == mount["name"]]
+    assert volume["secret"]["secretName"] == certificate["spec"]["secretName"]
+    assert settings.service == f"{NAMESPACE}/{rendered.one('Service', 'konverge-webhooks')['metadata']['name']}"
+    assert certificate["spec"]["dnsNames"][0] == f"konverge-webhooks.{NAMESPACE}.svc"
+    injected = {
+        one["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
+        for one in rendered.objects
+        if one["kind"].endswith("WebhookConfiguration")
+    }
+    assert injected == {f"{NAMESPACE}/{certificate['metadata']['name']}"}
+
+
+def test_settings_reach_the_daemon_as_they_are_written(template: Template, tmp_path: Path) -> None:
+    settings = {
+        "drain": 20.5,
+        "log_level": "debug",
+        "log_format": "json",
+        "client": {"max_line_bytes": 67108864, "compression": True},
+        "informers": {"watch_timeout": [100, 200]},
+        "controller": {"applicationinstance": {"concurrency": 4}},
+        "apps": {
+            "interval": "10m",
+            "insecure_registries": ["registry.example.com:5000"],
+            "allowed_service_accounts": ["a", "b"],
+            "forbidden_versions": [{"chart": "*", "versions": ">1.0.0 <2.0.0"}],
+            "cluster_id": 'a, "b" & {c}',
+        },
+        "quota": {"semantics": "v0.14"},
+    }
+    file = tmp_path / "settings.yaml"
+    file.write_text(yaml.safe_dump(settings))
+    read = load(DaemonSettings, flags={}, environ={}, file=file).settings
+    ran = settings_of(template({"settings": settings}))
+    assert ran.model_dump(exclude={"controllers", "metrics", "health", "webhooks"}) == read.model_dump(
+        exclude={"controllers", "metrics", "health", "webhooks"}
+    )
+    assert ran.controllers == tuple(families(DaemonSettings()))
+
+
+def test_alerts_and_dashboards_are_those_under_deploy(template: Template) -> None:
+    rendered = template(merged(RULE, DASHBOARDS))
+    alerts = {
+        group["name"]: group["rules"]
+        for path in (ROOT / "deploy/alerts").glob("*.yaml")
+        for group in yaml.safe_load(path.read_text())["groups"]
+    }
+    assert {group["name"]: group["rules"] for group in rendered.one("PrometheusRule")["spec"]["groups"]} == alerts
+    dashboards = {name: json.loads(text) for one in rendered.all("ConfigMap") for name, text in one["data"].items()}
+    stored = (ROOT / "deploy/dashboards").glob("*.json")
+    assert dashboards == {f"konverge-{path.name}": json.loads(path.read_text()) for path in stored}
+
+
+def test_the_manifests_under_deploy_are_what_the_chart_renders_with_its_default_values(helm_program: Path) -> None:
+    rendered = render_deploy.render(helm_program)
+    assert {name: (ROOT / name).read_text() for name in rendered} == rendered, "make generate"
+
+
+def test_the_test_pod_is_not_behind_the_service(template: Template) -> None:
+    rendered = template()
+    selector = rendered.one("Service")["spec"]["selector"]
+    assert not selector.items() <= rendered.one("Pod")["metadata"]["labels"].items()
+    assert selector.items() <= rendered.one("Deployment")["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_users_may_read_all_and_write_nothing_unless_a_value_says_so(template: Template) -> None:
+    roles = {one["metadata"]["name"]: one for one in template().all("ClusterRole")}
+    given = {
+        name: {label.rpartition("-")[2] for label in role["metadata"]["labels"] if "aggregate-to" in label}
+        for name, role in roles.items()
+    }
+    assert given == {
+        "konverge": set(),
+        "konverge-view": {"view", "edit", "admin"},
+        "konverge-edit": set(),
+        "konverge-admin": set(),
+    }
+    written = {name: {right[2] for right in rights_of(roles[name])} for name in ("konverge-edit", "konverge-admin")}
+    assert written == {
+        "konverge-edit": {"applicationinstances", "resourcepoolclaims"},
+        "konverge-admin": {"resourcepools"},
+    }
+
+
+def test_replicas_are_spread_and_take_turns_only_if_they_elect_a_leader(template: Template) -> None:
+    one, two = template(), template(ELECTED)
+    assert one.one("Deployment")["spec"]["strategy"] == {"type": "Recreate"}
+    assert two.one("Deployment")["spec"]["strategy"]["type"] == "RollingUpdate"
+    [spread] = two.pod["topologySpreadConstraints"]
+    assert spread["topologyKey"] == "kubernetes.io/hostname"
+    assert spread["labelSelector"] == two.one("PodDisruptionBudget")["spec"]["selector"]
+    assert two.environment["KONVERGE_ELECTION__ENABLED"] == "true"
+    assert two.environment["KONVERGE_ELECTION__NAMESPACE"] == NAMESPACE

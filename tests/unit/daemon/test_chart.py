@@ -1,0 +1,90 @@
+"""`konverge chart`: which files it writes, and which it leaves alone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from konverge.charts import FOLDER, own_chart
+from konverge.daemon.main import program
+
+EXAMPLE = str(Path(__file__).parents[3] / "examples" / "backup_admission.py")
+
+
+@pytest.fixture(autouse=True)
+def _untouched_imports() -> Iterator[None]:
+    """Undo what loading a user's module does to this process."""
+    path = list(sys.path)
+    yield
+    sys.path[:] = path
+    for name in ("backup_admission", "backup_operator"):
+        sys.modules.pop(name, None)
+
+
+def chart(*words: str) -> Result:
+    return CliRunner().invoke(program, ["chart", *words], prog_name="konverge")
+
+
+def files_of(folder: Path) -> dict[str, str]:
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_without_an_operator_our_own_chart_is_written(tmp_path: Path) -> None:
+    answer = chart("-o", str(tmp_path / "new"))
+    assert answer.exit_code == 0, answer.output
+    assert files_of(tmp_path / "new") == own_chart() == files_of(FOLDER)
+
+
+def test_the_chart_of_an_operator_says_whose_it_is_in_every_file(tmp_path: Path) -> None:
+    answer = chart(
+        f"{EXAMPLE}:build", "-o", str(tmp_path), "--name", "backup", "--version", "2.1.0", "--app-version", "7"
+    )
+    assert answer.exit_code == 0, answer.output
+    files = files_of(tmp_path)
+    described = yaml.safe_load(files["Chart.yaml"])
+    assert [described[key] for key in ("name", "version", "appVersion")] == ["backup", "2.1.0", "7"]
+    values = yaml.safe_load(files["values.yaml"])
+    assert values["image"]["repository"] == "backup"
+    assert values["args"] == ["run", f"{EXAMPLE}:build"]
+    assert values["webhooks"]["enabled"], "its webhooks are served unless a value says otherwise"
+    assert "families" not in values
+    assert not [name for name, text in files.items() if name.startswith("templates/") and '"konverge.name' in text]
+    assert {name for name in files if name.startswith("files/")} == {
+        "files/daemon/alerts.yaml",
+        "files/daemon/dashboard.json",
+        "files/operator.yaml",
+        "files/operator/crd-backups.example.com.yaml",
+        "files/operator/rules-certificates.yaml",
+        "files/operator/rules.yaml",
+        "files/operator/webhooks.yaml",
+    }
+
+
+def test_written_again_the_chart_loses_what_the_operator_no_longer_has_and_keeps_what_others_added(
+    tmp_path: Path,
+) -> None:
+    chart(f"{EXAMPLE}:build", "-o", str(tmp_path))
+    (tmp_path / "templates" / "mine.yaml").write_text("{}")
+    (tmp_path / "files" / "operator" / "crd-gone.example.com.yaml").write_text("{}")
+    chart(f"{EXAMPLE}:build", "-o", str(tmp_path))
+    assert "templates/mine.yaml" in files_of(tmp_path)
+    assert "files/operator/crd-gone.example.com.yaml" not in files_of(tmp_path)
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letters").write_text("dear")
+    answer = chart("-o", str(tmp_path))
+    assert answer.exit_code == 1
+    assert "the folder is not empty and holds no chart; name another one with -o" in answer.output
+    assert files_of(tmp_path) == {"letters": "dear"}
+
+
+def test_an_operator_that_does_not_exist_is_wrong_usage(tmp_path: Path) -> None:
+    answer = chart("no_such_module:build", "-o", str(tmp_path / "new"))
+    assert answer.exit_code == 2
+    assert not (tmp_path / "new").exists()

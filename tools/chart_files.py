@@ -1,0 +1,76 @@
+"""Write what is generated of charts/konverge: `python tools/chart_files.py [--check]`; `make generate` writes, `make lint` checks.
+
+Definitions, rules and webhooks come from the controllers of each family, alerts and dashboards from deploy/, the table of values in its
+README.md from values.yaml, and the schema of `settings` from the settings of the daemon. With --check nothing is written, and the exit
+code is 1 if a file differs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import yaml
+
+from konverge.charts import OperatorChart, generated_files
+from konverge.daemon.chart import own_chart_data
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def chart(root: Path = ROOT) -> OperatorChart:
+    """Return our own chart, described as Chart.yaml does."""
+    said = yaml.safe_load((root / "charts/konverge/Chart.yaml").read_text())
+    version = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    return asyncio.run(own_chart_data(said["version"], version, said["description"]))
+
+
+def expected(root: Path = ROOT) -> dict[str, str]:
+    """Return the generated files: path in the chart, and content."""
+    folder = root / "charts/konverge"
+    pieces = {name: (folder / name).read_text() for name in ("values.yaml", "values.schema.json")}
+    made = chart(root)
+    found = generated_files(made, pieces)
+    for part in ("daemon", *(part.name for part in made.parts)):
+        for source, name in ((f"alerts/{part}.yaml", "alerts.yaml"), (f"dashboards/{part}.json", "dashboard.json")):
+            if (root / "deploy" / source).is_file():
+                found[f"files/{part}/{name}"] = (root / "deploy" / source).read_text()
+    return found
+
+
+def outdated(wanted: Mapping[str, str], folder: Path) -> list[str]:
+    """Return the names of generated files that are missing or differ, and of those below files/ that nothing generates."""
+    there = {path.relative_to(folder).as_posix() for path in folder.glob("files/**/*") if path.is_file()}
+    return sorted(
+        name
+        for name in {*wanted, *there}
+        if name not in wanted or not (folder / name).is_file() or (folder / name).read_text() != wanted[name]
+    )
+
+
+def main(arguments: Sequence[str], root: Path = ROOT) -> int:
+    """Write the files, or with `--check` only compare them; return the exit code."""
+    if arguments not in ([], ["--check"]):
+        print("usage: python tools/chart_files.py [--check]", file=sys.stderr)
+        return 2
+    folder = root / "charts/konverge"
+    wanted = expected(root)
+    names = outdated(wanted, folder)
+    for name in names:
+        path = folder / name
+        if arguments:
+            print(f"charts/konverge/{name} is not what the sources say; run: make generate", file=sys.stderr)
+        elif name in wanted:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(wanted[name])
+            print(f"charts/konverge/{name}")
+        else:
+            path.unlink()
+    return 1 if arguments and names else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,78 @@
+"""Render charts/konverge with its default values into deploy/: `python tools/render_deploy.py`, which `make generate` runs.
+
+helm renders; it is built from its Go module if the cache has none. One file for each template, without the two labels that name Helm as
+the manager, since these manifests are for kubectl. deploy/rendered.sha256 names what was rendered and what came of it, so a test sees
+without helm whether either has changed since.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from go_programs import HELM, go_program
+
+from konverge.testing.failures import ControlPlaneError
+
+ROOT = Path(__file__).resolve().parent.parent
+CHART = "charts/konverge"
+DIGESTS = "deploy/rendered.sha256"
+COMMAND = ("template", "konverge", CHART, "--namespace", "konverge-system", "--skip-tests")
+HEADER = "# Rendered from charts/konverge with its default values by: make generate\n"
+
+_SOURCE = re.compile(r"^# Source: \S+/templates/(?P<name>\S+)\n", re.MULTILINE)
+_HELMS_OWN = re.compile(r"^ +(?:helm\.sh/chart|app\.kubernetes\.io/managed-by): .*\n", re.MULTILINE)
+
+
+def split(rendered: str) -> dict[str, str]:
+    """Return the files under deploy/: path and content, from what `helm template` prints."""
+    parts = _SOURCE.split(rendered)
+    found: dict[str, list[str]] = {}
+    for name, text in zip(parts[1::2], parts[2::2], strict=True):
+        document = _HELMS_OWN.sub("", text).strip().removesuffix("---").strip()
+        found.setdefault(f"deploy/{name}", []).append(document)
+    return {name: HEADER + "---\n" + "\n---\n".join(documents) + "\n" for name, documents in found.items()}
+
+
+def inputs(root: Path = ROOT) -> list[str]:
+    """Return the paths of the chart's files that rendering reads."""
+    paths = sorted(path for path in (root / CHART).rglob("*") if path.is_file() and path.suffix != ".md")
+    return [path.relative_to(root).as_posix() for path in paths]
+
+
+def digests(names: list[str], read: Callable[[str], bytes]) -> str:
+    """Return lines as `sha256sum` prints them."""
+    return "".join(f"{hashlib.sha256(read(name)).hexdigest()}  {name}\n" for name in names)
+
+
+def render(helm: Path, root: Path = ROOT) -> dict[str, str]:
+    """Return the files under deploy/ that the chart renders to."""
+    done = subprocess.run([helm, *COMMAND], cwd=root, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ControlPlaneError(f"helm {' '.join(COMMAND)}: {done.stderr.strip()}")
+    return split(done.stdout)
+
+
+def main(root: Path = ROOT) -> int:
+    """Write the files; return the exit code."""
+    try:
+        found = render(go_program(HELM, os.environ, tell=print), root)
+    except ControlPlaneError as error:
+        print(f"deploy/ is as it was: {error}", file=sys.stderr)
+        return 1
+    for name, text in found.items():
+        if not (root / name).is_file() or (root / name).read_text() != text:
+            (root / name).write_text(text)
+            print(name)
+    rendered = digests([*inputs(root), *sorted(found)], lambda name: (root / name).read_bytes())
+    (root / DIGESTS).write_text(rendered)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
