@@ -31,7 +31,15 @@ from konverge.testing.lab.branching import Batch, batches
 from konverge.testing.lab.budget import CpuBudget
 from konverge.testing.lab.comparison import differences, problems_of
 from konverge.testing.lab.forking import run_shared
-from konverge.testing.lab.planning import Planned, Pruned, plans_of, random_plan, random_seed, spread_over_faults
+from konverge.testing.lab.planning import (
+    Planned,
+    Pruned,
+    plans_of,
+    random_plan,
+    random_seed,
+    skips,
+    spread_over_faults,
+)
 from konverge.testing.lab.plans import Plan
 from konverge.testing.lab.runs import Run, Scenario, run
 from konverge.testing.lab.timeline import first_difference
@@ -95,6 +103,8 @@ class Report:
     joined: int = 0
     """Random joins of plans that the budget of full mode did not reach: by design, since they fill the time that is left."""
     pruned: tuple[Pruned, ...] = ()
+    unmatched: tuple[str, ...] = ()
+    """Patterns of `Lab.skip_plans` that match no plan, if only chosen plans ran. If all did, they are a failure."""
     seconds: float = 0.0
     strict: bool = False
     """Whether plans that are left for want of time fail the exploration."""
@@ -112,6 +122,8 @@ class Report:
                 f"{self.left} plans were left for want of time, so nothing is known about them: give a larger --lab-budget (seconds of "
                 "CPU), run it with --lab=quick and no budget (a fixed number of plans), or make the scenario's run shorter"
             )
+        if self.unmatched:
+            return f"lab.skip_plans matches no plan: {', '.join(self.unmatched)}"
         if not self.ran and not self.failures:
             return (
                 "no plan ran, so nothing was tried: the process under test read and wrote nothing that a plan could disturb (does the "
@@ -181,14 +193,23 @@ def explore(
         report.failures.append(Failure(reference.plan, reference.problems, reference, None))
         return report
     share = _run_other_seeds(scenario, report) >= WORTH
-    planned = plans_of(reference, process=process, foreign=foreign) if only is None else Planned(tuple(only), ())
+    planned = plans_of(reference, process=process, foreign=foreign)
+    if only is None:
+        problems = [f"lab.skip_plans matches no plan: {words}" for words in planned.unmatched]
+        report.failures += [Failure(reference.plan, problems, reference, None)] * bool(problems)
+    else:
+        report.unmatched, planned = planned.unmatched, Planned(tuple(only), ())
     plans = list(planned.plans) + ([] if prune else [one.plan for one in planned.pruned if one.plan.faults])
     report.pruned = planned.pruned
     random = Random(f"konverge lab {seed}")  # noqa: S311  # the seed is the caller's
     systematic = len(plans)
     if only is None:
         plans = spread_over_faults(plans, random)
-        plans += _random_plans(planned, random, _RANDOM[mode])
+        drawn = _random_plans(planned, random, _RANDOM[mode])
+        report.pruned += tuple(
+            Pruned(plan, f"the scenario skips it: {why}") for plan in drawn if (why := skips(reference, plan))
+        )
+        plans += [plan for plan in drawn if not skips(reference, plan)]
         if mode == "quick" and budget is None:
             report.beyond = len(plans[QUICK:])
             del plans[QUICK:]

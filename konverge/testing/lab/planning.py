@@ -8,8 +8,9 @@ docs/reference/runtime.md#fault-plans for the rest.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import count
 from operator import itemgetter
@@ -23,7 +24,7 @@ from konverge.testing.lab.plans import MOST_DOWN, Crash, Foreign, Interruption, 
 from konverge.testing.lab.runs import Run
 from konverge.testing.lab.timeline import TimelineEntry
 
-__all__ = ["Planned", "Pruned", "kind_of_fault", "plans_of", "random_plan", "random_seed", "spread_over_faults"]
+__all__ = ["Planned", "Pruned", "kind_of_fault", "plans_of", "random_plan", "random_seed", "skips", "spread_over_faults"]
 
 _REFUSALS: Final = ((409, None), (422, None), (429, 2), (500, None), (503, None), (504, None))
 _DOWN: Final = (("for 10 minutes", 600.0), ("for 3 hours", MOST_DOWN))
@@ -53,6 +54,8 @@ class Planned:
 
     plans: tuple[Plan, ...]
     pruned: tuple[Pruned, ...]
+    unmatched: tuple[str, ...] = ()
+    """Patterns of `Lab.skip_plans` that match the name of no plan, each with the name that is nearest to it."""
 
 
 def plans_of(reference: Run, *, process: str, foreign: bool = True) -> Planned:
@@ -87,14 +90,29 @@ def plans_of(reference: Run, *, process: str, foreign: bool = True) -> Planned:
         plans += by_others
     else:
         pruned += [Pruned(plan, "the scenario itself plays those who touch the objects") for plan in by_others]
+    unmatched = _unmatched(reference, [*(plan.name for plan in plans), *(one.plan.name for one in pruned)])
     applying = list[Plan]()
     for plan in plans:
-        why = next((why for pattern, why in reference.skipped if fnmatchcase(plan.name, pattern)), "")
+        why = skips(reference, plan)
         if why:
             pruned.append(Pruned(plan, f"the scenario skips it: {why}"))
         else:
             applying.append(plan)
-    return Planned(tuple(applying), tuple(pruned))
+    return Planned(tuple(applying), tuple(pruned), tuple(unmatched))
+
+
+def skips(reference: Run, plan: Plan) -> str:
+    """Return the scenario's reason to leave out a plan, "" if it has none."""
+    return next((why for pattern, why in reference.skipped if fnmatchcase(plan.name, pattern)), "")
+
+
+def _unmatched(reference: Run, names: Sequence[str]) -> Iterator[str]:
+    """Yield the patterns that match no name. Those of random plans are drawn later, and in full mode alone."""
+    for pattern, _ in reference.skipped:
+        if pattern.startswith("random") or any(fnmatchcase(name, pattern) for name in names):
+            continue
+        nearest = get_close_matches(pattern, names, n=1, cutoff=0.0)
+        yield f"{pattern!r}" + "".join(f"; the nearest is {name!r}" for name in nearest)
 
 
 def spread_over_faults(plans: Iterable[Plan], random: Random) -> list[Plan]:

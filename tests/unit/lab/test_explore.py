@@ -93,6 +93,38 @@ def test_a_shrunk_plan_fails_again_from_its_file() -> None:
     assert again.run.timeline.text() == failure.run.timeline.text()
 
 
+def skipping(pattern: str) -> Any:
+    async def play(lab: Lab) -> None:
+        lab.skip_plans(pattern, why="a test")
+        await scenario(careful)(lab)
+
+    return play
+
+
+def test_a_pattern_of_skipped_plans_that_matches_none_fails_the_exploration() -> None:
+    report = explore(skipping("crush *"), budget=0.0, strict=False)
+    assert not report.passed
+    [failure] = report.failures
+    assert failure.problems == [
+        "lab.skip_plans matches no plan: 'crush *'; the nearest is 'crash after write 1 (apply configmaps lab/part-7)'"
+    ]
+
+
+def test_a_pattern_that_matches_none_is_a_warning_if_one_chosen_plan_runs() -> None:
+    report = explore(skipping("crush *"), only=[CRASH])
+    assert report.passed
+    assert report.shortfall.startswith("lab.skip_plans matches no plan: 'crush *'; the nearest is 'crash ")
+
+
+def test_random_joins_of_plans_are_skipped_by_their_names_too() -> None:
+    report = explore(skipping("random *"), mode="full", budget=0.0, strict=False)
+    assert report.failures == []
+    assert report.joined == 0
+    assert {one.reason for one in report.pruned if one.plan.name.startswith("random ")} == {
+        "the scenario skips it: a test"
+    }
+
+
 def test_no_plan_runs_if_the_reference_run_fails() -> None:
     async def broken(lab: Lab) -> None:
         raise AssertionError("nothing works")

@@ -72,6 +72,24 @@ def test_plans_that_the_scenario_skips_are_listed_with_its_reason() -> None:
     assert "the scenario skips it: nothing can be scheduled in it" in reasons(planned)
 
 
+def test_a_pattern_of_skipped_plans_that_matches_none_is_reported_with_the_name_that_is_nearest_to_it() -> None:
+    run = reference(write(1), commit())
+    run.skipped = (
+        ("the name space is deleted *", "a typing error"),
+        ("crash before write *", "it matches"),
+        ("random *", "these are drawn later"),
+    )
+    [unmatched] = plans_of(run, process="lab").unmatched
+    assert unmatched == "'the name space is deleted *'; the nearest is 'the namespace is deleted after write 1'"
+
+
+def test_a_pattern_that_matches_pruned_plans_alone_is_no_typing_error() -> None:
+    run = reference(write(1), commit(), write(2, effect=False))
+    run.skipped = (("crash after write 2 *", "nothing is written there"),)
+    assert not any(plan.name.startswith("crash after write 2 ") for plan in plans_of(run, process="lab").plans)
+    assert plans_of(run, process="lab").unmatched == ()
+
+
 def test_every_write_meets_every_fault() -> None:
     planned = plans_of(reference(write(1), commit(who=""), write(2)), process="lab")
     assert planned.pruned == ()

@@ -266,3 +266,33 @@ def test_a_run_has_not_converged_while_the_process_is_down_after_the_end_of_the_
     last = len(run(scenario, REFERENCE).timeline.writes())
     result = run(scenario, Plan(name="down", crashes=(Crash(write=last, down=10800.0),)))
     assert result.problems == []
+
+
+async def makes_parts_later(owner: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+    """Is Ready with one part, and makes two more ten minutes later: after the end of a scenario that waits for Ready."""
+    await ctx.own(part(0, owner.namespace))
+    ctx.status.set_condition("Ready", True, "Made")
+    made = owner.metadata.created
+    if made is None or (ctx.now() - made).total_seconds() < 600:
+        return kv.RequeueAfter(600)
+    await ctx.own(part(1, owner.namespace))
+    await ctx.own(part(2, owner.namespace))
+    return kv.Done()
+
+
+@pytest.mark.parametrize("clock", [None, 900.0])
+def test_a_fault_at_a_write_after_the_end_of_the_scenario_is_waited_for_as_any_other(clock: float | None) -> None:
+    async def ends_early(lab: Lab) -> None:
+        if clock is not None:
+            lab.clock_ends(after=clock)
+        controller = kv.Controller.of(Widget).owns(CONFIG_MAP).reconciled_by(By(makes_parts_later))
+        await lab.start(lambda manager: manager.add(controller))
+        await lab.create(widget())
+        await lab.until(Widget, "one", kv.is_true("Ready"))
+
+    number = next(one.number for one in run(ends_early, REFERENCE).timeline.writes() if "part-1" in one.text)
+    down = Plan(name="down", crashes=(Crash(write=number, down=10800.0),))
+    result, problems = replay(ends_early, down)
+    assert problems == []
+    assert "configmaps lab/part-2" in result.state
+    assert result.seconds > 10800.0
