@@ -96,6 +96,16 @@ class Kind(Generic[R_co]):
         self._decode = decode
         self._hash = hash((api_version, kind))
 
+    @property
+    def model(self) -> type[Any] | None:
+        """The class of a model that its objects decode into, None if they are thin views.
+
+        >>> kind("v1", "Secret").model is None
+        True
+        """
+        found = getattr(self._decode, "__self__", None)
+        return found if isinstance(found, type) else None
+
     def decode(self, data: dict[str, Any]) -> R_co:
         """Turn a decoded JSON object into one of this kind; the dict becomes the object's own.
 

@@ -3,7 +3,8 @@
 Guarantees: code that sleeps, sets timeouts or asks `loop.time()` runs unchanged, and a test that covers hours ends in
 milliseconds. `loop.time()` starts at 0 and moves only when every task waits for time: then it jumps to the next timer.
 `konverge.clock.wall_clock()` moves along, from 2030-01-01T00:00:00Z. Work in threads counts as busy: while a call made
-through `run_in_executor` (so also `asyncio.to_thread`) is open, time stands still.
+through `run_in_executor` (so also `asyncio.to_thread`) is open, time stands still. `limit` bounds the real time that this may take, and the
+CPU time of everything that the loop runs: a program that waits for what never comes ends with an error that names it.
 
 With a `random` the loop is a seeded scheduler: of the tasks that are ready in a turn, which one takes its step first is drawn. Only tasks
 are reordered; other callbacks keep the order that asyncio guarantees, and no task overtakes a callback of asyncio's own input and output
@@ -26,9 +27,10 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
+from konverge.clock import cpu_time, monotonic
 from konverge.testing.frames import line_of_task
 
-__all__ = ["EPOCH", "MOST_TURNS", "Deadlock", "Livelock", "VirtualTimeLoop"]
+__all__ = ["EPOCH", "MOST_SECONDS", "MOST_TURNS", "MOST_WAITING", "Deadlock", "Livelock", "VirtualTimeLoop"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -39,6 +41,14 @@ EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 MOST_TURNS = 10_000
 """Turns of the loop at one moment that count as a hang: an ordinary run has a few hundred in all."""
 
+MOST_WAITING = 30.0
+"""Real seconds in which a thread of the program has to return if the process uses hardly any CPU meanwhile."""
+MOST_SECONDS = 300.0
+"""CPU seconds of one run that count as a hang, and ten times as many real ones: an ordinary run takes a few."""
+_BUSY = 0.5
+"""The part of real time that a process uses the CPU if its threads compute and do not wait."""
+_LOOK_AGAIN = 256
+"""Turns between two looks at the clock."""
 _IDLE_SECONDS = 1.0
 _IN_FLIGHT_SECONDS = 0.002
 """Real seconds in which the kernel of a machine delivers what one end of a connection sent to the other."""
@@ -49,7 +59,7 @@ _ROUNDING = 1e-3
 
 
 class Deadlock(RuntimeError):
-    """Every task waits for something that can no longer happen: no timer, no thread, no socket is left to wake one."""
+    """Every task waits for something that can no longer happen: no timer, no thread, no socket is left to wake one, or none does so."""
 
 
 class Livelock(RuntimeError):
@@ -67,17 +77,22 @@ class _JumpingSelector(selectors.DefaultSelector):
         self.jump: Callable[[float], None] = lambda _seconds: None
         self.busy: Callable[[], bool] = lambda: False
         self.turn: Callable[[], None] = lambda: None
+        self.waited: Callable[[bool], None] = lambda _in_vain: None
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         self.turn()
         at_work = timeout is not None and timeout <= 0
+        if at_work:
+            self.waited(False)
         if at_work and len(self.get_map()) <= _OWN_FILES:
             return []
         ready = super().select(0)
         if ready or at_work:
             return ready
         if self.busy():
-            return super().select(0.05 if timeout is None else min(timeout, 0.05))
+            ready = super().select(0.05 if timeout is None else min(timeout, 0.05))
+            self.waited(not ready)
+            return ready
         if self._is_connected():
             ready = super().select(_IN_FLIGHT_SECONDS if timeout is None else min(timeout, _IN_FLIGHT_SECONDS))
             if ready:
@@ -103,17 +118,23 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         selector = _JumpingSelector()
         self._random = random
         self._now = 0.0
-        self._threads = 0
+        self._calls: dict[asyncio.Future[Any], Any] = {}
+        self._waiting_since: tuple[float, float] | None = None
+        self._most_waiting: float | None = None
+        self._abandoned = False
+        self._ends: tuple[float, float] | None = None
         self.most_turns: int | None = None
         """Turns that the loop may take while time stands still, before it raises Livelock; None: any number."""
         self.explain: Callable[[], str] = str
         """Returns what keeps the loop busy, for the text of Livelock."""
         self._given_up = False
+        self._looked = 0
         self._turns = 0
         self._turned_at = 0.0
         super().__init__(selector)
         selector.jump = self._jump
-        selector.busy = lambda: self._threads > 0
+        selector.busy = lambda: bool(self._calls)
+        selector.waited = self._waited
         selector.turn = self._turn
 
     def time(self) -> float:
@@ -130,19 +151,68 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             raise ValueError("time does not run backwards")
         self._now += seconds
 
+    def limit(self, *, seconds: float = MOST_SECONDS) -> None:
+        """Raise Deadlock once threads kept the loop waiting for `MOST_WAITING`, and Livelock once so much CPU time was used from now on.
+
+        Ten times as many real seconds count as well: a program that polls a silent connection uses hardly any CPU.
+        """
+        self._most_waiting = MOST_WAITING
+        self._ends = (cpu_time() + seconds, monotonic() + 10 * seconds)
+
+    def no_limit(self) -> None:
+        """Take back `limit`."""
+        self._most_waiting = self._ends = self._waiting_since = None
+
+    def _waited(self, in_vain: bool) -> None:
+        """Note a look for news while threads work; raises Deadlock if none came for too long although the threads do not compute."""
+        if self._most_waiting is None or not in_vain:
+            self._waiting_since = None
+            return
+        now, used = monotonic(), cpu_time()
+        if self._waiting_since is None:
+            self._waiting_since = now, used
+        since, before = self._waiting_since
+        waited = now - since
+        if waited < self._most_waiting:
+            return
+        self._waiting_since = None
+        if used - before < _BUSY * waited:
+            calls, self._calls = [_name_of(call) for call in self._calls.values()], {}  # from here on time moves again
+            self._abandoned = True
+            raise Deadlock(
+                f"{', '.join(sorted(set(calls)))} did not return in {waited:.0f} s of real time and used no CPU; time stands still while a "
+                "thread works. Give what it waits for a timeout. The interpreter waits for the thread at its exit"
+            )
+
+    def _check_end(self) -> None:
+        if self._ends is not None and (cpu_time() > self._ends[0] or monotonic() > self._ends[1]):
+            self._ends = None
+            words = f"the run goes on and on: {self._now:.0f} virtual seconds have passed, and no end is near"
+            raise Livelock("\n  ".join((words, *self._standing())))
+
+    def _standing(self) -> Iterator[str]:
+        """Yield the lines of the program's own code at which tasks wait."""
+        for task in sorted(asyncio.all_tasks(self), key=asyncio.Task.get_name):
+            line = line_of_task(task)
+            if line:
+                yield f"the task {task.get_name()} waits at {line}"
+
     def give_up(self) -> None:
         """Raise Livelock at the next turn: the caller has seen that the program does the same thing again and again."""
         self._given_up = True
 
     def _turn(self) -> None:
         if self.most_turns is not None:
-            still = self._now == self._turned_at and not self._threads
+            still = self._now == self._turned_at and not self._calls
             self._turned_at, self._turns = self._now, self._turns + 1 if still else 0
         if self._given_up or (self.most_turns is not None and self._turns > self.most_turns):
             turns = "" if self._given_up else f" for {self.most_turns} turns of the loop"
             self._turns, self._given_up = 0, False
             words = f"time has stood still at {self._now:.3f} s{turns}"
             raise Livelock("\n  ".join((words, *self.explain().splitlines(), *self._stepping())))
+        self._looked += 1
+        if self._looked % _LOOK_AGAIN == 0:
+            self._check_end()
         if self._random is not None:
             self._shuffle()
 
@@ -192,28 +262,38 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
     ) -> asyncio.Future[T]:
         """Run a function in a thread; virtual time stands still until it returns."""
-        self._threads += 1
         future: asyncio.Future[T] = super().run_in_executor(executor, func, *args)
+        self._calls[future] = func
 
-        def ended(_: asyncio.Future[Any]) -> None:
-            self._threads -= 1
+        def ended(done: asyncio.Future[Any]) -> None:
+            self._calls.pop(done, None)
 
         future.add_done_callback(ended)
         return future
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ARG002  # Python 3.11 has none
         """Wait for the threads; the wait counts as work, so that its limit is not jumped to (Python 3.12 and newer set one)."""
-        self._threads += 1
+        if self._abandoned:  # one of the threads does not return
+            return
+        closing: asyncio.Future[None] = self.create_future()
+        self._calls[closing] = super().shutdown_default_executor
         try:
             await super().shutdown_default_executor()
         finally:
-            self._threads -= 1
+            self._calls.pop(closing, None)
 
 
 _INPUT_AND_OUTPUT = (asyncio.AbstractEventLoop, asyncio.BaseTransport, asyncio.BaseProtocol)
 """The owners of callbacks that no task may overtake: a task that did would, for instance, give a descriptor to a transport before the loop
 has released it.
 """
+
+
+def _name_of(call: Any) -> str:
+    """Return the name of a function that was handed to a thread; `asyncio.to_thread` wraps it."""
+    while isinstance(call, functools.partial):
+        call = call.args[0] if call.args and callable(call.args[0]) else call.func
+    return f"{getattr(call, '__module__', '')}.{getattr(call, '__qualname__', call)}".lstrip(".")
 
 
 def _is_step(handle: asyncio.Handle) -> bool:

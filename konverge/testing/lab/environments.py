@@ -49,8 +49,8 @@ async def memory_lab(*, seed: int = 0, namespace: str = "lab") -> AsyncIterator[
 
 @contextmanager
 def _watched(loop: VirtualTimeLoop, lab: Lab, server: ApiServer) -> Iterator[None]:
-    """Check the predicates of a lab after each write, bound the turns of its loop, refuse calls that block it, and take the exceptions
-    that reach it.
+    """Check the predicates of a lab after each write, bound the turns and the waits of its loop, refuse calls that block it, and take the
+    exceptions that reach it.
     """
 
     def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -59,6 +59,7 @@ def _watched(loop: VirtualTimeLoop, lab: Lab, server: ApiServer) -> Iterator[Non
 
     turns, handler = loop.most_turns, loop.get_exception_handler()
     loop.most_turns = MOST_TURNS if turns is None else turns
+    loop.limit()
     loop.set_exception_handler(unhandled)
     server.store.observers.append(lab.findings.observe)
     try:
@@ -68,6 +69,7 @@ def _watched(loop: VirtualTimeLoop, lab: Lab, server: ApiServer) -> Iterator[Non
         server.store.observers.remove(lab.findings.observe)
         loop.set_exception_handler(handler)
         loop.most_turns = turns
+        loop.no_limit()
 
 
 @asynccontextmanager

@@ -44,6 +44,7 @@ from konverge.testing.lab.plans import Plan
 from konverge.testing.lab.runs import Run, Scenario, run
 from konverge.testing.lab.timeline import first_difference
 from konverge.testing.lab.workers import Link, WorkFailed, possible, spread
+from konverge.testing.loop import MOST_SECONDS
 
 __all__ = ["BUDGET", "QUICK", "WORTH", "Failure", "Mode", "Report", "explore", "in_ci", "replay"]
 
@@ -57,6 +58,9 @@ WORTH: Final = 0.08
 """Seconds of CPU of one run from which on plans share their beginning: a copy of a process costs a few hundredths, which a run that is
 over sooner would not save.
 """
+_LEAST_SECONDS: Final = 30.0
+_MANY_RUNS: Final = 50
+"""A plan that uses more CPU time than so many undisturbed runs, and at least `_LEAST_SECONDS`, hangs."""
 _SEEDS: Final = 3
 _RANDOM: Final = {"quick": 0, "full": 300}
 _OF_ONE_SEED: Final = 12
@@ -192,7 +196,8 @@ def explore(
     if reference.problems:
         report.failures.append(Failure(reference.plan, reference.problems, reference, None))
         return report
-    share = _run_other_seeds(scenario, report) >= WORTH
+    each = _run_other_seeds(scenario, report)
+    share, seconds = each >= WORTH, min(MOST_SECONDS, max(_LEAST_SECONDS, _MANY_RUNS * each))
     planned = plans_of(reference, process=process, foreign=foreign)
     if only is None:
         problems = [f"lab.skip_plans matches no plan: {words}" for words in planned.unmatched]
@@ -217,7 +222,7 @@ def explore(
     allowed = budget if budget is not None else BUDGET if mode == "full" else float("inf")
     clock = CpuBudget(allowed, workers=workers, slots=len(plans), used=cpu_time() - began_cpu)
     with _collector_frozen():
-        outcomes = _outcomes(scenario, reference, plans, workers, clock, share=share)
+        outcomes = _outcomes(scenario, reference, plans, workers, clock, share=share, seconds=seconds)
         done = _collect(outcomes, report, progress)
     missing = [place for place in range(len(plans)) if place not in done]
     report.left = sum(1 for place in missing if place < systematic)
@@ -272,7 +277,14 @@ def _collect(
 
 
 def _outcomes(
-    scenario: Scenario, reference: Run, plans: list[Plan], workers: int, clock: CpuBudget, *, share: bool
+    scenario: Scenario,
+    reference: Run,
+    plans: list[Plan],
+    workers: int,
+    clock: CpuBudget,
+    *,
+    share: bool,
+    seconds: float,
 ) -> Iterator[tuple[int, Failure | None]]:
     """Run the plans while there is time, batch by batch in their order; yield the place of each, and its failure."""
     more = clock.left
@@ -281,13 +293,13 @@ def _outcomes(
         clock.work_on(batch.places[0])
         if batch.shared:
             chosen = {place: plans[place] for place in batch.places}
-            run_shared(scenario, chosen, link, more, judge)
+            run_shared(scenario, chosen, link, more, judge, seconds=seconds)
             return
         for place in batch.places:
             if not more():
                 return
             link.began(place)
-            link.done(place, judge(run(scenario, plans[place])))
+            link.done(place, judge(run(scenario, plans[place], seconds=seconds)))
 
     def judge(done: Run) -> Failure | None:
         failure = _failure_of(scenario, reference, done)
@@ -307,7 +319,7 @@ def _outcomes(
             for place in batch.places:
                 if not more():
                     return
-                yield place, judge(run(scenario, plans[place]))
+                yield place, judge(run(scenario, plans[place], seconds=seconds))
     except WorkFailed as error:
         raise RuntimeError(f"{plans[error.place].name}: {error}") from error
 

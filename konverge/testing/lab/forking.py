@@ -24,22 +24,29 @@ from konverge.testing.lab.branching import SharedPrefix
 from konverge.testing.lab.plans import Plan
 from konverge.testing.lab.runs import Run, Scenario, run
 from konverge.testing.lab.workers import Link
+from konverge.testing.loop import MOST_SECONDS, VirtualTimeLoop
 
 __all__ = ["run_shared"]
 
 
 def run_shared(
-    scenario: Scenario, plans: dict[int, Plan], link: Link, more: Callable[[], bool], judge: Callable[[Run], Any]
+    scenario: Scenario,
+    plans: dict[int, Plan],
+    link: Link,
+    more: Callable[[], bool],
+    judge: Callable[[Run], Any],
+    *,
+    seconds: float = MOST_SECONDS,
 ) -> None:
     """Run plans of one seed that share their beginning, and send what `judge` returns for each. May end the process when it is done.
 
-    `more` is called before each plan; the rest is left if it returns False.
+    `more` is called before each plan; the rest is left if it returns False. `seconds` bounds each run, as that of `run`.
     """
-    forks = _Forks(link, more)
+    forks = _Forks(link, more, seconds)
     prefix = forks.prefix = SharedPrefix(dict(plans), forks.fork)
     seed = next(iter(plans.values())).seed
     try:
-        result = run(scenario, Plan(name="the common beginning", seed=seed), prefix=prefix)
+        result = run(scenario, Plan(name="the common beginning", seed=seed), prefix=prefix, seconds=seconds)
         if prefix.taken is not None:
             forks.leave_copy("", judge(replace(result, plan=plans[prefix.taken])))
     except BaseException:  # a copy must never go on as if it were the original
@@ -55,10 +62,11 @@ def run_shared(
 
 
 class _Forks:
-    def __init__(self, link: Link, more: Callable[[], bool]) -> None:
+    def __init__(self, link: Link, more: Callable[[], bool], seconds: float) -> None:
         self.prefix: SharedPrefix
         self._link = link
         self._more = more
+        self._seconds = seconds
         self._threads = threading.active_count()
         self._out = -1
 
@@ -92,12 +100,16 @@ class _Forks:
             self._link.close()
             self._out = outlet
             asyncio._set_running_loop(loop)  # asyncio takes a running loop for its own process's alone
+            assert isinstance(loop, VirtualTimeLoop)
+            loop.limit(seconds=self._seconds)  # anew: the CPU time of a copy begins at 0
             gc.freeze()  # what the original left is never collected here: to look at it would be to copy it
             return True
         os.close(outlet)
         with os.fdopen(inlet, "rb") as pipe:
             told = pipe.read()
         _, status = os.waitpid(process, 0)
+        assert isinstance(loop, VirtualTimeLoop)
+        loop.limit(seconds=self._seconds)  # anew: the time of the copy is not that of the original
         if status or not told:
             self._link.failed(f"the process died ({_death(status)})")
         error, outcome = pickle.loads(told)  # noqa: S301  # our own copy wrote it

@@ -16,7 +16,7 @@ timeout its error has the awaited state, the object's last state, its last recon
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from itertools import count
@@ -25,8 +25,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from konverge.client import Client, ClientConfig
-from konverge.crds import crd
-from konverge.errors import AlreadyExists, NotFound, NotServed
+from konverge.crds import crd_manifests
+from konverge.errors import AlreadyExists, NotFound, NotServed, UsageError
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind, kind_of
 from konverge.metrics import Metrics
@@ -35,6 +35,7 @@ from konverge.runtime import Manager, ManagerSettings, State, WebhookSettings
 from konverge.runtime.admission.settings import IN_PROCESS
 from konverge.testing.admission import handler_of
 from konverge.testing.lab.allowances import Allowances
+from konverge.testing.lab.definitions import is_served, missing_words, models_of, needs_of
 from konverge.testing.lab.finalizing import LabManager
 from konverge.testing.lab.findings import Findings, Mistakes, unawaited_coroutines
 from konverge.testing.lab.process import FinalizeGate, Gate, Wire, killable
@@ -286,8 +287,14 @@ class Lab(Allowances):
         settings: ManagerSettings | None = None,
         wait: bool = True,
         crds: bool = True,
+        absent: Iterable[Kind[Any] | type[Any]] = (),
     ) -> Manager:
-        """Run a manager with these controllers in the lab's namespace; returns when it is ready (unless not `wait`)."""
+        """Run a manager with these controllers in the lab's namespace; returns when it is ready (unless not `wait`).
+
+        The CRDs of konverge's models among the kinds that it reconciles, owns, watches and reads are installed before. Raises UsageError if
+        another of these kinds is not served, unless it is optional, or `absent` names it: then no CRD is installed, and the start does not
+        wait. With `crds` False nothing is installed and nothing checked.
+        """
         chosen = settings or ManagerSettings(namespace=self.namespace, strict=True)
         metrics = self.metrics if not self._lives else Metrics()
         life = self._life(build, name, config or self.config, chosen, metrics)
@@ -295,16 +302,26 @@ class Lab(Allowances):
             # Built again with the address of the webhooks, which is part of the settings.
             chosen = replace(chosen, webhooks=self._reachable(name))
             life = self._life(build, name, config or self.config, chosen, metrics)
-        if crds and self._install:
-            await install_crds(self.client, [crd(model) for model in _models(life.manager)])
+        without = frozenset(kind_of(what) for what in absent)
+        if crds:
+            await self._define(life.manager, without)
         self._lives.append(life)
         await life.manager.start()
         if life.manager.webhooks:
             await self._register(life)
-        if wait:
+        if wait and not without & needs_of(life.manager).keys():
             await life.manager.wait_ready(timeout=self._limit(30))
             await self._wait_until_called(life)
         return life.manager
+
+    async def _define(self, manager: Manager, absent: frozenset[Kind[Any]]) -> None:
+        """Install the CRDs that can be made, and raise UsageError if the server serves another kind not that the manager needs."""
+        if self._install:
+            await install_crds(self.client, crd_manifests(models_of(manager, absent)))
+        needs = {kind: words for kind, words in needs_of(manager).items() if kind not in absent}
+        missing = {kind: words for kind, words in needs.items() if not await is_served(kind, self.client, self._server)}
+        if missing:
+            raise UsageError(missing_words(missing))
 
     def _reachable(self, name: str) -> WebhookSettings:
         """Return where webhooks are served: in process, or on a port of this machine, which a real API server on it can reach."""
@@ -547,9 +564,3 @@ class Lab(Allowances):
             lines = [f"{what.kind} {key.path}: waited {timeout:g} s for {words}", *object_story(last)]
             lines += managers_story(managers, what, key)
         return "\n".join([*lines, *(f"  finding: {problem}" for problem in self.findings.problems)])
-
-
-def _models(manager: Manager) -> list[type[Any]]:
-    parts: tuple[Any, ...] = (*manager.controllers, *manager.webhooks)
-    models = dict.fromkeys(part.model for part in parts if hasattr(part.model, "__konverge_declaration__"))
-    return list(models)

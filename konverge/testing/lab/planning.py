@@ -24,7 +24,16 @@ from konverge.testing.lab.plans import MOST_DOWN, Crash, Foreign, Interruption, 
 from konverge.testing.lab.runs import Run
 from konverge.testing.lab.timeline import TimelineEntry
 
-__all__ = ["Planned", "Pruned", "kind_of_fault", "plans_of", "random_plan", "random_seed", "skips", "spread_over_faults"]
+__all__ = [
+    "Planned",
+    "Pruned",
+    "kind_of_fault",
+    "plans_of",
+    "random_plan",
+    "random_seed",
+    "skips",
+    "spread_over_faults",
+]
 
 _REFUSALS: Final = ((409, None), (422, None), (429, 2), (500, None), (503, None), (504, None))
 _DOWN: Final = (("for 10 minutes", 600.0), ("for 3 hours", MOST_DOWN))

@@ -1,7 +1,8 @@
 """One run of a scenario under a plan, on an in-memory API server and a loop of its own.
 
 Guarantees: nothing outside of the run is touched, and nothing of it remains. The same scenario, plan and seed give the same run, to the
-byte of its timeline. A run ends: a run that does not converge within `HORIZON` virtual seconds is a finding.
+byte of its timeline. A run ends: a run that does not converge within `HORIZON` virtual seconds is a finding, and so is one that waits for
+what never comes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from konverge.testing.lab.lab import Lab
 from konverge.testing.lab.masks import State, state_of
 from konverge.testing.lab.plans import MOST_DOWN, Plan
 from konverge.testing.lab.timeline import Timeline, TimelineEntry
-from konverge.testing.loop import MOST_TURNS, Deadlock, Livelock, VirtualTimeLoop
+from konverge.testing.loop import MOST_SECONDS, MOST_TURNS, Deadlock, Livelock, VirtualTimeLoop
 
 __all__ = ["EXPECTATION", "HORIZON", "PATIENCE", "REQUEST", "Run", "Scenario", "run"]
 
@@ -101,8 +102,17 @@ class _LabProcess:
         self.lab.halt()
 
 
-def run(scenario: Scenario, plan: Plan, *, long: bool = False, prefix: SharedPrefix | None = None) -> Run:
+def run(
+    scenario: Scenario,
+    plan: Plan,
+    *,
+    long: bool = False,
+    prefix: SharedPrefix | None = None,
+    seconds: float = MOST_SECONDS,
+) -> Run:
     """Run a scenario under a plan. `long` continues for hours after convergence, to check that nothing is written at rest.
+
+    A run that uses more CPU time than `seconds`, or waits for a thread that does not return, is cut off, which is a finding.
 
     With a `prefix` the run is the common beginning of other plans' runs. It may return in copies of the process, as the run of one of
     them, and its loop, whose descriptors the copies share, is not closed.
@@ -117,6 +127,7 @@ def run(scenario: Scenario, plan: Plan, *, long: bool = False, prefix: SharedPre
     result = Run(plan)
     loop = VirtualTimeLoop(Random(plan.seed) if plan.seed else None)  # noqa: S311  # the seed is the plan's
     loop.most_turns = MOST_TURNS
+    loop.limit(seconds=seconds)
     disturbed = bool(plan.faults) or prefix is not None
     findings = Findings(result.problems, disturbed=disturbed)
     loop.set_exception_handler(lambda _, context: findings.unhandled(context))

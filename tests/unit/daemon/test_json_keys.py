@@ -114,7 +114,7 @@ async def busy(lab: Lab) -> None:
         manager.add(kv.Controller.of(absent).reconciled_by(By(reconcile)))
 
     lab.expects(ValueError, "no")
-    await lab.start(build, wait=False)
+    await lab.start(build, absent=[absent])
     for mode in ("plain", "fails", "hangs"):
         await lab.create(widget(mode, mode=mode))
     await asyncio.sleep(5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from konverge.testing import Lab
 from konverge.testing.lab import Plan, explore
 from konverge.testing.lab.environments import memory_lab
 from konverge.testing.lab.runs import run
-from konverge.testing.loop import VirtualTimeLoop
+from konverge.testing.loop import Deadlock, VirtualTimeLoop
 
 Scenario = Callable[[Lab], Awaitable[None]]
 Reconcile = Callable[[Any, kv.Context[Any]], Any]
@@ -289,6 +290,21 @@ def test_a_planted_mistake_fails_the_reference_run_of_the_lab(planted: str) -> N
     report = explore(scenario, only=[])
     assert not report.passed
     assert re.search(words, report.text()), report.text()
+
+
+def test_a_thread_that_never_returns_fails_an_ordinary_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("konverge.testing.loop.MOST_WAITING", 0.05)
+    never = threading.Event()
+
+    async def waits(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        await asyncio.to_thread(never.wait)
+        return await fine(w, ctx)
+
+    try:
+        with pytest.raises(Deadlock, match=r"threading\.Event\.wait did not return in .* s of real time"):
+            plainly(of(reconciled(waits)))
+    finally:
+        never.set()
 
 
 # --- errors that are right ---------------------------------------------------------------------------------------------------------

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -296,3 +298,41 @@ def test_a_fault_at_a_write_after_the_end_of_the_scenario_is_waited_for_as_any_o
     assert problems == []
     assert "configmaps lab/part-2" in result.state
     assert result.seconds > 10800.0
+
+
+async def waits_for_its_peer(owner: Widget, ctx: kv.Context[Widget], never: threading.Event) -> kv.Outcome:
+    """Hangs in a thread if it finds its child made and no status: after a crash between the two."""
+    if owner.status.parts is None and ctx.cache(CONFIG_MAP).find(owner.namespace, "part-0") is not None:
+        await asyncio.to_thread(never.wait)
+    return await make_parts(owner, ctx)
+
+
+def test_a_plan_under_which_a_thread_never_returns_is_cut_off_with_a_finding_that_names_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("konverge.testing.loop.MOST_WAITING", 0.05)
+    never = threading.Event()
+
+    async def peers(lab: Lab) -> None:
+        controller = kv.Controller.of(Widget).owns(CONFIG_MAP)
+        reconciler = By(lambda owner, ctx: waits_for_its_peer(owner, ctx, never))
+        await lab.start(lambda manager: manager.add(controller.reconciled_by(reconciler)))
+        await lab.create(widget(parts=1))
+        await lab.until(Widget, "one", kv.is_true("Ready"))
+
+    try:
+        _, problems = replay(peers, Plan(name="crash", crashes=(Crash(write=1),)))
+    finally:
+        never.set()
+    assert problems[0].startswith("the run hangs: threading.Event.wait did not return in ")
+
+
+def test_a_run_that_goes_on_without_an_end_is_cut_off_when_it_has_used_its_cpu_time() -> None:
+    async def waits_for_ever(lab: Lab) -> None:
+        await lab.start(build)
+        await lab.create(widget(parts=1))
+        await asyncio.Event().wait()
+
+    problems = run(waits_for_ever, REFERENCE, seconds=0.5).problems
+    assert problems[0].startswith("the run hangs: the run goes on and on: ")
+    assert re.search(r"waits at test_runs\.py:\d+", problems[0])

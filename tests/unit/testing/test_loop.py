@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
 
 import pytest
 
 from konverge import clock
-from konverge.testing.loop import EPOCH, Deadlock, VirtualTimeLoop
+from konverge.testing.loop import EPOCH, Deadlock, Livelock, VirtualTimeLoop
 
 
 async def test_an_hour_passes_at_once_when_all_tasks_sleep() -> None:
@@ -68,3 +72,90 @@ def test_a_timer_never_runs_before_its_time_however_times_add_up() -> None:
     loop.run_until_complete(many())
     loop.close()
     assert early == []
+
+
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualTimeLoop]:
+    """A loop that waits for a thread for a twentieth of a real second, and allows a fifth of a second of CPU."""
+    monkeypatch.setattr("konverge.testing.loop.MOST_WAITING", 0.05)
+    loop = VirtualTimeLoop()
+    loop.limit(seconds=0.2)
+    yield loop
+    loop.close()
+
+
+async def in_a_thread(work: Callable[[], Any]) -> None:
+    await asyncio.to_thread(work)
+
+
+def test_a_thread_that_waits_for_what_never_comes_ends_the_run_with_its_name(limited: VirtualTimeLoop) -> None:
+    never = threading.Event()
+    try:
+        with pytest.raises(
+            Deadlock, match=r"threading\.Event\.wait did not return in .* s of real time and used no CPU"
+        ):
+            limited.run_until_complete(in_a_thread(never.wait))
+        limited.run_until_complete(limited.shutdown_default_executor())  # does not wait for it either
+    finally:
+        never.set()
+
+
+def test_a_thread_that_computes_is_waited_for(limited: VirtualTimeLoop) -> None:
+    def compute() -> None:
+        end = clock.cpu_time() + 0.15
+        while clock.cpu_time() < end:
+            sum(range(1000))
+
+    limited.run_until_complete(in_a_thread(compute))
+
+
+async def sleeps_for_ever() -> None:
+    while True:
+        await asyncio.sleep(60)
+
+
+async def waits_for_a_silent_connection() -> None:
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await reader.read()
+        finally:
+            writer.close()
+
+    async with await asyncio.start_server(accept, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        reader, writer = await asyncio.open_connection(host, port)
+        background = asyncio.create_task(sleeps_for_ever())
+        try:
+            await reader.read()
+        finally:
+            background.cancel()
+            writer.close()
+
+
+async def waits_for_a_silent_program() -> None:
+    program = await asyncio.create_subprocess_exec("sleep", "600")
+    background = asyncio.create_task(sleeps_for_ever())
+    try:
+        await program.wait()
+    finally:
+        background.cancel()
+        program.kill()
+        await asyncio.to_thread(os.waitid, os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
+        await program.wait()
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [sleeps_for_ever, waits_for_a_silent_connection, waits_for_a_silent_program],
+    ids=lambda one: one.__name__,
+)
+def test_a_run_without_an_end_is_cut_off_when_it_has_used_its_cpu_time(
+    endless: Callable[[], Coroutine[Any, Any, None]], limited: VirtualTimeLoop
+) -> None:
+    with pytest.raises(Livelock, match=r"the run goes on and on: \d+ virtual seconds have passed"):
+        limited.run_until_complete(endless())
+    tasks = asyncio.all_tasks(limited)
+    for task in tasks:
+        task.cancel()
+    limited.run_until_complete(asyncio.wait(tasks))
+    limited.run_until_complete(asyncio.sleep(1))  # for transports that close

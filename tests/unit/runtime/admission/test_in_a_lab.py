@@ -195,7 +195,7 @@ async def test_the_cache_of_a_kind_that_is_not_served_makes_the_webhooks_unready
     lab.expects(TimeoutError)
     gone = kv.kind("gone.example.com/v1", "Gone")
     other = MUTATING.handled_by(marked)
-    manager = await lab.start(build_of(VALIDATING.reads(gone).handled_by(few), other), wait=False)
+    manager = await lab.start(build_of(VALIDATING.reads(gone).handled_by(few), other), absent=[gone])
     await asyncio.sleep(30)
     report = manager.report()
     assert report.of("widget").ready
