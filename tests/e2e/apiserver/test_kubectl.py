@@ -314,6 +314,18 @@ async def test_explain_reads_the_schemas_of_builtin_kinds(kubectl: Kubectl) -> N
     assert "containers\t<[]Container> -required-" in await kubectl("explain", "pod", "--recursive")
 
 
+async def test_explain_reads_the_older_schema_in_protobuf(kubectl: Kubectl) -> None:
+    """OpenAPISchema() of client-go fetches it too, and accepts no other form."""
+    told = await kubectl("explain", "pod.spec.containers.ports", "--output=plaintext-openapiv2")
+    assert rows(told)[:2] == [["KIND:", "Pod"], ["VERSION:", "v1"]]
+    assert "RESOURCE: ports <[]Object>" in told
+    assert "containerPort\t<integer> -required-" in told
+    async with defined(kubectl):
+        told = await kubectl("explain", "robot.spec", "--output=plaintext-openapiv2")
+        assert "task\t<string> -required-" in told
+        assert "speed\t<integer>" in told
+
+
 async def test_wait_ends_when_a_condition_holds(kubectl: Kubectl) -> None:
     async with defined(kubectl) as group:
         await kubectl("create", "-f", "-", stdin=robot(group, task="weld"))

@@ -12,8 +12,9 @@ from typing import Final, Literal
 
 from konverge.testing.apiserver.statuses import not_acceptable
 
-__all__ = ["AcceptedType", "accepts_json", "clauses", "json_form"]
+__all__ = ["AcceptedType", "accepts_json", "clauses", "json_form", "openapi_form"]
 
+_OPENAPI: Final = frozenset(f"application/com.github.proto-openapi.spec.v2{mark}v1.0+protobuf" for mark in "@.")
 _ANY: Final = frozenset({"application/json", "application/*", "*/*"})
 
 
@@ -46,6 +47,16 @@ def _clauses(accept: str) -> Iterator[tuple[float, AcceptedType]]:
 def accepts_json(accept: str) -> bool:
     """Whether JSON in any form is accepted."""
     return any(clause.type in _ANY for clause in clauses(accept))
+
+
+def openapi_form(accept: str) -> Literal["json", "protobuf"] | None:
+    """Return the form of the OpenAPI v2 document that is accepted first; None if none of its forms is."""
+    for clause in clauses(accept):
+        if clause.type in _ANY:
+            return "json"
+        if clause.type in _OPENAPI:
+            return "protobuf"
+    return None
 
 
 def json_form(accept: str, *, aggregated: bool = False) -> Literal["aggregated", "plain"]:

@@ -4,8 +4,7 @@ Guarantees: no I/O. Bodies are made when they are first asked for, and kept unti
 only those are made again whose own resources changed, and those of built-in groups once in a process. Every list and document has an ETag
 made of its content, and the URLs in the index of /openapi/v3 carry it too, since kubectl keeps documents on disk by their URL.
 
-Left out: Protobuf (406, but for an empty /openapi/v2), `?verbose` of the health checks, OpenAPI documents of the lists themselves. The
-document of /openapi/v2 is empty: kubectl since 1.27 and Helm since 3.12 read version 3.
+Left out: Protobuf (406, but for /openapi/v2), `?verbose` of the health checks, OpenAPI documents of the lists themselves.
 """
 
 from __future__ import annotations
@@ -18,10 +17,11 @@ from typing import Any, Final
 
 import msgspec
 
-from konverge.testing.apiserver.discovery.accept_header import accepts_json, json_form
+from konverge.testing.apiserver.discovery.accept_header import accepts_json, json_form, openapi_form
 from konverge.testing.apiserver.discovery.documents import document
 from konverge.testing.apiserver.discovery.groups import Group, groups
 from konverge.testing.apiserver.discovery.lists import aggregated, group_body, group_list, resource_list, versions_body
+from konverge.testing.apiserver.discovery.openapi_proto import encoded
 from konverge.testing.apiserver.discovery.openapi_v2 import document_v2
 from konverge.testing.apiserver.requests import Response
 from konverge.testing.apiserver.resources import Resource
@@ -189,21 +189,23 @@ class Discovery:
         return kept[1]
 
     def _v2(self, accept: str, if_none_match: str) -> Response:
-        """Return the one document of OpenAPI v2, or its Protobuf form, which has no paths and no definitions here."""
-        release = ".".join(self._numbers())
-        if "proto-openapi.spec.v2" in accept:
-            info = _field(1, b"Kubernetes") + _field(2, release.encode())
-            return Response(body=_field(1, b"2.0") + _field(2, info), content_type=_V2)
-        if not accepts_json(accept):
+        """Return the one document of OpenAPI v2, as JSON or in Protobuf."""
+        form = openapi_form(accept)
+        if form is None:
             return Response(406, content_type="")
         self._refresh()
-        body = self._bodies.get(("/openapi/v2", ""))
-        if body is None:
+        kept = self._bodies.get(("/openapi/v2", form))
+        if kept is None:
+            release = ".".join(self._numbers())
             documents = (
                 document(group, version, release) for group in self._groups.values() for version in group.versions
             )
-            body = self._bodies["/openapi/v2", ""] = _hashed(_encode(document_v2(documents, release)))
-        return _answer(body, if_none_match, {"Vary": "Accept"})
+            made = document_v2(documents, release)
+            kept = self._bodies["/openapi/v2", form] = _hashed(_encode(made) if form == "json" else encoded(made))
+        answer = _answer(kept, if_none_match, {"Vary": "Accept"})
+        if form == "protobuf" and answer.status == 200:
+            answer.content_type = _V2
+        return answer
 
     # -- version --------------------------------------------------------------------------------------------------
 
@@ -263,8 +265,3 @@ def _answer(body: _Body, if_none_match: str, headers: dict[str, str]) -> Respons
     if if_none_match.strip().removeprefix("W/").strip('"') == tag:
         return Response(304, headers=headers)
     return Response(body=text, headers=headers)
-
-
-def _field(number: int, value: bytes) -> bytes:
-    """Return a length-delimited Protobuf field; shorter than 128 bytes."""
-    return bytes([number << 3 | 2, len(value)]) + value

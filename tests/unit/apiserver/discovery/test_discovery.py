@@ -14,10 +14,12 @@ from konverge.testing.apiserver.discovery.documents import references
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.resources import Resource, Version
 from konverge.testing.apiserver.statuses import StatusError
+from konverge.testing.apiserver.varints import varint
 
 V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 V2BETA1 = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
+OPENAPI_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 BUILTIN = builtin({})
 
 
@@ -213,10 +215,66 @@ def test_openapi_v2_holds_every_definition_that_it_refers_to() -> None:
     assert "#/components" not in json.dumps(document)
 
 
-def test_openapi_v2_is_empty_in_protobuf() -> None:
-    answer = Served().discovery.answer("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
-    assert answer is not None
-    assert answer.body == b"\x0a\x032.0\x12\x12\x0a\x0aKubernetes\x12\x041.36"
+def test_openapi_v2_in_protobuf_says_what_it_says_in_json() -> None:
+    served = Served()
+    served.resources.append(custom("things", "Thing", "v1"))
+    wanted = served.ask("/openapi/v2")
+    response = served.discovery.answer("/openapi/v2", OPENAPI_PROTOBUF)
+    assert response is not None
+    assert (response.status, response.content_type) == (200, OPENAPI_PROTOBUF.replace("@", "."))
+    document = fields(response.body)
+    assert document[1] == [b"2.0"]
+    definitions = named(document[9][0])
+    assert list(definitions) == list(wanted["definitions"])
+    container = fields(definitions["io.k8s.api.core.v1.Container"])
+    expected = wanted["definitions"]["io.k8s.api.core.v1.Container"]
+    properties = named(container[25][0])
+    assert {name: fields(one).get(22) for name, one in properties.items()} == {
+        name: [b"\x0a" + bytes([len(one["type"])]) + one["type"].encode()] if "type" in one else None
+        for name, one in expected["properties"].items()
+    }
+    [item] = fields(fields(properties["ports"])[23][0])[1]
+    assert fields(item)[1] == [b"#/definitions/io.k8s.api.core.v1.ContainerPort"]
+    extensions = named(fields(definitions["com.example.x.v1.Thing"])[31][0], repeated=False)
+    kinds = wanted["definitions"]["com.example.x.v1.Thing"]["x-kubernetes-group-version-kind"]
+    assert json.loads(fields(extensions["x-kubernetes-group-version-kind"])[2][0]) == kinds
+
+
+def test_the_first_accepted_form_of_openapi_v2_is_served_and_a_copy_that_is_kept_is_confirmed() -> None:
+    discovery = Served().discovery
+    for accept, form in ((f"{OPENAPI_PROTOBUF},*/*", "protobuf"), (f"*/*,{OPENAPI_PROTOBUF}", "json")):
+        response = discovery.answer("/openapi/v2", accept)
+        assert response is not None
+        assert form in response.content_type
+    kept = discovery.answer("/openapi/v2", OPENAPI_PROTOBUF)
+    assert kept is not None
+    again = discovery.answer("/openapi/v2", OPENAPI_PROTOBUF, kept.headers["ETag"])
+    assert again is not None
+    assert (again.status, again.body) == (304, b"")
+
+
+def fields(message: bytes) -> dict[int, list[bytes]]:
+    """Return the fields of a Protobuf message that hold bytes, by their numbers; the others are skipped."""
+    found: dict[int, list[bytes]] = {}
+    at = 0
+    while at < len(message):
+        key, at = varint(message, at)
+        if key & 7 == 2:
+            size, at = varint(message, at)
+            found.setdefault(key >> 3, []).append(message[at : at + size])
+            at += size
+        elif key & 7 == 1:
+            at += 8
+        else:
+            _, at = varint(message, at)
+    return found
+
+
+def named(message: bytes, *, repeated: bool = True) -> dict[str, bytes]:
+    """Return the entries of a message of named values, or (not `repeated`) of the one entry itself."""
+    entries = fields(message)[1] if repeated else [message]
+    parts = [fields(entry) for entry in entries]
+    return {part[1][0].decode(): part[2][0] for part in parts}
 
 
 def test_explain_shows_our_own_description() -> None:
