@@ -20,6 +20,7 @@
     ├── RetryAfter                  raised by a reconciler: an error with its own delay
     ├── Terminal                    raised by a reconciler: record it, do not retry
     ├── ReconcileTimeout            a reconcile took longer than its limit                runtime: back off and retry
+    ├── NotLeading                  a write of a process that does not lead any more      runtime: nothing is sent; the process stands by
     ├── NotReady                    a manager did not become ready in time
     └── UsageError                  a mistake in the calling program; the message says how to fix it
         ├── CacheNotWatched         a cache was read that no informer fills
@@ -64,6 +65,7 @@ __all__ = [
     "MetadataOnly",
     "NotAnOutcome",
     "NotFound",
+    "NotLeading",
     "NotOurs",
     "NotReady",
     "NotServed",
@@ -266,6 +268,10 @@ class Terminal(KonvergeError):
 
 class ReconcileTimeout(KonvergeError):
     """A reconcile was cancelled because it took longer than the controller's reconcile timeout."""
+
+
+class NotLeading(KonvergeError):
+    """A write was not sent, because this process does not hold the lease any more: another replica may write by now."""
 
 
 class NotReady(KonvergeError):

@@ -232,6 +232,14 @@ class Metrics:
         self.lease_renew_seconds = self._histogram(
             "konverge_lease_renew_seconds", "Latency of lease renewals", ("name",), REQUEST_BUCKETS
         )
+        self.lease_losses = self._counter(
+            "konverge_lease_losses_total", "Times that this process lost the lease while it led", ("name",)
+        )
+        self.caught_up = self._counter(
+            "konverge_caught_up_total",
+            "Caches compared with the API server at the begin of leading: shown, or given up after a time",
+            (*_KIND, "result"),
+        )
         self.loop_lag = self._histogram(
             "konverge_event_loop_lag_seconds", "How late the event loop ran what was due", (), INFORMER_BUCKETS
         )

@@ -63,6 +63,8 @@ class Why:
     HELD: Final = "held fields"
     RESYNC: Final = "resync"
     ASKED: Final = "asked"
+    ELECTED: Final = "this replica leads"
+    INTERRUPTED: Final = "interrupted by the loss of the lease"
 
 
 class LogKey:
@@ -99,3 +101,5 @@ class LogKey:
     WEBHOOK: Final = "webhook"
     ADDRESS: Final = "address"
     EXPIRES: Final = "expires"
+    IDENTITY: Final = "identity"
+    HOLDER: Final = "holder"

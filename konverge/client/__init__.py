@@ -9,11 +9,12 @@
     decoding.py     bodies of successful responses, decoded as far as each is needed
     status.py       unsuccessful responses as typed errors
     retry.py        retries and their backoff: pure decisions, and the tenacity objects that execute them
-    exchange.py     one call over a connection of aiohttp, at about half of what a session costs
+    round_tripper.py  one call over a connection of aiohttp, at about half of what a session costs
     transport.py    the transport interface and its aiohttp implementation: sessions, keepalive, TLS
-    sending.py      one call: slot, attempts, credentials, metrics
+    fence.py        the last check before the bytes of a write are sent: whether this process still leads
+    sender.py       one call: slot, attempts, credentials, metrics
     discovery.py    the resources that the server serves
-    watching.py     lines and events out of a watch; depth.py: JSON that is nested too deeply to be decoded
+    watch_stream.py lines and events out of a watch; depth.py: JSON that is nested too deeply to be decoded
     ledger.py       the writes of this process, until the caches show them
     client.py       the verbs
 
@@ -27,6 +28,7 @@ from konverge.client.client import Client
 from konverge.client.config import ClientConfig
 from konverge.client.decoding import decode_as, decode_object
 from konverge.client.depth import LEFT_OUT, flattened
+from konverge.client.fence import Fence
 from konverge.client.ledger import Ledger, LedgerStatistics, PendingWrite, Write, WriteState
 from konverge.client.resources import Listing, ListQuery, Page, ResourceInfo, WatchQuery
 from konverge.client.settings import ClientSettings
@@ -42,6 +44,7 @@ __all__ = [
     "ClientConfig",
     "ClientSettings",
     "ConditionShape",
+    "Fence",
     "Ledger",
     "LedgerStatistics",
     "ListQuery",

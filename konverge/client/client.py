@@ -23,6 +23,7 @@ from konverge.client import requests
 from konverge.client.config import ClientConfig
 from konverge.client.decoding import decode_metadata, decode_object, decode_page, decode_stored
 from konverge.client.discovery import Discovery
+from konverge.client.fence import Fence
 from konverge.client.ledger import Ledger, PendingWrite
 from konverge.client.naming import checked_name, user_agent
 from konverge.client.requests import JSON, Propagation, Request, Style
@@ -77,9 +78,8 @@ class Client:
         self.config = config
         self.settings = settings or ClientSettings()
         self.ledger = Ledger()
-        self._transport = config.open(self.settings, user_agent(name))
         self._sender = Sender(
-            self._transport,
+            config.open(self.settings, user_agent(name)),
             settings=self.settings,
             measures=None if metrics is None else RequestMeasures(metrics, config.host),
             random=random or Random(),  # noqa: S311 - jitter, no secret
@@ -100,7 +100,16 @@ class Client:
     async def close(self) -> None:
         """Close all connections; open watches end as cut off. Calling it again does nothing."""
         if self._bound is None:
-            await self._transport.close()
+            await self._sender.close()
+
+    def fenced_by(self, fence: Fence) -> Self:
+        """Return this client with each write checked by a fence at the moment when its bytes are sent; a write behind it raises NotLeading.
+
+        The view shares cache of discovery, ledger and limits. It has connections of its own for its writes, which closing it closes.
+        """
+        view = copy(self)
+        view._sender = self._sender.fenced(fence)
+        return view
 
     def written_by(self, writer: Hashable, before: Callable[[str], None]) -> Self:
         """Return this client as one writer's: the same connections, with each write in the ledger as that writer's.

@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
+from copy import copy
 from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
 from prometheus_client import Counter, Histogram
 
+from konverge.client.fence import Fence, FencedTransport
 from konverge.client.requests import Request
 from konverge.client.settings import ClientSettings
 from konverge.client.status import status_error
 from konverge.client.transport import OpenStream, Response, Transport
-from konverge.errors import ApiError, ConfigError, Unreachable, UsageError
+from konverge.errors import ApiError, ConfigError, NotLeading, Unreachable, UsageError
 from konverge.metrics import Metrics
 
 __all__ = ["Call", "RequestMeasures", "Sender"]
@@ -81,6 +83,16 @@ class Sender:
         self._measures = measures
         self._random = random
         self._slots = asyncio.Semaphore(settings.max_in_flight)
+
+    def fenced(self, fence: Fence) -> Sender:
+        """Return a sender whose writes the fence checks, with the same limit of calls on the wire."""
+        view = copy(self)
+        view._transport = FencedTransport(self._transport, fence)
+        return view
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._transport.close()
 
     def call(self, request: Request) -> Call:
         """Begin a call; its deadline starts to run."""
@@ -167,7 +179,7 @@ class Sender:
         except Unreachable as error:
             call.outcome_unknown = was_unknown or (sent and request.writes and error.maybe_done)
             raise
-        except (ConfigError, UsageError):  # raised before anything is sent
+        except (ConfigError, NotLeading, UsageError):  # raised before anything is sent
             call.outcome_unknown = was_unknown
             raise
         if 200 <= response.status < 300:

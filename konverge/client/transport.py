@@ -16,9 +16,10 @@ from __future__ import annotations
 import asyncio
 import io
 import socket
-from collections.abc import AsyncIterator
+import struct
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 import aiohttp
@@ -32,9 +33,12 @@ from konverge.client.settings import ClientSettings
 from konverge.client.status import retry_after_seconds
 from konverge.client.tls import TlsOptions, handshake_hint, make_context
 from konverge.clock import wall_clock
-from konverge.errors import ConfigError, Unreachable, UsageError
+from konverge.errors import ConfigError, NotLeading, Unreachable, UsageError
 from konverge.logs import get_logger
 from konverge.words import LogKey
+
+if TYPE_CHECKING:
+    from konverge.client.fence import Fence
 
 __all__ = ["Response", "HttpTransport", "OpenStream", "Transport"]
 
@@ -116,8 +120,30 @@ _NEVER_SENT = (
 )
 
 
-def _socket_factory(settings: ClientSettings, sockets: WeakSet[socket.socket]) -> Any:
-    """Return a factory of sockets that detect a silently dead peer; it adds each to `sockets`."""
+class _FencedSocket(socket.socket):
+    """A socket that hands no byte to the kernel behind its fence; asyncio then ends the connection."""
+
+    check: Callable[[], None]
+
+    def send(self, *args: Any) -> int:
+        self._check()
+        return super().send(*args)
+
+    def sendmsg(self, *args: Any) -> int:
+        self._check()
+        return super().sendmsg(*args)
+
+    def _check(self) -> None:
+        try:
+            self.check()
+        except NotLeading as error:
+            raise ConnectionAbortedError(str(error)) from error
+
+
+def _socket_factory(
+    settings: ClientSettings, sockets: WeakSet[socket.socket], check: Callable[[], None] | None = None
+) -> Any:
+    """Return a factory of sockets that detect a silently dead peer; it adds each to `sockets`. `check` is called before each send."""
     options = [
         (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
         (socket.IPPROTO_TCP, "TCP_KEEPIDLE", max(1, int(settings.keepalive_idle))),
@@ -127,7 +153,14 @@ def _socket_factory(settings: ClientSettings, sockets: WeakSet[socket.socket]) -
     ]
 
     def make(address: tuple[Any, ...]) -> socket.socket:
-        made = socket.socket(family=address[0], type=address[1], proto=address[2])
+        made: socket.socket
+        if check is None:
+            made = socket.socket(family=address[0], type=address[1], proto=address[2])
+        else:
+            made = _FencedSocket(family=address[0], type=address[1], proto=address[2])
+            made.check = check
+            # A connection that is given up drops what the kernel has not sent, so that nothing of it arrives after an outage.
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         for level, name, value in options:
             option = getattr(socket, name, None)  # not every platform has each of them
             if option is not None:
@@ -173,6 +206,7 @@ class HttpTransport:
         proxy: str,
         settings: ClientSettings,
         user_agent: str,
+        check: Callable[[], None] | None = None,
     ) -> None:
         self._server = server
         self._secure = server.startswith("https:")
@@ -180,6 +214,8 @@ class HttpTransport:
         self._options = options
         self._proxy = proxy or None
         self._settings = settings
+        self._user_agent = user_agent
+        self._check = check
         self._headers = {
             "User-Agent": user_agent,
             "Accept-Encoding": "gzip" if settings.compression else "identity",
@@ -193,6 +229,18 @@ class HttpTransport:
         self._round_tripper: tuple[Any, RoundTripper] | None = None
         self._header_cache: dict[tuple[str, str], tuple[Credentials, tuple[tuple[str, str], ...]]] = {}
         self._sockets: WeakSet[socket.socket] = WeakSet()
+
+    def fenced(self, fence: Fence) -> HttpTransport:
+        """Return a transport with the same credentials and connections of its own, on which the fence is checked before each send."""
+        return HttpTransport(
+            server=self._server,
+            source=self._source,
+            options=self._options,
+            proxy=self._proxy or "",
+            settings=self._settings,
+            user_agent=self._user_agent,
+            check=fence.check,
+        )
 
     async def prepare(self) -> None:
         """Renew credentials and TLS context if they are due."""
@@ -221,7 +269,7 @@ class HttpTransport:
         connector = aiohttp.TCPConnector(
             limit=limit,
             keepalive_timeout=self._settings.pool_idle,
-            socket_factory=_socket_factory(self._settings, self._sockets),
+            socket_factory=_socket_factory(self._settings, self._sockets, self._check),
         )
         return aiohttp.ClientSession(
             connector=connector,

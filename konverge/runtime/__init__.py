@@ -33,7 +33,8 @@ from konverge.runtime.builder.predicates import (
 )
 from konverge.runtime.builder.rules import Rule, cluster_role, merged, rules_of
 from konverge.runtime.cache.readers import Caches, Live, Reader
-from konverge.runtime.manager.leadership import Leadership
+from konverge.runtime.election.leadership import Leadership
+from konverge.runtime.election.settings import ElectionSettings
 from konverge.runtime.manager.manager import Manager
 from konverge.runtime.manager.settings import ManagerSettings
 from konverge.runtime.observability.readiness import ControllerReport, Report, State
@@ -55,6 +56,7 @@ __all__ = [
     "ControllerReport",
     "Delete",
     "Deny",
+    "ElectionSettings",
     "FieldsHeld",
     "Held",
     "Leadership",

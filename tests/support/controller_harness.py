@@ -26,6 +26,7 @@ from konverge.metrics import Metrics
 from konverge.objects import Metadata
 from konverge.runtime import Controller
 from konverge.runtime.controller.runner import ControllerRunner
+from konverge.runtime.election.leadership import Turn
 from konverge.runtime.events.types import Regarding
 from konverge.runtime.observability.event_loop import EventLoopMonitor
 from konverge.runtime.reconcile.services import ManagerServices
@@ -312,8 +313,6 @@ class ControllerHarness:
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
-        leading = asyncio.Event()
-        leading.set()
         services = ManagerServices(
             manager="konverge",
             client=self.server,  # type: ignore[arg-type]  # what the runtime uses of a client
@@ -325,7 +324,7 @@ class ControllerHarness:
             namespace=self._namespace,
             strict=self._strict,
             drain=self._drain,
-            leading=leading,
+            turn=Turn(leads=True),
         )
         for spec in self._controllers:
             runner = self.runners[spec.name] = ControllerRunner(spec, services)

@@ -157,6 +157,8 @@ class Controller(Generic[R]):
     status_shared: bool = False
     statuses: tuple[tuple[Kind[Any], str], ...] = ()
     gate: Gate | None = None
+    elected: bool = True
+    """Whether it works on the leader alone."""
     numbers: Numbers = field(default_factory=Numbers)
 
     @staticmethod
@@ -348,6 +350,13 @@ class Controller(Generic[R]):
     def starts_when(self, gate: Gate) -> Controller[R]:
         """Start only once `gate` names no obstacle; it is called at the start, and again while it names one."""
         return replace(self, gate=gate)
+
+    def on_every_replica(self) -> Controller[R]:
+        """Work on every replica, leading or not (controller-runtime: `NeedLeaderElection` false).
+
+        For a controller that only reads, or whose replicas never write the same objects: its writes are not fenced.
+        """
+        return replace(self, elected=False)
 
     def with_(
         self,

@@ -56,6 +56,8 @@ class EventHandlers:
         self._log = log
         self.held_back: dict[Key, list[Change]] = {}
         """The events of each key that is being reconciled."""
+        self.standing_by = False
+        """Whether no worker takes keys, so that keys of objects that are gone would pile up: they are dropped at once."""
 
     def on_primary(self, change: Change) -> None:
         """Handle an event of the controller's own kind."""
@@ -108,6 +110,9 @@ class EventHandlers:
         own = self._spec.kind
         if key.kind is not own:
             key = Key(key.cluster, own, key.namespace, key.name)
+        if self.standing_by and self._watches.primary.store.get(key.namespace, key.name) is None:
+            self._queue.remove(key)
+            return
         self._queue.add(key, reason=reason, priority=priority)
 
     async def enqueue_all(self, reason: str) -> None:

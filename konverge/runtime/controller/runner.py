@@ -1,15 +1,16 @@
 """A controller at work: its life, its queue and its workers.
 
 Guarantees: it starts by itself when its CRD appears and its rights suffice; until then its report says what is missing, and other
-controllers do not wait for it. At most one worker reconciles a key. On stop the queue accepts nothing new, running reconciles end or are
-cancelled after the limit, and no task remains.
+controllers do not wait for it. At most one worker reconciles a key. It works while its process leads; if the lease is lost, running
+reconciles are cancelled at once, their keys stay in the queue, and it stands by with its caches and its queue kept up to date. On stop
+the queue accepts nothing new, running reconciles end or are cancelled after the limit, and no task remains.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from konverge.clock import wall_clock
@@ -45,6 +46,8 @@ class ControllerRunner:
         self.spec = spec
         self.state = State.STARTING
         self._shared = services
+        self._turn = services.turn
+        self._fenced = services.fenced
         self._stopping = asyncio.Event()
         self._log = get_logger("konverge.controller").bind(**{LogKey.CONTROLLER: spec.name})
         numbers, changed = spec.numbers, services.readiness.notify
@@ -89,16 +92,14 @@ class ControllerRunner:
             primary, owned, watched = self._conditions.open(events.on_primary), events.on_owned, events.on_watched
             if self._shared.observer is not None:
                 primary, owned, watched = self._observed(primary), self._observed(owned), self._observed(watched)
+            self.events.standing_by = not self._turn.leads
             self._watches.open(primary, owned, watched)
             self._enter(State.SYNCING)
             await wait_first(self._watches.synced(), self._stopping.wait())
-            if not self._stopping.is_set():
+            while not self._stopping.is_set():
                 self._enter(State.WAITING)
-                await wait_first(self._shared.leading.wait(), self._stopping.wait())
-            if not self._stopping.is_set():
-                await wait_first(self._precondition.opened(), self._stopping.wait())
-            if not self._stopping.is_set():
-                await self._work()
+                await wait_first(self._turn.begun(), self._stopping.wait())
+                await self._lead()
         finally:
             self._enter(State.STOPPED)
             self._metrics.close()
@@ -107,10 +108,28 @@ class ControllerRunner:
             self._queue_metrics.close()
             self._services.threads.close()
 
+    async def _lead(self) -> None:
+        """Work until this process is stopped or does not lead any more."""
+        await self._unless_interrupted(self._precondition.opened())
+        if self._fenced:
+            await self._unless_interrupted(self._watches.caught_up(self._shared.client, self._shared.metrics))
+        if not self._interrupted:
+            await self._work()
+
+    @property
+    def _interrupted(self) -> bool:
+        return self._stopping.is_set() or not self._turn.leads
+
+    async def _unless_interrupted(self, step: Coroutine[Any, Any, None]) -> None:
+        await wait_first(step, self._stopping.wait(), self._turn.ended())
+
     async def _work(self) -> None:
         self._enter(State.RUNNING)
         name, concurrency = self.spec.name, self.spec.numbers.concurrency
         self._log.info("controller started", workers=concurrency)
+        self.events.standing_by = False
+        if self._turn.number > 1:  # what another leader had put off is known to it alone
+            await self.events.enqueue_all(Why.ELECTED)
         async with asyncio.TaskGroup() as tasks:
             workers = [
                 tasks.create_task(self._worker(), name=f"konverge worker {name}/{number}")
@@ -120,16 +139,21 @@ class ControllerRunner:
                 self._watches.watch_optional(self.events.enqueue_all), name=f"konverge watches {name}"
             )
             resync = tasks.create_task(self._resync(), name=f"konverge resync {name}")
-            await self._stopping.wait()
-            self._enter(State.DRAINING)
+            await wait_first(self._stopping.wait(), self._turn.ended())
             watcher.cancel()
             resync.cancel()
-            if not await self.queue.drain(timeout=self._shared.drain):
-                self._log.warning(
-                    "reconciles did not end in time and are cancelled", count=self.queue.statistics().working
-                )
+            if not self._turn.leads:
+                self.events.standing_by = True
+                self._log.warning("this process does not lead any more: running reconciles are cancelled")
+            else:
+                self._enter(State.DRAINING)
+                await wait_first(self._drain(), self._turn.ended())
             for worker in workers:
                 worker.cancel()
+
+    async def _drain(self) -> None:
+        if not await self.queue.drain(timeout=self._shared.drain):
+            self._log.warning("reconciles did not end in time and are cancelled", count=self.queue.statistics().working)
 
     def stop(self) -> None:
         """Make `run` drain and return."""
@@ -175,6 +199,9 @@ class ControllerRunner:
             try:
                 with self._shared.event_loop.note(task, self.spec.name, item.key):
                     await self._reconcile(item)
+            except asyncio.CancelledError:
+                self.queue.add(item.key, reason=Why.INTERRUPTED, priority=item.priority)
+                raise
             except Exception as error:  # noqa: BLE001  # containment: a defect of this library on one key hits no other; logged, counted, retried
                 metrics.defect()
                 self._reports.defect(item.key, error)

@@ -14,10 +14,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from konverge.client import Client
 from konverge.informers import Change, Informer, InformerSet, Registration, RestartCause, Selection
 from konverge.kinds import Kind
+from konverge.metrics import Metrics
 from konverge.runtime.builder.builder import Controller, Watched
 from konverge.runtime.cache.narrowed import Narrowed
+from konverge.runtime.consistency.catch_up import catch_up
 from konverge.runtime.observability.readiness import Obstacle, why_not
 from konverge.tasks import Broadcast
 
@@ -122,6 +125,19 @@ class ControllerWatches:
             while not feed.registration.has_synced and not (feed.optional and feed.known_absent):
                 await self._changes.wait()
             feed.served = feed.registration.has_synced
+
+    async def caught_up(self, client: Client, metrics: Metrics) -> None:
+        """Wait until every cache shows what was stored before this call: the writes of the replica that led before."""
+
+        async def one(informer: Informer) -> None:
+            shown = await catch_up(client, informer)
+            group, _, version = informer.selection.kind.api_version.rpartition("/")
+            result = "shown" if shown else "timeout"
+            metrics.caught_up.labels(group, version, informer.selection.kind.kind, result).inc()
+
+        async with asyncio.TaskGroup() as tasks:
+            for informer in {id(feed.informer): feed.informer for feed in self._feeds}.values():
+                tasks.create_task(one(informer), name=f"konverge catch up {informer.selection}")
 
     async def watch_optional(self, enqueue_all: Callable[[str], Awaitable[None]]) -> None:
         """Enqueue every object when an optional kind comes or goes: no other event need follow from that."""

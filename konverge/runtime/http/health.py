@@ -77,10 +77,12 @@ class ProbeResponse:
 
 
 def checks_of(report: Report) -> tuple[Check, ...]:
-    """Return one check for each controller of a manager, `controller/<name>`, and `webhooks` if it serves any."""
+    """Return one check for each controller of a manager, `controller/<name>`, `webhooks` if it serves any, and `leader-election`."""
     checks = [Check(f"controller/{controller.name}", controller.why) for controller in report.controllers]
     if report.webhooks is not None:
         checks.append(Check(report.webhooks.name, report.webhooks.why, note=report.webhooks.last_error))
+    if report.election is not None:
+        checks.append(Check(report.election.name, report.election.why, note=report.election.note))
     return tuple(checks)
 
 

@@ -5,7 +5,11 @@ event recorder, informers, webhooks, controllers; stopping the other way round, 
 process is never ended, nothing global remains: two managers run side by side. A controller that lacks its CRD or a right is not ready
 and says so; the others work. A bug of the runtime is fatal: `async with` cancels its block, `wait` raises it.
 
-Caveats: leader election does not exist yet. `Leadership` is its interface; until then the one process always leads.
+With election (`ManagerSettings.election`) controllers wait with synced caches and a filled queue until this process leads. If it loses the
+lease their reconciles are cancelled, their writes are refused at the socket, and it stands by. The lease is released after the last
+reconcile has ended and the last Event is written. Webhooks, and controllers `.on_every_replica()`, work on every replica.
+
+Caveats: `Manager.client` is not fenced; what a program writes with it by itself is written by a standby too.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import chain
 from random import Random
 from types import TracebackType
@@ -29,14 +34,16 @@ from konverge.runtime.admission.webhook import Webhook
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.builder.rules import Rule, merged, rules_of
 from konverge.runtime.controller.runner import ControllerRunner
+from konverge.runtime.election.elector import LeaseElection
+from konverge.runtime.election.leadership import Leadership, Turn
+from konverge.runtime.election.record import LEASE
 from konverge.runtime.events.recorder import EventRecorder
 from konverge.runtime.manager.explain import describe, explain
-from konverge.runtime.manager.leadership import AlwaysLeader, Leadership
 from konverge.runtime.manager.settings import ManagerSettings
 from konverge.runtime.manager.start_checks import check_controller, check_running, field_managers
 from konverge.runtime.observability.event_loop import EventLoopMonitor
 from konverge.runtime.observability.failures import FailureObserver
-from konverge.runtime.observability.readiness import ControllerReport, Report, State
+from konverge.runtime.observability.readiness import ControllerReport, Obstacle, Report, State
 from konverge.runtime.reconcile.services import ManagerServices
 from konverge.tasks import Broadcast, wait_first
 
@@ -75,7 +82,7 @@ class Manager:
         """Receives the exceptions that the runtime contains, for tests; set it before the start."""
         self._config = config
         self._random = Random() if random is None else random  # noqa: S311  # jitter and ids, no secret
-        self._leadership = AlwaysLeader() if leadership is None else leadership
+        self._leadership = leadership
         self._specs: dict[str, Controller[Any]] = {}
         self._managers: frozenset[str] = frozenset()
         self._rules: list[Rule] = []
@@ -83,6 +90,7 @@ class Manager:
         self._runners: dict[str, ControllerRunner] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._services: ManagerServices | None = None
+        self._unfenced: ManagerServices | None = None
         self._client: Client | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._started = asyncio.Event()
@@ -247,15 +255,11 @@ class Manager:
                     random=self._random,
                 )
             )
-            recorder = await stack.enter_async_context(
-                EventRecorder(
-                    client,
-                    controller=self.name,
-                    instance=instance,
-                    metrics=self.metrics,
-                    random=self._random,
-                )
-            )
+            leadership = await self._open_leadership(stack, config, instance)
+            leader_client = client if leadership is None else client.fenced_by(leadership.fence)
+            if leader_client is not client:
+                stack.push_async_callback(leader_client.close)
+            recorder = await stack.enter_async_context(self._recorder(leader_client, instance))
             informers = await stack.enter_async_context(
                 InformerSet(
                     client,
@@ -272,7 +276,7 @@ class Manager:
             self._client = client
             self._services = ManagerServices(
                 manager=self.name,
-                client=client,
+                client=leader_client,
                 informers=informers,
                 metrics=self.metrics,
                 random=self._random,
@@ -281,41 +285,79 @@ class Manager:
                 namespace=self.settings.namespace,
                 strict=self.settings.strict,
                 drain=self.settings.drain,
-                leading=asyncio.Event(),
+                turn=Turn(leads=leadership is None),
+                fenced=leadership is not None,
                 readiness=self._readiness,
                 observer=self.observer,
             )
+            self._unfenced = self._services
+            if leadership is not None:
+                everywhere = await stack.enter_async_context(self._recorder(client, instance))
+                self._unfenced = replace(
+                    self._services, client=client, events=everywhere, turn=Turn(leads=True), fenced=False
+                )
             try:
                 for spec in self._specs.values():
                     self._launch(spec)
                 self._started.set()
                 self._readiness.notify()
-                await self._until_stopped()
+                await self._work(self._services.turn, leadership)
             finally:
-                await self._stop_controllers()
-                self._services = None
+                self._services = self._unfenced = None
 
-    async def _until_stopped(self) -> None:
-        """Wait for the stop, or for a controller that failed; the failure is fatal."""
-        assert self._services is not None
-        leading = asyncio.create_task(self._lead(self._services), name=f"konverge leadership {self.name}")
+    def _recorder(self, client: Client, instance: str) -> EventRecorder:
+        return EventRecorder(client, controller=self.name, instance=instance, metrics=self.metrics, random=self._random)
+
+    async def _open_leadership(
+        self, stack: contextlib.AsyncExitStack, config: ClientConfig, instance: str
+    ) -> Leadership | None:
+        """Return what decides when this process leads, to be released when all that is opened after it has ended; None: it always leads."""
+        if self._leadership is None and self.settings.election.enabled:
+            self._leadership = await stack.enter_async_context(
+                LeaseElection(
+                    config,
+                    self.settings.election,
+                    name=self.name,
+                    host=instance,
+                    metrics=self.metrics,
+                    random=self._random,
+                )
+            )
+        elif self._leadership is not None:
+            stack.push_async_callback(self._leadership.release)
+        return self._leadership
+
+    async def _work(self, turn: Turn, leadership: Leadership | None) -> None:
+        """Run the controllers until the stop, or until a failure, which is fatal; then drain them, still leading."""
+        leading = None
+        if leadership is not None:
+            leading = asyncio.create_task(self._lead(turn, leadership), name=f"konverge leadership {self.name}")
         try:
             while not self._stopping.is_set():
                 self._changed.clear()
-                running = self._tasks.values() if leading.done() else (leading, *self._tasks.values())
+                running = (*self._tasks.values(), *((leading,) if leading is not None else ()))
                 await wait_first(self._stopping.wait(), self._changed.wait(), *running)
                 self._tasks = {name: task for name, task in self._tasks.items() if not task.done()}
         finally:
-            leading.cancel()
-            await asyncio.wait({leading})
+            await self._stop_controllers()
+            if leading is not None:
+                leading.cancel()
+                await asyncio.wait({leading})
 
-    async def _lead(self, services: ManagerServices) -> None:
-        await self._leadership.acquire()
-        services.leading.set()
+    async def _lead(self, turn: Turn, leadership: Leadership) -> None:
+        """Lead and stand by in turns."""
+        while True:
+            await leadership.acquire()
+            turn.begin()
+            self._readiness.notify()
+            await leadership.lost()
+            turn.end()
+            self._readiness.notify()
 
     def _launch(self, spec: Controller[Any]) -> None:
-        assert self._services is not None
-        runner = self._runners[spec.name] = ControllerRunner(spec, self._services)
+        services = self._services if spec.elected else self._unfenced
+        assert services is not None
+        runner = self._runners[spec.name] = ControllerRunner(spec, services)
         self._tasks[spec.name] = asyncio.create_task(runner.run(), name=f"konverge controller {spec.name}")
         self._changed.set()
 
@@ -325,14 +367,26 @@ class Manager:
         tasks = set(self._tasks.values())
         if tasks:
             await asyncio.wait(tasks)
-        await self._leadership.release()
 
     # --- what it tells -------------------------------------------------------------------------------------------------------
 
     def report(self) -> Report:
         """Return per controller whether it works, and if not why; and the same of the webhooks."""
         waiting = (ControllerReport(name, State.STARTING) for name in self._specs if name not in self._runners)
-        return Report((*(runner.report() for runner in self._runners.values()), *waiting), self._admission.report())
+        runners = (runner.report() for runner in self._runners.values())
+        return Report((*runners, *waiting), self._admission.report(), self._election_report())
+
+    def _election_report(self) -> ControllerReport | None:
+        leadership, services = self._leadership, self._services
+        if leadership is None or services is None:
+            return None
+        if services.turn.leads:
+            return ControllerReport("leader-election", State.RUNNING, note="this process leads")
+        problem, holder = leadership.problem(), leadership.holder()
+        problems = (Obstacle(LEASE.group_kind, "Unreachable", problem),) if problem else ()
+        return ControllerReport(
+            "leader-election", State.WAITING, problems, note=f"stands by: {holder or 'no replica'} leads"
+        )
 
     async def ready(self, timeout: float | None = 60.0) -> Report:
         """Wait until every controller is ready or the manager has ended, `timeout` seconds at most (None: no limit); returns the report."""

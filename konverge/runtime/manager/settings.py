@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from konverge.client import ClientSettings
 from konverge.informers import InformerSettings
 from konverge.runtime.admission.settings import WebhookSettings
+from konverge.runtime.election.settings import ElectionSettings
 
 __all__ = ["ManagerSettings"]
 
@@ -33,5 +34,7 @@ class ManagerSettings:
     """Timeouts, retries and parallelism of requests."""
     informers: InformerSettings = InformerSettings()  # noqa: RUF009  # frozen, so one default serves all
     """How kinds are listed and watched."""
+    election: ElectionSettings = ElectionSettings()  # noqa: RUF009  # frozen, so one default serves all
+    """Whether replicas elect one that writes, and by which Lease."""
     webhooks: WebhookSettings = WebhookSettings()  # noqa: RUF009  # frozen, so one default serves all
     """Where webhooks are served, if there are any."""

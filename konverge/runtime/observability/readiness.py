@@ -50,6 +50,8 @@ class ControllerReport:
     state: State
     problems: tuple[Obstacle, ...] = ()
     last_error: str = ""
+    note: str = ""
+    """A word on its state while it is ready."""
 
     @property
     def ready(self) -> bool:
@@ -87,13 +89,15 @@ class Report:
     controllers: tuple[ControllerReport, ...]
     webhooks: ControllerReport | None = None
     """The report of the webhooks; None if the manager serves none."""
+    election: ControllerReport | None = None
+    """Whether the election works, and in `note` who leads; None if this process always leads."""
 
     def __bool__(self) -> bool:
         return all(one.ready for one in self._all)
 
     @property
     def _all(self) -> tuple[ControllerReport, ...]:
-        return self.controllers if self.webhooks is None else (*self.controllers, self.webhooks)
+        return (*self.controllers, *(one for one in (self.webhooks, self.election) if one is not None))
 
     @property
     def ready(self) -> bool:
@@ -108,7 +112,7 @@ class Report:
         raise LookupError(f"no controller {name!r}; there are: {', '.join(c.name for c in self.controllers) or 'none'}")
 
     def __str__(self) -> str:
-        return "\n".join(f"{c.name}: {'ready' if c.ready else c.why}" for c in self._all)
+        return "\n".join(f"{c.name}: {(c.note or 'ready') if c.ready else c.why}" for c in self._all)
 
 
 def why_not(kind: Kind[Any], informer: Informer, watch: Watched | None, *, synced: bool) -> Obstacle | None:

@@ -19,6 +19,7 @@ from konverge.runtime.apply.owners import Claims
 from konverge.runtime.builder.rules import may_read_live
 from konverge.runtime.cache.readers import Caches
 from konverge.runtime.consistency.own_versions import OwnVersions
+from konverge.runtime.election.leadership import Turn
 from konverge.runtime.events.recorder import EventRecorder
 from konverge.runtime.observability.event_loop import EventLoopMonitor
 from konverge.runtime.observability.failures import FailureObserver
@@ -53,8 +54,10 @@ class ManagerServices:
     """Whether a malformed condition raises an error instead of being cut."""
     drain: float
     """Seconds that running reconciles have when the manager stops."""
-    leading: asyncio.Event
-    """Set once this process may write."""
+    turn: Turn
+    """Whether this process leads, and so may write."""
+    fenced: bool = False
+    """Whether the client refuses writes while this process does not lead."""
     readiness: Broadcast = field(default_factory=Broadcast)
     """Notified when the report of a controller may have changed."""
     claims: Claims = field(default_factory=Claims)

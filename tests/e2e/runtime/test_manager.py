@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from scripted_leadership import ScriptedLeadership
 from widgets import CONFIG_MAP, SECRET, By, Widget, part, widget
 
 import konverge as kv
@@ -217,12 +218,9 @@ async def test_a_fatal_error_cancels_the_block_and_is_raised(lab: Lab) -> None:
     class Broken(Exception):
         pass
 
-    class Leadership:
+    class Leadership(ScriptedLeadership):
         async def acquire(self) -> None:
             raise Broken("the lease is lost for good")
-
-        async def release(self) -> None:
-            pass
 
     manager = kv.Manager("lab", lab.config, settings=ManagerSettings(namespace=lab.namespace), leadership=Leadership())
     manager.add(kv.Controller.of(CONFIG_MAP).reconciled_by(By(make_nothing)))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from controller_harness import Informers, Server
+from scripted_leadership import ScriptedLeadership
 from widgets import CONFIG_MAP, By, Widget
 
 import konverge as kv
@@ -224,10 +225,7 @@ async def test_a_status_writer_that_the_caches_do_not_know_is_refused_while_runn
 
 
 async def test_a_cancellation_from_outside_is_not_swallowed_by_a_fatal_error(shell: Shell) -> None:
-    class Leadership:
-        async def acquire(self) -> None:
-            await asyncio.sleep(0)
-
+    class Leadership(ScriptedLeadership):
         async def release(self) -> None:
             raise RuntimeError("the lease cannot be given back")
 
@@ -243,13 +241,10 @@ async def test_a_cancellation_from_outside_is_not_swallowed_by_a_fatal_error(she
 
 
 async def test_a_block_that_swallows_the_cancellation_of_a_fatal_error_is_not_left_cancelled(shell: Shell) -> None:
-    class Leadership:
+    class Leadership(ScriptedLeadership):
         async def acquire(self) -> None:
             await asyncio.sleep(1)
             raise RuntimeError("lost for good")
-
-        async def release(self) -> None:
-            pass
 
     with pytest.raises(RuntimeError, match="lost for good"):
         async with manager(config_maps(), leadership=Leadership()):

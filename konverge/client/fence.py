@@ -1,0 +1,69 @@
+"""The fence: the last check before the bytes of a write go to the socket.
+
+A leader that was paused, or whose event loop was blocked, wakes with a lease that has run out. Cancelling its reconciles comes too late
+for the write that is next to be sent, so each write is checked at the place where it leaves the process.
+
+Guarantees: after the deadline of the fence no byte of a write that goes through it is handed to a socket, buffered parts of a large body
+included. Reads, and the writes of clients without this fence, go on.
+
+Caveats: the monotonic clock stands still while a machine is suspended. Between the check and the system call lie some microseconds, and
+bytes that the kernel has taken arrive later: both lie within the seconds between this deadline and the end of the lease. client-go has no
+such check; there the process is ended: https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, runtime_checkable
+
+from konverge.client.requests import Request
+from konverge.client.transport import OpenStream, Response, Transport
+
+__all__ = ["Fence", "FencedTransport", "FencesSockets"]
+
+
+class Fence(Protocol):
+    """Says whether writes may leave the process."""
+
+    def check(self) -> None:
+        """Raise NotLeading if they may not."""
+
+
+@runtime_checkable
+class FencesSockets(Protocol):
+    """A transport with sockets, each of whose sends can be checked."""
+
+    def fenced(self, fence: Fence) -> Transport:
+        """Return a transport to the same server with connections of its own, on which every send is checked."""
+
+
+class FencedTransport:
+    """Lets reads through, and writes while the fence is open.
+
+    A transport with sockets lends a second one for the writes, so that each send of a write is checked and no read is.
+    """
+
+    def __init__(self, inner: Transport, fence: Fence) -> None:
+        self._inner = inner
+        self._fence = fence
+        self._writes = inner.fenced(fence) if isinstance(inner, FencesSockets) else inner
+
+    async def prepare(self) -> None:
+        """Renew credentials and TLS context if needed."""
+        await self._inner.prepare()
+
+    async def send(self, request: Request) -> Response:
+        """Send a request; raises NotLeading for a write behind the fence."""
+        if not request.writes:
+            return await self._inner.send(request)
+        self._fence.check()
+        return await self._writes.send(request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[OpenStream]:
+        """Send a request and enter its response."""
+        return self._inner.stream(request)
+
+    async def close(self) -> None:
+        """Close the connections of the writes; the inner transport belongs to the client that this one was made of."""
+        if self._writes is not self._inner:
+            await self._writes.close()

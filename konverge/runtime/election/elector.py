@@ -1,0 +1,308 @@
+"""The shell of the election: it reads and watches one Lease, takes, renews and releases it.
+
+    acquire   look; free -> take it; else sleep until it may be free, or until the watch shows a change
+    lead      renew every `retry_seconds`; a success moves the fence to `renew_seconds` after the moment when the request was made
+    lost      the fence closes: another holder was seen, or no renewal succeeded in time
+
+Guarantees: the fence is closed before `lost` returns, and at the deadline even if this code does not get to run. Requests of reconciles
+delay no renewal: the client is one of its own, with deadlines that leave time for a second try. A standby notices a released lease at
+once, by the watch; without the right to watch, at its next look. Labels and annotations of the Lease are left alone.
+
+Caveats: renewals run on the loop of the reconciles. One that blocks the loop for `renew_seconds` costs the lease, and should: nothing is
+reconciled meanwhile. The stall is reported with its stack well before (docs/adr/0012).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from random import Random
+from types import TracebackType
+from typing import Self
+
+from konverge.client import Client, ClientConfig, ClientSettings, WatchEvent, WatchQuery, decode_object
+from konverge.clock import WallClock, wall_clock
+from konverge.errors import AlreadyExists, Conflict, Forbidden, KonvergeError, NotFound
+from konverge.logs import get_logger
+from konverge.metrics import Metrics
+from konverge.objects import Object
+from konverge.runtime.election.candidate import Candidate, Create, SeenLease, Update, WaitUntil
+from konverge.runtime.election.fence import LeaseFence
+from konverge.runtime.election.record import LEASE, LeaseRecord
+from konverge.runtime.election.settings import ElectionSettings
+from konverge.words import LogKey
+
+__all__ = ["LeaseElection"]
+
+_WATCH_SECONDS = 300
+_IDLE_SECONDS = 75.0
+_JITTER = 1.2
+"""A standby looks every retry period, times 1 to 1 plus this: client-go's JitterFactor."""
+_PAUSE = 0.5
+"""Seconds at most before the next look after a write that lost against another one."""
+_RELEASE_TRIES = 3
+
+
+class LeaseElection:
+    """The election by one Lease. Use it with `async with`; entering starts the watch, leaving releases the lease.
+
+    `name` is the manager's, for the User-Agent and the metrics.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        settings: ElectionSettings,
+        *,
+        name: str,
+        host: str,
+        metrics: Metrics,
+        random: Random,
+        clock: WallClock = wall_clock,
+    ) -> None:
+        self.settings = settings
+        self.lease_name = settings.name or name
+        self.namespace = settings.namespace or config.namespace or "default"
+        self.identity = f"{settings.identity or host}_{random.getrandbits(64):016x}"
+        loop = asyncio.get_running_loop()
+        self.fence = LeaseFence(loop.time)
+        self._now = loop.time
+        self._clock = clock
+        self._random = random
+        limit = max(1.0, settings.renew_seconds / 2)
+        self._client = Client(
+            config,
+            name=name,
+            settings=ClientSettings(request_timeout=limit, connect_timeout=limit, call_timeout=limit, attempts=1),
+            metrics=metrics,
+            random=random,
+        )
+        self._candidate = Candidate(self.identity, settings)
+        self._news = asyncio.Event()
+        self._watching = False
+        self._problem = ""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._holding: asyncio.Task[None] | None = None
+        self._leader = metrics.leader.labels(name=name)
+        self._slow_path = metrics.leader_slowpath.labels(name=name)
+        self._renewal = metrics.lease_renew_seconds.labels(name=name)
+        self._losses = metrics.lease_losses.labels(name=name)
+        self._leader.set(0)
+        self._log = get_logger("konverge.election").bind(
+            **{LogKey.NAMESPACE: self.namespace, LogKey.NAME: self.lease_name, LogKey.IDENTITY: self.identity}
+        )
+
+    def problem(self) -> str:
+        """Return why the election does not work, in words that say what to do; "" if it does."""
+        return self._problem
+
+    def holder(self) -> str:
+        """Return the identity that leads, as far as it is known; "" if none does."""
+        return self._candidate.holder
+
+    # --- life ----------------------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        watch = asyncio.create_task(self._watch(), name=f"konverge election watch {self.lease_name}")
+        self._tasks.add(watch)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.release()
+        await self._client.close()
+
+    async def acquire(self) -> None:
+        """Return once this process leads."""
+        shown = None
+        while True:
+            await self._look()
+            pause = await self._try()
+            if self._leads():
+                break
+            if self._candidate.holder != shown:
+                shown = self._candidate.holder
+                self._log.info("standing by", **{LogKey.HOLDER: shown})
+            await self._sleep(pause)
+        self._holding = asyncio.create_task(self._hold(), name=f"konverge election {self.lease_name}")
+        self._leader.set(1)
+        self._log.info("this process leads")
+
+    async def lost(self) -> None:
+        """Return once this process does not lead any more, after the fence has closed."""
+        assert self._holding is not None
+        await asyncio.wait({self._holding})
+
+    async def release(self) -> None:
+        """Give the lease back, if this process holds it, and end the watch. A failure is logged: the lease then runs out by itself."""
+        self.fence.close()
+        tasks = {*self._tasks, *({self._holding} if self._holding is not None else ())}
+        self._tasks.clear()
+        self._holding = None
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._leader.set(0)
+        if self._candidate.in_doubt:
+            await self._look()
+        for _ in range(_RELEASE_TRIES):
+            step = self._candidate.release(self._clock())
+            if step is None:
+                return
+            try:
+                await self._write(step)
+            except Conflict:
+                await self._look()
+            except KonvergeError as error:
+                self._log.warning("the lease was not released; it runs out by itself", **{LogKey.ERROR: str(error)})
+                return
+            else:
+                self._candidate.give_up()
+                self._log.info("the lease is released")
+                return
+
+    # --- leading -------------------------------------------------------------------------------------------------------------
+
+    def _leads(self) -> bool:
+        return self._candidate.leads and self._now() < self.fence.until
+
+    async def _hold(self) -> None:
+        """Renew until the lease is lost."""
+        due = self._now() + self.settings.retry_seconds
+        try:
+            while self._leads():
+                await self._wait_for_news(min(due, self.fence.until))
+                if self._leads() and (self._now() >= due or self._candidate.absent):
+                    due = self._now() + self.settings.retry_seconds
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout_at(self.fence.until):
+                            await self._try()
+        finally:
+            self.fence.close()
+            self._leader.set(0)
+        self._losses.inc()
+        cause = self._problem or f"it is held by {self.holder() or 'no replica'}"
+        self._candidate.give_up()
+        self._log.warning("this process does not lead any more; it stands by", **{LogKey.CAUSE: cause})
+
+    async def _wait_for_news(self, until: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                await self._news.wait()
+        self._news.clear()
+
+    # --- standing by ---------------------------------------------------------------------------------------------------------
+
+    async def _sleep(self, until: float | None) -> None:
+        """Wait for a change, for the time when the lease may be free, and at most for the time between two looks."""
+        settings, now = self.settings, self._now()
+        look = settings.retry_seconds * (1 + _JITTER * self._random.random())
+        if self._watching and until is not None:
+            look = max(look, settings.lease_seconds)
+        await self._wait_for_news(now + look if until is None else min(until, now + look))
+
+    async def _look(self) -> None:
+        """Read the Lease."""
+        try:
+            found = await self._client.get(LEASE, self.lease_name, self.namespace)
+        except NotFound:
+            self._candidate.observe_absence()
+            self._problem = ""
+        except KonvergeError as error:
+            self._failed(error)
+        else:
+            self._observe(found)
+            self._problem = ""
+
+    async def _watch(self) -> None:
+        """Watch the Lease for as long as this candidate lives."""
+        while True:
+            try:
+                info = await self._client.resource(LEASE)
+                query = WatchQuery(
+                    namespace=self.namespace,
+                    fields=f"metadata.name={self.lease_name}",
+                    timeout_seconds=_WATCH_SECONDS,
+                    idle_seconds=_IDLE_SECONDS,
+                )
+                async with self._client.watch(info, query) as stream:
+                    self._watching = True
+                    async for events in stream:
+                        for event in events:
+                            self._saw(event)
+            except Forbidden:
+                self._log.info("no right to watch the lease; it is read every few seconds")
+                await asyncio.sleep(_WATCH_SECONDS)
+            except KonvergeError:
+                pass  # the looks say what is wrong
+            finally:
+                self._watching = False
+                self._news.set()
+            await asyncio.sleep(self.settings.retry_seconds * (1 + _JITTER * self._random.random()))
+
+    def _saw(self, event: WatchEvent) -> None:
+        if event.type not in {"ADDED", "MODIFIED", "DELETED"}:
+            return
+        lease = Object(decode_object(bytes(event.object)))
+        if lease.name != self.lease_name:
+            return
+        if event.type == "DELETED":
+            self._candidate.observe_absence(lease.metadata.resource_version)
+        else:
+            self._observe(lease)
+        if self._candidate.holder != self.identity:
+            self._news.set()
+
+    # --- requests ------------------------------------------------------------------------------------------------------------
+
+    async def _try(self) -> float | None:
+        """Do the next step; returns the time before which there is nothing to do, None if the step failed."""
+        step = self._candidate.next_step(self._now(), self._clock())
+        if isinstance(step, WaitUntil):
+            return step.time
+        begun = self._now()
+        try:
+            lease = await self._write(step)
+        except (AlreadyExists, Conflict, NotFound):
+            self._slow_path.inc()
+            await asyncio.sleep(_PAUSE * self._random.random())  # candidates that write at once do not go on in step
+            await self._look()
+            return None
+        except (Exception, asyncio.CancelledError) as error:
+            self._candidate.may_have_written(step.record)
+            if not isinstance(error, KonvergeError):
+                raise
+            self._failed(error)
+            return None
+        self._problem = ""
+        self._candidate.wrote(_seen(lease), self._now())
+        self.fence.extend(begun + self.settings.renew_seconds)
+        self._renewal.observe(self._now() - begun)
+        return None
+
+    async def _write(self, step: Create | Update) -> Object:
+        if isinstance(step, Create):
+            lease = LEASE.new(self.lease_name, self.namespace)
+            lease.data["spec"] = step.record.to_spec()
+            return await self._client.create(lease)
+        # A patch, since a replacement would drop what others put into the metadata; the version makes it a compare-and-swap.
+        change = {"metadata": {"resourceVersion": step.seen.version}, "spec": step.record.to_spec()}
+        return await self._client.patch(LEASE, self.lease_name, self.namespace, patch=change, style="merge")
+
+    def _observe(self, lease: Object) -> None:
+        led = self._candidate.leads
+        self._candidate.observe(_seen(lease), self._now())
+        if led and not self._candidate.leads:
+            self.fence.close()
+            self._news.set()
+
+    def _failed(self, error: KonvergeError) -> None:
+        if not self._problem:
+            self._log.warning("the lease cannot be read or written", **{LogKey.ERROR: str(error)})
+        self._problem = str(error)
+
+
+def _seen(lease: Object) -> SeenLease:
+    return SeenLease(lease.metadata.resource_version, LeaseRecord.of(lease.data.get("spec")))

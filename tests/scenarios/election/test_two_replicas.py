@@ -1,0 +1,266 @@
+"""Two replicas of one operator: one leads, the other stands by, and at no moment do both write."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from copy_operator import build, copy_of, source
+from replicas import NAMESPACE, Replicas
+from widgets import CONFIG_MAP, SECRET, By
+
+import konverge as kv
+from konverge.runtime.election.record import LEASE
+
+
+async def test_one_replica_leads_and_the_other_writes_nothing() -> None:
+    async with Replicas(build) as replicas:
+        await source(replicas)
+        await replicas.start("a")
+        await copy_of(replicas)
+        b = await replicas.start("b")
+        await source(replicas, "source-2")
+        await copy_of(replicas, "source-2")
+        assert not b.leads
+        assert replicas.writes("b") == []
+
+
+async def test_a_standby_takes_over_at_once_when_the_lease_is_released_and_lists_nothing_anew() -> None:
+    async with Replicas(build) as replicas:
+        await replicas.start("a")
+        await replicas.leader()
+        b = await replicas.start("b")
+        await asyncio.sleep(30)
+        lists = {one["selection"]: one["lists"] for one in b.manager.debug()["informers"]()}
+        await source(replicas)
+        await copy_of(replicas)
+        began = asyncio.get_running_loop().time()
+        await replicas.stop("a")
+        assert await replicas.leader() == "b"
+        await source(replicas, "source-2")
+        await copy_of(replicas, "source-2", within=2.0)
+        assert asyncio.get_running_loop().time() - began < 2.0
+        assert {one["selection"]: one["lists"] for one in b.manager.debug()["informers"]()} == lists
+        assert replicas.violations() == []
+
+
+async def test_a_standby_takes_over_after_the_death_of_the_leader_within_twenty_seconds() -> None:
+    async with Replicas(build) as replicas:
+        await replicas.start("a")
+        await replicas.leader()
+        await replicas.start("b")
+        await asyncio.sleep(30)
+        replicas.kill("a")
+        await source(replicas)
+        await copy_of(replicas, within=20.0)
+        assert await replicas.leader() == "b"
+        assert replicas.violations() == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "gap"),
+    [
+        pytest.param({"holderIdentity": "somebody-else"}, 20.0, id="another holder is written"),
+        pytest.param({"holderIdentity": ""}, 20.0, id="the holder is emptied"),
+        pytest.param({"renewTime": "2000-01-01T00:00:00.000000Z"}, 0.0, id="the time of renewal is set back"),
+        pytest.param({"leaseDurationSeconds": 3600}, 0.0, id="the duration is set to an hour"),
+    ],
+)
+async def test_a_lease_that_is_edited_by_hand_never_lets_two_replicas_write(spec: dict[str, Any], gap: float) -> None:
+    async with Replicas(build) as replicas:
+        await replicas.start("a")
+        await replicas.leader()
+        await replicas.start("b")
+        await asyncio.sleep(30)
+        await replicas.client.patch(LEASE, "operator", NAMESPACE, patch={"spec": spec}, style="merge")
+        edited = asyncio.get_running_loop().time()
+        await source(replicas)
+        await copy_of(replicas, within=gap + 2.0)
+        assert (
+            all(one.time >= edited + gap - 5 for one in replicas.audit if one.replica and one.time > edited) or not gap
+        )
+        assert replicas.violations() == []
+
+
+async def test_a_leader_whose_lease_is_deleted_creates_it_again_and_goes_on() -> None:
+    async with Replicas(build) as replicas:
+        await replicas.start("a")
+        await replicas.leader()
+        await replicas.start("b")
+        await asyncio.sleep(30)
+        await replicas.client.delete(LEASE, "operator", NAMESPACE)
+        await asyncio.sleep(5)
+        assert (await replicas.lease()).data["spec"]["holderIdentity"].startswith("a_")
+        await source(replicas)
+        await copy_of(replicas, within=1.0)
+        assert replicas.replicas["a"].leads
+        assert replicas.violations() == []
+
+
+async def test_a_leader_that_cannot_renew_stops_to_write_before_another_takes_over_and_stands_by_in_the_same_process() -> (
+    None
+):
+    async with Replicas(build) as replicas:
+        a = await replicas.start("a")
+        await replicas.leader()
+        await replicas.start("b")
+        await asyncio.sleep(30)
+        replicas.delays["a"] = lambda request: 40.0 if "/leases/" in request.path else 0.0
+        assert await replicas.leader(other_than="a") == "b"
+        assert not a.leads
+        await source(replicas)
+        await copy_of(replicas, within=3.0)
+        replicas.delays.clear()
+        await replicas.stop("b")
+        await source(replicas, "source-2")
+        await copy_of(replicas, "source-2", within=30.0)
+        assert a.leads
+        assert [holder for _, holder in replicas.holders] == ["a", "b", "", "a"]
+        assert replicas.violations() == []
+
+
+async def test_a_write_that_is_held_up_beyond_the_lease_is_not_sent() -> None:
+    arrived = asyncio.Event()
+
+    async def slow(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
+        if object_.name != "source":
+            return kv.Done()
+        arrived.set()
+        try:
+            await asyncio.sleep(300)
+        except asyncio.CancelledError:
+            await ctx.own(SECRET.new("too-late", NAMESPACE))  # a reconcile that resists its cancellation
+            raise
+        return kv.Done()
+
+    async with Replicas(
+        lambda manager: manager.add(
+            kv.Controller.of(CONFIG_MAP).owns(SECRET).with_(timeout=900).reconciled_by(By(slow))
+        )
+    ) as replicas:
+        a = await replicas.start("a")
+        await replicas.leader()
+        await source(replicas)
+        await arrived.wait()
+        replicas.delays["a"] = lambda request: 3600.0 if "/leases" in request.path else 0.0
+        await asyncio.sleep(30)
+        assert not a.leads
+        assert replicas.writes("a") == []
+        replicas.delays.clear()
+
+
+async def test_a_reconcile_that_the_loss_of_the_lease_cuts_off_runs_again_in_the_next_turn() -> None:
+    runs: list[tuple[str, ...]] = []
+
+    async def noted(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
+        if object_.name == "source":
+            runs.append(tuple(ctx.reasons))
+            if len(runs) == 1:
+                await asyncio.sleep(300)
+        return kv.Done()
+
+    async with Replicas(
+        lambda manager: manager.add(kv.Controller.of(CONFIG_MAP).with_(timeout=900).reconciled_by(By(noted)))
+    ) as replicas:
+        await replicas.start("a")
+        await replicas.leader()
+        await source(replicas)
+        await asyncio.sleep(1)
+        await replicas.client.patch(
+            LEASE, "operator", NAMESPACE, patch={"spec": {"holderIdentity": "x"}}, style="merge"
+        )
+        await asyncio.sleep(40)
+        assert len(runs) == 2
+        assert any("lease" in reason for reason in runs[1])
+
+
+async def test_what_another_leader_had_put_off_is_reconciled_by_its_successor() -> None:
+    runs: list[str] = []
+
+    def build_later(manager: kv.Manager) -> None:
+        async def later(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
+            if object_.name != "source":
+                return kv.Done()
+            runs.append(object_.name)
+            return kv.RequeueAfter(3600)
+
+        manager.add(kv.Controller.of(CONFIG_MAP).reconciled_by(By(later)))
+
+    async with Replicas(build_later) as replicas:
+        await replicas.start("a")
+        await replicas.leader()
+        await source(replicas)
+        await asyncio.sleep(5)
+        await replicas.client.patch(
+            LEASE, "operator", NAMESPACE, patch={"spec": {"holderIdentity": "x"}}, style="merge"
+        )
+        await asyncio.sleep(40)
+        assert await replicas.leader() == "a"
+        assert len(runs) == 2
+
+
+async def test_the_queue_of_a_standby_does_not_grow_with_objects_that_come_and_go() -> None:
+    async with Replicas(build) as replicas:
+        await replicas.start("a")
+        await replicas.leader()
+        b = await replicas.start("b")
+        before = b.manager.runner("configmap").queue.statistics()
+        for number in range(50):
+            await source(replicas, f"source-{number}")
+            await copy_of(replicas, f"source-{number}")
+            await replicas.client.delete(CONFIG_MAP, f"source-{number}", NAMESPACE)
+        await asyncio.sleep(5)
+        after = b.manager.runner("configmap").queue.statistics()
+        assert after.ready == before.ready
+
+
+async def test_a_controller_on_every_replica_works_on_a_standby_too() -> None:
+    worked: set[str] = set()
+
+    def build_both(manager: kv.Manager) -> None:
+        async def noted(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
+            worked.add(manager.settings.instance)
+            return kv.Done()
+
+        manager.add(kv.Controller.of(CONFIG_MAP).on_every_replica().reconciled_by(By(noted)))
+
+    async with Replicas(build_both) as replicas:
+        await replicas.start("a")
+        await replicas.start("b")
+        await source(replicas)
+        await asyncio.sleep(5)
+        assert worked == {"a", "b"}
+
+
+async def test_readiness_says_which_replica_leads() -> None:
+    async with Replicas(build) as replicas:
+        a = await replicas.start("a")
+        await replicas.leader()
+        b = await replicas.start("b")
+        assert "leader-election: this process leads" in str(a.manager.report())
+        assert "leader-election: stands by: a_" in str(b.manager.report())
+        assert [
+            one.metrics.registry.get_sample_value("leader_election_master_status", {"name": "operator"})
+            for one in (a, b)
+        ] == [
+            1.0,
+            0.0,
+        ]
+
+
+async def test_two_replicas_with_one_identity_do_not_both_lead() -> None:
+    async with Replicas(build) as replicas:
+        await replicas.start("a")
+        await replicas.leader()
+        b = await replicas.start("b")
+        for replica in replicas.replicas.values():
+            election = replica.manager._leadership
+            election.identity = election._candidate.identity = "both"
+        await replicas.client.patch(
+            LEASE, "operator", NAMESPACE, patch={"spec": {"holderIdentity": "x"}}, style="merge"
+        )
+        for _ in range(100):
+            await asyncio.sleep(1)
+            assert sum(one.leads for one in (replicas.replicas["a"], b)) <= 1
+        assert sum(one.leads for one in (replicas.replicas["a"], b)) == 1

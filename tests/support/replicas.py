@@ -1,0 +1,174 @@
+"""Several replicas of one operator on one in-memory API server, and an audit of which of them wrote when.
+
+Guarantees: every commit is noted with the replica that made it and with the holder that the Lease named before it. A replica that is killed
+sends and receives nothing any more; it releases nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Self
+
+from konverge.client import Client, ClientConfig, OpenStream, Response, Transport
+from konverge.client.requests import Request
+from konverge.metrics import Metrics
+from konverge.objects import Object
+from konverge.runtime import ElectionSettings, Manager, ManagerSettings
+from konverge.runtime.election.record import LEASE
+from konverge.testing.apiserver import ApiServer
+from konverge.testing.lab.process import Wire, killable
+
+__all__ = ["NAMESPACE", "Audited", "Replica", "Replicas"]
+
+NAMESPACE = "lab"
+ELECTION = ElectionSettings(enabled=True, name="operator", namespace=NAMESPACE)
+_REPLICA: ContextVar[str] = ContextVar("replica", default="")
+
+
+@dataclass(frozen=True)
+class Audited:
+    """One commit: when, by which replica, of what, and which replica held the lease then ("" for none)."""
+
+    time: float
+    replica: str
+    what: str
+    holder: str
+
+
+@dataclass
+class Replica:
+    name: str
+    manager: Manager
+    wire: Wire
+    metrics: Metrics = field(repr=False)
+
+    @property
+    def leads(self) -> bool:
+        election = self.manager.report().election
+        return election is not None and election.note == "this process leads"
+
+
+class _Named:
+    """A transport whose requests bear the name of their replica, and can be slowed down."""
+
+    def __init__(self, inner: Transport, name: str, replicas: Replicas) -> None:
+        self._inner = inner
+        self._name = name
+        self._replicas = replicas
+
+    async def prepare(self) -> None:
+        await self._inner.prepare()
+
+    async def send(self, request: Request) -> Response:
+        delay = self._replicas.delays.get(self._name)
+        if delay is not None:
+            await asyncio.sleep(delay(request))
+        token = _REPLICA.set(self._name)
+        try:
+            return await self._inner.send(request)
+        finally:
+            _REPLICA.reset(token)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[OpenStream]:
+        async with self._inner.stream(request) as stream:
+            yield stream
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class Replicas:
+    """Use it with `async with`; replicas are started by `start`."""
+
+    def __init__(
+        self, build: Callable[[Manager], None], *, election: ElectionSettings = ELECTION, seed: int = 1
+    ) -> None:
+        self.build = build
+        self.election = election
+        self.random = Random(seed)
+        self.audit: list[Audited] = []
+        self.holders: list[tuple[float, str]] = []
+        """Each change of the holder: when, and which replica it is."""
+        self.replicas: dict[str, Replica] = {}
+        self.delays: dict[str, Callable[[Request], float]] = {}
+        """Seconds by which requests of a replica are delayed on their way, by its name."""
+        self.server = ApiServer(random=Random(seed), rbac=False, namespaces=(NAMESPACE,))
+
+    async def __aenter__(self) -> Self:
+        await self.server.__aenter__()
+        self.server.store.observers.append(self._observe)
+        self.client = Client(self.server.config(namespace=NAMESPACE), name="test", random=Random(2))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for replica in self.replicas.values():
+            replica.wire.alive = True
+            await replica.manager.stop()
+        await self.client.close()
+        await self.server.__aexit__(None, None, None)
+
+    async def start(self, name: str, *, election: ElectionSettings | None = None) -> Replica:
+        """Start a replica; returns when its caches are complete."""
+        wire = Wire(lambda: 0)
+        inner = killable(self.server.config(namespace=NAMESPACE), wire)
+
+        def make(_: ClientConfig, settings: Any, user_agent: str) -> Transport:
+            return _Named(inner.open(settings, user_agent), name, self)
+
+        metrics = Metrics()
+        manager = Manager(
+            "operator",
+            ClientConfig.over(make, namespace=NAMESPACE),
+            metrics=metrics,
+            settings=ManagerSettings(namespace=NAMESPACE, instance=name, election=election or self.election),
+            random=Random(self.random.getrandbits(64)),
+        )
+        self.build(manager)
+        replica = self.replicas[name] = Replica(name, manager, wire, metrics)
+        await manager.start()
+        await manager.wait_ready()
+        return replica
+
+    def kill(self, name: str) -> None:
+        """Let nothing of a replica reach the server any more, as after kill -9."""
+        self.replicas[name].wire.cut()
+
+    async def stop(self, name: str) -> None:
+        """Stop a replica as SIGTERM does."""
+        await self.replicas.pop(name).manager.stop()
+
+    async def lease(self) -> Object:
+        return await self.client.get(LEASE, "operator", NAMESPACE)
+
+    async def leader(self, *, other_than: str = "", within: float = 60.0) -> str:
+        """Wait for a leader, and return its name."""
+        async with asyncio.timeout(within):
+            while True:
+                for replica in self.replicas.values():
+                    if replica.leads and replica.wire.alive and replica.name != other_than:
+                        return replica.name
+                await asyncio.sleep(0.05)
+
+    def violations(self) -> list[Audited]:
+        """Return the writes of replicas at a time when the Lease named another one."""
+        return [one for one in self.audit if one.replica and one.holder and one.replica != one.holder]
+
+    def writes(self, replica: str, since: float = 0.0) -> list[Audited]:
+        return [one for one in self.audit if one.replica == replica and one.time >= since]
+
+    def _observe(self, event: Any) -> None:
+        entry, now = event.entry, asyncio.get_running_loop().time()
+        if entry.resource == ("coordination.k8s.io", "leases"):
+            holder = (entry.object().get("spec") or {}).get("holderIdentity") or ""
+            name = holder.rpartition("_")[0] if event.type != "DELETED" else ""
+            if not self.holders or self.holders[-1][1] != name:
+                self.holders.append((now, name))
+            return
+        holder = self.holders[-1][1] if self.holders else ""
+        self.audit.append(Audited(now, _REPLICA.get(), f"{event.type} {entry.resource[1]} {entry.key}", holder))
