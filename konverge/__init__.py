@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         Controller,
         Delete,
         Deny,
+        ElectionSettings,
         FieldsHeld,
         Manager,
         ManagerSettings,
@@ -78,6 +79,7 @@ __all__ = [
     "Delete",
     "Deny",
     "Done",
+    "ElectionSettings",
     "FieldsHeld",
     "InvalidObject",
     "Key",
@@ -139,6 +141,7 @@ _HOMES = {
             "Deny",
             "FieldsHeld",
             "Manager",
+            "ElectionSettings",
             "ManagerSettings",
         ),
         *(

@@ -103,3 +103,4 @@ class LogKey:
     EXPIRES: Final = "expires"
     IDENTITY: Final = "identity"
     HOLDER: Final = "holder"
+    LIMIT: Final = "limit_seconds"

@@ -87,6 +87,7 @@ def manager_settings(settings: Settings) -> ManagerSettings:
         stall_seconds=settings.stall,
         client=settings.client,
         informers=settings.informers,
+        election=settings.election,
         webhooks=settings.webhooks,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -46,13 +47,17 @@ def rbac(
     """Print the RBAC rules that the chosen controllers need.
 
     A ClusterRole, or with --namespace a Role there, and a Role in each namespace that a setting narrows rights to. --controllers and
-    settings that change watches are considered. No cluster is contacted.
+    settings that change watches are considered. No cluster is contacted. With --set election.enabled=true also the rights on the Lease, in
+    the namespace of the election or of the ServiceAccount.
     `konverge rbac --service-account konverge/konverge | kubectl apply -f -` grants them.
     """
     from konverge.crds import to_yaml
 
     settings = load_settings(target, file, assignments, flags).settings
     found, build = chosen_build(target)
+    home = (service_account or "").partition("/")[0]
+    if home and settings.election.enabled and not settings.election.namespace:  # a pod elects in its own namespace
+        settings = settings.model_copy(update={"election": replace(settings.election, namespace=home)})
     rules = asyncio.run(rules_for(build, settings, found))
     documents = manifests(name or found, rules, settings.namespace, service_account)
     if output == "json":
@@ -66,7 +71,7 @@ async def rules_for(build: Build | None, settings: Settings, name: str = "rbac")
     from konverge.daemon.programs import fill
     from konverge.runtime import Manager, ManagerSettings
 
-    manager = Manager(name, settings=ManagerSettings(webhooks=settings.webhooks))
+    manager = Manager(name, settings=ManagerSettings(webhooks=settings.webhooks, election=settings.election))
     await fill(manager, build, settings)
     return manager.rules()
 

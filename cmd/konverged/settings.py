@@ -15,6 +15,7 @@ from konverge.client import ClientSettings
 from konverge.errors import UsageError
 from konverge.informers import InformerSettings
 from konverge.runtime.admission.settings import WebhookSettings
+from konverge.runtime.election.settings import ElectionSettings
 from konverge.runtime.http.listener import Limits, parse_address
 
 __all__ = ["PREFIX", "Overrides", "Settings"]
@@ -119,6 +120,8 @@ class Settings(BaseSettings):
     """Timeouts, retries and parallelism of requests."""
     informers: InformerSettings = InformerSettings()
     """How kinds are listed and watched."""
+    election: ElectionSettings = ElectionSettings()
+    """Whether replicas elect one that writes, and by which Lease."""
     webhooks: WebhookSettings = WebhookSettings()
     """Where webhooks are served, and how the API server finds and trusts them."""
 

@@ -1,7 +1,7 @@
 """The fence: the last check before the bytes of a write go to the socket.
 
 A leader that was paused, or whose event loop was blocked, wakes with a lease that has run out. Cancelling its reconciles comes too late
-for the write that is next to be sent, so each write is checked at the place where it leaves the process.
+for the write that is next to be sent, so each write is checked when its bytes leave the process.
 
 Guarantees: after the deadline of the fence no byte of a write that goes through it is handed to a socket, buffered parts of a large body
 included. Reads, and the writes of clients without this fence, go on.

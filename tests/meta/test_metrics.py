@@ -87,6 +87,8 @@ OURS = {
     "konverge_applies_total": Series("counter", ("controller", "kind", "result")),
     "konverge_events_dropped_total": Series("counter", ("cause",)),
     "konverge_lease_renew_seconds": Series("histogram", ("name",), C),
+    "konverge_lease_losses_total": Series("counter", ("name",)),
+    "konverge_caught_up_total": Series("counter", (*KIND, "result")),
     "konverge_event_loop_lag_seconds": Series("histogram", (), I),
     "konverge_blocking_calls_total": Series("counter", CONTROLLER),
     "konverge_decode_errors_total": Series("counter", CONTROLLER),

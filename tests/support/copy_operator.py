@@ -15,9 +15,8 @@ __all__ = ["build", "copy_of", "source"]
 
 async def copied(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
     if object_.name.startswith("source"):
-        await ctx.own(
-            SECRET.new(f"copy-of-{object_.name}", NAMESPACE, stringData={"value": object_.data["data"]["value"]})
-        )
+        value = object_.data["data"]["value"]
+        await ctx.own(SECRET.new(f"copy-of-{object_.name}", object_.namespace, stringData={"value": value}))
     return kv.Done()
 
 

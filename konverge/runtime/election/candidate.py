@@ -93,7 +93,7 @@ class Candidate:
 
     @property
     def absent(self) -> bool:
-        """Whether there was no Lease when this candidate last looked."""
+        """Whether the Lease was absent when this candidate last looked."""
         return self._absent
 
     @property
@@ -122,7 +122,7 @@ class Candidate:
         self._tried = None
 
     def observe_absence(self, version: str = "") -> None:
-        """Take note that there is no Lease; `version` is the one of its deletion, if it is known."""
+        """Take note that the Lease is absent; `version` is the one of its deletion, if it is known."""
         if not (version and self._is_old(version)):
             self._absent = True
 

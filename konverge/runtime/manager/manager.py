@@ -37,6 +37,7 @@ from konverge.runtime.controller.runner import ControllerRunner
 from konverge.runtime.election.elector import LeaseElection
 from konverge.runtime.election.leadership import Leadership, Turn
 from konverge.runtime.election.record import LEASE
+from konverge.runtime.election.rights import rules_of_election
 from konverge.runtime.events.recorder import EventRecorder
 from konverge.runtime.manager.explain import describe, explain
 from konverge.runtime.manager.settings import ManagerSettings
@@ -149,9 +150,11 @@ class Manager:
         return tuple(self._specs.values())
 
     def rules(self) -> tuple[Rule, ...]:
-        """Return the RBAC rules that these controllers and webhooks need."""
+        """Return the RBAC rules that these controllers and webhooks need, and the election."""
         own = (rule for spec in self._specs.values() for rule in rules_of(spec))
-        return merged((*own, *self._admission.rules(), *self._rules))
+        return merged(
+            (*own, *self._admission.rules(), *rules_of_election(self.settings.election, self.name), *self._rules)
+        )
 
     @property
     def webhooks(self) -> tuple[Webhook[Any], ...]:
@@ -271,7 +274,12 @@ class Manager:
             )
             await self._admission.serve(stack, client, informers, self.metrics, self._readiness.notify)
             event_loop = stack.enter_context(
-                EventLoopMonitor(loop, self.metrics, threshold=self.settings.stall_seconds)
+                EventLoopMonitor(
+                    loop,
+                    self.metrics,
+                    threshold=self.settings.stall_seconds,
+                    lease_seconds=self.settings.election.renew_seconds if self.settings.election.enabled else 0.0,
+                )
             )
             self._client = client
             self._services = ManagerServices(

@@ -8,7 +8,8 @@
 Guarantees: a reconcile that keeps the loop for more than the threshold (and half of it, twice the time between two looks) is named with
 controller, key and the stack of that moment, also if a task that it started blocks. While reconciles begin the loop turns,
 and is not pinged at each look. While none runs the loop is pinged once a second, for the histogram of its lag. Leaving ends the thread.
-A loop whose time is virtual gets no thread, because its jumps are not lag.
+A loop whose time is virtual gets no thread, because its jumps are not lag. With `lease_seconds`, the time in which a lease has to be
+renewed on this loop, any stall of a third of that is an error in the log, with its stack.
 
 Caveats: code that holds the interpreter's lock for its whole stall (a C extension) stops this thread too; such a stall appears in
 the histogram alone. A loop that does not run its callbacks through `asyncio.Handle` (uvloop) has its stalls attributed by task only.
@@ -39,6 +40,8 @@ IDLE_PING: Final = 1.0
 """Seconds between pings while no reconcile runs: enough for a histogram, and next to nothing to pay."""
 LOG_EVERY: Final = 10.0
 """Seconds between two warnings about one controller; all its stalls are counted."""
+_LEASE_PART: Final = 3
+"""A stall is reported when it has lasted for this part of the time in which the lease has to be renewed."""
 _FRAMES: Final = 20
 _LOOKS: Final = 4
 """Looks within the threshold. One of so many is a ping; so is each before which no reconcile has begun since the look before it."""
@@ -76,10 +79,12 @@ class EventLoopMonitor:
         metrics: Metrics,
         *,
         threshold: float = 0.1,
+        lease_seconds: float = 0.0,
     ) -> None:
         self.enabled = should_watch(loop, threshold)
         self._loop = loop
         self._threshold = threshold
+        self._lease_seconds = lease_seconds
         self._lag = metrics.loop_lag
         self._calls = metrics.blocking_calls
         self._log = get_logger("konverge.runtime")
@@ -151,6 +156,9 @@ class EventLoopMonitor:
             return False
         if not self._pinged.wait(self._threshold):
             self._catch(monotonic() - asked)
+            alarm = self._lease_seconds / _LEASE_PART
+            if alarm and not self._pinged.wait(max(0.0, alarm - self._threshold)):
+                self._warn_of_lease(monotonic() - asked)
             self._pinged.wait()
         if self._stopping.is_set():
             return False
@@ -181,6 +189,20 @@ class EventLoopMonitor:
                 LogKey.CONTROLLER: found.controller,
                 LogKey.KEY: str(found.key),
                 LogKey.DURATION: round(seconds, 3),
+                LogKey.STACK: trimmed(frame),
+            },
+        )
+
+    def _warn_of_lease(self, seconds: float) -> None:
+        """Say that the loop is blocked for so long that the lease is in danger: whatever blocks it, a reconcile or not."""
+        frame = sys._current_frames().get(self._loop_thread)
+        if frame is None or self._pinged.is_set():
+            return
+        self._log.error(
+            "the event loop is blocked: the lease is not renewed, and lost if this lasts for as long as it may take to renew it",
+            **{
+                LogKey.DURATION: round(seconds, 3),
+                LogKey.LIMIT: self._lease_seconds,
                 LogKey.STACK: trimmed(frame),
             },
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any
 
@@ -67,7 +67,7 @@ async def delete(replicas: Replicas, one: Replica, random: Random) -> None:
     await replicas.client.delete(LEASE, "operator", NAMESPACE)
 
 
-Fault = Callable[[Replicas, Replica, Random], Awaitable[None]]
+Fault = Callable[[Replicas, Replica, Random], Coroutine[Any, Any, None]]
 ALL: tuple[Fault, ...] = (kill, restart, slow_renewals, slow_requests, edit, delete)
 
 
@@ -80,7 +80,7 @@ async def test_no_two_replicas_write_and_the_work_goes_on(seed: int) -> None:
         await replicas.leader()
         for number in range(FAULTS):
             one = random.choice(list(replicas.replicas.values()))
-            fault = asyncio.create_task(random.choice(ALL)(replicas, one, random))  # type: ignore[arg-type]  # an async function gives a coroutine
+            fault: asyncio.Task[None] = asyncio.create_task(random.choice(ALL)(replicas, one, random))
             for step in range(random.randrange(20)):
                 await source(replicas, f"source-{number % 3}", f"{number}-{step}")
                 await asyncio.sleep(random.expovariate(1.0))

@@ -296,3 +296,22 @@ def test_a_deep_stack_shows_its_innermost_calls() -> None:
 def test_a_stack_of_library_frames_alone_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_loop, "_LIBRARIES", ("/",))
     assert "in test_a_stack_of_library_frames_alone_is_shown_whole" in trimmed(sys._getframe())
+
+
+def test_a_stall_that_endangers_the_lease_is_an_error_with_its_stack_also_outside_of_a_reconcile(
+    metrics: Metrics, logs: list[Any]
+) -> None:
+    def blocks() -> None:
+        block_until(lambda: [entry for entry in logs if entry["log_level"] == "error"])
+
+    async def program() -> None:
+        with EventLoopMonitor(asyncio.get_running_loop(), metrics, threshold=0.02, lease_seconds=0.15):
+            while not pings(metrics):
+                await asyncio.sleep(0)
+            blocks()
+
+    run(program())
+    [entry] = [entry for entry in logs if entry["log_level"] == "error"]
+    assert "the lease is not renewed" in entry["event"]
+    assert entry["limit_seconds"] == 0.15
+    assert "blocks()" in entry["stack"]

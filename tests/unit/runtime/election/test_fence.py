@@ -3,40 +3,91 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import contextlib
+from collections.abc import AsyncIterator
+from random import Random
 
 import pytest
 
-from konverge.client import Client, ClientConfig
+from konverge.client import Client, ClientConfig, ClientSettings
 from konverge.errors import NotLeading, Unreachable
 from konverge.kinds import kind
 from konverge.runtime.election.fence import LeaseFence
 
-CONFIG_MAP = kind("v1", "ConfigMap", plural="configmaps", namespaced=True)
+CONFIG_MAP = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")
+BODY = (
+    b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"web","uid":"u","resourceVersion":"1"}}'
+)
+RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
 
 
-class Wall:
-    """A server that takes bytes and answers nothing, slowly enough that a large body waits in the process."""
+class SlowServer:
+    """Answers small requests at once; reads a large one only when it is let."""
 
     def __init__(self) -> None:
         self.received = 0
-        self.reading = asyncio.Event()
+        self.arrived = asyncio.Event()
+        self.may_read = asyncio.Event()
 
-    async def __aenter__(self) -> Wall:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=4096)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
+    @contextlib.asynccontextmanager
+    async def serve(self) -> AsyncIterator[str]:
+        server = await asyncio.start_server(self._connection, "127.0.0.1", 0, limit=1024)
+        async with server:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
-    async def __aexit__(self, *_: Any) -> None:
-        self._server.close()
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = next((int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length")), 0)
+                if length > 1000:
+                    self.arrived.set()
+                    await self.may_read.wait()
+                while length > 0:
+                    part = await reader.read(min(length, 65536))
+                    if not part:
+                        return
+                    length -= len(part)
+                    self.received += len(part)
+                writer.write(RESPONSE)
+        writer.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            self.received += len(await reader.read(1))
-            await self.reading.wait()
-            while chunk := await reader.read(65536):
-                self.received += len(chunk)
-        except ConnectionError:
-            pass
-        finally:
-            writer.close()
+
+@pytest.mark.parametrize("size", [1, 1_000_000], ids=["small", "large"])
+async def test_a_write_behind_the_fence_sends_nothing_and_a_read_goes_on(size: int) -> None:
+    server, fence = SlowServer(), LeaseFence(asyncio.get_running_loop().time)
+    server.may_read.set()
+    async with server.serve() as url, Client(ClientConfig.direct(url), name="t", random=Random(1)) as client:
+        fenced = client.fenced_by(fence)
+        fence.extend(float("inf"))
+        await fenced.apply(CONFIG_MAP, CONFIG_MAP.new("a", "web", data={"x": "y" * size}).data)
+        before = server.received
+        fence.close()
+        with pytest.raises(NotLeading, match="does not hold the lease"):
+            await fenced.apply(CONFIG_MAP, CONFIG_MAP.new("a", "web", data={"x": "y" * size}).data)
+        assert server.received == before
+        assert (await fenced.get(CONFIG_MAP, "a", "web")).name == "a"
+        assert (await client.apply(CONFIG_MAP, CONFIG_MAP.new("a", "web").data)).name == "a"
+        await fenced.close()
+
+
+async def test_the_rest_of_a_large_write_that_waits_in_the_process_is_not_sent_behind_the_fence() -> None:
+    size = 40_000_000
+    server, fence = SlowServer(), LeaseFence(asyncio.get_running_loop().time)
+    settings = ClientSettings(attempts=1)
+    async with (
+        server.serve() as url,
+        Client(ClientConfig.direct(url), name="t", settings=settings, random=Random(1)) as client,
+    ):
+        fenced = client.fenced_by(fence)
+        fence.extend(float("inf"))
+        body = CONFIG_MAP.new("a", "web", data={"x": "y" * size}).data
+        write = asyncio.create_task(fenced.apply(CONFIG_MAP, body))
+        await server.arrived.wait()
+        fence.close()
+        server.may_read.set()
+        with pytest.raises(Unreachable) as caught:
+            await write
+        assert caught.value.maybe_done
+        await fenced.close()
+    assert server.received < size / 2

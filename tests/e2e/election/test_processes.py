@@ -1,0 +1,176 @@
+"""Replicas as processes that are killed, paused, cut off and stopped: the audit log of a real API server shows that no two ever write.
+
+`ELECTION_ROUNDS=50 pytest tests/e2e/election` runs more rounds of each fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from fleet import Fleet, Member, double_writes
+from widgets import CONFIG_MAP, SECRET
+
+from konverge.client import Client, ClientConfig
+from konverge.errors import NotFound
+from konverge.runtime.election.record import LEASE
+from konverge.testing import ControlPlane
+
+pytestmark = pytest.mark.control_plane
+
+ROUNDS = int(os.environ.get("ELECTION_ROUNDS", "1"))
+SHORT = (3.0, 2.0, 0.4)
+"""Lease, renewal and retry in seconds, in the proportions of the defaults; a death then costs seconds and not twenty."""
+
+
+class Watched:
+    """A fleet, and the copies that it makes."""
+
+    def __init__(self, fleet: Fleet, client: Client) -> None:
+        self.fleet = fleet
+        self.client = client
+        self.number = 0
+
+    async def source(self) -> str:
+        self.number += 1
+        name = f"source-{self.number}"
+        await self.client.create(CONFIG_MAP.new(name, self.fleet.namespace, data={"value": "1"}))
+        return name
+
+    async def copied(self, name: str, within: float) -> float:
+        """Wait for a copy; returns the seconds that it took."""
+        began = asyncio.get_running_loop().time()
+        async with asyncio.timeout(within):
+            while True:
+                try:
+                    await self.client.get(SECRET, f"copy-of-{name}", self.fleet.namespace)
+                    return asyncio.get_running_loop().time() - began
+                except NotFound:
+                    await asyncio.sleep(0.02)
+
+    async def leader(self, *, other_than: str = "", within: float = 30.0) -> Member:
+        async with asyncio.timeout(within):
+            while True:
+                for member in list(self.fleet.members.values()):
+                    if member.name != other_than and member.operator.running and await self.fleet.leads(member):
+                        return member
+                await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def fleet_of(
+    plane: ControlPlane, namespace: str, folder: Path, *names: str, lease: tuple[float, float, float] = SHORT
+) -> AsyncIterator[Watched]:
+    await plane.create_namespace(namespace)
+    config = await ClientConfig.from_kubeconfig(plane.kubeconfig)
+    fleet = Fleet(plane, namespace, folder, lease=lease)
+    async with Client(config, name="test-user") as client, AsyncExitStack() as stack:
+        for name in names:
+            await stack.enter_async_context(fleet.member(name))
+        users = {member.user for member in fleet.members.values()}
+        yield Watched(fleet, client)
+        assert double_writes(await fleet.audited(), users) == []
+
+
+async def paused(watched: Watched, leader: Member) -> None:
+    leader.signal(signal.SIGSTOP)
+    late = await watched.source()
+    await watched.copied(late, within=15)
+    leader.signal(signal.SIGCONT)
+
+
+async def cut_off(watched: Watched, leader: Member) -> None:
+    leader.proxy.refuse(lambda _: True)
+    leader.proxy.cut(lambda _: True)
+    await watched.copied(await watched.source(), within=15)
+    leader.proxy.disarm()
+
+
+async def renewals_refused(watched: Watched, leader: Member) -> None:
+    leader.proxy.refuse(lambda call: call.resource == "leases")
+    await watched.copied(await watched.source(), within=15)
+    leader.proxy.disarm()
+
+
+async def edited(watched: Watched, leader: Member) -> None:
+    await watched.client.patch(
+        LEASE, "copies", watched.fleet.namespace, patch={"spec": {"holderIdentity": "by-hand"}}, style="merge"
+    )
+    await watched.copied(await watched.source(), within=15)
+
+
+async def deleted(watched: Watched, leader: Member) -> None:
+    await watched.client.delete(LEASE, "copies", watched.fleet.namespace)
+    await watched.copied(await watched.source(), within=15)
+
+
+FAULTS: tuple[Callable[[Watched, Member], Awaitable[None]], ...] = (
+    paused,
+    cut_off,
+    renewals_refused,
+    edited,
+    deleted,
+)
+
+
+async def test_two_replicas_never_both_write_whatever_is_done_to_the_leader(
+    audited_plane: ControlPlane, tmp_path: Path
+) -> None:
+    async with fleet_of(audited_plane, "two-replicas", tmp_path, "a", "b") as watched:
+        for _ in range(ROUNDS):
+            for fault in FAULTS:
+                leader = await watched.leader()
+                writing = asyncio.create_task(keep_writing(watched))
+                try:
+                    await fault(watched, leader)
+                finally:
+                    writing.cancel()
+                    await asyncio.wait({writing})
+
+
+async def keep_writing(watched: Watched) -> None:
+    """Change sources all the time, so that a leader always has something to write."""
+    number = 0
+    while True:
+        number += 1
+        body = CONFIG_MAP.new("source-0", watched.fleet.namespace, data={"value": str(number)}).data
+        await watched.client.apply(CONFIG_MAP, body, force=True)
+        await asyncio.sleep(0.05)
+
+
+async def test_a_third_replica_takes_over_after_two_kills_and_a_stop_hands_over_within_three_seconds(
+    audited_plane: ControlPlane, tmp_path: Path
+) -> None:
+    async with fleet_of(audited_plane, "three-replicas", tmp_path, "a", "b", "c") as watched:
+        for _ in range(2):
+            leader = await watched.leader()
+            leader.operator.kill()
+            await leader.operator.ended()
+            await watched.copied(await watched.source(), within=15)
+        last = await watched.leader()
+        assert await last.operator.stop() == 0
+        lease = await watched.client.get(LEASE, "copies", watched.fleet.namespace)
+        assert lease.data["spec"].get("holderIdentity", "") == ""
+
+
+async def test_with_the_default_times_a_kill_costs_less_than_twenty_seconds_and_a_stop_less_than_three(
+    audited_plane: ControlPlane, tmp_path: Path
+) -> None:
+    async with fleet_of(audited_plane, "default-times", tmp_path, "a", "b", "c", lease=(15.0, 10.0, 2.0)) as watched:
+        leader = await watched.leader()
+        await watched.copied(await watched.source(), within=10)
+        began = asyncio.get_running_loop().time()
+        stopping = asyncio.create_task(leader.operator.stop())
+        late = await watched.source()
+        await watched.copied(late, within=10)
+        handed_over = asyncio.get_running_loop().time() - began
+        assert await stopping == 0
+        leader = await watched.leader()
+        leader.operator.kill()
+        killed = await watched.copied(await watched.source(), within=30)
+    assert (handed_over < 3.0, killed < 20.0) == (True, True), (handed_over, killed)
