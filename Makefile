@@ -133,7 +133,7 @@ dist: venv ## Build the sdist, and the wheel from the sdist, into dist/
 	@.ci/dist dist
 
 .PHONY: lock
-lock: venv ## Resolve the versions in constraints.txt anew
+lock: venv ## Resolve the versions in constraints.txt anew, and the image's lock with hashes
 	@.ci/lock
 
 .PHONY: clean

@@ -148,7 +148,8 @@ def test_the_containerfile_copies_all_that_the_wheel_is_built_from() -> None:
     needed = {
         "pyproject.toml",
         "MANIFEST.in",
-        "constraints.txt",
+        "deploy/requirements.txt",
+        "deploy/requirements-build.txt",
         project["readme"],
         *project["license-files"],
         *folders,

@@ -43,6 +43,7 @@ class Operator:
     """`konverge run` with these arguments; it may be started again after its end. Its log is appended to a file.
 
     `environment` is all that it sees of ours, but for what finding Python takes. A `forkserver` makes its starts cheap.
+    `program` is another `konverge` than this tree's.
     """
 
     def __init__(
@@ -52,7 +53,9 @@ class Operator:
         *,
         environment: Mapping[str, str] | None = None,
         forkserver: ForkServer | None = None,
+        program: str = "",
     ) -> None:
+        self._program = (program,) if program else (sys.executable, "-m", "konverge.daemon.main")
         self._arguments = tuple(arguments)
         self._environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(log.parent), **(environment or {})}
         self._forkserver = forkserver
@@ -74,7 +77,7 @@ class Operator:
     async def _spawn(self) -> Process:
         with self.log.open("ab") as log:
             return await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "konverge.daemon.main", "run", *self._arguments),
+                *(*self._program, "run", *self._arguments),
                 cwd=_REPOSITORY,
                 env=self._environment,
                 stdin=asyncio.subprocess.DEVNULL,

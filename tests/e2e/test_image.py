@@ -1,0 +1,204 @@
+"""deploy/Containerfile: every distribution is locked with its hash, and its steps, run without a container, end in a daemon that works.
+
+The steps are run in a folder in place of the image's root, with a Python of the image's version and the wheels that the cache holds: no
+container runtime and no network are needed. Not shown: the base image itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from image_lock import BUILD, RUNTIME, lock, python_version
+from operators import Operator
+
+from konverge.client import Client, ClientConfig
+from konverge.crds import all_manifests
+from konverge.testing import install_crds
+from konverge.testing.apiserver.kubeconfig import write_kubeconfig
+from konverge.testing.apiserver.server import ApiServer
+
+ROOT = Path(__file__).parents[2]
+LOCKED = re.compile(r"^(?P<name>[a-z0-9-]+)==(?P<version>\S+) \\$", re.MULTILINE)
+PIP = re.compile(r"\bpip\b.* (?:install|wheel) ")
+
+
+def stages() -> list[list[tuple[str, str]]]:
+    """Return the instructions of each stage of the Containerfile, its FROM first."""
+    text = (ROOT / "deploy/Containerfile").read_text().replace("\\\n", " ")
+    lines = [line.strip().partition(" ") for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    found: list[list[tuple[str, str]]] = []
+    for word, _, rest in lines:
+        if word == "FROM":
+            found.append([])
+        if found:
+            found[-1].append((word, rest))
+    return found
+
+
+def test_whatever_pip_installs_is_locked_with_a_hash_or_built_here() -> None:
+    runs = [rest for stage in stages() for word, rest in stage if word == "RUN" and PIP.search(rest)]
+    assert runs
+    for run in runs:
+        assert "--no-index" in run or {"--require-hashes", "--only-binary :all:"} <= {
+            found for found in ("--require-hashes", "--only-binary :all:") if found in run
+        }, run
+
+
+def test_the_last_stage_runs_nothing_and_copies_the_environment_alone() -> None:
+    last = stages()[-1]
+    assert [rest for word, rest in last if word == "COPY"] == ["--from=build /opt/konverge /opt/konverge"]
+    assert [word for word, _ in last] == ["FROM", "COPY", "ENV", "USER", "EXPOSE", "ENTRYPOINT", "CMD"]
+    assert ("USER", "65532:65532") in last
+
+
+@pytest.mark.parametrize("name", [RUNTIME, BUILD])
+def test_the_lock_has_the_versions_that_the_tests_ran_with(name: str) -> None:
+    text = (ROOT / name).read_text()
+    pinned = dict(line.lower().replace("_", "-").split("==") for line in constraints())
+    locked = {match["name"]: match["version"] for match in LOCKED.finditer(text)}
+    assert locked
+    assert {name: pinned.get(name.replace("_", "-")) for name in locked} == locked, "make lock"
+    assert len(re.findall(r"^\S+==", text, re.MULTILINE)) == len(locked)
+
+
+def constraints() -> list[str]:
+    return [line for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line]
+
+
+def test_the_lock_has_every_dependency_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    for name, wanted in ((RUNTIME, project["project"]["dependencies"]), (BUILD, project["build-system"]["requires"])):
+        locked = {match["name"] for match in LOCKED.finditer((ROOT / name).read_text())}
+        assert {re.split(r"[<>=]", one)[0] for one in wanted} <= locked, "make lock"
+
+
+def test_a_lock_has_the_hashes_of_each_architecture_once() -> None:
+    def report(digest: str) -> dict[str, object]:
+        download = {"archive_info": {"hashes": {"sha256": digest}}}
+        return {"install": [{"metadata": {"name": "A_b.C", "version": "1"}, "download_info": download}]}
+
+    [comment, *lines] = lock([report("2"), report("1"), report("1")]).splitlines()
+    assert comment.startswith("#")
+    assert lines == ["a-b-c==1 \\", "    --hash=sha256:1 \\", "    --hash=sha256:2"]
+
+
+# --- the steps ------------------------------------------------------------------------------------------------------------------
+
+
+def find_python(version: str) -> Path | None:
+    """Return an interpreter of this version that can make environments."""
+    versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    found = shutil.which(f"python{version}")
+    for candidate in (*([Path(found)] if found else []), *sorted(versions.glob(f"{version}.*/bin/python3"))):
+        tried = subprocess.run([candidate, "-c", "import ensurepip, venv"], capture_output=True, check=False)
+        if tried.returncode == 0:
+            return candidate
+    return None
+
+
+class Steps:
+    """Runs the instructions of a stage in a folder in place of the image's root."""
+
+    def __init__(self, root: Path, python: Path, wheels: Path) -> None:
+        self._root = root
+        self._here = root
+        (root / "bin").mkdir()
+        (root / "bin" / "python").symlink_to(python)
+        self._environment = {
+            "PATH": f"{root}/bin:/usr/bin:/bin",
+            "HOME": str(root),
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(wheels),
+            "PIP_NO_COMPILE": "1",  # the image compiles; here it would take the longest
+        }
+
+    def run(self, stage: list[tuple[str, str]]) -> None:
+        """Run a stage; what a builder does itself (FROM) is left out."""
+        for word, rest in stage:
+            if word != "FROM":
+                getattr(self, f"_{word.lower()}")(rest)
+
+    def _workdir(self, rest: str) -> None:
+        self._here = self._root / rest.lstrip("/")
+        self._here.mkdir()
+
+    def _env(self, rest: str) -> None:
+        self._environment |= dict(one.split("=") for one in rest.split())
+
+    def _copy(self, rest: str) -> None:
+        *sources, target = rest.split()
+        for source in map(ROOT.joinpath, sources):
+            into = self._here / target
+            if source.is_dir():
+                shutil.copytree(source, into, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                into.mkdir(exist_ok=True)
+                shutil.copy2(source, into)
+
+    def _run(self, rest: str) -> None:
+        command = re.sub(r"(?<!\S)/opt/", f"{self._root}/opt/", rest)
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=self._here, env=self._environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The image's /opt/konverge, made by the first stage's steps."""
+    version = python_version()
+    wheels = Path(
+        os.environ.get("KONVERGE_CACHE", Path.home() / ".cache/konverge"),
+        "wheels",
+        f"cpython-{version.replace('.', '')}",
+    )
+    python = find_python(version)
+    if python is None:
+        pytest.skip(f"no Python {version}, the image's, on this machine")
+    if not wheels.is_dir():
+        pytest.skip(f"no wheels for Python {version} in the cache: .ci/test-newest fetches them")
+    root = tmp_path_factory.mktemp("image")
+    Steps(root, python, wheels).run(stages()[0])
+    yield root / "opt/konverge"
+    shutil.rmtree(root)
+
+
+def state(folder: Path) -> dict[str, tuple[int, int]]:
+    return {str(path): (found.st_mtime_ns, found.st_size) for path in folder.rglob("*") for found in [path.lstat()]}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+async def test_the_steps_end_in_a_daemon_that_is_ready_with_nothing_but_them_and_writes_no_file(
+    image: Path, tmp_path: Path
+) -> None:
+    environment = dict(one.split("=") for word, rest in stages()[-1] if word == "ENV" for one in rest.split())
+    environment |= {"HOME": "/nonexistent", "TMPDIR": "/nonexistent", "KONVERGE_METRICS": "127.0.0.1:0"}
+    environment |= {"KONVERGE_HEALTH": "127.0.0.1:0", "KONVERGE_LOG_FORMAT": "json"}
+    program = str(image / "bin/konverge")
+    listed = subprocess.run(
+        [image / "bin/python", "-c", "import importlib.metadata as m; print(*(d.name for d in m.distributions()))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.lower()
+    assert not {"pip", "setuptools", "pytest", "mypy"} & set(listed.split())
+    before = state(image)
+    async with ApiServer() as server, server.http(tls=True) as shell:
+        environment["KONVERGE_KUBECONFIG"] = str(write_kubeconfig(tmp_path / "kubeconfig", shell))
+        config = await ClientConfig.from_kubeconfig(environment["KONVERGE_KUBECONFIG"])
+        async with Client(config, name="test") as client:
+            await install_crds(client, all_manifests())
+        daemon = Operator(("--controllers", "quota"), tmp_path / "log", environment=environment, program=program)
+        await daemon.start()
+        await daemon.ready()
+        assert await daemon.stop() == 0
+    assert state(image) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kubeconfig", "log"]
