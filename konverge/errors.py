@@ -29,6 +29,7 @@
         ├── ForgottenAwait          an effect was made and never awaited
         ├── OwnershipError          an owner that the garbage collector would not honour
         ├── NotOurs                 a child that exists and is not ours, or another controller writes
+        ├── Contested               another writer undoes an apply again and again
         ├── ConditionError          an undeclared type, a malformed reason, a message too long
         └── SchemaError             a model that no structural schema can express
 
@@ -55,6 +56,7 @@ __all__ = [
     "ConditionError",
     "ConfigError",
     "Conflict",
+    "Contested",
     "Expired",
     "FieldConflict",
     "Forbidden",
@@ -304,6 +306,13 @@ class OwnershipError(UsageError):
 
 class NotOurs(UsageError):
     """An existing object without our controller reference, or with another writer; nothing was sent."""
+
+
+class Contested(UsageError):
+    """Two writers undo each other's applies of one object again and again; the message names both, the object and the fields.
+
+    Raised by an apply if both are of one manager; nothing was sent. One outside of the manager is logged and counted, and fails a test.
+    """
 
 
 class ConditionError(UsageError):

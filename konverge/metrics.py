@@ -226,6 +226,11 @@ class Metrics:
         self.applies = self._counter(
             "konverge_applies_total", "Server-side applies: sent, skipped, conflicted", ("controller", "kind", "result")
         )
+        self.applies_undone = self._counter(
+            "konverge_applies_undone_total",
+            "Applies sent again because another writer had undone them",
+            ("controller", "kind"),
+        )
         self.events_dropped = self._counter(
             "konverge_events_dropped_total", "Kubernetes Events not written, by cause", ("cause",)
         )

@@ -85,6 +85,7 @@ OURS = {
     "konverge_barrier_waits_total": Series("counter", ("controller", "result")),
     "konverge_reconcile_reasons_total": Series("counter", ("controller", "reason")),
     "konverge_applies_total": Series("counter", ("controller", "kind", "result")),
+    "konverge_applies_undone_total": Series("counter", ("controller", "kind")),
     "konverge_events_dropped_total": Series("counter", ("cause",)),
     "konverge_lease_renew_seconds": Series("histogram", ("name",), C),
     "konverge_lease_losses_total": Series("counter", ("name",)),

@@ -47,6 +47,7 @@ from konverge.runtime.apply.changes import (
     named_by,
 )
 from konverge.runtime.apply.conflicts import FieldsHeld, Held, OnConflict
+from konverge.runtime.apply.rivals import Rivals
 
 __all__ = ["Applier", "StatusResult"]
 
@@ -113,12 +114,20 @@ class Applier:
     """Sends the applies of one controller and remembers their results. Constructing it does nothing."""
 
     def __init__(
-        self, client: Client, *, controller: str, metrics: Metrics, now: Callable[[], float], memory: int = 50_000
+        self,
+        client: Client,
+        *,
+        controller: str,
+        metrics: Metrics,
+        now: Callable[[], float],
+        memory: int = 50_000,
+        rivals: Rivals | None = None,
     ) -> None:
         self._client = client
         self._controller = controller
         self._metrics = metrics
         self._now = now
+        self._rivals = rivals
         self._results: _Memory[Key, dict[Owner, ApplyResult]] = _Memory(memory)
         self._refusals: _Memory[Key, Refusal] = _Memory(memory)
         # The last comparison that found no change, for children that stay unchanged in reconcile after reconcile.
@@ -160,10 +169,13 @@ class Applier:
         on_conflict: OnConflict,
         subresource: str = "",
         writer: Hashable | None = None,
+        on_behalf: Key | None = None,
     ) -> tuple[Object, bool]:
         """Apply an intent; returns the stored object, and whether anything was sent.
 
-        Errors: FieldsHeld if other managers own fields and `on_conflict` is HOLD, and those of the client.
+        With `on_behalf`, the object that is reconciled, applies that other writers undo are noticed.
+        Errors: FieldsHeld if other managers own fields and `on_conflict` is HOLD, Contested if another writer of this manager undoes it
+        again and again, and those of the client.
         """
         owner = Owner(manager, "Apply", subresource)
         question = _question(intent, cached, owner) if cached is not None and cached.version else b""
@@ -183,6 +195,10 @@ class Applier:
             if refusal is not None and wait is not None:
                 self._count(key.kind, "held")
                 raise FieldsHeld(Held(key, refusal.conflicts), look_again=wait)
+        rivals, undone = self._rivals, False
+        sending = None if rivals is None or on_behalf is None else rivals.apply_of(key, intent, owner, on_behalf)
+        if rivals is not None and sending is not None:
+            undone = await rivals.undo(sending, intent, cached, owner)
         try:
             answer = await self._client.apply_raw(
                 key.kind,
@@ -203,6 +219,8 @@ class Applier:
         stored = decode_object(answer)
         managed = stored.get("metadata", {}).pop("managedFields", None)
         self._sent(key, intent, applied_fields(managed, owner) if managed else None, stored, owner)
+        if rivals is not None and sending is not None:
+            rivals.sent(sending, stored, undone=undone)
         return Object(stored), True
 
     async def try_out(

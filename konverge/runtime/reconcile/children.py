@@ -114,7 +114,7 @@ class Children:
         metadata = {name: value for name, value in intent["metadata"].items() if name != "uid"}
         only_new = {**intent, "metadata": {**metadata, "resourceVersion": _NEVER_A_VERSION}}
         try:
-            stored = await self.send(key, only_new, None, TAKE)
+            stored = await self.send(key, only_new, None, TAKE, new=True)
         except Conflict:
             return None
         self._services.claims.take(key, self._services.controller, self._trace.key)
@@ -156,8 +156,9 @@ class Children:
         on_conflict: OnConflict,
         *,
         subresource: str = "",
+        new: bool = False,
     ) -> Object:
-        """Apply an intent, once in a reconcile; returns the stored object."""
+        """Apply an intent, once in a reconcile; returns the stored object. With `new` it can only create the object."""
         if (key, subresource) in self._applied:
             raise UsageError(
                 f"{key} was applied twice in one reconcile; an apply carries the whole intent, the second would undo the first"
@@ -172,6 +173,7 @@ class Children:
                 on_conflict=on_conflict,
                 subresource=subresource,
                 writer=self._trace.writer,
+                on_behalf=None if new else self._trace.key,
             )
         except FieldsHeld as held:
             self._trace.look_again = min(self._trace.look_again, held.look_again)

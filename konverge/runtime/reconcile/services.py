@@ -16,9 +16,11 @@ from konverge.kinds import Kind
 from konverge.metrics import Metrics
 from konverge.runtime.apply.applier import Applier
 from konverge.runtime.apply.owners import Claims
+from konverge.runtime.apply.rivals import Rivals
 from konverge.runtime.builder.rules import may_read_live
 from konverge.runtime.cache.readers import Caches
 from konverge.runtime.consistency.own_versions import OwnVersions
+from konverge.runtime.consistency.undone import UndoneApplies
 from konverge.runtime.election.leadership import Turn
 from konverge.runtime.events.recorder import EventRecorder
 from konverge.runtime.observability.event_loop import EventLoopMonitor
@@ -62,6 +64,8 @@ class ManagerServices:
     """Notified when the report of a controller may have changed."""
     claims: Claims = field(default_factory=Claims)
     """Which controller applies which child."""
+    undone: UndoneApplies = field(default_factory=UndoneApplies)
+    """Which applies had to be sent again, since another writer undid them."""
     wall_clock: Callable[[], datetime] = wall_clock
     observer: FailureObserver | None = None
     """Receives contained exceptions; None in production."""
@@ -100,6 +104,14 @@ class ReconcileServices:
     ) -> ReconcileServices:
         """Make the services of one controller from those of its manager."""
         now = asyncio.get_running_loop().time
+        rivals = Rivals(
+            shared.client,
+            shared.undone,
+            controller=spec.name,
+            metrics=shared.metrics,
+            now=now,
+            observer=shared.observer,
+        )
         return cls(
             spec=spec,
             controller=spec.name,
@@ -107,7 +119,7 @@ class ReconcileServices:
             manager=field_manager(shared.manager, spec.status_suffix),
             client=shared.client,
             caches=caches,
-            applier=Applier(shared.client, controller=spec.name, metrics=shared.metrics, now=now),
+            applier=Applier(shared.client, controller=spec.name, metrics=shared.metrics, now=now, rivals=rivals),
             claims=shared.claims,
             events=shared.events,
             own_versions=OwnVersions(),

@@ -172,7 +172,9 @@ class Lab(Allowances):
         if isinstance(loop, VirtualTimeLoop):
             self._hooks.callback(setattr, loop, "explain", loop.explain)
             self.findings.most_at_once = loop.give_up
-            loop.explain = lambda: "\n".join(busiest_keys(self.managers, self._server))
+            loop.explain = lambda: "\n".join(
+                [*busiest_keys(self.managers, self._server), *(f"finding: {one}" for one in self.findings.problems)]
+            )
         return self
 
     async def __aexit__(
