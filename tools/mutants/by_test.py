@@ -20,6 +20,8 @@ INTENTS: Final = "tests/unit/test_fields.py::test_an_apply_is_skipped_only_where
 DURING: Final = "tests/unit/runtime/test_events_during_a_reconcile.py::"
 STALE: Final = "tests/unit/runtime/test_stale_children.py::"
 OWN_CHILDREN: Final = "tests/unit/runtime/test_own_child_writes.py::"
+TWO_WRITERS: Final = "tests/unit/runtime/test_two_writers.py::"
+UNDONE: Final = "tests/unit/runtime/test_undone.py::"
 KIT: Final = "konverge.testing."
 OF_LAB: Final = "tests/unit/lab/"
 
@@ -257,6 +259,79 @@ BY_TEST: Final = (
         "metadata['uid'] = existing.uid",
         "",
         test=STALE + "test_an_apply_does_not_reach_the_successor_of_a_child_that_the_cache_still_shows",
+    ),
+    Mutant(
+        "two-writers-in-turn",
+        "two controllers of one manager that undo each other's applies go on for ever",
+        "konverge.runtime.apply.rivals",
+        "Rivals.undo",
+        "raise Contested(_in_turn(apply, rival.writer, await self._fields(key, intent, cached, owner)))",
+        "return True",
+        test=TWO_WRITERS + "test_two_writers_that_undo_each_other_fail_an_ordinary_run",
+    ),
+    Mutant(
+        "writer-outside-unreported",
+        "a program that undoes a controller's applies again and again is neither logged nor a finding",
+        "konverge.runtime.apply.rivals",
+        "Rivals.undo",
+        "self._report(apply, Contested(await self._from_outside(apply, intent, fields, owner)))",
+        "",
+        test=TWO_WRITERS + "test_a_writer_outside_of_the_manager_is_logged_once_in_ten_minutes_and_counted",
+    ),
+    Mutant(
+        "writer-outside-reported-each-time",
+        "a program that undoes a controller's applies makes a log line for each of them",
+        "konverge.runtime.consistency.undone",
+        "UndoneApplies.reported",
+        "self._objects[apply.target].reported = now",
+        "",
+        test=TWO_WRITERS + "test_a_writer_outside_of_the_manager_is_logged_once_in_ten_minutes_and_counted",
+    ),
+    Mutant(
+        "change-of-mind-taken-for-undone",
+        "a controller that changes its own intent counts as undone by another writer",
+        "konverge.runtime.consistency.undone",
+        "UndoneApplies.rival",
+        "known is None or mine is None or mine.intent != apply.intent",
+        "known is None or mine is None",
+        test=UNDONE + "test_an_apply_was_undone_only_if_its_object_changed_after_it_and_its_intent_did_not",
+    ),
+    Mutant(
+        "stale-cache-taken-for-undone",
+        "an apply that the cache does not show yet counts as undone by another writer",
+        "konverge.runtime.consistency.undone",
+        "UndoneApplies.rival",
+        "cached[0] != mine.uid or (compare_versions(cached[1], mine.version) or 0) <= 0",
+        "cached[0] != mine.uid",
+        test=UNDONE + "test_an_apply_was_undone_only_if_its_object_changed_after_it_and_its_intent_did_not",
+    ),
+    Mutant(
+        "undone-for-ever",
+        "corrections of hours ago count as two writers in turn",
+        "konverge.runtime.consistency.undone",
+        "UndoneApplies.rival",
+        "[at for at in known.undone if now - at < WINDOW]",
+        "[at for at in known.undone]",
+        test=UNDONE + "test_a_writer_counts_as_undone_often_from_the_third_time_in_the_window_on",
+    ),
+    Mutant(
+        "undone-memory-grows",
+        "the memory of applies grows with the number of objects",
+        "konverge.runtime.consistency.undone",
+        "UndoneApplies.sent",
+        "len(self._objects) > self._limit",
+        "False",
+        test=UNDONE + "test_the_objects_that_were_applied_longest_ago_are_forgotten_first",
+    ),
+    Mutant(
+        "apply-over-a-child",
+        "ctx.apply of another controller's child removes the fields that this one applied",
+        "konverge.runtime.reconcile.children",
+        "Children.apply",
+        "self._services.claims.other(key, self._services.controller)",
+        "''",
+        test=TWO_WRITERS
+        + "test_an_apply_of_another_controllers_child_is_refused_unless_it_has_a_field_manager_of_its_own",
     ),
     Mutant(
         "lab-late-faults-cut-off",

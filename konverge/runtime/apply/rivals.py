@@ -24,7 +24,7 @@ from konverge.objects import Object
 from konverge.runtime.consistency.undone import (
     OFTEN,
     WINDOW,
-    Apply,
+    PendingApply,
     UndoneApplies,
     Writer,
     differing_fields,
@@ -39,7 +39,7 @@ _MOST_FIELDS: Final = 5
 
 
 class Rivals:
-    """What one controller knows of the other writers of the objects that it applies."""
+    """Notices the other writers of the objects that one controller applies."""
 
     def __init__(
         self,
@@ -59,12 +59,12 @@ class Rivals:
         self._observer = observer
         self._log = get_logger("konverge.controller")
 
-    def apply_of(self, key: Key, intent: Mapping[str, Any], owner: Owner, on_behalf: Key) -> Apply:
+    def apply_of(self, key: Key, intent: Mapping[str, Any], owner: Owner, on_behalf: Key) -> PendingApply:
         """Return the identity of an apply that is about to be sent."""
         writer = Writer(self._controller, on_behalf, owner.manager)
-        return Apply((key, owner.subresource), writer, digest(applied_part(intent)))
+        return PendingApply((key, owner.subresource), writer, digest(applied_part(intent)))
 
-    async def undo(self, apply: Apply, intent: Mapping[str, Any], cached: Cached | None, owner: Owner) -> bool:
+    async def undo(self, apply: PendingApply, intent: Mapping[str, Any], cached: Cached | None, owner: Owner) -> bool:
         """Return whether another writer undid the last apply of this intent.
 
         Errors: Contested if that is a writer of this manager, and the two have undone each other often. Of any other writer it is reported.
@@ -84,7 +84,7 @@ class Rivals:
             self._report(apply, Contested(await self._from_outside(apply, intent, fields, owner)))
         return bool(fields)
 
-    def sent(self, apply: Apply, stored: Mapping[str, Any], *, undone: bool) -> None:
+    def sent(self, apply: PendingApply, stored: Mapping[str, Any], *, undone: bool) -> None:
         """Note an apply that was sent."""
         metadata = stored.get("metadata") or {}
         uid, version = metadata.get("uid", ""), metadata.get("resourceVersion", "")
@@ -93,7 +93,7 @@ class Rivals:
             kind = apply.target[0].kind.kind
             self._metrics.applies_undone.labels(controller=self._controller, kind=kind).inc()
 
-    def _report(self, apply: Apply, error: Contested) -> None:
+    def _report(self, apply: PendingApply, error: Contested) -> None:
         key = apply.target[0]
         self._log.warning(
             "another writer undoes the applies of this controller",
@@ -121,7 +121,9 @@ class Rivals:
             return []
         return differing_fields(part, live.data)
 
-    async def _from_outside(self, apply: Apply, intent: Mapping[str, Any], fields: list[str], owner: Owner) -> str:
+    async def _from_outside(
+        self, apply: PendingApply, intent: Mapping[str, Any], fields: list[str], owner: Owner
+    ) -> str:
         """Return the report of a writer outside of this manager; the server names its field manager in a dry run without force."""
         key, subresource = apply.target
         conflicts = tuple[str, ...]()
@@ -146,7 +148,7 @@ class Rivals:
         )
 
 
-def _in_turn(apply: Apply, other: Writer, fields: list[str]) -> str:
+def _in_turn(apply: PendingApply, other: Writer, fields: list[str]) -> str:
     about = f" over {_text(fields)}" if fields else ""
     return (
         f"{apply.target[0]} has two writers: {apply.writer} and {other} undo each other's applies{about}; nothing was sent. "

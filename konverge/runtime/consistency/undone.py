@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from konverge.keys import Key, compare_versions
 
-__all__ = ["OFTEN", "WINDOW", "Apply", "Rival", "UndoneApplies", "Writer", "differing_fields", "surplus_fields"]
+__all__ = ["OFTEN", "WINDOW", "PendingApply", "Rival", "UndoneApplies", "Writer", "differing_fields", "surplus_fields"]
 
 OFTEN: Final = 3
 """Times that a writer is undone within the window before it counts as two writers in turn."""
@@ -38,7 +38,7 @@ class Writer(NamedTuple):
         return f"controller {self.controller!r} for {self.owner}"
 
 
-class Apply(NamedTuple):
+class PendingApply(NamedTuple):
     """One apply that is about to be sent: to an object or a subresource of it, with the digest of its intent."""
 
     target: tuple[Key, str]
@@ -74,7 +74,7 @@ class UndoneApplies:
 
     >>> from konverge.kinds import kind
     >>> undone, key = UndoneApplies(), Key("", kind("v1", "ConfigMap"), "web", "a")
-    >>> apply = Apply((key, ""), Writer("backup", key, "konverge"), "digest")
+    >>> apply = PendingApply((key, ""), Writer("backup", key, "konverge"), "digest")
     >>> undone.rival(apply, ("u", "1"), now=0.0) is None
     True
     """
@@ -83,7 +83,7 @@ class UndoneApplies:
         self._limit = limit
         self._objects: OrderedDict[tuple[Key, str], _Object] = OrderedDict()
 
-    def rival(self, apply: Apply, cached: tuple[str, str] | None, *, now: float) -> Rival | None:
+    def rival(self, apply: PendingApply, cached: tuple[str, str] | None, *, now: float) -> Rival | None:
         """Return the writer that undid the last apply of this intent, None if it was not undone.
 
         `cached` is uid and version of the object in the cache, None if it is not cached.
@@ -103,11 +103,11 @@ class UndoneApplies:
         reported = known.reported is not None and now - known.reported < WINDOW
         return Rival(other, len(recent) + 1 >= OFTEN, reported)
 
-    def reported(self, apply: Apply, *, now: float) -> None:
+    def reported(self, apply: PendingApply, *, now: float) -> None:
         """Note that the two writers of an object were reported."""
         self._objects[apply.target].reported = now
 
-    def sent(self, apply: Apply, uid: str, version: str, *, undone: bool, now: float) -> None:
+    def sent(self, apply: PendingApply, uid: str, version: str, *, undone: bool, now: float) -> None:
         """Note an apply that was sent, the object that it made, and whether it restored what another writer had undone."""
         known = self._objects.setdefault(apply.target, _Object())
         self._objects.move_to_end(apply.target)

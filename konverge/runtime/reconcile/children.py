@@ -148,6 +148,13 @@ class Children:
                 "Let one of them own it, or give the children different names"
             )
 
+    async def apply(self, key: Key, intent: dict[str, Any], on_conflict: OnConflict, subresource: str) -> Object:
+        """Apply an object without owner reference, or a subresource; an apply of another controller's child would undo that one's."""
+        other = "" if subresource else self._services.claims.other(key, self._services.controller)
+        if other and self._services.field_managers.get(other) == self._services.manager:
+            self._refuse_second_writer(key)
+        return await self.send(key, intent, self.cached(key), on_conflict, subresource=subresource)
+
     async def send(
         self,
         key: Key,

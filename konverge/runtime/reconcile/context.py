@@ -150,7 +150,7 @@ class Context(Generic[R_co]):
 
         Errors: NotOurs for an existing object without our controller reference (unless `adopt`) and for one that another controller of this
         manager writes; OwnershipError for an owner that the garbage collector would not honour; FieldsHeld if other managers own fields
-        and `on_conflict` is HOLD.
+        and `on_conflict` is HOLD; Contested if another writer of this manager applies the same object in turn.
         """
 
         async def start() -> R:
@@ -175,7 +175,9 @@ class Context(Generic[R_co]):
         """Server-side apply an object, or one of its subresources, without owner reference, as the manager's field manager.
 
         A dry run changes nothing, is not counted as a write, and returns the object as it would be stored.
-        Errors: FieldsHeld if other managers own fields, unless `force`; UsageError for the status of this controller's own kind.
+        Errors: FieldsHeld if other managers own fields, unless `force`; NotOurs for a child of another controller of this manager with the
+        same field manager; Contested if another writer of this manager undoes the applies of the object again and again, as this one undoes
+        those; UsageError for the status of this controller's own kind.
         """
 
         async def start() -> R:
@@ -191,9 +193,7 @@ class Context(Generic[R_co]):
                     key, intent, manager=self._services.manager, force=force, subresource=subresource
                 )
             else:
-                stored = await self._children.send(
-                    key, intent, self._children.cached(key), TAKE if force else HOLD, subresource=subresource
-                )
+                stored = await self._children.apply(key, intent, TAKE if force else HOLD, subresource)
             return _decode_like(object_, stored)
 
         return self._effects.make(lambda: f"ctx.apply({_what(object_)})", start)

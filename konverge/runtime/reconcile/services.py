@@ -64,6 +64,8 @@ class ManagerServices:
     """Notified when the report of a controller may have changed."""
     claims: Claims = field(default_factory=Claims)
     """Which controller applies which child."""
+    field_managers: dict[str, str] = field(default_factory=dict)
+    """The field manager of each controller."""
     undone: UndoneApplies = field(default_factory=UndoneApplies)
     """Which applies had to be sent again, since another writer undid them."""
     wall_clock: Callable[[], datetime] = wall_clock
@@ -84,6 +86,8 @@ class ReconcileServices:
     caches: Caches
     applier: Applier
     claims: Claims
+    field_managers: Mapping[str, str]
+    """The field managers of all controllers, by their names."""
     events: EventRecorder
     own_versions: OwnVersions
     threads: Threads
@@ -104,6 +108,7 @@ class ReconcileServices:
     ) -> ReconcileServices:
         """Make the services of one controller from those of its manager."""
         now = asyncio.get_running_loop().time
+        manager = shared.field_managers[spec.name] = field_manager(shared.manager, spec.status_suffix)
         rivals = Rivals(
             shared.client,
             shared.undone,
@@ -116,11 +121,12 @@ class ReconcileServices:
             spec=spec,
             controller=spec.name,
             kind=spec.kind,
-            manager=field_manager(shared.manager, spec.status_suffix),
+            manager=manager,
             client=shared.client,
             caches=caches,
             applier=Applier(shared.client, controller=spec.name, metrics=shared.metrics, now=now, rivals=rivals),
             claims=shared.claims,
+            field_managers=shared.field_managers,
             events=shared.events,
             own_versions=OwnVersions(),
             threads=Threads(spec.name, spec.numbers.concurrency),

@@ -13,7 +13,7 @@ from widgets import CONFIG_MAP, By, Widget, widget
 
 import konverge as kv
 from konverge.client import Client
-from konverge.errors import Contested
+from konverge.errors import Contested, NotOurs
 from konverge.testing import Lab
 from konverge.testing.lab import Plan
 from konverge.testing.lab.environments import memory_lab
@@ -271,3 +271,39 @@ async def test_a_writer_outside_of_the_manager_is_logged_once_in_ten_minutes_and
     assert "'me'" not in str(lines)
     counted = lab.metrics.applies_undone.labels(controller="left", kind="ConfigMap")
     assert counted._value.get() == 100
+
+
+@pytest.mark.parametrize(("suffix", "refused"), [("", True), ("right", False)])
+async def test_an_apply_of_another_controllers_child_is_refused_unless_it_has_a_field_manager_of_its_own(
+    suffix: str, refused: bool, lab: Lab
+) -> None:
+    async def owns(w: Widget, ctx: kv.Context[Widget]) -> kv.Outcome:
+        await ctx.own(CONFIG_MAP.new("shared", w.namespace, data={"by": "left"}))
+        return kv.RequeueAfter(60)
+
+    async def labels(gear: Gear, ctx: kv.Context[Gear]) -> kv.Outcome:
+        shared = CONFIG_MAP.new("shared", gear.namespace, labels={"by": "right"})
+        try:
+            await ctx.apply(shared)
+        except NotOurs as error:
+            refusals.append(str(error))
+        return kv.RequeueAfter(60)
+
+    refusals = list[str]()
+    child = kv.Controller.of(Widget).named("left").owns(CONFIG_MAP).reconciled_by(By(owns))
+
+    def build(manager: kv.Manager) -> None:
+        manager.add(child)
+        manager.add(right(By(labels), suffix=suffix))
+
+    await lab.start(build)
+    await lab.create(widget())
+    await lab.until(CONFIG_MAP, "shared", lambda _: True)
+    await lab.create(Gear.new("one"))
+    await asyncio.sleep(300)
+    words = "ConfigMap lab/shared is written by controller 'left'; controller 'right' does not write it too"
+    assert (len(refusals) >= 5) == refused
+    assert [refusal for refusal in refusals if not refusal.startswith(words)] == []
+    found = await lab.get(CONFIG_MAP, "shared")
+    assert (found.metadata.labels or {}) == ({} if refused else {"by": "right"})
+    assert found.metadata.controller is not None

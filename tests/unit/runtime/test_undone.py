@@ -8,7 +8,7 @@ import pytest
 
 from konverge.keys import Key
 from konverge.kinds import kind
-from konverge.runtime.consistency.undone import OFTEN, WINDOW, Apply, UndoneApplies, Writer
+from konverge.runtime.consistency.undone import OFTEN, WINDOW, PendingApply, UndoneApplies, Writer
 
 CONFIG_MAP = kind("v1", "ConfigMap")
 TARGET = (Key("", CONFIG_MAP, "web", "shared"), "")
@@ -18,8 +18,8 @@ def writer(name: str, manager: str = "konverge") -> Writer:
     return Writer(name, Key("", CONFIG_MAP, "web", name), manager)
 
 
-def apply(by: str, intent: str | None = None, **how: Any) -> Apply:
-    return Apply(TARGET, writer(by, **how), by if intent is None else intent)
+def apply(by: str, intent: str | None = None, **how: Any) -> PendingApply:
+    return PendingApply(TARGET, writer(by, **how), by if intent is None else intent)
 
 
 OURS = apply("a")
@@ -49,7 +49,7 @@ OURS = apply("a")
     ],
 )
 def test_an_apply_was_undone_only_if_its_object_changed_after_it_and_its_intent_did_not(
-    again: Apply, cached: tuple[str, str] | None, found: bool
+    again: PendingApply, cached: tuple[str, str] | None, found: bool
 ) -> None:
     undone = UndoneApplies()
     undone.sent(OURS, "u", "10", undone=False, now=0.0)
@@ -76,7 +76,7 @@ def test_an_apply_was_undone_only_if_its_object_changed_after_it_and_its_intent_
     ],
 )
 def test_the_last_other_writer_of_this_manager_with_another_intent_is_named(
-    other: Apply, cached: tuple[str, str] | None, known: str | None
+    other: PendingApply, cached: tuple[str, str] | None, known: str | None
 ) -> None:
     undone = UndoneApplies()
     undone.sent(OURS, "u", "10", undone=False, now=0.0)
@@ -113,12 +113,12 @@ def test_the_objects_that_were_applied_longest_ago_are_forgotten_first() -> None
     undone = UndoneApplies(limit=2)
     for name in ("a", "b", "a", "c"):
         target = (Key("", CONFIG_MAP, "web", name), "")
-        undone.sent(Apply(target, writer("x"), "i"), "u", "1", undone=False, now=0.0)
+        undone.sent(PendingApply(target, writer("x"), "i"), "u", "1", undone=False, now=0.0)
     assert len(undone) == 2
     kept = [
         name
         for name in ("a", "b", "c")
-        if undone.rival(Apply((Key("", CONFIG_MAP, "web", name), ""), writer("x"), "i"), ("u", "2"), now=0.0)
+        if undone.rival(PendingApply((Key("", CONFIG_MAP, "web", name), ""), writer("x"), "i"), ("u", "2"), now=0.0)
     ]
     assert kept == ["a", "c"]
 
