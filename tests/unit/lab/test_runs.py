@@ -15,6 +15,7 @@ import pytest
 from widgets import CONFIG_MAP, By, Widget, part, widget
 
 import konverge as kv
+from konverge.clock import cpu_time
 from konverge.errors import UsageError
 from konverge.testing import Lab
 from konverge.testing.lab import Crash, Foreign, Plan, Timed, replay
@@ -333,6 +334,8 @@ def test_a_run_that_goes_on_without_an_end_is_cut_off_when_it_has_used_its_cpu_t
         await lab.create(widget(parts=1))
         await asyncio.Event().wait()
 
+    began = cpu_time()
     problems = run(waits_for_ever, REFERENCE, seconds=0.5).problems
+    assert cpu_time() - began < 2.5
     assert problems[0].startswith("the run hangs: the run goes on and on: ")
     assert re.search(r"waits at test_runs\.py:\d+", problems[0])
