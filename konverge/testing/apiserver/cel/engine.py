@@ -6,24 +6,27 @@ One environment is made per set of variable names and kept. Errors at run time a
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, partial
 from itertools import product
 from types import ModuleType
 from typing import Any, Final
 
-from konverge.testing.apiserver.cel.errors import EvalError
+from konverge.testing.apiserver.cel.errors import EvalError, TooManyIterations
 from konverge.testing.apiserver.cel.functions import FUNCTIONS
 from konverge.testing.apiserver.cel.kinds import CelType
 from konverge.testing.apiserver.cel.rewrite import OWN
 from konverge.testing.apiserver.cel.signatures import functions
+from konverge.testing.apiserver.cel.stepping import Stepper
 from konverge.testing.apiserver.cel.syntax import Expr, Parsed, decode, encode
 from konverge.testing.apiserver.cel.values import spelled
-from konverge.testing.apiserver.statuses import not_implemented
+from konverge.testing.apiserver.statuses import StatusError, not_implemented
 
-__all__ = ["Executable", "SyntaxProblem", "parse"]
+__all__ = ["Activation", "Executable", "SyntaxProblem", "parse"]
 
 _EXTENSIONS: Final = ("two-var-comprehensions", "sets", "lists", "strings", "optional")
 _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -56,6 +59,7 @@ _OURS: Final = "kubernetes: "
 """Prefix of the errors of our own functions on their way through the library; their messages need no translation."""
 _MOST_ITERATIONS: Final = "Iteration budget exceeded"
 """The words of the library beyond its limit, which cannot be set."""
+_NOT_PLAIN: Final = "Non-CEL value type"
 _CODE: Final = re.compile(r"^[A-Z_]+: ")
 
 
@@ -78,7 +82,7 @@ def _library() -> ModuleType:
 def _environment(variables: tuple[str, ...]) -> Any:
     cel = _library()
     lines = ["extensions:", *(f"- name: {name}\n  version: latest" for name in _EXTENSIONS)]
-    lines += ["variables:", *(f"- name: {name}\n  type: dyn" for name in variables)] if variables else []
+    lines += ["variables:", *(f"- name: {json.dumps(name)}\n  type: dyn" for name in variables)] if variables else []
     return cel.NewEnv(config=cel.NewEnvConfigFromYaml("\n".join(lines) + "\n"), functions=_declarations(cel))
 
 
@@ -129,29 +133,62 @@ def parse(text: str, variables: Iterable[str]) -> Parsed:
         ) from None
 
 
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """Values of variables, prepared for the library."""
+
+    values: Mapping[str, Any]
+    native: Any
+
+
 class Executable:
     """An expression that is ready to run."""
 
     def __init__(self, expr: Expr, variables: Iterable[str]) -> None:
+        self._expr = expr
         self._environment = _environment(tuple(variables))
         self._run = self._environment.deserialize(encode(expr)).eval
 
-    def activation(self, values: Mapping[str, Any]) -> Any:
+    def activation(self, values: Mapping[str, Any]) -> Activation:
         """Prepare values, to be shared by several expressions of the same variables."""
-        return self._environment.Activation(values)
+        return Activation(values, self._environment.Activation(values))
 
-    def run(self, activation: Any) -> Any:
-        """Return the value as plain data; raise EvalError if there is none, StatusError (501) beyond the library's limit."""
+    def run(self, activation: Activation, *, most: int | None = None) -> Any:
+        """Return the value as plain data; raise EvalError if there is none, TooCostly for a cost beyond `most`.
+
+        Raises StatusError (501) if loops are too long for one run of the library, and cannot be divided.
+        """
         try:
-            result = self._run(activation)
+            return self._native(activation.native)
+        except TooManyIterations:
+            return Stepper(_program, most).run(self._expr, activation.values)
+
+    def _native(self, native: Any) -> Any:
+        try:
+            result = self._run(native)
         except RuntimeError as error:
             if _MOST_ITERATIONS not in str(error):
                 raise
-            raise not_implemented("CEL expressions with more than 10,000 iterations of their loops") from None
-        value = result.plain_value() if (name := result.type().name()) != "ERROR" else None
+            raise TooManyIterations from None
+        name = result.type().name()
         if name == "ERROR":
-            raise EvalError(_worded(str(result.value())))
-        return value
+            text = str(result.value())
+            if _NOT_PLAIN in text:
+                raise _indivisible() from None
+            raise EvalError(_worded(text))
+        try:
+            return result.plain_value()
+        except (SystemError, TypeError):  # of an optional value
+            raise _indivisible() from None
+
+
+def _indivisible() -> StatusError:
+    return not_implemented("CEL expressions with more than 10,000 iterations that accumulate times or optional values")
+
+
+def _program(expr: Expr, variables: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Any]:
+    made = Executable(expr, variables)
+    return lambda values: made._native(made._environment.Activation(dict(values)))
 
 
 def _worded(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CompileError", "EvalError"]
+__all__ = ["CompileError", "EvalError", "TooCostly", "TooManyIterations"]
 
 
 class CompileError(Exception):
@@ -11,3 +11,11 @@ class CompileError(Exception):
 
 class EvalError(Exception):
     """An expression has no value; the text is the server's. Raised when a `Program` is evaluated."""
+
+
+class TooManyIterations(Exception):
+    """The loops of an expression are longer than the library runs at once."""
+
+
+class TooCostly(Exception):
+    """An expression was ended, since it costs more than any call may."""

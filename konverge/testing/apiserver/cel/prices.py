@@ -134,12 +134,19 @@ class _Pricer:
                 ways = (rest, nothing) if function == "_&&_" else (nothing, rest)
                 return self._sum(self.price(args[0]), self._do("_?_:_", self._value(args[0]), *ways))
             case "_?_:_":
-                ways = (self.price(args[1]), self.price(args[2]))
+                ways = (self._branch(args[1]), self._branch(args[2]))
                 return self._sum(self.price(args[0]), self._do("_?_:_", self._value(args[0]), *ways))
             case _:
                 made = _CALLS.get(function)
                 own = self._number(1) if made is None else made(self, expr, args)
                 return self._sum(*map(self.price, args), own)
+
+    def _branch(self, expr: Expr) -> Expr:
+        """Return the cost of a branch of a condition: variables and their fields are read without being counted."""
+        here = expr
+        while isinstance(here, SelectExpr) and not here.test:
+            here = here.operand
+        return self._number(0) if isinstance(here, Ident) else self.price(expr)
 
     def traversed(self, _: Expr, args: Sequence[Expr]) -> Expr:
         return self._share(self._size(args[0]), 10)

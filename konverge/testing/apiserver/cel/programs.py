@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from konverge.testing.apiserver.cel.errors import EvalError
+from konverge.testing.apiserver.cel.errors import EvalError, TooCostly
 from konverge.testing.apiserver.cel.reads import EACH, THERE, pruned, tree_of
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ class Program:
         shown = {name: pruned(values.get(name), self._reads[name]) for name in self._variables}
         try:
             return self._runs.run(self._runs.activation(shown))
+        except TooCostly:
+            raise EvalError("operation cancelled: actual cost limit exceeded") from None
         except EvalError as error:
             field = self._field_of_null(values) if str(error) == _NO_OVERLOAD else None
             if field is None:

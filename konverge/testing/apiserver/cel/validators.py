@@ -17,7 +17,7 @@ import msgspec
 
 from konverge.testing.apiserver.cel import kinds
 from konverge.testing.apiserver.cel.compiling import Compiled, Priced, compile_text
-from konverge.testing.apiserver.cel.errors import CompileError, EvalError
+from konverge.testing.apiserver.cel.errors import CompileError, EvalError, TooCostly
 from konverge.testing.apiserver.cel.fieldpaths import field_path
 from konverge.testing.apiserver.cel.kinds import CelType, declared
 from konverge.testing.apiserver.cel.ranges import times
@@ -244,7 +244,7 @@ class _Validator:
         text, values = self._read(new, old)
         if findings.left is None:
             self._note_bound(len(text), findings)
-            if text in self.accepted:
+            if findings.doubtful or text in self.accepted:  # all rules run again, with their costs counted
                 return
         before = len(findings.errors), len(findings.forgiven)
         self._try(path, new, old, values, ratchet, findings)
@@ -268,7 +268,9 @@ class _Validator:
         if rule.priced is None or findings.left is None:
             return
         try:
-            cost = int(rule.priced.exact.run(activation))
+            cost = int(rule.priced.exact.run(activation, most=_CALL_LIMIT))
+        except TooCostly:
+            cost = _CALL_LIMIT + 1
         except EvalError:  # the rule fails alike, or what it costs is not known
             return
         word = str(self.node.schema.get("type", ""))
@@ -277,8 +279,7 @@ class _Validator:
             raise _SpentError
         findings.left -= cost
         if cost > _CALL_LIMIT:
-            words = "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost"
-            findings.errors.append(_error(path, word, f"{words} exceeds limit for rule: {rule.shown}"))
+            findings.errors.append(_error(path, word, _too_dear(rule)))
             raise _SpentError
 
     def _try(
@@ -304,6 +305,12 @@ class _Validator:
                 runs = compiled.without_old if old is None and compiled.without_old is not None else compiled.runs
                 if runs.run(activation) is True:
                     continue
+            except TooCostly:
+                if findings.left is None:
+                    findings.doubtful = True
+                    return
+                findings.errors.append(_error(path, word, _too_dear(rule)))
+                raise _SpentError from None
             except (EvalError, BadData) as error:
                 findings.errors.append(_error(path, word, _failed(str(error), rule.shown)))
                 continue
@@ -337,10 +344,17 @@ def _spoken(message: Compiled | None, activation: Any) -> str:
         return ""
     try:
         text = message.runs.run(activation)
-    except EvalError:
+    except (EvalError, TooCostly):
         return ""
     trimmed = text.strip() if isinstance(text, str) else ""
     return "" if "\n" in trimmed or len(trimmed.encode()) > _LONGEST_MESSAGE else trimmed
+
+
+def _too_dear(rule: _Rule) -> str:
+    words = (
+        "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost"
+    )
+    return f"{words} exceeds limit for rule: {rule.shown}"
 
 
 def _error(path: str, word: str, detail: str) -> FieldError:

@@ -119,9 +119,60 @@ def test_the_end_of_a_loop_and_a_decided_condition_cost_nothing_more() -> None:
     assert validate_rules(node, {**slow(60), "n": [2] * 60}, None, "spec") != []
 
 
-def test_a_rule_with_too_many_iterations_is_absent_rather_than_an_accident() -> None:
-    nested = {"rule": "self.n.all(x, self.n.all(y, x == y))"}
-    node = Node({**SLOW.raw, "x-kubernetes-validations": [nested]})
+NUMBERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "n": {"type": "array", "items": {"type": "integer"}},
+        "m": {"type": "object", "additionalProperties": {"type": "integer"}},
+    },
+}
+MANY = {"n": [*range(15_000)], "m": {str(number): number for number in range(11_000)}}
+
+
+def verdict(rule: str, value: dict[str, Any]) -> list[str]:
+    node = Node({**NUMBERS, "x-kubernetes-validations": [{"rule": rule, "message": "refused"}]})
+    return [one.detail for one in validate_rules(node, value, None, "spec")]
+
+
+@pytest.mark.parametrize(
+    ("rule", "details"),
+    [
+        ("self.n.all(x, x >= 0)", []),
+        ("self.n.all(x, x < 14999)", ["refused"]),
+        ("self.n.exists(x, x == 14999)", []),
+        ("self.n.exists_one(x, x == 14999)", []),
+        ("self.n.exists(x, x > 14000 && 10 / (x - 14999) == -10 && x == 14998)", []),
+        ("self.n.exists(x, 10 / x > 10)", ["division by zero evaluating rule: refused"]),
+        ("self.n.exists(x, 10 / x > 10) || size(self.m) > 0", []),
+        ("self.n.all(i, x, i == x)", []),
+        ("self.m.all(k, v, int(k) == v)", []),
+        ("self.m.all(k, self.m[k] < 10999)", ["refused"]),
+        ("size(self.n) == 1 && self.n.all(x, self.n.all(y, x == y))", ["refused"]),
+    ],
+)
+def test_a_loop_that_is_longer_than_the_library_runs_at_once_is_run_in_parts(rule: str, details: list[str]) -> None:
+    assert verdict(rule, MANY) == details
+
+
+@pytest.mark.parametrize(("last", "details"), [(150, []), (7, ["refused"])])
+def test_loops_within_loops_are_run_in_parts(last: int, details: list[str]) -> None:
+    assert verdict("self.n.all(x, self.n.exists_one(y, x == y))", {"n": [*range(150), last], "m": {}}) == details
+
+
+def test_loops_that_cost_more_than_a_call_may_are_ended_long_before_they_are_through() -> None:
+    [detail] = verdict("self.n.all(x, self.n.exists_one(y, x == y))", {"n": [*range(3_000)], "m": {}})
+    assert detail.startswith("'operation cancelled: actual cost limit exceeded'")
+
+
+@pytest.mark.parametrize("made", ["timestamp('2020-01-01T00:00:00Z')", "duration('1h')", "optional.of(x)"])
+def test_long_loops_beside_one_that_accumulates_times_or_optional_values_are_absent(made: str) -> None:
+    rule = f"size(self.n.map(x, {made})) > 0 && self.n.all(x, self.n.all(y, x == y))"
     with pytest.raises(StatusError, match="more than 10,000 iterations") as absent:
-        validate_rules(node, slow(200), None, "spec")
+        verdict(rule, {"n": [7] * 120, "m": {}})
     assert absent.value.code == 501
+
+
+def test_a_variable_in_a_branch_of_a_condition_costs_nothing() -> None:
+    rule = "self.n.all(x, self.n.all(y, (y >= 0 ? x : y) >= 0))"
+    assert verdict(rule, {"n": [*range(400)], "m": {}}) == []
+    assert "call cost exceeds limit" in verdict(rule, {"n": [*range(410)], "m": {}})[0]
