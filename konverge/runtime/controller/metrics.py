@@ -10,12 +10,12 @@ from konverge.metrics import RESULTS, Metrics
 from konverge.runtime.controller.requeue import RequeueDecision
 from konverge.words import Why
 
-__all__ = ["ControllerMetrics"]
+__all__ = ["BARRIER_RESULTS", "ControllerMetrics"]
 
-_WORDS = (
-    *(Why.INITIAL, Why.CREATED, Why.CHANGED, Why.DELETED, Why.OWNED, Why.WATCHED, Why.REQUEUE_AFTER, Why.RETRY),
-    *(Why.HELD, Why.BARRIER, Why.RESYNC, Why.ASKED),
-)
+BARRIER_RESULTS = ("shown", "timeout")
+"""The values of the label `result` of waits for own writes; both exist at 0 from the start of a controller."""
+
+_WORDS: tuple[str, ...] = tuple(word for name, word in vars(Why).items() if name.isupper())
 
 
 class ControllerMetrics:
@@ -35,6 +35,12 @@ class ControllerMetrics:
         self._timeouts = metrics.timeouts.labels(controller=controller)
         self._seconds = metrics.reconcile_seconds.labels(controller=controller)
         self._stale = metrics.stale_skips.labels(controller=controller)
+        self._waited = {
+            result: metrics.barrier_waits.labels(controller=controller, result=result) for result in BARRIER_RESULTS
+        }
+        metrics.blocking_calls.labels(
+            controller=controller
+        )  # at 0, since a rate shows no first event of a series that begins with it
         self._decode_errors = metrics.decode_errors.labels(controller=controller)
         self._reasons: dict[str, Counter] = {}
         together = self._together = _sharing(metrics, controller)
@@ -88,8 +94,8 @@ class ControllerMetrics:
         self._stale.inc()
 
     def waited(self, result: str) -> None:
-        """Count the end of such a wait: `shown` or `timeout`."""
-        self._metrics.barrier_waits.labels(controller=self._controller, result=result).inc()
+        """Count the end of such a wait: one of `BARRIER_RESULTS`."""
+        self._waited[result].inc()
 
 
 def _sharing(metrics: Metrics, controller: str) -> list[ControllerMetrics]:

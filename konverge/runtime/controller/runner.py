@@ -94,6 +94,8 @@ class ControllerRunner:
                 primary, owned, watched = self._observed(primary), self._observed(owned), self._observed(watched)
             self.events.standing_by = not self._turn.leads
             self._watches.open(primary, owned, watched)
+            if self._fenced:
+                self._watches.count_catch_ups(self._shared.metrics)
             self._enter(State.SYNCING)
             await wait_first(self._watches.synced(), self._stopping.wait())
             while not self._stopping.is_set():

@@ -46,6 +46,35 @@ async def test_a_standby_takes_over_at_once_when_the_lease_is_released_and_lists
         assert replicas.violations() == []
 
 
+async def test_a_standby_exposes_the_counts_of_compared_caches_from_0_on_so_that_the_first_is_seen_as_an_increase() -> (
+    None
+):
+    def counts(name: str) -> dict[tuple[str, str], float]:
+        found = replicas.replicas[name].metrics.caught_up.collect()
+        return {
+            (sample.labels["kind"], sample.labels["result"]): sample.value
+            for family in found
+            for sample in family.samples
+            if sample.name.endswith("_total")
+        }
+
+    async with Replicas(build) as replicas:
+        await replicas.start("a")
+        await replicas.leader()
+        await replicas.start("b")
+        await asyncio.sleep(30)
+        before = counts("b")
+        await replicas.stop("a")
+        assert await replicas.leader() == "b"
+        await asyncio.sleep(30)
+        kinds = {kind for kind, _ in before}
+        assert kinds
+        assert before == {(kind, result): 0 for kind in kinds for result in ("shown", "timeout")}
+        assert counts("b") == {
+            (kind, result): int(result == "shown") for kind in kinds for result in ("shown", "timeout")
+        }
+
+
 async def test_a_standby_takes_over_after_the_death_of_the_leader_within_twenty_seconds() -> None:
     async with Replicas(build) as replicas:
         await replicas.start("a")

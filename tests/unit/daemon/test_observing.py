@@ -41,8 +41,10 @@ TARGETS = [
     pytest.param(name, panel["title"], target, id=f"{name}: {panel['title']}")
     for name, dashboard in DASHBOARDS.items()
     for panel in dashboard["panels"]
-    for target in panel["targets"]
+    for target in panel.get("targets", ())  # a row has none
 ]
+OF_THE_PROCESS = ("process_cpu_seconds_total", "process_resident_memory_bytes")
+"""Metrics of the Python client that panels show."""
 needs_promtool = pytest.mark.skipif(
     promtool() is None, reason="no promtool in PATH or in the cache: python tools/promtool.py"
 )
@@ -60,10 +62,10 @@ def known() -> dict[str, set[str]]:
         found[family.name + ending] = labels
         if family.type == "histogram":
             found |= {f"{family.name}_bucket": labels | {"le"}, f"{family.name}_count": labels}
-    return found
+    return found | {name: set() for name in OF_THE_PROCESS}
 
 
-DECLARED = Declared(known(), {"condition": CONDITIONS, "status": STATUSES}, scraped={"instance", "job"})
+DECLARED = Declared(known(), {"condition": CONDITIONS, "status": STATUSES}, scraped={"instance", "job", "namespace"})
 
 
 def test_a_metric_or_label_that_does_not_exist_is_noticed() -> None:
@@ -108,6 +110,19 @@ def test_an_alert_waits_and_describes_the_remedy_with_labels_that_it_has(alert: 
     assert rule["labels"]["severity"] in {"warning", "critical"}
     used = set(re.findall(r"\$labels\.(\w+)", " ".join(rule["annotations"].values())))
     assert used == kept(rule["expr"]) - {"le"}
+
+
+def test_every_alert_of_every_file_has_a_runbook_and_every_runbook_an_alert() -> None:
+    files = [yaml.safe_load(path.read_text()) for path in (DEPLOY / "alerts").iterdir()]
+    rules = [rule for file in files for group in file["groups"] for rule in group["rules"]]
+    page = "docs/guide/monitoring.md"
+    [_, *parts] = (DEPLOY.parent / page).read_text().split("\n## Runbooks: ")
+    runbooks = re.findall(r"^### (\w+)\n\n[^#\s]", "\n".join(parts), re.MULTILINE)
+    assert sorted(runbooks) == sorted(rule["alert"] for rule in rules)
+    for rule in rules:
+        assert (
+            rule["annotations"]["runbook_url"] == f"{page}#{rule['alert'].lower()}"
+        )  # as GitHub makes the anchor of a heading
 
 
 def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() -> None:

@@ -28,6 +28,7 @@ from konverge.clock import wall_clock
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.metrics import RESULTS
 from konverge.reconcilers.apps.kinds import HELM_RELEASE, HELM_REPOSITORY
+from konverge.runtime.controller.metrics import BARRIER_RESULTS
 from konverge.runtime.observability.history import ReconcileRecord
 from konverge.testing import Lab
 from konverge.testing.apiserver.faults.rules import Delay, Drop, Freeze, Match, Rule
@@ -48,6 +49,13 @@ AT_MOST_A_BOOKMARK = pytest.approx(30, abs=31)
 CONDITIONS = ("Ready", "Reconciling", "Degraded", "Suspended", "Blocked", "Deleting", "Stalled")
 REASONS = (Why.CREATED, Why.CHANGED, Why.OWNED, Why.WATCHED, Why.REQUEUE_AFTER, Why.HELD)
 CONFIG_MAP = kv.kind("v1", "ConfigMap")
+WITHOUT_ELECTION = (
+    *("Leaders", "Who leads", "Leases lost", "How long a renewal takes", "Renewals that read the lease first"),
+    "Caches compared at the begin of leading",
+)
+"""Panels that are empty without leader election."""
+OF_THE_PROCESS = ("CPU", "Memory")
+"""Panels that are empty for a registry without the collector of the process."""
 
 
 def by(label: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,9 +87,13 @@ def values_of(queries: Mapping[str, str], scrapes: Scrapes, folder: Path) -> dic
 
 
 def panels(name: str) -> dict[str, str]:
-    """The query of each panel, as Grafana sends it if everything is chosen in its variables."""
+    """Each query by the title of its panel, and its letter from the second on, as Grafana sends it if everything is chosen in its variables."""
     found = json.loads((DEPLOY / "dashboards" / f"{name}.json").read_text())["panels"]
-    return {panel["title"]: filled(target["expr"]) for panel in found for target in panel["targets"]}
+    return {
+        panel["title"] + (f" {target['refId']}" if number else ""): filled(target["expr"])
+        for panel in found
+        for number, target in enumerate(panel.get("targets", ()))
+    }
 
 
 def alerts(name: str) -> dict[str, str]:
@@ -216,7 +228,7 @@ async def test_the_panels_of_the_daemon_dashboard_show_what_happened(lab: Lab, t
     stuck.set()
 
     shown = await asyncio.to_thread(values_of, panels("daemon"), scrapes, tmp_path)
-    requests = shown.pop("Requests to the API server")
+    requests = shown.pop("Requests by code")
     assert shown == {
         "Reconciles per second": {"{}": pytest.approx(3 / 60, rel=0.01)},
         "Errors per second": {"{}": PER_MINUTE},
@@ -244,8 +256,38 @@ async def test_the_panels_of_the_daemon_dashboard_show_what_happened(lab: Lab, t
         },
         "Watches begun again": shown["Watches begun again"]
         | {'{cause="Unreachable", kind="ConfigMap"}': pytest.approx(4 / 300, rel=0.01)},
-        "How late the event loop is": {"{}": pytest.approx(0.175, abs=0.075)},
+        "How late the event loop is": {'{instance="konverge-0"}': pytest.approx(0.175, abs=0.075)},
+        "Reconciles in progress": {"{}": 2},
+        "Busy workers": {'{controller="hanging"}': 1, '{controller="widget"}': 1},
+        "Failures": {'{controller="hanging"}': 0, '{controller="widget"}': PER_MINUTE},
+        **{f"Failures {which}": {'{controller="hanging"}': 0, '{controller="widget"}': 0} for which in "BCD"},
+        "Why objects are reconciled": by(
+            "reason", {Why.CREATED: 0, Why.REQUEUE_AFTER: pytest.approx(2 / 60, rel=0.01), Why.RETRY: PER_MINUTE}
+        ),
+        "Applies": {'{kind="Widget", result="sent"}': pytest.approx(2 / 60, rel=0.01)},
+        "Keys that wait, by controller": {'{controller="hanging"}': 2, '{controller="widget"}': 1},
+        "Keys enqueued": {
+            '{controller="hanging"}': pytest.approx(3 / 300),
+            '{controller="widget"}': pytest.approx(3 / 60, rel=0.01),
+        },
+        "Keys enqueued B": {'{controller="hanging"}': 0, '{controller="widget"}': pytest.approx(3 / 60, rel=0.01)},
+        "Cached objects": by("kind", {"ConfigMap": 3, "Widget": 2}),
+        "Cached bytes": shown["Cached bytes"],
+        "How old the news of a kind is": by(
+            "kind", {"ConfigMap": pytest.approx(60, abs=1), "Widget": AT_MOST_A_BOOKMARK}
+        ),
+        "How long an event takes": by(
+            "resource", dict.fromkeys(("configmaps", "widgets"), pytest.approx(0, abs=0.001))
+        ),
+        "Reconciles that block the event loop": by("controller", {"hanging": 0, "widget": 0}),
+        "Waits for own writes": {
+            f'{{controller="{name}", result="{result}"}}': 0
+            for name in ("hanging", "widget")
+            for result in BARRIER_RESULTS
+        },
+        **{title: {} for title in (*WITHOUT_ELECTION, *OF_THE_PROCESS)},
     }
+    assert sum(shown["Cached bytes"].values()) == cached
     assert requests['{code="200", method="PATCH"}'] == pytest.approx(2 / 60, rel=0.01)
     assert requests['{code="200", method="GET"}'] >= 4 / 300
     assert {value for labels, value in requests.items() if 'code="200"' not in labels} <= {0}

@@ -48,7 +48,7 @@ def test_an_alert_waits_and_describes_the_remedy_with_labels_that_it_has(alert: 
     rule = ALERTS[alert]
     assert rule["for"]
     assert rule["labels"]["severity"] in {"warning", "critical"}
-    assert set(rule["annotations"]) == {"summary", "description"}
+    assert set(rule["annotations"]) == {"runbook_url", "summary", "description"}
     used = set(re.findall(r"\$labels\.(\w+)", " ".join(rule["annotations"].values())))
     assert used == set(grouped(rule["expr"]))
 

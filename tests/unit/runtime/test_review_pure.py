@@ -11,11 +11,16 @@ from konverge.client import Write, WriteState
 from konverge.informers import Selection
 from konverge.keys import Key
 from konverge.kinds import kind
+from konverge.metrics import Metrics
 from konverge.objects import Metadata
+from konverge.outcome import Done
 from konverge.runtime.apply.changes import only_own_changes
 from konverge.runtime.apply.owners import Claims, owner_of
 from konverge.runtime.builder.rules import plural_of
 from konverge.runtime.consistency.barrier import View, look
+from konverge.runtime.controller.metrics import ControllerMetrics
+from konverge.runtime.controller.requeue import requeue_decision
+from konverge.words import Why
 
 BACKUP = kind("example.com/v2", "Backup")
 NODE = kind("v1", "Node")
@@ -124,3 +129,16 @@ def test_news_of_others_is_told_from_our_own_status(before: Any, after: Any, int
 )
 def test_plurals_are_guessed_as_kubernetes_does(name: str, plural: str) -> None:
     assert plural_of(kind("v1", name)) == plural
+
+
+def test_every_cause_of_a_reconcile_is_counted_under_its_own_words() -> None:
+    words = {word for name, word in vars(Why).items() if name.isupper()}
+    metrics = Metrics()
+    counted = ControllerMetrics(metrics, "backup", workers=1)
+    for word in words:
+        decision = requeue_decision(Done())
+        counted.reconciled(decision, 0.1, (f"{word}: Secret web/shop",), invalid=False)
+    [family] = metrics.reasons.collect()
+    assert {one.labels["reason"]: one.value for one in family.samples if one.name.endswith("_total")} == dict.fromkeys(
+        words, 1
+    )
