@@ -82,14 +82,21 @@ def manifests(name: str, rules: Iterable[Rule], namespace: str, service_account:
 
     needed = tuple(rules)
     roles = [cluster_role(name, needed, namespace=namespace)]
-    if not namespace:
-        roles += narrowed_roles(name, needed)
+    # A process that watches one namespace reads nothing in another one, but it may elect there.
+    elsewhere = (rule for rule in needed if not namespace or (rule.namespace != namespace and _of_election(rule)))
+    roles += narrowed_roles(name, elsewhere)
     if service_account is None:
         return roles
     home, slash, account = service_account.partition("/")
     if not (home and slash and account):
         raise click.UsageError(f"--service-account {service_account}: write namespace/name")
     return [document for role in roles for document in (role, binding(role, home, account))]
+
+
+def _of_election(rule: Rule) -> bool:
+    from konverge.runtime.election.record import LEASE
+
+    return rule.group == LEASE.group
 
 
 def binding(role: dict[str, Any], namespace: str, account: str) -> dict[str, Any]:

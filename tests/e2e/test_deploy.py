@@ -40,8 +40,11 @@ DOCUMENTS = (
     "ServiceAccount",
     "ClusterRole",
     "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
     *("ClusterRole",) * 3,
     "Service",
+    "PodDisruptionBudget",
     "Deployment",
 )
 control_plane_test = pytest.mark.control_plane
@@ -94,8 +97,8 @@ def test_the_manifests_were_rendered_from_this_state_of_the_chart() -> None:
 
     tests/e2e/apiserver/test_chart_values.py renders it again where helm can be had.
     """
-    rendered = ["deploy/crds.yaml", "deploy/deployment.yaml", "deploy/rbac.yaml", "deploy/service.yaml"]
-    rendered += ["deploy/serviceaccount.yaml", "deploy/user-roles.yaml"]
+    by_hand = {"kustomization.yaml", "namespace.yaml"}
+    rendered = sorted(f"deploy/{path.name}" for path in DEPLOY.glob("*.yaml") if path.name not in by_hand)
     now = render_deploy.digests([*render_deploy.inputs(), *rendered], lambda name: (ROOT / name).read_bytes())
     assert (ROOT / render_deploy.DIGESTS).read_text() == now, "make generate"
 
@@ -122,8 +125,16 @@ def test_the_probes_ask_where_the_daemon_answers() -> None:
 
 def test_the_pod_has_longer_to_end_than_the_daemon_takes() -> None:
     assert template()["spec"]["terminationGracePeriodSeconds"] > Settings().drain
-    assert deployment()["spec"]["replicas"] == 1
-    assert deployment()["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_a_second_pod_stands_by_before_the_first_one_goes() -> None:
+    assert deployment()["spec"]["replicas"] == 2
+    assert deployment()["spec"]["strategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
+    }
+    [budget] = documents("poddisruptionbudget.yaml")
+    assert budget["spec"]["selector"] == deployment()["spec"]["selector"]
 
 
 def test_the_image_is_built_from_a_base_without_a_host_and_runs_as_nobody() -> None:
@@ -296,19 +307,7 @@ _WRITTEN = (
     "resourcepoolclaims.capsule.clastix.io",
     "resourcepools.capsule.clastix.io",
 )
-_CACHED = (
-    *_WRITTEN,
-    *("configmaps", "namespaces", "resourcequotas", "secrets"),
-    "helmcharts.source.toolkit.fluxcd.io",
-    "helmreleases.helm.toolkit.fluxcd.io",
-    "helmrepositories.source.toolkit.fluxcd.io",
-    "ocirepositories.source.toolkit.fluxcd.io",
-)
 UNUSED: dict[Right, str] = {
-    **{
-        ("list", one): "an API server that does not stream the first list (WatchList) is asked for a plain one"
-        for one in _CACHED
-    },
     **{
         ("get", one): "if the cache cannot tell whether it shows a write, the barrier asks how the object stands"
         for one in _WRITTEN
@@ -339,6 +338,7 @@ async def test_the_audit_log_of_all_families_denies_nothing_and_shows_every_prin
     mount = tmp_path / "serviceaccount"
     await plane.service_account_files(mount, namespace=NAMESPACE, name=account)
     await plane.create_namespace("rights")
+    await plane.kubectl("delete", "lease", "konverge", "-n", NAMESPACE, "--ignore-not-found")  # of the tests before
     daemon = Operator(container()["args"][1:], tmp_path / "log", environment=environment(plane, mount))
     config = await ClientConfig.from_kubeconfig(plane.kubeconfig)
     before = len(audited(plane))
@@ -350,11 +350,11 @@ async def test_the_audit_log_of_all_families_denies_nothing_and_shows_every_prin
             assert await daemon.stop() == 0
         assert await lab.find(SECRET, "the-end") is None
         await until_audited(plane, ProxiedRequest("GET", "/api/v1/namespaces/rights/secrets/the-end"))
-    [role] = [document for document in documents("rbac.yaml") if document["kind"] == "ClusterRole"]
+    rules = [rule for document in documents("rbac.yaml") for rule in document.get("rules", ())]
     asked = [one for one in audited(plane)[before:] if one.user == user]
     used = {right for one in asked for right in one.rights}
     assert {right for one in asked if one.code == 403 for right in one.rights} == set(), "denied"
-    unused = rights_of(role["rules"]) - used
+    unused = rights_of(rules) - used
     assert unused == UNUSED.keys(), (
         f"unused and without a reason: {sorted(unused - UNUSED.keys())}; used after all: {sorted(UNUSED.keys() - unused)}"
     )
@@ -367,11 +367,12 @@ async def test_secrets_that_are_narrowed_to_a_namespace_take_a_role_there_alone_
 ) -> None:
     await deploy(plane)
     narrowed = ("--set", "apps.secret_namespaces=narrow")
+    elected = ("--set", "election.enabled=true")
     for name in ("narrow", "wide"):
         await plane.create_namespace(name)
     mount = tmp_path / "serviceaccount"
     await plane.service_account_files(mount, namespace=NAMESPACE, name="narrowed")
-    words = ("rbac", "--name", "narrowed", "--service-account", f"{NAMESPACE}/narrowed", *narrowed)
+    words = ("rbac", "--name", "narrowed", "--service-account", f"{NAMESPACE}/narrowed", *narrowed, *elected)
     printed = await asyncio.to_thread(
         subprocess.run,
         [sys.executable, "-m", "konverge.daemon.main", *words],

@@ -10,7 +10,7 @@ from widgets import CONFIG_MAP, SECRET, By
 
 import konverge as kv
 
-__all__ = ["build", "copy_of", "source"]
+__all__ = ["build", "copied", "copy_of", "source"]
 
 
 async def copied(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:

@@ -183,10 +183,12 @@ class ControllerRunner:
     def report(self) -> ControllerReport:
         """Return whether this controller works, and if not why, in words that say what to do."""
         reports = self._reports
+        # A standby has not called its gate; it is ready, or a rolling update would wait for it without an end.
+        gated = self._precondition.obstacles if self._turn.leads else ()
         return ControllerReport(
             name=self.spec.name,
             state=self.state,
-            problems=(*self._watches.problems(), *self._precondition.obstacles, *reports.denials.obstacles),
+            problems=(*self._watches.problems(), *gated, *reports.denials.obstacles),
             last_error=reports.last_error,
         )
 

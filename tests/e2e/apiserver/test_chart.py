@@ -40,7 +40,7 @@ WEBHOOKS = kind("admissionregistration.k8s.io/v1", "ValidatingWebhookConfigurati
 APPS = "applicationinstances.apps.vworkspace.io"
 POOLS = "resourcepools.capsule.clastix.io"
 MORE = (
-    "--set=replicas=2,election.enabled=true,webhooks.enabled=true,networkPolicy.enabled=true,dashboards.enabled=true"
+    "--set=replicas=3,webhooks.enabled=true,networkPolicy.enabled=true,dashboards.enabled=true"
     ",userRoles.aggregateToEdit=true,priorityClassName=system-cluster-critical"
 )
 """Switches whose kinds every API server has."""
@@ -170,6 +170,7 @@ async def test_the_test_of_a_release_asks_the_daemon_whether_it_is_ready(
     environment = {
         **template().environment,
         "KONVERGE_KUBECONFIG": str(place.kubeconfig),
+        "KONVERGE_ELECTION__NAMESPACE": helm.namespace,
         "KONVERGE_METRICS": "127.0.0.1:0",
         "KONVERGE_HEALTH": "127.0.0.1:0",
     }

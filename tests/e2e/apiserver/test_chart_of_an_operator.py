@@ -17,9 +17,11 @@ pytestmark = pytest.mark.timeout(
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 OFF: dict[str, Any] = {"webhooks": {"enabled": False}}
+ELECTED = tuple(
+    word for one in ("enabled=true", f"namespace={NAMESPACE}", "name=konverge") for word in ("--set", f"election.{one}")
+)
 ALL: dict[str, Any] = {
-    "replicas": 2,
-    "election": {"enabled": True},
+    "replicas": 3,
     "metrics": {"podMonitor": {"enabled": True}, "serviceMonitor": {"enabled": True}},
     "prometheusRule": {"enabled": True},
     "dashboards": {"enabled": True},
@@ -67,7 +69,7 @@ def test_every_switch_renders(template: Template, values: dict[str, Any]) -> Non
 def test_it_has_exactly_the_rights_that_the_command_prints(
     template: Template, values: dict[str, Any], words: tuple[str, ...]
 ) -> None:
-    printed = yaml.safe_load_all(konverge("rbac", "backup_admission:build", *words))
+    printed = yaml.safe_load_all(konverge("rbac", "backup_admission:build", *ELECTED, *words))
     assert template(values).rights == {narrowed(right) for role in printed for right in rights_of(role)}
 
 

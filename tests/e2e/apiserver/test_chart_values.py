@@ -15,7 +15,7 @@ from helm_template import CHART, NAMESPACE, Rendered, Right, Template, check_nam
 
 from konverge.charts.values import values_of
 from konverge.crds import all_manifests
-from konverge.daemon.config import leaves, load
+from konverge.daemon.config import load
 from konverge.daemon.programs import DaemonSettings, families
 from konverge.daemon.rbac import manifests, rules_for
 from konverge.daemon.webhooks import manifests_of as webhook_manifests
@@ -26,14 +26,14 @@ pytestmark = pytest.mark.timeout(
 
 ROOT = CHART.parents[1]
 NONE = {"families": {name: {"enabled": False} for name in families(DaemonSettings())}}
-ELECTED: dict[str, Any] = {"replicas": 2, "election": {"enabled": True}}
+ALONE: dict[str, Any] = {"replicas": 1, "election": {"enabled": False}}
 WEBHOOKS: dict[str, Any] = {"webhooks": {"enabled": True}}
 CERT_MANAGER = {"webhooks": {"enabled": True, "certificates": "certManager"}}
 MONITORS = {"metrics": {"podMonitor": {"enabled": True}, "serviceMonitor": {"enabled": True}}}
 RULE = {"prometheusRule": {"enabled": True}}
 DASHBOARDS = {"dashboards": {"enabled": True}}
 POLICY = {"networkPolicy": {"enabled": True}}
-EVERYTHING = merged(ELECTED, CERT_MANAGER, MONITORS, RULE, DASHBOARDS, POLICY)
+EVERYTHING = merged(CERT_MANAGER, MONITORS, RULE, DASHBOARDS, POLICY)
 
 
 @pytest.fixture
@@ -68,11 +68,10 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "fullnameOverride": ("other", {}),
     "commonLabels": ({"team": "a"}, {}),
     "commonAnnotations": ({"team": "a"}, {}),
-    "replicas": (3, ELECTED),
-    "election.enabled": (True, {}),
-    "election.settings": ({"lease_seconds": 30}, ELECTED),
-    "podDisruptionBudget.enabled": (False, ELECTED),
-    "podDisruptionBudget.maxUnavailable": ("50%", ELECTED),
+    "replicas": (3, {}),
+    "election.enabled": (False, {"replicas": 1}),
+    "podDisruptionBudget.enabled": (False, {}),
+    "podDisruptionBudget.maxUnavailable": ("50%", {}),
     "topologySpreadConstraints": ([{"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}], {}),
     "nodeSelector": ({"kubernetes.io/os": "linux"}, {}),
     "tolerations": ([{"operator": "Exists"}], {}),
@@ -162,7 +161,7 @@ def test_everything_at_once_has_every_kind(template: Template) -> None:
     rendered = template(EVERYTHING)
     check_names(rendered)
     assert rendered.kinds == {
-        *("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"),
+        *("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "CustomResourceDefinition"),
         *("Deployment", "PodDisruptionBudget", "Service", "Pod", "NetworkPolicy", "ConfigMap"),
         *("PodMonitor", "ServiceMonitor", "PrometheusRule"),
         *("Issuer", "Certificate", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
@@ -199,7 +198,10 @@ def test_everything_at_once_has_every_kind(template: Template) -> None:
         ({"networkPolicy": {"apiServerPorts": []}}, "at '/networkPolicy/apiServerPorts': minItems: got 0, want 1"),
         (NONE, "families: switch on at least one of them"),
         ({"watchNamespace": "web"}, "quota reconciles cluster-wide objects; set families.quota.enabled=false"),
-        ({"replicas": 2}, "replicas: 2 processes would write at once; set election.enabled=true, or replicas=1"),
+        (
+            {"election": {"enabled": False}},
+            "replicas: 2 processes would write at once; set election.enabled=true, or replicas=1",
+        ),
         ({"settings": {"drain": 30}}, "set it above settings.drain"),
         (merged(MONITORS, deep("metrics.service.enabled", False)), "set metrics.service.enabled=true"),
     ],
@@ -220,14 +222,9 @@ ONE_NAMESPACE = merged(APPS_ALONE, {"watchNamespace": "web"})
 
 def settings_of(rendered: Rendered) -> DaemonSettings:
     """Return the settings of the daemon that runs in the rendered pod."""
-    loaded = load(DaemonSettings, flags={}, environ=without_election(rendered.environment))
+    loaded = load(DaemonSettings, flags={}, environ=rendered.environment)
     assert loaded.warnings == ()
     return loaded.settings
-
-
-def without_election(environment: dict[str, str]) -> dict[str, str]:
-    known = {leaf.variable for leaf in leaves(DaemonSettings)}
-    return {name: value for name, value in environment.items() if name in known or "ELECTION" not in name}
 
 
 def where_the_chart_grants_it(right: Right) -> Right:
@@ -242,6 +239,7 @@ def where_the_chart_grants_it(right: Right) -> Right:
     "values",
     [
         {},
+        ALONE,
         APPS_ALONE,
         QUOTA_ALONE,
         SECRETS_IN_TWO,
@@ -341,14 +339,15 @@ def test_settings_reach_the_daemon_as_they_are_written(template: Template, tmp_p
             "cluster_id": 'a, "b" & {c}',
         },
         "quota": {"semantics": "v0.14"},
+        "election": {"lease_seconds": 30, "renew_seconds": 20.5},
     }
     file = tmp_path / "settings.yaml"
     file.write_text(yaml.safe_dump(settings))
     read = load(DaemonSettings, flags={}, environ={}, file=file).settings
     ran = settings_of(template({"settings": settings}))
-    assert ran.model_dump(exclude={"controllers", "metrics", "health", "webhooks"}) == read.model_dump(
-        exclude={"controllers", "metrics", "health", "webhooks"}
-    )
+    of_the_chart = {"controllers", "metrics", "health", "webhooks", "election"}
+    assert ran.model_dump(exclude=of_the_chart) == read.model_dump(exclude=of_the_chart)
+    assert (ran.election.lease_seconds, ran.election.renew_seconds) == (30, 20.5)
     assert ran.controllers == tuple(families(DaemonSettings()))
 
 
@@ -397,11 +396,13 @@ def test_users_may_read_all_and_write_nothing_unless_a_value_says_so(template: T
 
 
 def test_replicas_are_spread_and_take_turns_only_if_they_elect_a_leader(template: Template) -> None:
-    one, two = template(), template(ELECTED)
+    one, two = template(ALONE), template()
     assert one.one("Deployment")["spec"]["strategy"] == {"type": "Recreate"}
     assert two.one("Deployment")["spec"]["strategy"]["type"] == "RollingUpdate"
     [spread] = two.pod["topologySpreadConstraints"]
     assert spread["topologyKey"] == "kubernetes.io/hostname"
     assert spread["labelSelector"] == two.one("PodDisruptionBudget")["spec"]["selector"]
-    assert two.environment["KONVERGE_ELECTION__ENABLED"] == "true"
-    assert two.environment["KONVERGE_ELECTION__NAMESPACE"] == NAMESPACE
+    elected = settings_of(two).election
+    assert (elected.enabled, elected.namespace, elected.name) == (True, NAMESPACE, "konverge")
+    assert not settings_of(one).election.enabled
+    assert not [one for one in one.objects if "election" in one["metadata"]["name"]]

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from copy_operator import build, copy_of, source
+from copy_operator import build, copied, copy_of, source
 from replicas import NAMESPACE, Replicas
 from widgets import CONFIG_MAP, SECRET, By
 
@@ -294,3 +294,19 @@ async def test_two_replicas_with_one_identity_do_not_both_lead() -> None:
             await asyncio.sleep(1)
             assert sum(one.leads for one in (replicas.replicas["a"], b)) <= 1
         assert sum(one.leads for one in (replicas.replicas["a"], b)) == 1
+
+
+async def test_a_standby_is_ready_though_nothing_has_called_the_gates_of_its_controllers() -> None:
+    async def gate(client: kv.Client) -> str:
+        return ""
+
+    def gated(manager: kv.Manager) -> None:
+        manager.add(kv.Controller.of(CONFIG_MAP).owns(SECRET).starts_when(gate).reconciled_by(By(copied)))
+
+    async with Replicas(gated) as replicas:
+        a = await replicas.start("a")
+        await replicas.leader()
+        b = await replicas.start("b")
+        await asyncio.sleep(30)
+        assert a.manager.report().ready
+        assert b.manager.report().ready

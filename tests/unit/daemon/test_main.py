@@ -257,6 +257,14 @@ def test_rbac_for_a_namespace_is_a_role_and_can_bring_its_binding() -> None:
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "konverge", "namespace": "ops"}]
 
 
+def test_rbac_for_a_namespace_has_the_rights_on_a_lease_in_another_one() -> None:
+    words = ("rbac", "-n", "web", "--service-account", "ops/konverge", "--set", "election.enabled=true", "-o", "json")
+    roles = {
+        one["metadata"]["namespace"]: one for one in json.loads(konverge(*words).stdout)["items"] if "rules" in one
+    }
+    assert {namespace: "'leases'" in str(role) for namespace, role in roles.items()} == {"web": False, "ops": True}
+
+
 def test_rbac_follows_settings_that_change_what_is_watched() -> None:
     plain = konverge("rbac", "--controllers", "apps").stdout
     gated = konverge("rbac", "--controllers", "apps", "--set", "apps.require_namespace_label=true").stdout
