@@ -76,7 +76,7 @@ def spec_errors(spec: Data, path: str, *, pod: str | None = None) -> Errors:
     errors += _claims(spec.get("resourceClaims") or [], f"{path}.resourceClaims")
     context = PodContext(
         volumes,
-        frozenset(each.get("name", "") for each in spec.get("resourceClaims") or ()),
+        frozenset(each["name"] for each in spec.get("resourceClaims") or () if each.get("name")),
         spec.get("terminationGracePeriodSeconds"),
         spec.get("restartPolicy", ""),
         spec.get("hostUsers", True),

@@ -91,7 +91,7 @@ def init_container_errors(containers: list[Data], path: str, regular: list[Data]
     for index, container in enumerate(containers):
         here = f"{path}[{index}]"
         errors += _common(container, here, pod) + _restart(container, here)
-        errors += _unique(container, here, seen)
+        errors += _unique(container, here, seen, "")
         errors += _host_ports([container], path)
         if container.get("restartPolicy") == "Always":
             errors += lifecycle_errors(container, here, pod.grace) + probe_errors(container, here, pod.grace)
@@ -138,11 +138,13 @@ def image_errors(container: Data, path: str) -> Errors:
     return [invalid(f"{path}.image", image, "must not have leading or trailing whitespace")]
 
 
-def _unique(container: Data, path: str, seen: set[str]) -> Errors:
+def _unique(container: Data, path: str, seen: set[str], unseen: str | None = None) -> Errors:
+    """Note a name, but for the one that may come again; an error if another container has it."""
     name = container.get("name", "")
     if name in seen:
         return [duplicate(f"{path}.name", name)]
-    seen.add(name)
+    if name != unseen:
+        seen.add(name)
     return []
 
 

@@ -156,7 +156,7 @@ def affinity_errors(affinity: Data, path: str) -> Errors:
         errors += node_selector_errors(nodes[_REQUIRED], f"{path}.nodeAffinity.{_REQUIRED}")
     for index, each in enumerate(nodes.get(_PREFERRED) or ()):
         here = f"{path}.nodeAffinity.{_PREFERRED}[{index}]"
-        errors += _weight(each, here) + _node_term(each.get("preference") or {}, f"{here}.preference")
+        errors += _weight(each, here) + _node_term(each.get("preference") or {}, f"{here}.preference", lenient=True)
     for kind in ("podAffinity", "podAntiAffinity"):
         found = affinity.get(kind) or {}
         for index, term in enumerate(found.get(_REQUIRED) or ()):
@@ -182,7 +182,8 @@ def _weight(each: Data, path: str) -> Errors:
     return [] if 1 <= weight <= 100 else [invalid(f"{path}.weight", weight, "must be in the range 1-100")]
 
 
-def _node_term(term: Data, path: str) -> Errors:
+def _node_term(term: Data, path: str, *, lenient: bool = False) -> Errors:
+    """Check a term; `lenient`: values may be what no label can be."""
     errors: Errors = []
     for index, each in enumerate(term.get("matchExpressions") or ()):
         here, operator, values = f"{path}.matchExpressions[{index}]", each.get("operator", ""), each.get("values") or []
@@ -199,7 +200,7 @@ def _node_term(term: Data, path: str) -> Errors:
         else:
             errors.append(invalid(f"{here}.operator", operator, "not a valid selector operator"))
         errors += text_errors(f"{here}.key", each.get("key", ""), names.label_key)
-        for number, value in enumerate(values):
+        for number, value in enumerate([] if lenient else values):
             errors += text_errors(f"{here}.values[{number}]", value, names.label_value)
     for index, each in enumerate(term.get("matchFields") or ()):
         errors += _node_field(each, f"{path}.matchFields[{index}]")

@@ -48,7 +48,7 @@ def nfs_errors(source: Data, path: str) -> Errors:
     """Check a share."""
     errors = missing_in(source, path, "server", "path")
     target = source.get("path", "")
-    if target and not target.startswith("/"):
+    if not target.startswith("/"):
         errors.append(invalid(f"{path}.path", target, "must be an absolute path"))
     return errors
 

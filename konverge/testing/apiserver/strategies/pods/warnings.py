@@ -1,7 +1,7 @@
 """Warnings for pods and pod templates: accepted, but probably a mistake.
 
 Guarantees: pure; `path` is "" for a pod and the template's place otherwise. Left out: overlapping paths of volumes, deprecated
-annotations, node labels that were renamed. Source: `pkg/api/pod/warnings.go`.
+annotations. Source: `pkg/api/pod/warnings.go`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Final
 
 from konverge.quantities import Quantity
 from konverge.testing.apiserver.strategies.base import Data
+from konverge.testing.apiserver.strategies.pods.node_labels import node_label_warnings
 
 __all__ = ["pod_warnings"]
 
@@ -32,11 +33,7 @@ _DEPRECATED: Final = (
 def pod_warnings(spec: Data, path: str = "") -> list[str]:
     """Return the warnings for a pod's spec; `path` is where the pod or template stands."""
     here = f"{path}.spec" if path else "spec"
-    found = []
-    for index, each in enumerate(spec.get("topologySpreadConstraints") or ()):
-        if "labelSelector" not in each:
-            where = f"{here}.topologySpreadConstraints[{index}].labelSelector"
-            found.append(f"{where}: a null labelSelector results in matching no pod")
+    found = node_label_warnings(spec, here)
     for index, volume in enumerate(spec.get("volumes") or ()):
         found += [f"{here}.volumes[{index}].{shown}: {text}" for name, shown, text in _DEPRECATED if name in volume]
     for volume in spec.get("volumes") or ():
