@@ -18,6 +18,8 @@ import contextlib
 import inspect
 import os
 import re
+import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from pathlib import Path
 from random import Random
@@ -42,6 +44,7 @@ _QUICK_SECONDS: Final = 600.0
 _LABS: Final = pytest.StashKey[tuple["Lab", asyncio.AbstractEventLoop]]()
 _LAST_SECONDS: Final = 3600.0
 """Seconds that the tasks of a test that hangs have to end once they are cancelled."""
+_STATUS: Final = pytest.StashKey[int]()
 _SLACK: Final = 300.0
 """Seconds on top of the budget: reference runs, the plans that run when the budget ends, and the shrinking of one that fails."""
 
@@ -199,6 +202,30 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 elif name == _SHORTFALL:
                     terminalreporter.write_sep("!", f"lab: INCOMPLETE: {report.nodeid}", yellow=True, bold=True)
                     terminalreporter.write_line(f"lab: {line}", yellow=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Keep the status for `pytest_unconfigure`."""
+    session.config.stash[_STATUS] = int(exitstatus)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the process without waiting for a thread that never returned: the interpreter would wait for ever.
+
+    A pytest within a test of another one does not end that one.
+    """
+    loaded = "konverge.testing.loop" in sys.modules
+    if not loaded or "PYTEST_CURRENT_TEST" in os.environ or _STATUS not in config.stash:
+        return
+    from konverge.testing.loop import ABANDONED
+
+    if any(thread.name.endswith(ABANDONED) for thread in threading.enumerate()):
+        config.get_terminal_writer().flush()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(config.stash[_STATUS])
 
 
 @pytest.hookimpl(wrapper=True)

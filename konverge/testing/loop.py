@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import selectors
+import threading
 from collections.abc import Callable, Iterator, MutableSequence
 from concurrent.futures import Executor
 from datetime import UTC, datetime, timedelta
@@ -30,7 +31,16 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 from konverge.clock import cpu_time, monotonic
 from konverge.testing.frames import line_of_task
 
-__all__ = ["EPOCH", "MOST_SECONDS", "MOST_TURNS", "MOST_WAITING", "Deadlock", "Livelock", "VirtualTimeLoop"]
+__all__ = [
+    "ABANDONED",
+    "EPOCH",
+    "MOST_SECONDS",
+    "MOST_TURNS",
+    "MOST_WAITING",
+    "Deadlock",
+    "Livelock",
+    "VirtualTimeLoop",
+]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -41,12 +51,14 @@ EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 MOST_TURNS = 10_000
 """Turns of the loop at one moment that count as a hang: an ordinary run has a few hundred in all."""
 
+ABANDONED = " (never returned)"
+"""The end of the names of threads for which a run did not wait any longer, and their neighbours: no thread can be ended from outside."""
 MOST_WAITING = 30.0
 """Real seconds in which a thread of the program has to return if the process uses hardly any CPU meanwhile."""
 MOST_SECONDS = 300.0
 """CPU seconds of one run that count as a hang, and ten times as many real ones: an ordinary run takes a few."""
-_BUSY = 0.5
-"""The part of real time that a process uses the CPU if its threads compute and do not wait."""
+_BUSY = 0.05
+"""The least part of real time for which a process uses the CPU if its threads compute and do not wait; more on a machine that is idle."""
 _LOOK_AGAIN = 256
 """Turns between two looks at the clock."""
 _IDLE_SECONDS = 1.0
@@ -179,9 +191,12 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         if used - before < _BUSY * waited:
             calls, self._calls = [_name_of(call) for call in self._calls.values()], {}  # from here on time moves again
             self._abandoned = True
+            for thread in threading.enumerate():
+                if thread is not threading.main_thread() and not thread.daemon:
+                    thread.name += ABANDONED
             raise Deadlock(
                 f"{', '.join(sorted(set(calls)))} did not return in {waited:.0f} s of real time and used no CPU; time stands still while a "
-                "thread works. Give what it waits for a timeout. The interpreter waits for the thread at its exit"
+                "thread works. Give what it waits for a timeout"
             )
 
     def _check_end(self) -> None:

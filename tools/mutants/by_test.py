@@ -389,6 +389,16 @@ BY_TEST: Final = (
         test="tests/unit/testing/test_loop.py::test_a_thread_that_waits_for_what_never_comes_ends_the_run_with_its_name",
     ),
     Mutant(
+        "lab-exit-waits-for-threads",
+        "pytest does not end after a test whose thread never returned",
+        KIT + "labs",
+        "pytest_unconfigure",
+        "os._exit(config.stash[_STATUS])",
+        "pass",
+        test="tests/unit/testing/test_plugin.py::"
+        "test_a_thread_that_never_returns_fails_its_test_and_keeps_pytest_from_nothing",
+    ),
+    Mutant(
         "loop-cuts-off-computing-threads",
         "a run whose thread computes for long is cut off",
         KIT + "loop",

@@ -65,7 +65,10 @@ class Allowances:
         self.gone.append((kind_of(what), name, why))
 
     def skip_plans(self, pattern: str, *, why: str) -> None:
-        """Leave out plans whose names match a pattern (`*the namespace is deleted*`), since they do not apply to this scenario."""
+        """Leave out plans whose names match a pattern (`*the namespace is deleted*`), since they do not apply to this scenario.
+
+        A pattern that matches no plan is a failure.
+        """
         _needs_reason(why)
         self.skipped.append((pattern, why))
 

@@ -76,8 +76,8 @@ def test_a_timer_never_runs_before_its_time_however_times_add_up() -> None:
 
 @pytest.fixture
 def limited(monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualTimeLoop]:
-    """A loop that waits for a thread for a twentieth of a real second, and allows a fifth of a second of CPU."""
-    monkeypatch.setattr("konverge.testing.loop.MOST_WAITING", 0.05)
+    """A loop that waits for a thread for a quarter of a real second, and allows a fifth of a second of CPU."""
+    monkeypatch.setattr("konverge.testing.loop.MOST_WAITING", 0.25)
     loop = VirtualTimeLoop()
     loop.limit(seconds=0.2)
     yield loop
@@ -102,7 +102,7 @@ def test_a_thread_that_waits_for_what_never_comes_ends_the_run_with_its_name(lim
 
 def test_a_thread_that_computes_is_waited_for(limited: VirtualTimeLoop) -> None:
     def compute() -> None:
-        end = clock.cpu_time() + 0.15
+        end = clock.cpu_time() + 0.4
         while clock.cpu_time() < end:
             sum(range(1000))
 

@@ -217,6 +217,30 @@ def test_plans_left_for_want_of_time_are_a_failure_in_ci_and_a_warning_elsewhere
     )
 
 
+HANGING = """
+import asyncio, threading
+import pytest
+from konverge.testing import Lab
+
+@pytest.fixture(autouse=True)
+def in_a_hurry(monkeypatch):
+    monkeypatch.setattr("konverge.testing.loop.MOST_WAITING", 0.1)
+
+async def test_waits_for_ever(lab: Lab):
+    await asyncio.to_thread(threading.Event().wait)
+
+def test_another(): ...
+"""
+
+
+def test_a_thread_that_never_returns_fails_its_test_and_keeps_pytest_from_nothing(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_hanging=HANGING)
+    result = pytester.runpytest_subprocess(timeout=40)
+    result.assert_outcomes(failed=1, passed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*the test hangs: threading.Event.wait did not return in *"])
+
+
 @pytest.mark.parametrize(
     ("mark", "outcomes", "line"),
     [
