@@ -24,6 +24,7 @@ import selectors
 import threading
 from collections.abc import Callable, Iterator, MutableSequence
 from concurrent.futures import Executor
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, TypeVar, TypeVarTuple, Unpack
@@ -33,6 +34,7 @@ from konverge.testing.frames import line_of_task
 
 __all__ = [
     "ABANDONED",
+    "CLOCK_ERROR",
     "EPOCH",
     "MOST_SECONDS",
     "MOST_TURNS",
@@ -45,6 +47,8 @@ __all__ = [
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+CLOCK_ERROR: ContextVar[float] = ContextVar("konverge_clock_error", default=0.0)
+"""Seconds by which the wall clock of a task, and of the tasks that it starts, is wrong: replicas on machines whose clocks are apart."""
 EPOCH = datetime(2030, 1, 1, tzinfo=UTC)
 """The wall time at which every virtual loop starts."""
 
@@ -154,8 +158,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self._now
 
     def wall_time(self) -> datetime:
-        """Return the virtual wall time."""
-        return EPOCH + timedelta(seconds=self._now)
+        """Return the virtual wall time, as the clock of the task that asks shows it."""
+        return EPOCH + timedelta(seconds=self._now + CLOCK_ERROR.get())
 
     def advance(self, seconds: float) -> None:
         """Move time forward; timers that became due run at the next turn of the loop."""

@@ -77,10 +77,22 @@ class _Named:
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[OpenStream]:
         async with self._inner.stream(request) as stream:
-            yield stream
+            yield self._replicas.stallable(self._name, request, stream)
 
     async def close(self) -> None:
         await self._inner.close()
+
+
+class _Stallable:
+    def __init__(self, inner: OpenStream, flows: asyncio.Event) -> None:
+        self._inner = inner
+        self._flows = flows
+        self.status, self.content_type, self.retry_after = inner.status, inner.content_type, inner.retry_after
+
+    async def read(self) -> bytes:
+        found = await self._inner.read()
+        await self._flows.wait()
+        return found
 
 
 class Replicas:
@@ -98,6 +110,7 @@ class Replicas:
         self.replicas: dict[str, Replica] = {}
         self.delays: dict[str, Callable[[Request], float]] = {}
         """Seconds by which requests of a replica are delayed on their way, by its name."""
+        self._streams: list[tuple[str, str, asyncio.Event]] = []
         self.server = ApiServer(random=Random(seed), rbac=False, namespaces=(NAMESPACE,))
 
     async def __aenter__(self) -> Self:
@@ -142,6 +155,19 @@ class Replicas:
     async def stop(self, name: str) -> None:
         """Stop a replica as SIGTERM does."""
         await self.replicas.pop(name).manager.stop()
+
+    def stallable(self, name: str, request: Request, stream: OpenStream) -> OpenStream:
+        flows = asyncio.Event()
+        flows.set()
+        self._streams.append((name, request.path, flows))
+        return _Stallable(stream, flows)
+
+    def stall(self, name: str, part: str) -> Callable[[], None]:
+        """Hold back what the open watches of a replica bring whose path contains this part; returns what lets it through."""
+        held = [flows for one, path, flows in self._streams if one == name and part in path]
+        for flows in held:
+            flows.clear()
+        return lambda: [flows.set() for flows in held] and None
 
     async def lease(self) -> Object:
         return await self.client.get(LEASE, "operator", NAMESPACE)

@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from konverge.client import Client, ClientConfig
-from konverge.errors import NotReady, UsageError
+from konverge.errors import NotLeading, NotReady, UsageError
 from konverge.informers import InformerSet
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
@@ -184,6 +184,19 @@ class Manager:
         if self._client is None:
             raise UsageError(f"manager {self.name!r} has no client before it is started")
         return self._client
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process may write now: while it runs and, with leader election, holds the lease."""
+        services, leadership = self._services, self._leadership
+        if services is None or not services.turn.leads:
+            return False
+        try:
+            if leadership is not None:
+                leadership.fence.check()
+        except NotLeading:
+            return False
+        return True
 
     async def start(self) -> None:
         """Start; returns when client, informers and controllers have been started, not when they are ready (`ready`).

@@ -24,7 +24,7 @@ from konverge.testing.lab.branching import SharedPrefix
 from konverge.testing.lab.finalizing import raise_interruption
 from konverge.testing.lab.foreign import ForeignWriter
 from konverge.testing.lab.invariants import QUIET, broken, place_of, violated
-from konverge.testing.lab.plans import Crash, Plan, Timed
+from konverge.testing.lab.plans import Crash, Lease, Plan, Timed
 from konverge.testing.lab.process import WRITE, about_of
 from konverge.testing.lab.timeline import Timeline, TimelineEntry
 
@@ -61,6 +61,10 @@ class FaultInjector:
     """Set if this run is the common beginning of others; None again in the copy that has become one of these."""
     always: list[Callable[[], None]] = field(default_factory=list)
     """Predicates of the user; each raises AssertionError."""
+    disturb_lease: Callable[[Lease], Awaitable[float]] | None = None
+    """Does the faults of leadership; returns the seconds that one lasts."""
+    other_leaders: Callable[[], list[str]] = list
+    """Returns a problem for each replica that leads beside the one that is writing."""
     problems: list[str] = field(default_factory=list)
     created: Counter[str] = field(default_factory=Counter)
     deleted: Counter[str] = field(default_factory=Counter)
@@ -115,6 +119,11 @@ class FaultInjector:
                     number,
                 )
                 self.touched |= await self.foreign_writer.act(foreign)
+        for lease in self.plan.leases:
+            if lease.after == number and self.disturb_lease is not None:
+                self._note("fault", "plan", f"the lease: {lease.do}", number)
+                if seconds := await self.disturb_lease(lease):
+                    self._spawn(asyncio.sleep(seconds))
         for crash in self.plan.crashes:
             if crash.write == number and crash.moment == "after":
                 self._crash(crash, number)
@@ -249,6 +258,7 @@ class FaultInjector:
             self.deleted[where] += 1
         self._note("commit", "process" if number else "", f"{event.type.lower()} {where}", number)
         problems = violated(event, self._places) if number else []  # invariants concern the process's own writes
+        problems += self.other_leaders() if number else []
         self.problems += problems + [words for _, words in broken(self.always, event)]
 
     def _note(self, kind: Any, who: str, text: str, number: int = 0, *, effect: bool = False) -> None:

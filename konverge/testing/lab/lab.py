@@ -16,7 +16,7 @@ timeout its error has the awaited state, the object's last state, its last recon
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
 from dataclasses import dataclass, replace
 from itertools import count
@@ -38,7 +38,9 @@ from konverge.testing.lab.allowances import Allowances
 from konverge.testing.lab.definitions import is_served, missing_words, models_of, needs_of
 from konverge.testing.lab.finalizing import LabManager
 from konverge.testing.lab.findings import Findings, Mistakes, unawaited_coroutines
+from konverge.testing.lab.plans import Lease
 from konverge.testing.lab.process import FinalizeGate, Gate, Wire, killable
+from konverge.testing.lab.replicas import Replica, elected, wrong_clock
 from konverge.testing.lab.stories import busiest_keys, managers_story, object_story
 from konverge.testing.lab.webhook_probe import wait_until_called
 from konverge.testing.loop import VirtualTimeLoop
@@ -119,6 +121,16 @@ class _Life:
     """False from a crash until the successor has started."""
     halted: bool = False
     """Whether it was killed without a successor."""
+    standby: Replica | None = None
+    """Its second replica, in plans with faults of the lease."""
+    seed: int | None = None
+    """The seed of its jitter and of its identity."""
+
+    async def stop(self) -> None:
+        """Stop it, the standby first: else that one would take over."""
+        if self.standby is not None:
+            await self.standby.manager.stop()
+        await self.manager.stop()
 
 
 class Lab(Allowances):
@@ -141,6 +153,7 @@ class Lab(Allowances):
         random: Random | None = None,
         install: bool = True,
         findings: Findings | None = None,
+        leases: Sequence[Lease] = (),
     ) -> None:
         super().__init__()
         self.client = client
@@ -153,6 +166,7 @@ class Lab(Allowances):
         self._outage = outage
         self._random = random
         self._install = install
+        self._leases = leases
         self.findings = Findings() if findings is None else findings
         """Mistakes of the program under test. Those of a lab that was given none fail its end."""
         self._reported = 0
@@ -184,7 +198,7 @@ class Lab(Allowances):
             await self.verify()
         with self._hooks:
             for life in reversed(self._lives):
-                await life.manager.stop()
+                await life.stop()
             await self._others.aclose()
             if self._dying:
                 await asyncio.wait(self._dying)
@@ -298,6 +312,8 @@ class Lab(Allowances):
         wait. With `crds` False nothing is installed and nothing checked.
         """
         chosen = settings or ManagerSettings(namespace=self.namespace, strict=True)
+        if self._leases:
+            chosen = elected(chosen, name, self.namespace, "first")
         metrics = self.metrics if not self._lives else Metrics()
         life = self._life(build, name, config or self.config, chosen, metrics)
         if life.manager.webhooks and chosen.webhooks == WebhookSettings():
@@ -314,7 +330,24 @@ class Lab(Allowances):
         if wait and not without & needs_of(life.manager).keys():
             await life.manager.wait_ready(timeout=self._limit(30))
             await self._wait_until_called(life)
+        if self._leases:
+            await self._start_standby(life)
         return life.manager
+
+    async def _start_standby(self, life: _Life) -> None:
+        """Start the second replica of a manager, for faults of its lease."""
+        twins = any(fault.do == "twins" for fault in self._leases)
+        settings = replace(life.settings, instance="first" if twins else "second")
+        again = self._life(life.build, life.name, life.config, settings, Metrics(), seed=life.seed if twins else None)
+        life.standby = Replica(again.manager, again.wire)
+        with wrong_clock(self._leases):
+            await again.manager.start()
+
+    def replicas(self) -> list[Replica]:
+        """Return the replicas of the managers that run: one of each, in plans with faults of the lease two."""
+        lives = [life for life in self._lives if not life.halted]
+        standbys = [life.standby for life in lives if life.standby is not None]
+        return [*(Replica(life.manager, life.wire) for life in lives), *standbys]
 
     async def _define(self, manager: Manager, absent: frozenset[Kind[Any]]) -> None:
         """Install the CRDs that can be made, and raise UsageError if the server serves another kind not that the manager needs."""
@@ -388,14 +421,17 @@ class Lab(Allowances):
         config: ClientConfig,
         settings: ManagerSettings,
         metrics: Metrics,
+        seed: int | None = None,
     ) -> _Life:
         wire = None if self._server is None else Wire(lambda: next(self._numbers), self.gate)
         behind = config if wire is None else killable(config, wire)
-        random = None if self._random is None else Random(self._random.getrandbits(64))  # noqa: S311  # jitter, no secret
+        if seed is None and self._random is not None:
+            seed = self._random.getrandbits(64)
+        random = None if seed is None else Random(seed)  # noqa: S311  # jitter, no secret
         manager = self._manager(name, behind, metrics, settings, random, wire)
         manager.observer = self.findings
         build(manager)
-        return _Life(build, name, config, settings, metrics, manager, wire)
+        return _Life(build, name, config, settings, metrics, manager, wire, seed=seed)
 
     def _manager(
         self,
@@ -420,7 +456,7 @@ class Lab(Allowances):
 
     async def stop(self) -> None:
         """Stop the manager that was started last; another may be started after it."""
-        await self._lives.pop().manager.stop()
+        await self._lives.pop().stop()
 
     def crash(self, manager: Manager | None = None, *, down: float = 0.0) -> None:
         """Kill a manager (None: the last) as SIGKILL would, and start it again, `down` seconds later; its successor is not ready yet.
@@ -434,7 +470,7 @@ class Lab(Allowances):
         dying = life.manager
         place = self._lives.index(life)
         again = self._lives[place] = self._life(life.build, life.name, life.config, life.settings, life.metrics)
-        again.up = False
+        again.up, again.standby = False, life.standby
 
         async def succeed() -> None:
             if down:
@@ -451,7 +487,9 @@ class Lab(Allowances):
             if life.wire is not None and not life.halted:
                 life.wire.cut()
                 life.halted, life.up = True, False
-                self._spawn(life.manager.stop(), "konverge lab halt")
+                if life.standby is not None and life.standby.wire is not None:
+                    life.standby.wire.cut()
+                self._spawn(life.stop(), "konverge lab halt")
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.get_running_loop().create_task(work, name=name)

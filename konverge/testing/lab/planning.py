@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from konverge.testing.apiserver.faults.rules import Moment
-from konverge.testing.lab.plans import MOST_DOWN, Crash, Foreign, Interruption, Plan, Timed, Touch
+from konverge.testing.lab.plans import MOST_DOWN, Crash, Foreign, Interruption, Lease, LeaseFault, Plan, Timed, Touch
 from konverge.testing.lab.runs import Run
 from konverge.testing.lab.timeline import TimelineEntry
 
@@ -44,6 +44,17 @@ _MOST_EVENTS: Final = 12
 _FINALIZES: Final = 2
 """Calls of `finalize` that get plans of their own, beside the last one, at whose end everything is cleaned up."""
 _INTERRUPTIONS: Final[tuple[Literal["raise", "cancel"], ...]] = ("raise", "cancel")
+
+_LEASE_FAULTS: Final[dict[LeaseFault, str]] = {
+    "lose": "the lease is lost",
+    "pause": "the leader is paused for minutes",
+    "delete": "the lease is deleted",
+    "empty": "the holder of the lease is emptied by hand",
+    "slow": "renewals of the lease are too slow",
+    "apart": "the lease is lost to a replica whose clock is a day apart",
+    "twins": "of two replicas with one identity the leader is paused",
+}
+_AT_EVERY_WRITE: Final = ("lose", "pause")
 
 _PLACES: Final = ("first", "lines")
 """Fields of a fault that say at which event of a watch it strikes."""
@@ -75,9 +86,11 @@ def plans_of(reference: Run, *, process: str, foreign: bool = True) -> Planned:
     plans, pruned = list[Plan](), list[Pruned]()
     agent = f"{process} *"
     writes = reference.timeline.writes()
+    effective = [write.number for write in writes if write.effect]
     for place, write in enumerate(writes):
         for plan in _at_write(write, agent):
             reason = _pointless(plan, write, writes[place - 1] if place else None, reference)
+            reason = reason or _rare(plan, first_or_last=write.number in (*effective[:1], *effective[-1:]))
             if reason:
                 pruned.append(Pruned(plan, reason))
             else:
@@ -141,6 +154,7 @@ def kind_of_fault(plan: Plan) -> str:
         str({word: value for word, value in timed.rule["fault"].items() if word not in _PLACES}) for timed in plan.rules
     ]
     kinds += [foreign.do for foreign in plan.foreign]
+    kinds += [f"lease {lease.do}" for lease in plan.leases]
     return "; ".join([*kinds, *(f"finalize {one.do} {one.moment}" for one in plan.interruptions)])
 
 
@@ -175,6 +189,16 @@ def _at_write(write: TimelineEntry, agent: str) -> Iterator[Plan]:
     yield Plan(
         name=f"partition for 30 s after write {number} ({what})", rules=(Timed(rule=cut, after=number, seconds=30.0),)
     )
+
+    for do, words in _LEASE_FAULTS.items():
+        yield Plan(name=f"{words} after write {number} ({what})", leases=(Lease(after=number, do=do),))
+
+
+def _rare(plan: Plan, *, first_or_last: bool) -> str:
+    """Return the reason why a fault of the lease is not tried at a write, or "" if it is."""
+    if first_or_last or all(lease.do in _AT_EVERY_WRITE for lease in plan.leases):
+        return ""
+    return "this fault of the lease is tried after the first and the last write"
 
 
 def _refuse(status: int, retry_after: int | None) -> dict[str, Any]:
@@ -365,6 +389,7 @@ def random_plan(plans: Iterable[Plan], random: Random, number: int, *, seed: int
         crashes=tuple(crash for plan in chosen for crash in plan.crashes),
         rules=tuple(timed for plan in chosen for timed in plan.rules),
         foreign=tuple(foreign for plan in chosen for foreign in plan.foreign),
+        leases=tuple(lease for plan in chosen for lease in plan.leases),
         interruptions=tuple(one for plan in chosen for one in plan.interruptions),
         same_end=all(plan.same_end for plan in chosen),
     )

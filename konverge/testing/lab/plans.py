@@ -14,7 +14,7 @@ import msgspec
 
 from konverge.testing.apiserver.faults.rules import Moment, Rule
 
-__all__ = ["MOST_DOWN", "Crash", "Foreign", "Interruption", "Lease", "Plan", "Timed", "Touch"]
+__all__ = ["MOST_DOWN", "Crash", "Foreign", "Interruption", "Lease", "LeaseFault", "Plan", "Timed", "Touch"]
 
 MOST_DOWN: Final = 3 * 3600.0
 """Seconds of the longest outage of the process in a plan: waits of a scenario last so much longer under plans."""
@@ -22,6 +22,9 @@ MOST_DOWN: Final = 3 * 3600.0
 Touch: TypeAlias = Literal["edit", "take", "delete", "recreate", "unfinalize", "terminate", "remove-crd"]
 """Foreign writes: change a field and own it; take a field that the process owns; delete; delete and create again with another uid; remove
 the finalizers by hand; delete the namespace; remove the kind's CRD and put it back."""
+
+
+LeaseFault: TypeAlias = Literal["lose", "delete", "empty", "slow", "pause", "apart", "twins"]
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -71,13 +74,15 @@ class Foreign(_Part, frozen=True):
 
 
 class Lease(_Part, frozen=True):
-    """A fault of the process's leadership: `lose` it with a write in flight, or `pause` the whole process for `seconds` and let it wake.
+    """A fault of leadership, right after the process's write `after`; the process then runs as two replicas, of which one leads.
 
-    The format is fixed so that plans stay readable; running one needs leader election and is refused until there is some.
+    `lose`: another holder is written into the Lease. `delete`, `empty`: the Lease is deleted, its holder emptied by hand. `slow`: requests
+    about Leases take longer than a renewal may, for `seconds`. `pause`: the leader neither sends nor receives, for `seconds`. `apart`: as
+    `lose`, with the clock of the second replica a day apart. `twins`: as `pause`, with one identity for both replicas.
     """
 
     after: int
-    do: Literal["lose", "pause"]
+    do: LeaseFault
     seconds: float = 0.0
 
 

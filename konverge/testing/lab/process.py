@@ -19,13 +19,18 @@ from konverge.client import ClientConfig
 from konverge.client.requests import Request
 from konverge.client.settings import ClientSettings
 from konverge.client.transport import OpenStream, Response, Transport
+from konverge.errors import Unreachable
 from konverge.keys import Key
 from konverge.testing.apiserver.faults.rules import About, about_request
 
-__all__ = ["WRITE", "FinalizeGate", "Gate", "Wire", "about_of", "killable"]
+__all__ = ["WIRE", "WRITE", "FinalizeGate", "Gate", "Wire", "about_of", "killable"]
 
 WRITE: ContextVar[int] = ContextVar("konverge_lab_write", default=0)
 """The number of the process's write that is being sent; 0 for all other clients. The server runs in the caller's context."""
+
+
+WIRE: ContextVar[Wire | None] = ContextVar("konverge_lab_wire", default=None)
+"""The wire over which a write of the process is being sent."""
 
 
 class Gate(Protocol):
@@ -56,10 +61,28 @@ class Wire:
         self.alive = True
         self.gate = gate
         self._numbers = numbers
+        self._resumed: asyncio.Event | None = None
 
     def cut(self) -> None:
         """Let nothing through any more."""
         self.alive = False
+
+    def pause(self) -> None:
+        """Hold everything back until `resume`, as if the process were stopped."""
+        self._resumed = asyncio.Event()
+
+    def resume(self) -> None:
+        """Let responses through that were held back; requests that the pause met were never sent, and fail."""
+        if self._resumed is not None:
+            self._resumed.set()
+            self._resumed = None
+
+    async def _unpaused(self) -> bool:
+        """Wait for the end of a pause; returns whether there was one."""
+        resumed = self._resumed
+        if resumed is not None:
+            await resumed.wait()
+        return resumed is not None
 
     async def hang(self) -> None:
         """Never return, as a request of a dead process."""
@@ -69,6 +92,8 @@ class Wire:
         """Carry one request."""
         if not self.alive:
             await self.hang()
+        if await self._unpaused():
+            raise Unreachable(f"{request.what}: the process was paused")
         if self.gate is None or not about_of(request).writes:
             answer = await transport.send(request)
         else:
@@ -76,13 +101,15 @@ class Wire:
             await self.gate.before(number, request)
             if not self.alive:
                 await self.hang()
-            token = WRITE.set(number)
+            token, wire = WRITE.set(number), WIRE.set(self)
             try:
                 answer = await transport.send(request)
             finally:
                 WRITE.reset(token)
+                WIRE.reset(wire)
             if self.alive:
                 await self.gate.after(number, request, answer)
+        await self._unpaused()
         if not self.alive:
             await self.hang()
         return answer
@@ -90,6 +117,7 @@ class Wire:
     async def receive(self, reading: Awaitable[bytes]) -> bytes:
         """Return the bytes read; never return once the process is dead."""
         found = await reading
+        await self._unpaused()
         if not self.alive:
             await self.hang()
         return found

@@ -31,6 +31,7 @@ from konverge.testing.lab.foreign import ForeignWriter
 from konverge.testing.lab.lab import Lab
 from konverge.testing.lab.masks import State, state_of
 from konverge.testing.lab.plans import MOST_DOWN, Plan
+from konverge.testing.lab.replicas import LeaseFaults
 from konverge.testing.lab.timeline import Timeline, TimelineEntry
 from konverge.testing.loop import MOST_SECONDS, MOST_TURNS, Deadlock, Livelock, VirtualTimeLoop
 
@@ -117,13 +118,8 @@ def run(
     With a `prefix` the run is the common beginning of other plans' runs. It may return in copies of the process, as the run of one of
     them, and its loop, whose descriptors the copies share, is not closed.
 
-    Raises UsageError for a plan with lease faults: konverge has no leader election yet that could lose one.
+    With faults of the lease the process runs as two replicas that elect one of them.
     """
-    if plan.leases:
-        raise errors.UsageError(
-            f"the plan {plan.name!r} does something to a lease ({plan.leases[0].do} after write {plan.leases[0].after}), and konverge "
-            "has no leader election yet: take its leases out to run the rest"
-        )
     result = Run(plan)
     loop = VirtualTimeLoop(Random(plan.seed) if plan.seed else None)  # noqa: S311  # the seed is the plan's
     loop.most_turns = MOST_TURNS
@@ -191,8 +187,12 @@ async def _run_scenario(
                 outage=MOST_DOWN if findings.disturbed else 0.0,
                 random=random,
                 findings=findings,
+                leases=plan.leases,
             )
             injector.always = lab.always
+            if plan.leases:
+                faults = LeaseFaults(other_client, server.faults, lab.replicas, lab.namespace)
+                injector.disturb_lease, injector.other_leaders = faults.act, faults.other_leaders
             async with lab:
                 injector.begin()
                 await _play(scenario, lab, result)
@@ -314,8 +314,9 @@ def _leaks(lab: Lab, server: ApiServer) -> list[str]:
                 if metadata.get("deletionTimestamp"):
                     held = ", ".join(metadata.get("finalizers") or ("nothing",))
                     problems.append(f"{resource[1]} {entry.key} is still being deleted at the end, held by {held}")
-    for manager in lab.managers:
-        problems += _leftovers(manager)
+    for replica in lab.replicas():
+        if replica.manager.leads:  # the queue of a standby is full on purpose
+            problems += _leftovers(replica.manager)
     return problems
 
 

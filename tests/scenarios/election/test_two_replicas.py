@@ -310,3 +310,40 @@ async def test_a_standby_is_ready_though_nothing_has_called_the_gates_of_its_con
         await asyncio.sleep(30)
         assert a.manager.report().ready
         assert b.manager.report().ready
+
+
+async def test_a_new_leader_does_not_act_on_a_cache_from_before_the_last_writes_of_its_predecessor() -> None:
+    async with Replicas(build) as replicas:
+        await source(replicas, value="1")
+        await replicas.start("a")
+        await copy_of(replicas)
+        b = await replicas.start("b")
+        flow = replicas.stall("b", "/configmaps")
+        await source(replicas, value="2")
+        await asyncio.sleep(5)
+        await replicas.stop("a")
+        while not b.manager.leads:
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(5)
+        flow()
+        await asyncio.sleep(30)
+        assert replicas.writes("b") == []
+        await source(replicas, value="3")
+        await asyncio.sleep(5)
+        assert len(replicas.writes("b")) == 1
+
+
+async def test_the_writes_of_a_leader_end_with_the_time_of_the_last_renewal_that_was_sent_not_of_the_one_that_was_answered() -> (
+    None
+):
+    async with Replicas(build) as replicas:
+        a = await replicas.start("a")
+        await replicas.leader()
+        await asyncio.sleep(10)
+        election = a.manager._leadership
+        assert isinstance(election, LeaseElection)
+        replicas.delays["a"] = lambda request: 4.0 if "/leases" in request.path else 0.0
+        before = election.fence.until
+        while election.fence.until == before:
+            await asyncio.sleep(0.01)
+        assert election.fence.until - asyncio.get_running_loop().time() <= election.settings.renew_seconds - 4.0

@@ -9,17 +9,17 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from widgets import CONFIG_MAP, By, Widget, part, widget
 
 import konverge as kv
 from konverge.clock import cpu_time
-from konverge.errors import UsageError
+from konverge.runtime.election.candidate import Candidate
 from konverge.testing import Lab
 from konverge.testing.lab import Crash, Foreign, Plan, Timed, replay
-from konverge.testing.lab.plans import Lease
+from konverge.testing.lab.plans import Lease, LeaseFault
 from konverge.testing.lab.runs import run
 
 SUPPORT = Path(By.__init__.__code__.co_filename).parent
@@ -137,12 +137,17 @@ def test_a_foreign_write_happens_before_the_process_gets_the_response_to_its_own
     assert done.touched == {"configmaps lab/part-0"}
 
 
-def test_a_plan_with_lease_faults_is_refused() -> None:
-    plan = Plan(name="lose it", leases=(Lease(after=3, do="lose"),))
-    with pytest.raises(
-        UsageError, match=r"'lose it' does something to a lease \(lose after write 3\).*no leader election"
-    ):
-        run(scenario, plan)
+@pytest.mark.parametrize("do", get_args(LeaseFault))
+def test_with_a_fault_of_the_lease_two_replicas_run_and_the_work_is_done(do: LeaseFault) -> None:
+    done, problems = replay(scenario, Plan(name=do, leases=(Lease(after=2, do=do),)))
+    assert problems == []
+    assert f"the lease: {do}" in done.timeline.text()
+
+
+def test_two_replicas_that_both_lead_are_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Candidate, "_free_at", lambda self: self._changed_at + 25.0)
+    done = run(scenario, Plan(name="both", leases=(Lease(after=2, do="pause"),)))
+    assert any("two replicas write" in problem for problem in done.problems), done.problems
 
 
 def test_a_failed_expectation_is_a_finding_and_not_an_error() -> None:
