@@ -167,7 +167,12 @@ class Replicas:
         held = [flows for one, path, flows in self._streams if one == name and part in path]
         for flows in held:
             flows.clear()
-        return lambda: [flows.set() for flows in held] and None
+
+        def release() -> None:
+            for flows in held:
+                flows.set()
+
+        return release
 
     async def lease(self) -> Object:
         return await self.client.get(LEASE, "operator", NAMESPACE)
