@@ -9,6 +9,7 @@ from typing import Any, Final
 import konverge as kv
 from konverge.keys import compare_versions
 from konverge.testing.lab import Lab
+from konverge.testing.lab.plans import MOST_DOWN
 
 __all__ = [
     "CONFIG",
@@ -28,6 +29,8 @@ __all__ = [
 CONFIG: Final = kv.kind("v1", "ConfigMap")
 SECRET: Final = kv.kind("v1", "Secret")
 CONFIGS: Final = ("", "configmaps")
+LONGEST: Final = 4000.0 + MOST_DOWN
+"""Virtual seconds of a wait under a plan, which may keep the process down for hours."""
 FILLERS: Final = 6
 """Commits that keep what a story made earlier out of the reach of plans in which a server lags a few versions."""
 
@@ -35,7 +38,7 @@ FILLERS: Final = 6
 async def seen(lab: Lab, what: Any, name: str, test: Callable[[Any], bool], longest: float = 30.0) -> Any:
     """Wait for a state as `Lab.until` does, looking ever more seldom: a plan may hold things up for minutes."""
     pause, waited = 0.05, 0.0
-    while waited < (longest if lab.patience == 1 else 4000.0):
+    while waited < (longest if lab.patience == 1 else LONGEST):
         found = await lab.find(what, name)
         if found is not None and test(found):
             return found
@@ -50,7 +53,7 @@ async def gone(lab: Lab, what: Any, name: str) -> None:
     """Wait until an object is gone."""
     pause, waited = 0.05, 0.0
     while await lab.find(what, name) is not None:
-        assert waited < (30.0 if lab.patience == 1 else 4000.0), f"{name} was not gone after {waited:.0f} s"
+        assert waited < (30.0 if lab.patience == 1 else LONGEST), f"{name} was not gone after {waited:.0f} s"
         await asyncio.sleep(pause)
         waited, pause = waited + pause, min(pause * 1.5, 5.0)
 

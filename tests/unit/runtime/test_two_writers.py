@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Self
@@ -197,6 +198,12 @@ def test_two_writers_that_undo_each_other_fail_an_ordinary_run(planted: str) -> 
     scenario, words = PLANTED[planted]
     with pytest.raises((Mistakes, Livelock), match=words):
         played(scenario)
+
+
+@pytest.mark.parametrize("planted", ["two controllers that do not cache the object", "another program that patches"])
+def test_two_writers_that_undo_each_other_are_a_finding_of_a_run_of_the_lab(planted: str) -> None:
+    scenario, words = PLANTED[planted]
+    assert re.search(words, "\n".join(run(scenario, Plan(name="reference")).problems))
 
 
 async def one_that_changes_its_mind(lab: Lab) -> None:
