@@ -129,8 +129,9 @@ record: venv ## Ask a real kube-apiserver again what tests compare with; one rec
 	PYTHONPATH=tools $(BIN)/python -m record.$(ONLY) $(ARGS)
 
 .PHONY: dist
-dist: venv ## Build the sdist, and the wheel from the sdist, into dist/
+dist: venv ## Build the sdist, the wheel from the sdist, and the SBOM and licences of the image into dist/
 	@.ci/dist dist
+	@$(BIN)/python tools/sbom.py dist
 
 .PHONY: lock
 lock: venv ## Resolve the versions in constraints.txt anew, and the image's lock with hashes
