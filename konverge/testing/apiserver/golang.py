@@ -1,4 +1,4 @@
-"""Values as Go prints them: what `%v`, `%q` and `encoding/json` make of numbers, strings and structures in the server's messages.
+"""Values as Go prints them: what `%v`, `%q` and `encoding/json` make of numbers, strings, times and structures in the server's messages.
 
 Guarantees: pure. Floats are the shortest digits that read back, as `strconv` writes them; JSON has sorted keys and escaped angle brackets.
 Numbers are sorted into Go's kinds the way sigs.k8s.io/json decodes them: an integer beyond 64 bits is a float there.
@@ -7,6 +7,8 @@ Numbers are sorted into Go's kinds the way sigs.k8s.io/json decodes them: an int
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 __all__ = [
@@ -17,6 +19,7 @@ __all__ = [
     "float_json",
     "float_plain",
     "float_text",
+    "moment",
     "number_text",
     "plain",
     "quote",
@@ -211,3 +214,16 @@ def same(one: Any, other: Any) -> bool:
     if one.__class__ is list:
         return len(one) == len(other) and all(map(same, one, other))
     return bool(one == other)
+
+
+def moment(numbers: Sequence[int], offset: timedelta) -> str:
+    """Write a moment of a time zone in UTC, to the second, in a year without bounds; raise ValueError for a day that no month has.
+
+    >>> moment((9999, 12, 31, 23, 59, 59), timedelta(hours=-1)), moment((0, 1, 1, 0, 0, 0), timedelta(hours=1))
+    ('10000-01-01T00:59:59', '-0001-12-31T23:00:00')
+    """
+    year, month, day, hour, minute, second = numbers
+    known = 2000 + year % 400  # of the same calendar, which repeats every 400 years
+    when = datetime(known, month, day, hour, minute, second, tzinfo=UTC) - offset
+    year += when.year - known
+    return f"{'-' if year < 0 else ''}{abs(year):04d}{when:-%m-%dT%H:%M:%S}"

@@ -110,12 +110,12 @@ def _checks_of_type(schema: Schema, cls: type, form: str) -> list[Predicate]:
 
 
 def _number(schema: Schema) -> list[Predicate]:
-    if any(name in schema for name in _NUMERIC):
+    if schema.get("format") == "float" or any(name in schema for name in _NUMERIC):
         return [lambda value: not number_problems(schema, "", value)]
     if types_of(schema) == ("integer",) and schema.get("format") in ("int32", "int64"):
         kind, form = "integer", schema["format"]
         return [lambda value: in_range(value, kind, form)]
-    return [lambda value: in_range(value, "number", "float")] if schema.get("format") == "float" else []
+    return []
 
 
 def _string(schema: Schema, form: str) -> list[Predicate]:

@@ -6,10 +6,10 @@ Guarantees: pure. `instant` takes RFC 3339 and gives what the server writes back
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
-from konverge.testing.apiserver.golang import quote
+from konverge.testing.apiserver.golang import moment, quote
 
 __all__ = ["TimeError", "instant", "is_date", "is_go_duration"]
 
@@ -48,14 +48,11 @@ def instant(text: str) -> str:
     for name, group, low, high in _RANGES:
         if not low <= int(found[group]) <= high:
             raise TimeError(f"parsing time {quote(text)}: {name} out of range")
+    offset = timedelta(hours=int(found[8] or 0), minutes=int(found[9] or 0))
     try:
-        moment = datetime(*map(int, found.groups()[:6]), tzinfo=UTC)  # type: ignore[arg-type, misc]  # six numbers
-        if found[7]:
-            offset = timedelta(hours=int(found[8]), minutes=int(found[9]))
-            moment = moment - offset if found[7] == "+" else moment + offset
-    except (ValueError, OverflowError):
+        return moment([*map(int, found.groups()[:6])], -offset if found[7] == "-" else offset) + "Z"
+    except ValueError:
         raise TimeError(f"parsing time {quote(text)}: day out of range") from None
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _unparsed(text: str) -> str:

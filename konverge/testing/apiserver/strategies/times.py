@@ -6,8 +6,10 @@ Guarantees: pure; a text that Go refuses raises `BadTime` with Go's words (packa
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import timedelta
 from typing import Final
+
+from konverge.testing.apiserver.golang import moment
 
 __all__ = ["BadTime", "canonical_time"]
 
@@ -57,12 +59,11 @@ def canonical_time(text: str, *, micro: bool = False) -> str:
     zone, rest = _zone(text, layout, rest)
     if rest:
         raise BadTime(f"parsing time {json.dumps(text)}: extra text: {json.dumps(rest)}")
-    year, month, day, hour, minute, second = numbers
     try:
-        when = datetime(year, month, day, hour, minute, second, fraction, tzinfo=zone).astimezone(UTC)
+        shown = moment(numbers, zone)
     except ValueError:
         raise BadTime(f"parsing time {json.dumps(text)}: day out of range") from None
-    return when.strftime("%Y-%m-%dT%H:%M:%S") + (f".{when.microsecond:06d}Z" if micro else "Z")
+    return shown + (f".{fraction:06d}Z" if micro else "Z")
 
 
 def _fraction(text: str, layout: str, rest: str, micro: bool) -> tuple[int, str]:
@@ -76,14 +77,14 @@ def _fraction(text: str, layout: str, rest: str, micro: bool) -> tuple[int, str]
     return int(rest[1 : 1 + digits][:6].ljust(6, "0")) if digits else 0, rest[1 + digits :] if digits else rest
 
 
-def _zone(text: str, layout: str, rest: str) -> tuple[timezone, str]:
+def _zone(text: str, layout: str, rest: str) -> tuple[timedelta, str]:
     if rest.startswith("Z"):
-        return UTC, rest[1:]
+        return timedelta(), rest[1:]
     hours, minutes = rest[1:3], rest[4:6]
     if len(rest) < 6 or rest[0] not in "+-" or rest[3] != ":" or not (hours.isdigit() and minutes.isdigit()):
         raise _cannot(text, layout, rest, "Z07:00")
     shift = timedelta(hours=int(hours), minutes=int(minutes))
-    return timezone(shift if rest[0] == "+" else -shift), rest[6:]
+    return shift if rest[0] == "+" else -shift, rest[6:]
 
 
 def _cannot(text: str, layout: str, rest: str, element: str) -> BadTime:
