@@ -37,6 +37,12 @@ endif
 promtool: venv
 	@if ! $(BIN)/python tools/promtool.py; then echo "==> going on without promtool: what it would say of alerts and dashboards is not tested"; fi
 
+.PHONY: prometheus
+prometheus: venv
+ifneq ($(KONVERGE_NO_CONTROL_PLANE),1)
+	@if ! $(BIN)/python tools/go_programs.py prometheus; then echo "==> going on without Prometheus: no query of a dashboard is asked of it"; fi
+endif
+
 .PHONY: other-languages
 other-languages: venv
 ifneq ($(KONVERGE_NO_CONTROL_PLANE),1)
@@ -53,7 +59,7 @@ endif
 	@$(BIN)/konverge demo $(if $(CONTROL_PLANE),--control-plane=$(CONTROL_PLANE)) $(ARGS)
 
 .PHONY: test
-test: control-plane promtool other-languages ## Run every test, those on a real kube-apiserver too
+test: control-plane promtool prometheus other-languages ## Run every test, those on a real kube-apiserver too
 	$(BIN)/pytest -n 3 --lab=quick $(ARGS)
 
 .PHONY: conformance

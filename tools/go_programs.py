@@ -1,8 +1,9 @@
-"""Clients written in Go, built once for a machine from the module `tests/support/go_clients`: helm, and a small program on client-go.
+"""Programs written in Go, built once for a machine: helm and a small program on client-go from the module `tests/support/go_clients`, and
+Prometheus, without its pages and its service discovery, from `tests/support/go_prometheus`.
 
-Guarantees: versions and checksums are pinned by `go_clients/go.mod` and `go.sum`, which a build never changes. The programs appear in the
-cache of `konverge control-plane install` whole or not at all, in a folder named by what they were built from: another state of the sources
-is another folder. A second session waits for the first one's build. The build cache is one of our own and goes when it has served.
+Guarantees: versions and checksums are pinned by the go.mod and go.sum of each module, which a build never changes. The programs appear in
+the cache of `konverge control-plane install` whole or not at all, in a folder named by what they were built from: another state of the
+sources is another folder. A second session waits for the first one's build. The build cache is one of our own and goes when it has served.
 """
 
 from __future__ import annotations
@@ -16,34 +17,70 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from konverge.testing.binaries import Cache, is_program
 from konverge.testing.failures import BinariesMissing, ControlPlaneError, InstallFailed
 from konverge.testing.gobuild import build_environment
 
-__all__ = ["BUILD_SECONDS", "CLIENTS", "HELM", "go_program"]
+__all__ = ["BUILD_SECONDS", "CLIENTS", "HELM", "PROMETHEUS", "go_program"]
 
 CLIENTS = "clients"
 HELM = "helm"
+PROMETHEUS = "prometheus"
 BUILD_SECONDS = 900
 """The longest that a build may take: it is about six minutes of one core, three of two."""
 
-_SOURCES = Path(__file__).parents[1] / "tests" / "support" / "go_clients"
+_SUPPORT = Path(__file__).parents[1] / "tests" / "support"
 _COMMAND = ("go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w")
-_PACKAGES = (".", "helm.sh/helm/v4/cmd/helm")
+
+
+@dataclass(frozen=True)
+class _Module:
+    """A Go module, and the programs that one build of it makes."""
+
+    folder: str
+    packages: tuple[str, ...]
+    programs: str
+    cache: str
+    flags: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> Path:
+        return _SUPPORT / self.folder
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        return (*_COMMAND, *self.flags)
+
+
+_CLIENTS = _Module("go_clients", (".", "helm.sh/helm/v4/cmd/helm"), f"{HELM} and a program on client-go", "go-clients")
+_MODULES = {
+    HELM: _CLIENTS,
+    CLIENTS: _CLIENTS,
+    PROMETHEUS: _Module(
+        "go_prometheus",
+        ("github.com/prometheus/prometheus/cmd/prometheus",),
+        PROMETHEUS,
+        "prometheus",
+        # Most of what it would compile otherwise are the clients of twenty clouds.
+        ("-tags=remove_all_sd,enable_file_sd",),
+    ),
+}
 _END_SECONDS = 10
 _LOG_LINES = 15
 
 
 def go_program(name: str, environment: Mapping[str, str], *, tell: Callable[[str], None] | None) -> Path:
-    """Return the path of one of the programs; builds all of them if they are missing, with a line of output before.
+    """Return the path of one of the programs; builds all of its module if they are missing, with a line of output before.
 
     Raises BinariesMissing if Go is missing, or `tell` is None and a build is needed; InstallFailed with the last lines of a build that
     failed.
     """
+    module = _MODULES[name]
     cache = Cache.of(environment)
-    home = cache.root / "go-clients" / _fingerprint()
+    home = cache.root / module.cache / _fingerprint(module)
     if is_program(home / name):
         return home / name
     if tell is None:
@@ -52,14 +89,14 @@ def go_program(name: str, environment: Mapping[str, str], *, tell: Callable[[str
         raise BinariesMissing(f"no {name}: it is built from source, and there is no go in PATH")
     with _locked(home.with_name("build.lock")):
         if not is_program(home / name):
-            tell(f"building {HELM} and a program on client-go into {home} (once for this machine; some minutes)")
-            _build(home, environment, Cache(cache.root / "go-clients"))
+            tell(f"building {module.programs} into {home} (once for this machine; some minutes)")
+            _build(module, home, environment, Cache(cache.root / module.cache))
     return home / name
 
 
-def _fingerprint() -> str:
-    digest = hashlib.sha256(repr(_COMMAND).encode())
-    for path in sorted(_SOURCES.iterdir()):
+def _fingerprint(module: _Module) -> str:
+    digest = hashlib.sha256(repr(module.command).encode())
+    for path in sorted(module.sources.iterdir()):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -75,13 +112,13 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def _build(home: Path, environment: Mapping[str, str], cache: Cache) -> None:
+def _build(module: _Module, home: Path, environment: Mapping[str, str], cache: Cache) -> None:
     partial = home.with_name(f"{home.name}.part")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     process = subprocess.Popen(
-        [*_COMMAND, "-o", f"{partial}/", *_PACKAGES],
-        cwd=_SOURCES,
+        [*module.command, "-o", f"{partial}/", *module.packages],
+        cwd=module.sources,
         env=build_environment(environment, cache),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -95,11 +132,11 @@ def _build(home: Path, environment: Mapping[str, str], cache: Cache) -> None:
         _end(process)
         if isinstance(error, subprocess.TimeoutExpired):
             raise InstallFailed(
-                f"go build of {HELM} and {CLIENTS} took longer than {BUILD_SECONDS} s and was ended; run it again when the machine is less busy"
+                f"go build of {module.programs} took longer than {BUILD_SECONDS} s and was ended; run it again when the machine is less busy"
             ) from None
         raise
     if process.returncode:
-        raise InstallFailed("\n".join((f"go build of {HELM} and {CLIENTS} failed:", *said.splitlines()[-_LOG_LINES:])))
+        raise InstallFailed("\n".join((f"go build of {module.programs} failed:", *said.splitlines()[-_LOG_LINES:])))
     partial.rename(home)
     # Go keeps the files of its cache writable, so nothing stands in the way.
     shutil.rmtree(cache.go_build)
@@ -117,6 +154,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 if __name__ == "__main__":  # so that a build can be had before the tests
     try:
-        print(go_program(HELM, os.environ, tell=print))
+        for wanted in sys.argv[1:] or [HELM]:
+            print(go_program(wanted, os.environ, tell=print))
     except (ControlPlaneError, OSError) as error:
         sys.exit(str(error))

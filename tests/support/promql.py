@@ -19,11 +19,13 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 from promtool import run_promtool
 
-__all__ = ["Declared", "Scrapes", "evaluate", "filled", "grouped", "kept"]
+__all__ = ["Declared", "Scrapes", "evaluate", "filled", "grouped", "kept", "operands"]
 
 _MATCHER = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"')
 _GROUPING = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)")
 _BY = re.compile(r"\bby \(([^)]*)\)")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[(){}\[\]]|\b(?P<operator>and|or|unless)\b')
+_COMPARISON = re.compile(r"\s*(?:==|!=|[<>]=?)\s*-?[0-9.e]+\s*$")
 _OUTER = re.compile(r"^\s*(?:count\()?\s*\w+ by \(([^)]*)\)")
 
 
@@ -49,6 +51,26 @@ def kept(expression: str) -> set[str]:
 def filled(expression: str) -> str:
     """Return an expression as Grafana sends it if every value of each variable is chosen."""
     return re.sub(r"\$\w+", ".*", expression)
+
+
+def operands(expression: str) -> list[str]:
+    """Return what an alert compares: its parts between and, or and unless, each without its comparison with a number.
+
+    An alert is empty if all is well; these have values then too, unless a metric or label of them does not exist. Comparisons inside of
+    parentheses stay, since they choose the series that count.
+
+    >>> operands("max by (pool) (usage / (limit > 0)) > 0.9")
+    ['max by (pool) (usage / (limit > 0))']
+    >>> operands('sum(depth) > 100 and sum(deriv(depth[15m])) > 0 or a{b="c or d"} == 1')
+    ['sum(depth)', 'sum(deriv(depth[15m]))', 'a{b="c or d"}']
+    """
+    parts, start, depth = [], 0, 0
+    for token in _TOKEN.finditer(expression):
+        depth += {"(": 1, "{": 1, "[": 1, ")": -1, "}": -1, "]": -1}.get(token[0], 0)
+        if depth == 0 and token["operator"]:
+            parts.append(expression[start : token.start()])
+            start = token.end()
+    return [_COMPARISON.sub("", part).strip() for part in (*parts, expression[start:])]
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import go_programs
 import promtool
 import pytest
-from go_programs import HELM, go_program
+from go_programs import HELM, PROMETHEUS, go_program
 
 from konverge.testing.failures import InstallFailed
 
@@ -49,10 +49,11 @@ def test_a_package_archive_that_does_not_respond_is_reported_in_one_line(
     assert "\n" not in str(told.value)
 
 
-@pytest.mark.parametrize("script", ["go_programs.py", "promtool.py"])
-def test_a_setup_script_that_fails_prints_one_line_and_exits_with_1(script: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [("go_programs.py",), ("go_programs.py", PROMETHEUS), ("promtool.py",)])
+def test_a_setup_script_that_fails_prints_one_line_and_exits_with_1(words: tuple[str, ...], tmp_path: Path) -> None:
+    script, *wanted = words
     done = subprocess.run(
-        [sys.executable, TOOLS / script],
+        [sys.executable, TOOLS / script, *wanted],
         env={"PATH": str(tmp_path), "KONVERGE_CACHE": str(tmp_path), "HOME": str(tmp_path)},
         capture_output=True,
         text=True,

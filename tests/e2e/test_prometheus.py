@@ -1,0 +1,219 @@
+"""Every query of every dashboard and alert, asked of a real Prometheus that scrapes daemons at work: each gives data.
+
+Two daemons run as processes, each on an in-memory API server over HTTPS: one with all families, and one with the semantics of Capsule v0.14,
+whose series differ. Both elect a leader. Some objects fail, one request is refused, and watches are cut, so that the series of failures exist.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+from apps.lab import OCI_CHART, REFUSED, Apps
+from go_programs import PROMETHEUS, go_program
+from operators import Operator
+from prometheus_runner import Prometheus, Target, prometheus
+from promql import filled, operands
+from quota.lab import CPU, TENANT, Quotas
+
+from konverge.client import Client
+from konverge.crds.catalogue import all_manifests
+from konverge.crds.quota_v1beta2 import ResourcePool
+from konverge.kinds import kind
+from konverge.testing import Lab, install_crds
+from konverge.testing.apiserver import ApiServer
+from konverge.testing.apiserver.faults.rules import Drop, Match, Refuse, Rule
+from konverge.testing.apiserver.kubeconfig import write_kubeconfig
+from konverge.testing.failures import BinariesMissing
+from konverge.testing.flux import HelmController, World, flux_crds
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+if not DEPLOY.exists():
+    pytest.skip("deploy/ is not part of the wheel", allow_module_level=True)
+
+JOB, NAMESPACE = "konverge-system/konverge", "konverge-system"
+PATIENCE = 60.0
+KUBEBUILDER = tuple(
+    query.replace("OF", f'job="{JOB}", namespace="{NAMESPACE}"')
+    for query in (
+        "sum(controller_runtime_active_workers{OF}) by (controller)",
+        *(
+            f"sum(rate({metric}{{OF}}[5m])) by (instance, pod)"
+            for metric in ("controller_runtime_reconcile_total", "controller_runtime_reconcile_errors_total")
+        ),
+        "sum(workqueue_depth{OF}) by (instance, name)",
+        *(
+            f"sum(rate({metric}{{OF}}[5m])) by (instance, name)"
+            for metric in ("workqueue_adds_total", "workqueue_retries_total")
+        ),
+        *(
+            f"histogram_quantile({quantile}, sum(rate({metric}_bucket{{OF}}[5m])) by (instance, name, le))"
+            for metric in ("workqueue_queue_duration_seconds", "workqueue_work_duration_seconds")
+            for quantile in ("0.50", "0.90", "0.99")
+        ),
+        "rate(workqueue_unfinished_work_seconds{OF}[5m])",
+        "sum(rate(process_cpu_seconds_total{OF}[5m])) by (pod)",
+        "sum(process_resident_memory_bytes{OF}) by (pod)",
+    )
+)
+"""The queries of the dashboards that kubebuilder's Grafana plugin makes: these metrics, by these labels, of one job and namespace.
+
+https://book.kubebuilder.io/plugins/available/grafana-v1-alpha
+"""
+
+
+def queries() -> Iterator[tuple[str, str, bool]]:
+    """Every query: its source, its text, and whether it is asked for one moment."""
+    for path in sorted((DEPLOY / "dashboards").iterdir()):
+        dashboard = json.loads(path.read_text())
+        for panel in dashboard["panels"]:
+            for target in panel.get("targets", ()):
+                yield f"{path.stem}: {panel['title']}", filled(target["expr"]), target.get("instant", False)
+        for variable in dashboard["templating"]["list"]:
+            if variable["type"] == "query":
+                found = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"])
+                assert found is not None
+                yield f"{path.stem}: ${variable['name']}", filled(f"count by ({found[2]}) ({found[1]})"), True
+    for path in sorted((DEPLOY / "alerts").iterdir()):
+        for group in yaml.safe_load(path.read_text())["groups"]:
+            for rule in group["rules"]:
+                for part in operands(rule["expr"]):
+                    yield rule["alert"], part, True
+    for query in KUBEBUILDER:
+        yield "kubebuilder", query, False
+
+
+@pytest.fixture(scope="session")
+def program() -> Path:
+    try:
+        return go_program(PROMETHEUS, os.environ, tell=None)
+    except BinariesMissing:
+        pytest.skip("no Prometheus in the cache: python tools/go_programs.py prometheus")
+
+
+@asynccontextmanager
+async def daemon(folder: Path, server: ApiServer, *words: str) -> AsyncIterator[Operator]:
+    """Run a daemon on a server, as a process."""
+    async with server.http(tls=True) as shell:
+        kubeconfig = write_kubeconfig(folder / "kubeconfig", shell)
+        options = {
+            "--kubeconfig": str(kubeconfig),
+            "--metrics": "127.0.0.1:0",
+            "--health": "127.0.0.1:0",
+            "--log-format": "json",
+            "--drain": "0",
+        }
+        sets = ("election.enabled=true", f"election.namespace={NAMESPACE}", *words)
+        arguments = [word for pair in options.items() for word in pair] + [
+            word for one in sets for word in ("--set", one)
+        ]
+        operator = Operator(arguments, folder / "log")
+        async with operator.running_for():
+            await operator.ready()
+            yield operator
+
+
+def target(operator: Operator, job: str) -> Target:
+    serving = operator.said("serving")
+    assert serving is not None
+    return Target(urlsplit(serving["metrics"]).netloc, job, NAMESPACE, f"{job}-0".replace("/", "-"))
+
+
+async def prepared(server: ApiServer, stack: AsyncExitStack) -> Lab:
+    """Definitions, a namespace, and a lab for the verbs of the families' tests."""
+    client = await stack.enter_async_context(Client(server.config(), name="test"))
+    await client.create(kind("v1", "Namespace").new(NAMESPACE))
+    await install_crds(client, [*all_manifests(), *flux_crds()])
+    return Lab(client, server.config(namespace="default"), "default", server=server)
+
+
+async def pools(lab: Lab) -> None:
+    """A pool with a claim that is bound and one that waits."""
+    quotas = Quotas(lab)
+    await quotas.namespace("prod")
+    hard = {CPU: 4, "limits.memory": "4Gi", "pods": 10}
+    selectors = [{"matchLabels": {TENANT: f"solar-{lab.namespace}"}}]
+    spec = {"quota": {"hard": hard}, "selectors": selectors}
+    await lab.client.create(ResourcePool.decode({"metadata": {"name": "p"}, "spec": spec}))
+    await quotas.claim("prod", "small", {CPU: 1, "limits.memory": "1Gi", "pods": 1})
+    await quotas.claim("prod", "large", {CPU: 40})
+
+
+async def works(lab: Lab, stack: AsyncExitStack) -> None:
+    """Instances that become ready, fail and are refused, and pools; then one change after the other, until the end."""
+    await pools(lab)
+    apps = Apps(lab, stack)
+    await apps.create("shop")
+    await apps.create("oci", chart=OCI_CHART, release={"name": "oci"})
+    await apps.create("broken", chart={"version": next(iter(REFUSED))}, release={"name": "broken"})
+    await apps.create("refused", release={"name": "refused", "namespace": "elsewhere"})
+    faults = lab.server.faults
+    number = 0
+    while True:
+        number += 1
+        await apps.change(values={"source": "inline", "inline": {"replicas": number}})
+        cut = Rule(Match(verbs=("watch",), resources=("helmcharts.*",)), Drop(watches=True))
+        refused = Rule(Match(verbs=("apply",), resources=("helmreleases.*",)), Refuse(status=503))
+        held = [faults.add(rule) for rule in (cut, refused)]
+        await asyncio.sleep(0.5)
+        for rule in held:
+            faults.remove(rule)
+        await asyncio.sleep(1.5)
+
+
+async def unanswered(server: Prometheus, load: asyncio.Task[None]) -> list[str]:
+    """Ask every query until it gives data; returns those that give none in time, while the load goes on."""
+    left = list(queries())
+    deadline = asyncio.get_running_loop().time() + PATIENCE
+    while True:
+        answered = await asyncio.gather(*(server.gives_data(query, instant=instant) for _, query, instant in left))
+        left = [one for one, found in zip(left, answered, strict=True) if not found]
+        if not left or asyncio.get_running_loop().time() > deadline:
+            return [f"{source}: {query}" for source, query, _ in left]
+        await asyncio.sleep(1)
+        if load.done():
+            load.result()
+
+
+@pytest.mark.timeout(240)  # most of it is the start of three processes
+async def test_every_query_of_a_dashboard_or_an_alert_gives_data_and_so_do_those_of_kubebuilder(
+    program: Path, tmp_path: Path
+) -> None:
+    async with AsyncExitStack() as stack:
+        folders = [tmp_path / name for name in ("all", "later", "prometheus")]
+        for folder in folders:
+            folder.mkdir()
+        servers = [await stack.enter_async_context(ApiServer()) for _ in range(2)]
+        labs = [await prepared(server, stack) for server in servers]
+        await stack.enter_async_context(HelmController(labs[0].config, world=World(refused=dict(REFUSED))))
+        await pools(labs[1])
+        daemons = (
+            daemon(folders[0], servers[0], "apps.source_grace=1s"),
+            daemon(folders[1], servers[1], "controllers=quota", "quota.semantics=v0.14"),
+        )
+        first, later = await asyncio.gather(*(stack.enter_async_context(one) for one in daemons))
+        load = asyncio.create_task(works(labs[0], stack))
+        stack.callback(load.cancel)
+        rules = sorted((DEPLOY / "alerts").iterdir())
+        targets = [target(first, JOB), target(later, "later")]
+        asked = await stack.enter_async_context(prometheus(program, folders[2], targets, rules))
+        for nothing in ('sum(workqueue_depth{zone="a"})', "sum(workqueue_depth * NaN)"):
+            assert not await asked.gives_data(nothing, instant=True)
+            assert not await asked.gives_data(nothing, instant=False)
+        missing = await unanswered(asked, load)
+        assert missing == []
+        names = {
+            rule["alert"]
+            for path in rules
+            for group in yaml.safe_load(path.read_text())["groups"]
+            for rule in group["rules"]
+        }
+        assert await asked.rules() == dict.fromkeys(names, "")
