@@ -48,6 +48,10 @@ TAKE = "--take-ownership"
 """Another test may have left definitions on the control plane, which all tests of a session share: helm takes them over."""
 
 
+IN_MEMORY = pytest.mark.parametrize("place", ["memory"], indirect=True)
+"""For tests whose requests the conformance cases send to both servers."""
+
+
 @pytest.fixture
 def helm(helm_program: Path, place: Place) -> Kubectl:
     return Kubectl(helm_program, place.kubeconfig, place.home, place.namespace)
@@ -120,6 +124,7 @@ def chart_of_version(folder: Path, version: str) -> Path:
     return folder / "newer"
 
 
+@IN_MEMORY
 async def test_an_upgrade_leaves_what_the_daemon_wrote_into_its_secret_and_its_webhooks(
     helm: Kubectl, client: Client
 ) -> None:
@@ -145,6 +150,7 @@ def template(helm_program: Path) -> Template:
     return Template(helm_program)
 
 
+@IN_MEMORY
 async def test_the_test_of_a_release_asks_the_daemon_whether_it_is_ready(
     helm: Kubectl, client: Client, place: Place, template: Template, tmp_path: Path
 ) -> None:
@@ -190,11 +196,8 @@ async def test_the_test_of_a_release_asks_the_daemon_whether_it_is_ready(
     await helm("uninstall", RELEASE)
 
 
-async def test_without_keeping_the_definitions_go_with_the_release(
-    helm: Kubectl, client: Client, request: pytest.FixtureRequest
-) -> None:
-    if "control-plane" in request.node.name:
-        pytest.skip("the definitions there belong to every test of the session")
+@IN_MEMORY
+async def test_without_keeping_the_definitions_go_with_the_release(helm: Kubectl, client: Client) -> None:
     assert "crds.keep is false" in await helm("install", RELEASE, str(CHART), "--set=crds.keep=false")
     await helm("uninstall", RELEASE, "--wait", "--timeout=60s")
     assert await find(client, DEFINITION, POOLS) is None

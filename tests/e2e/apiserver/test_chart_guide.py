@@ -35,6 +35,9 @@ MONITORING = ("PodMonitor", "PrometheusRule")
 FRESH = ("Install", "Hardening")
 """Sections that begin without a release; the others begin with one."""
 
+WAITING = ("helm test", f"kubectl --namespace {HOME} rollout status")
+"""Commands that wait for a node."""
+
 _SECTION = re.compile(r"^## (?P<name>.+)\n(?P<text>(?:(?!^## ).*\n)*)", re.MULTILINE)
 _BLOCK = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -58,6 +61,8 @@ class Reader:
         word, *arguments = shlex.split(line)
         if word == "konverge":
             ran = await self._run(sys.executable, "-m", "konverge.daemon.main", *arguments)
+        elif not line.startswith(WAITING):
+            ran = await self._run(str(self._programs[word]), *arguments)
         else:
             cluster = asyncio.create_task(self._act_as_node())
             ran = await self._run(str(self._programs[word]), *arguments)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from helm_template import NAMESPACE, Right, Template, check_names, merged, rights_of
+
+from konverge.daemon.main import program
 
 pytestmark = pytest.mark.timeout(
     60, func_only=True
 )  # the build of helm, for which the first test waits, has its own limit
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
 OFF: dict[str, Any] = {"webhooks": {"enabled": False}}
 ELECTED = tuple(
     word for one in ("enabled=true", f"namespace={NAMESPACE}", "name=konverge") for word in ("--set", f"election.{one}")
@@ -30,10 +31,9 @@ ALL: dict[str, Any] = {
 
 
 def konverge(*words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "konverge.daemon.main", *words], capture_output=True, text=True, check=True, cwd=EXAMPLES
-    )
-    return done.stdout
+    answer = CliRunner().invoke(program, list(words), prog_name="konverge")
+    assert answer.exit_code == 0, answer.output
+    return answer.stdout
 
 
 @pytest.fixture(scope="module")
