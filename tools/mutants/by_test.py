@@ -365,7 +365,7 @@ BY_TEST: Final = (
         "a kind whose CRD is not installed ends in a timeout and not in an error at the start",
         KIT + "lab.lab",
         "Lab._define",
-        "if missing:\n    raise UsageError(missing_words(missing))",
+        "if missing:\n    raise UsageError(missing_words(missing, installs=self._install))",
         "",
         test=OF_LAB
         + "test_definitions.py::test_kinds_that_no_server_serves_fail_the_test_at_the_start_with_their_names",

@@ -64,12 +64,15 @@ async def is_served(kind: Kind[Any], client: Client, server: ApiServer | None) -
     return True
 
 
-def missing_words(missing: dict[Kind[Any], str]) -> str:
-    """Return an error text with the missing kinds, and what to do."""
+def missing_words(missing: dict[Kind[Any], str], *, installs: bool = True) -> str:
+    """Return an error text with the missing kinds, and what to do; `installs` tells whether the lab may install CRDs."""
+    option = (
+        "" if installs else "run pytest with --lab-install-crds, which lets the lab install those of your models, and "
+    )
     kinds = "".join(f"\n  - {kind.kind} in {kind.api_version}, {words}" for kind, words in missing.items())
     return (
         f"the API server of this test does not serve:{kinds}\n"
-        "install their CRDs before lab.start: await install_crds(lab.client, [manifest, ...]) of konverge.testing.lab, with the manifests "
-        "of their project or konverge.crds.crd_stub(KIND); or enter a stand-in that installs them. A test about an absent CRD names the "
-        "kind: lab.start(build, absent=[KIND])"
+        f"{option}install their CRDs before lab.start: await install_crds(lab.client, [manifest, ...]) of konverge.testing.lab, with the "
+        "manifests of their project or konverge.crds.crd_stub(KIND); or enter a stand-in that installs them. A test about an absent CRD "
+        "names the kind: lab.start(build, absent=[KIND])"
     )

@@ -356,7 +356,7 @@ class Lab(Allowances):
         needs = {kind: words for kind, words in needs_of(manager).items() if kind not in absent}
         missing = {kind: words for kind, words in needs.items() if not await is_served(kind, self.client, self._server)}
         if missing:
-            raise UsageError(missing_words(missing))
+            raise UsageError(missing_words(missing, installs=self._install))
 
     def _reachable(self, name: str) -> WebhookSettings:
         """Return where webhooks are served: in process, or on a port of this machine, which a real API server on it can reach."""

@@ -105,3 +105,9 @@ async def test_the_crd_of_a_model_that_is_absent_on_purpose_or_optional_is_not_i
     await lab.create(widget())
     await lab.until(Widget, "one", kv.is_true("Ready"))
     assert seen == [False]
+
+
+async def test_on_a_cluster_the_error_names_the_option_that_lets_the_lab_install_crds(lab: Lab) -> None:
+    cautious = Lab(lab.client, lab.config, lab.namespace, server=lab.server, install=False)
+    with pytest.raises(UsageError, match=r"Gear in tests\.konverge\.dev/v1, reconciled by .*\n.*--lab-install-crds"):
+        await cautious.start(lambda manager: manager.add(kv.Controller.of(Gear).reconciled_by(By(fine))))
