@@ -22,6 +22,9 @@ STALE: Final = "tests/unit/runtime/test_stale_children.py::"
 OWN_CHILDREN: Final = "tests/unit/runtime/test_own_child_writes.py::"
 TWO_WRITERS: Final = "tests/unit/runtime/test_two_writers.py::"
 UNDONE: Final = "tests/unit/runtime/test_undone.py::"
+FENCE: Final = "tests/unit/runtime/election/test_fence.py::"
+CANDIDATE: Final = "tests/unit/runtime/election/test_candidate.py::"
+TWO_REPLICAS: Final = "tests/scenarios/election/test_two_replicas.py::"
 KIT: Final = "konverge.testing."
 OF_LAB: Final = "tests/unit/lab/"
 
@@ -470,5 +473,78 @@ BY_TEST: Final = (
         "",
         test=OF_LAB
         + "test_blocking.py::test_a_reconciler_that_sleeps_is_a_finding_of_the_undisturbed_run_even_if_it_swallows_the_error",
+    ),
+    Mutant(
+        "election-fence-open",
+        "a leader whose lease has run out still sends writes",
+        "konverge.runtime.election.fence",
+        "LeaseFence.check",
+        "self._time() >= self._until",
+        "False",
+        test=FENCE + "test_a_write_behind_the_fence_sends_nothing_and_a_read_goes_on",
+    ),
+    Mutant(
+        "election-fence-from-the-answer",
+        "the deadline of writes counts from the answer to a renewal and not from its request",
+        "konverge.runtime.election.elector",
+        "LeaseElection._try",
+        "self.fence.extend(begun + self.settings.renew_seconds)",
+        "self.fence.extend(self._now() + self.settings.renew_seconds)",
+        test=TWO_REPLICAS
+        + "test_the_writes_of_a_leader_end_with_the_time_of_the_last_renewal_that_was_sent_not_of_the_one_that_was_answered",
+    ),
+    Mutant(
+        "election-own-name-is-own-term",
+        "a lease under the own identity counts as taken, though another process took it",
+        "konverge.runtime.election.candidate",
+        "Candidate.observe",
+        "own is not None and own.same_term(lease.record)",
+        "lease.record.holder == self.identity",
+        test=CANDIDATE + "test_a_candidate_waits_for_the_duration_from_the_change_that_it_saw",
+    ),
+    Mutant(
+        "election-deleted-lease-is-free",
+        "a standby takes a deleted lease at once",
+        "konverge.runtime.election.candidate",
+        "Candidate._free_at",
+        "self._seen is None or self._last.released",
+        "self._seen is None or self._absent or self._last.released",
+        test=CANDIDATE + "test_a_deleted_lease_is_waited_out_by_others_and_created_again_by_its_holder",
+    ),
+    Mutant(
+        "election-requeues-nothing",
+        "a leader that leads again does not look at what its predecessor had put off",
+        "konverge.runtime.controller.runner",
+        "ControllerRunner._work",
+        "self._turn.number > 1",
+        "False",
+        test=TWO_REPLICAS + "test_what_another_leader_had_put_off_is_reconciled_by_its_successor",
+    ),
+    Mutant(
+        "election-interrupted-key-lost",
+        "the key of a reconcile that the loss of the lease cuts off is dropped",
+        "konverge.runtime.controller.runner",
+        "ControllerRunner._worker",
+        "self.queue.add(item.key, reason=Why.INTERRUPTED, priority=item.priority)",
+        "",
+        test=TWO_REPLICAS + "test_a_reconcile_that_the_loss_of_the_lease_cuts_off_runs_again_in_the_next_turn",
+    ),
+    Mutant(
+        "election-stale-leader",
+        "a new leader works on a cache from before the last writes of its predecessor",
+        "konverge.runtime.controller.runner",
+        "ControllerRunner._lead",
+        "self._fenced",
+        "False",
+        test=TWO_REPLICAS + "test_a_new_leader_does_not_act_on_a_cache_from_before_the_last_writes_of_its_predecessor",
+    ),
+    Mutant(
+        "election-standby-queue-grows",
+        "the queue of a standby keeps keys of objects that are gone",
+        "konverge.runtime.controller.event_handlers",
+        "EventHandlers.enqueue",
+        "self.standing_by",
+        "False",
+        test=TWO_REPLICAS + "test_the_queue_of_a_standby_does_not_grow_with_objects_that_come_and_go",
     ),
 )

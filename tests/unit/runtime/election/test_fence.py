@@ -57,18 +57,21 @@ class SlowServer:
 async def test_a_write_behind_the_fence_sends_nothing_and_a_read_goes_on(size: int) -> None:
     server, fence = SlowServer(), LeaseFence(asyncio.get_running_loop().time)
     server.may_read.set()
-    async with server.serve() as url, Client(ClientConfig.direct(url), name="t", random=Random(1)) as client:
-        fenced = client.fenced_by(fence)
+    async with (
+        server.serve() as url,
+        Client(ClientConfig.direct(url), name="t", random=Random(1)) as client,
+        client.fenced_by(fence) as fenced,
+    ):
         fence.extend(float("inf"))
-        await fenced.apply(CONFIG_MAP, CONFIG_MAP.new("a", "web", data={"x": "y" * size}).data)
+        body = CONFIG_MAP.new("a", "web", data={"x": "y" * size}).data
+        await fenced.apply(CONFIG_MAP, body)
         before = server.received
         fence.close()
         with pytest.raises(NotLeading, match="does not hold the lease"):
-            await fenced.apply(CONFIG_MAP, CONFIG_MAP.new("a", "web", data={"x": "y" * size}).data)
+            await fenced.apply(CONFIG_MAP, body)
         assert server.received == before
         assert (await fenced.get(CONFIG_MAP, "a", "web")).name == "a"
         assert (await client.apply(CONFIG_MAP, CONFIG_MAP.new("a", "web").data)).name == "a"
-        await fenced.close()
 
 
 async def test_the_rest_of_a_large_write_that_waits_in_the_process_is_not_sent_behind_the_fence() -> None:
@@ -78,8 +81,8 @@ async def test_the_rest_of_a_large_write_that_waits_in_the_process_is_not_sent_b
     async with (
         server.serve() as url,
         Client(ClientConfig.direct(url), name="t", settings=settings, random=Random(1)) as client,
+        client.fenced_by(fence) as fenced,
     ):
-        fenced = client.fenced_by(fence)
         fence.extend(float("inf"))
         body = CONFIG_MAP.new("a", "web", data={"x": "y" * size}).data
         write = asyncio.create_task(fenced.apply(CONFIG_MAP, body))
@@ -89,5 +92,4 @@ async def test_the_rest_of_a_large_write_that_waits_in_the_process_is_not_sent_b
         with pytest.raises(Unreachable) as caught:
             await write
         assert caught.value.maybe_done
-        await fenced.close()
     assert server.received < size / 2
