@@ -1,4 +1,4 @@
-"""Leader election: how long nobody works when a leader stops or dies, and what a standby costs beside its leader.
+"""Leader election: the gap in the work when a leader stops or dies, and what a standby costs beside its leader.
 
 Replicas of the smallest operator (`tests/support/copy_operator.py`) run as processes on a real kube-apiserver with the default times (15, 10
 and 2 s). A hand-over is measured from the signal to the first effect of the new leader, on an object that was created at that moment.
