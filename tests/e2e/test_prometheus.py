@@ -144,7 +144,7 @@ async def pools(lab: Lab) -> None:
     spec = {"quota": {"hard": hard}, "selectors": selectors}
     await lab.client.create(ResourcePool.decode({"metadata": {"name": "p"}, "spec": spec}))
     await quotas.claim("prod", "small", {CPU: 1, "limits.memory": "1Gi", "pods": 1})
-    await quotas.claim("prod", "large", {CPU: 40})
+    await quotas.claim("prod", "large", {CPU: 4000})
 
 
 async def works(lab: Lab, stack: AsyncExitStack) -> None:
@@ -160,6 +160,7 @@ async def works(lab: Lab, stack: AsyncExitStack) -> None:
     while True:
         number += 1
         await apps.change(values={"source": "inline", "inline": {"replicas": number}})
+        await lab.client.patch(ResourcePool, "p", patch={"spec": {"quota": {"hard": {CPU: 4 + number}}}}, style="merge")
         cut = Rule(Match(verbs=("watch",), resources=("helmcharts.*",)), Drop(watches=True))
         refused = Rule(Match(verbs=("apply",), resources=("helmreleases.*",)), Refuse(status=503))
         held = [faults.add(rule) for rule in (cut, refused)]

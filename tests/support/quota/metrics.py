@@ -1,4 +1,4 @@
-"""The metrics of the quota family that queries may name: `words.py` declares their names, labels, and the values of some labels."""
+"""The metrics that queries about the quota family may name: `words.py` declares its own, with labels and the values of some labels."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ from promql import Declared
 
 from konverge.reconcilers.quota.words import METRICS, MetricLabel, QuotaCondition, QuotaReason
 
-__all__ = ["DECLARED"]
+__all__ = ["DECLARED", "OF_THE_LIBRARY"]
+
+OF_THE_LIBRARY: dict[str, tuple[str, ...]] = {
+    "controller_runtime_reconcile_total": ("controller", "result"),
+    "controller_runtime_reconcile_time_seconds_bucket": ("controller", "le"),
+}
+"""Metrics of its two controllers."""
 
 DECLARED = Declared(
-    {metric.name: metric.labels for metric in METRICS},
+    {metric.name: metric.labels for metric in METRICS} | OF_THE_LIBRARY,
     {
         MetricLabel.CONDITION: {
             QuotaCondition.ASSIGNED,

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from promql import evaluate, filled
 from promtool import promtool, run_promtool
-from quota.metrics import DECLARED
+from quota.metrics import DECLARED, OF_THE_LIBRARY
 
 from konverge.reconcilers.quota.words import METRICS
 
@@ -70,7 +70,7 @@ def test_a_variable_offers_values_of_a_label_that_its_metric_has() -> None:
 def test_every_metric_of_the_family_is_on_the_dashboard_or_left_out_for_a_reason() -> None:
     shown = set().union(*(DECLARED.metrics_in(target["expr"]) for _, target in TARGETS))
     shown |= set().union(*(DECLARED.metrics_in(str(variable["query"])) for variable in VARIABLES.values()))
-    assert shown | LEFT_OUT == {metric.name for metric in METRICS}
+    assert shown | LEFT_OUT == {metric.name for metric in METRICS} | OF_THE_LIBRARY.keys()
     assert not shown & LEFT_OUT
 
 
@@ -120,6 +120,16 @@ SERIES = {
     },
 }
 """The series of a pool with a waiting claim, and of a pool that is empty and not ready."""
+REACHED = ("30", "40", "+Inf")
+RISING = {
+    'controller_runtime_reconcile_total{controller="resourcepool",result="success"}': "0+60x10",
+    'controller_runtime_reconcile_total{controller="applicationinstance",result="success"}': "0+60x10",
+    **{
+        f'controller_runtime_reconcile_time_seconds_bucket{{controller="resourcepool",le="{edge}"}}': f"0+{60 * (edge != '30')}x10"
+        for edge in REACHED
+    },
+}
+"""A reconcile of a pool in each second, of 30 to 40 seconds, and one of another family."""
 MEMORY = 'pool="sampler", resource="requests.memory"'
 SHOWN: dict[str, dict[str, float]] = {
     "Pools": {"{}": 2},
@@ -136,6 +146,8 @@ SHOWN: dict[str, dict[str, float]] = {
         f'{{{MEMORY}, target_namespace="solar-prod"}}': 0.25,
     },
     "Short by": {f"{{{MEMORY}}}": 1536, '{pool="sampler", resource="requests.cpu"}': -2},
+    "Reconciles by result": {'{controller="resourcepool", result="success"}': 1},
+    "How long a reconcile takes": {'{controller="resourcepool"}': 39.9},
     "Claims that wait": {
         '{condition="Bound", name="large", pool="sampler", reason="PoolExhausted", target_namespace="solar-prod"}': 1,
         '{condition="Assigned", name="any", reason="Unassigned", target_namespace="solar-test"}': 1,
@@ -146,7 +158,7 @@ SHOWN: dict[str, dict[str, float]] = {
 @needs_promtool
 def test_a_panel_shows_what_the_series_say(tmp_path: Path) -> None:
     assert SHOWN.keys() == PANELS.keys()
-    series = {name: f"{value}x10" for name, value in SERIES.items()}
+    series = {name: f"{value}x10" for name, value in SERIES.items()} | RISING
     queries = [filled(PANELS[title]["targets"][0]["expr"]) for title in SHOWN]
     shown = evaluate(queries, series, at="5m", interval="1m", folder=tmp_path)
     assert dict(zip(SHOWN, shown, strict=True)) == SHOWN
