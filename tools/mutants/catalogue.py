@@ -452,12 +452,12 @@ _STATUS: Final = (
     Mutant(
         "echo-hides-late-news",
         "a status that the cache shows too late is taken for an echo, though a pass ran without it",
-        RUNTIME + "controller.runner",
-        "ControllerRunner._must_wait",
-        "self._services.own_versions.forget(key)",
-        "",
-        ("backup",),
-        ("stale view of backups.example.com from event 7 on, for 20 s",),
+        RUNTIME + "consistency.barrier",
+        "StalenessBarrier.stop_waiting",
+        "self._own_versions.forget(Key('', write.kind, write.namespace, write.name))",
+        "if write.kind != key.kind:\n    self._own_versions.forget(Key('', write.kind, write.namespace, write.name))",
+        test="tests/unit/runtime/test_late_echo.py::"
+        "test_a_status_event_that_comes_after_the_barrier_timed_out_enqueues_the_object",
     ),
     Mutant(
         "echo-hides-all",

@@ -296,8 +296,6 @@ class ControllerRunner:
                 "the cache stays behind own writes; the reconcile runs all the same", key=key.path, waits_for=behind
             )
             self._reconciles.barrier.stop_waiting(key)
-            # The late event of our own write must enqueue the key: this reconcile ran on a stale cache.
-            self._services.own_versions.forget(key)
             return False
         self._metrics.waits()
         self.queue.add_after(key, pause, reason=Why.BARRIER, priority=item.priority)
