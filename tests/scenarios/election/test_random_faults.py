@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable, Coroutine
 from random import Random
@@ -15,6 +16,7 @@ import pytest
 from copy_operator import build, copy_of, source
 from replicas import NAMESPACE, Replica, Replicas
 
+from konverge.errors import NotFound
 from konverge.runtime.election.record import LEASE
 
 SEEDS = int(os.environ.get("ELECTION_SEEDS", "40"))
@@ -60,7 +62,8 @@ async def edit(replicas: Replicas, one: Replica, random: Random) -> None:
             {"leaseTransitions": 0},
         )
     )
-    await replicas.client.patch(LEASE, "operator", NAMESPACE, patch={"spec": spec}, style="merge")
+    with contextlib.suppress(NotFound):  # another fault may have deleted it
+        await replicas.client.patch(LEASE, "operator", NAMESPACE, patch={"spec": spec}, style="merge")
 
 
 async def delete(replicas: Replicas, one: Replica, random: Random) -> None:
