@@ -21,13 +21,13 @@ SUPPORT: Final = Path(__file__).resolve().parents[2] / "tests" / "support"
 sys.path.insert(0, str(SUPPORT))
 
 from fleet import Fleet, Member  # noqa: E402  # the path above leads there
-from widgets import CONFIG_MAP, SECRET  # noqa: E402
+from widgets import CONFIG_MAP, SECRET  # noqa: E402  # as above
 
-from konverge.client import Client, ClientConfig  # noqa: E402
-from konverge.clock import monotonic  # noqa: E402
-from konverge.errors import NotFound  # noqa: E402
-from konverge.testing import BinariesMissing, ControlPlane, ControlPlaneConfig  # noqa: E402
-from konverge.testing.binaries import find_binaries  # noqa: E402
+from konverge.client import Client, ClientConfig  # noqa: E402  # as above
+from konverge.clock import monotonic  # noqa: E402  # as above
+from konverge.errors import NotFound  # noqa: E402  # as above
+from konverge.testing import BinariesMissing, ControlPlane, ControlPlaneConfig  # noqa: E402  # as above
+from konverge.testing.binaries import find_binaries  # noqa: E402  # as above
 
 Row: TypeAlias = dict[str, Any]
 
