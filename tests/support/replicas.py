@@ -126,8 +126,8 @@ class Replicas:
         await self.client.close()
         await self.server.__aexit__(None, None, None)
 
-    async def start(self, name: str, *, election: ElectionSettings | None = None) -> Replica:
-        """Start a replica; returns when its caches are complete."""
+    async def start(self, name: str, *, patience: float = 60.0) -> Replica:
+        """Start a replica; returns when its caches are complete. Raises NotReady after `patience` seconds."""
         wire = Wire(lambda: 0)
         inner = killable(self.server.config(namespace=NAMESPACE), wire)
 
@@ -139,13 +139,13 @@ class Replicas:
             "operator",
             ClientConfig.over(make, namespace=NAMESPACE),
             metrics=metrics,
-            settings=ManagerSettings(namespace=NAMESPACE, instance=name, election=election or self.election),
+            settings=ManagerSettings(namespace=NAMESPACE, instance=name, election=self.election),
             random=Random(self.random.getrandbits(64)),
         )
         self.build(manager)
         replica = self.replicas[name] = Replica(name, manager, wire, metrics)
         await manager.start()
-        await manager.wait_ready()
+        await manager.wait_ready(timeout=patience)
         return replica
 
     def kill(self, name: str) -> None:

@@ -209,7 +209,6 @@ class LeaseElection:
             found = await self._client.get(LEASE, self.lease_name, self.namespace)
         except NotFound:
             self._candidate.observe_absence()
-            self._problem = ""
         except KonvergeError as error:
             self._failed(error)
         else:
@@ -265,7 +264,9 @@ class LeaseElection:
         begun = self._now()
         try:
             lease = await self._write(step)
-        except (AlreadyExists, Conflict, NotFound):
+        except (AlreadyExists, Conflict, NotFound) as error:
+            if isinstance(error, NotFound) and isinstance(step, Create):
+                self._failed(error)  # the namespace of the Lease is missing
             self._slow_path.inc()
             await asyncio.sleep(_PAUSE * self._random.random())  # candidates that write at once do not go on in step
             await self._look()

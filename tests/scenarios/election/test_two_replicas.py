@@ -347,3 +347,10 @@ async def test_the_writes_of_a_leader_end_with_the_time_of_the_last_renewal_that
         while election.fence.until == before:
             await asyncio.sleep(0.01)
         assert election.fence.until - asyncio.get_running_loop().time() <= election.settings.renew_seconds - 4.0
+
+
+async def test_a_replica_whose_election_is_in_a_missing_namespace_is_not_ready_and_says_so() -> None:
+    elsewhere = kv.ElectionSettings(enabled=True, name="operator", namespace="absent")
+    async with Replicas(build, election=elsewhere) as replicas:
+        with pytest.raises(kv.errors.NotReady, match=r'leader-election: .*namespaces "absent" not found'):
+            await replicas.start("a", patience=5.0)
