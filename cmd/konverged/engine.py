@@ -136,8 +136,9 @@ class Signals:
 class Probes:
     """The checks of the liveness and readiness probes of a manager."""
 
-    def __init__(self, manager: Manager) -> None:
+    def __init__(self, manager: Manager, stop: asyncio.Event) -> None:
         self._manager = manager
+        self._stop = stop
         self.phase = "starting"
 
     def live(self) -> Iterable[Check]:
@@ -146,7 +147,10 @@ class Probes:
 
     def ready(self) -> Iterable[Check]:
         """Yield the checks of the manager, its controllers, and its informers."""
-        yield Check("manager", "" if self.phase == "running" else self.phase)
+        phase = (
+            "stopping" if self._stop.is_set() else self.phase
+        )  # at once, for a load balancer that must not send more
+        yield Check("manager", "" if phase == "running" else phase)
         yield from checks_of(self._manager.report())
         yield from informer_checks(self._manager.debug().get("informers", list)())
 
@@ -189,7 +193,7 @@ async def operate(
         settings=manager_settings(settings),
     )
     await fill(manager, operator.build, settings)
-    probes = Probes(manager)
+    probes = Probes(manager, stop)
     server = ProbeServer(
         registry=manager.metrics.registry,
         live=probes.live,

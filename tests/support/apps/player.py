@@ -240,6 +240,16 @@ class Player:
         if found is not None:
             self.said.append(found.conditions)
 
+    async def ends_as(self, type_: str, status: str) -> None:
+        """Wait until a condition has this status."""
+
+        def shows(found: ApplicationInstance) -> bool:
+            condition = found.find_condition(type_)
+            return condition is not None and condition.status == status
+
+        await self.lab.until(ApplicationInstance, "shop", shows)
+        await self._rest()
+
     def last(self, type_: str) -> str:
         return _text(self.said[-1], type_)
 

@@ -222,12 +222,13 @@ def test_signal_handlers_are_removed_at_the_end() -> None:
 
 
 async def test_a_manager_that_does_not_run_is_alive_and_not_ready() -> None:
-    probes = Probes(Manager("x"))
+    stop = asyncio.Event()
+    probes = Probes(Manager("x"), stop)
     assert list(probes.live()) == []
     assert list(probes.ready()) == [Check("manager", "starting")]
     probes.phase = "running"
     assert list(probes.ready()) == [Check("manager")]
-    probes.phase = "stopping"
+    stop.set()
     assert list(probes.ready()) == [Check("manager", "stopping")]
 
 

@@ -286,16 +286,12 @@ def test_a_saved_plan_that_fails_fails_again_alone(lab_suite: pytest.Pytester) -
     ("plan", "said"),
     [
         (
-            '{"name": "x", "leases": [{"after": 1, "do": "lose"}]}',
-            "*'x' does something to a lease*no leader election yet*",
-        ),
-        (
             '{"name": "x", "crashes": [{"write": "one"}]}',
             "--lab-plan plan.json: Expected `int`, got `str` - at `$.crashes*",
         ),
         (None, "--lab-plan plan.json: *No such file*"),
     ],
-    ids=["of a lease", "with a mistake", "that is not there"],
+    ids=["with a mistake", "that is not there"],
 )
 def test_a_plan_that_cannot_run_is_one_clear_failure(lab_suite: pytest.Pytester, plan: str | None, said: str) -> None:
     if plan is not None:
