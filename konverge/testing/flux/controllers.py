@@ -43,6 +43,8 @@ __all__ = ["HelmController", "World", "flux_crds"]
 
 NAME: Final = "helm-controller"
 _RETRY: Final = "retry"
+_LONGEST: Final = 60.0
+"""Seconds between two tries at most; Flux's own limit is 15 minutes."""
 
 _SOURCE = "source.toolkit.fluxcd.io/v1"
 KINDS: Final[dict[str, Kind[Object]]] = {
@@ -100,6 +102,7 @@ class HelmController:
         self._written: dict[Key, Object_] = {}
         self._gone: dict[Key, str] = {}
         self._due: set[Key] = set()
+        self._delays: dict[Key, float] = {}
         self._stack = AsyncExitStack()
         self._log = get_logger("konverge.testing.flux")
 
@@ -184,11 +187,13 @@ class HelmController:
         for effect in reconcile(found, self.world, self):
             if isinstance(effect, Retry):
                 self._due.add(key)
-                self._queue.add_after(key, effect.seconds, reason=_RETRY)
+                delay = self._delays[key] = min(2 * self._delays.get(key, effect.seconds / 2), _LONGEST)
+                self._queue.add_after(key, delay if effect.grows else effect.seconds, reason=_RETRY)
                 return
             if not await self._execute(key, effect):
                 return
             await asyncio.sleep(self._pause)
+        self._delays.pop(key, None)
 
     async def _execute(self, key: Key, effect: Effect) -> bool:
         """Make one write; False if the object in hand is gone."""

@@ -29,7 +29,8 @@ __all__ = ["FIRST_RETRY", "reconcile_source"]
 _LOOKED_IN = "observedSourceArtifactRevision"
 
 FIRST_RETRY = 1.0
-"""Seconds before a failed fetch is tried again."""
+"""Seconds before a failed fetch is tried again, doubled with each failure in a row. source-controller starts with 0.75 s:
+https://fluxcd.io/flux/components/source/options/ (--min-retry-delay)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,7 @@ def _fetch(source: Object_, world: World, view: ClusterView) -> Effects:
         status["observedGeneration"] = metadata["generation"]
         yield Status(copy.deepcopy(status))
     if not fetched.revision and not fetched.final:
-        yield Retry(FIRST_RETRY)
+        yield Retry(FIRST_RETRY, grows=True)
 
 
 def _announce(conditions: Conditions, status: Object_, seen: Any, generation: int) -> Effects:

@@ -130,9 +130,10 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """End the reconcile; look again after so many seconds."""
+    """End the reconcile; look again after so many seconds, or twice as many after each time in a row, if they grow."""
 
     seconds: float
+    grows: bool = False
 
 
 Effect: TypeAlias = Status | Finalizer | Put | Delete | Retry
