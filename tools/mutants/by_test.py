@@ -547,4 +547,13 @@ BY_TEST: Final = (
         "False",
         test=TWO_REPLICAS + "test_the_queue_of_a_standby_does_not_grow_with_objects_that_come_and_go",
     ),
+    Mutant(
+        "election-late-response-leads",
+        "the late response to a write of the lease makes a leader, though another holder was seen since",
+        "konverge.runtime.election.candidate",
+        "Candidate.wrote",
+        "not self._is_old(lease.version)",
+        "True",
+        test=CANDIDATE + "test_a_response_that_comes_after_another_holder_was_seen_does_not_make_a_leader",
+    ),
 )

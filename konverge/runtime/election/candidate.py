@@ -148,9 +148,11 @@ class Candidate:
         return self._changed_at + (self._last.duration or self._settings.lease_seconds)
 
     def wrote(self, lease: SeenLease, now: float) -> None:
-        """Take note of a create or an update of this candidate that succeeded."""
-        self._own = lease.record
-        self.observe(lease, now)
+        """Take note of a create or an update of this candidate that succeeded; its response may come after later states were seen."""
+        self._tried = None
+        if not self._is_old(lease.version):
+            self._own = lease.record
+            self.observe(lease, now)
 
     def may_have_written(self, record: LeaseRecord) -> None:
         """Take note of a create or an update whose response was lost: if the Lease shows this term later, it is this candidate's own."""

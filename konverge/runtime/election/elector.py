@@ -279,7 +279,8 @@ class LeaseElection:
             return None
         self._problem = ""
         self._candidate.wrote(_seen(lease), self._now())
-        self.fence.extend(begun + self.settings.renew_seconds)
+        if self._candidate.leads:
+            self.fence.extend(begun + self.settings.renew_seconds)
         self._renewal.observe(self._now() - begun)
         return None
 

@@ -136,6 +136,16 @@ def test_a_take_over_whose_response_was_lost_is_forgotten_if_another_took_the_le
     assert not found.leads
 
 
+def test_a_response_that_comes_after_another_holder_was_seen_does_not_make_a_leader() -> None:
+    found = candidate()
+    step = found.next_step(100.0, NOON)
+    assert isinstance(step, Create)
+    found.observe(SeenLease("11", HELD), 101.0)
+    found.wrote(SeenLease("10", step.record), 102.0)
+    assert not found.leads
+    assert found.next_step(103.0, NOON) == WaitUntil(116.0)
+
+
 def test_a_candidate_that_gave_up_waits_its_own_lease_out() -> None:
     found = leader(100.0)
     found.give_up()
