@@ -18,7 +18,8 @@ from konverge.client import Client, ClientConfig, OpenStream, Response, Transpor
 from konverge.client.requests import Request
 from konverge.metrics import Metrics
 from konverge.objects import Object
-from konverge.runtime import ElectionSettings, Manager, ManagerSettings
+from konverge.runtime import ElectionSettings, Manager, ManagerSettings, WebhookSettings
+from konverge.runtime.admission.settings import IN_PROCESS
 from konverge.runtime.election.record import LEASE
 from konverge.testing.apiserver import ApiServer
 from konverge.testing.lab.process import Wire, killable
@@ -26,6 +27,7 @@ from konverge.testing.lab.process import Wire, killable
 __all__ = ["NAMESPACE", "Audited", "Replica", "Replicas"]
 
 NAMESPACE = "lab"
+WEBHOOKS = WebhookSettings(address=IN_PROCESS, url="https://operator.example.com")
 ELECTION = ElectionSettings(enabled=True, name="operator", namespace=NAMESPACE)
 _REPLICA: ContextVar[str] = ContextVar("replica", default="")
 
@@ -49,8 +51,7 @@ class Replica:
 
     @property
     def leads(self) -> bool:
-        election = self.manager.report().election
-        return election is not None and election.note == "this process leads"
+        return self.manager.leads
 
 
 class _Named:
@@ -139,7 +140,7 @@ class Replicas:
             "operator",
             ClientConfig.over(make, namespace=NAMESPACE),
             metrics=metrics,
-            settings=ManagerSettings(namespace=NAMESPACE, instance=name, election=self.election),
+            settings=ManagerSettings(namespace=NAMESPACE, instance=name, election=self.election, webhooks=WEBHOOKS),
             random=Random(self.random.getrandbits(64)),
         )
         self.build(manager)

@@ -144,12 +144,12 @@ class ControllerRunner:
             await wait_first(self._stopping.wait(), self._turn.ended())
             watcher.cancel()
             resync.cancel()
-            if not self._turn.leads:
-                self.events.standing_by = True
-                self._log.warning("this process does not lead any more: running reconciles are cancelled")
-            else:
+            if self._stopping.is_set():
                 self._enter(State.DRAINING)
                 await wait_first(self._drain(), self._turn.ended())
+            else:  # the next turn may have begun by now: this one ends all the same
+                self.events.standing_by = True
+                self._log.warning("this process does not lead any more: running reconciles are cancelled")
             for worker in workers:
                 worker.cancel()
 

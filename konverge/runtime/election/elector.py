@@ -41,6 +41,8 @@ _JITTER = 1.2
 _PAUSE = 0.5
 """Seconds at most before the next look after a write that lost against another one."""
 _RELEASE_TRIES = 3
+_SHOWN = 253
+"""Characters of a foreign holder that are shown: the API allows any text."""
 
 
 class LeaseElection:
@@ -61,7 +63,7 @@ class LeaseElection:
         clock: WallClock = wall_clock,
     ) -> None:
         self.settings = settings
-        self.lease_name = settings.name or name
+        self.lease_name = settings.lease_of(name)
         self.namespace = settings.namespace or config.namespace or "default"
         self.identity = f"{settings.identity or host}_{random.getrandbits(64):016x}"
         loop = asyncio.get_running_loop()
@@ -97,8 +99,9 @@ class LeaseElection:
         return self._problem
 
     def holder(self) -> str:
-        """Return the identity that leads, as far as it is known; "" if none does."""
-        return self._candidate.holder
+        """Return the identity that leads, as far as it is known, fit to be shown; "" if none does."""
+        holder = self._candidate.holder[:_SHOWN]
+        return "".join(one if one.isprintable() else "?" for one in holder)
 
     # --- life ----------------------------------------------------------------------------------------------------------------
 
@@ -117,12 +120,11 @@ class LeaseElection:
         """Return once this process leads."""
         shown = None
         while True:
-            await self._look()
-            pause = await self._try()
+            pause = await self._try() if await self._look() else None
             if self._leads():
                 break
-            if self._candidate.holder != shown:
-                shown = self._candidate.holder
+            if self.holder() != shown:
+                shown = self.holder()
                 self._log.info("standing by", **{LogKey.HOLDER: shown})
             await self._sleep(pause)
         self._holding = asyncio.create_task(self._hold(), name=f"konverge election {self.lease_name}")
@@ -203,17 +205,19 @@ class LeaseElection:
             look = max(look, settings.lease_seconds)
         await self._wait_for_news(now + look if until is None else min(until, now + look))
 
-    async def _look(self) -> None:
-        """Read the Lease."""
+    async def _look(self) -> bool:
+        """Read the Lease; returns whether that succeeded."""
         try:
             found = await self._client.get(LEASE, self.lease_name, self.namespace)
         except NotFound:
             self._candidate.observe_absence()
         except KonvergeError as error:
             self._failed(error)
+            return False
         else:
             self._observe(found)
             self._problem = ""
+        return True
 
     async def _watch(self) -> None:
         """Watch the Lease for as long as this candidate lives."""

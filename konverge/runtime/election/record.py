@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from konverge.clock import rfc3339_micro
 from konverge.kinds import kind
+from konverge.runtime.election.settings import LONGEST
 
 __all__ = ["LEASE", "LeaseRecord"]
 
@@ -37,7 +38,7 @@ class LeaseRecord:
 
     @classmethod
     def of(cls, spec: Any) -> LeaseRecord:
-        """Read a record; members that are absent or of another type count as empty."""
+        """Read a record; members that are absent, of another type or out of range count as empty."""
         found = spec if isinstance(spec, dict) else {}
         return cls(
             holder=_text(found.get("holderIdentity")),
@@ -65,7 +66,8 @@ class LeaseRecord:
     def taken(self, identity: str, seconds: float, now: datetime) -> LeaseRecord:
         """Return the record of a candidate that takes over from this one."""
         moment = rfc3339_micro(now)
-        return LeaseRecord(identity, math.ceil(seconds), moment, moment, self.transitions + 1)
+        transitions = self.transitions + 1 if self.transitions < LONGEST else 1
+        return LeaseRecord(identity, math.ceil(seconds), moment, moment, transitions)
 
     def renewed_at(self, now: datetime) -> LeaseRecord:
         """Return the record of a renewal."""
@@ -86,4 +88,4 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LONGEST else 0

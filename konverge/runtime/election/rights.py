@@ -22,5 +22,5 @@ def rules_of_election(settings: ElectionSettings, manager: str) -> tuple[Rule, .
     group, leases, namespace = LEASE.group, (plural_of(LEASE),), settings.namespace
     return (
         Rule(group, leases, ("create",), namespace=namespace),
-        Rule(group, leases, ("get", "patch", "watch"), (settings.name or manager,), namespace),
+        Rule(group, leases, ("get", "patch", "watch"), (settings.lease_of(manager),), namespace),
     )

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
+from typing import Final
 
 from konverge.errors import UsageError
 
-__all__ = ["ElectionSettings"]
+__all__ = ["LONGEST", "ElectionSettings"]
 
+LONGEST: Final = 2**31 - 1
+"""The greatest number of a Lease, whose fields are of 32 bits."""
 _JITTER = 1.2
+_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_NAMESPACE = re.compile(_LABEL)
+_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_IDENTITY = 200
+"""Characters of an identity, to which a random part is added."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionSettings:
     """How a replica becomes the leader. The times are client-go's defaults.
 
-    Errors: UsageError unless lease > renew > 1.2 times retry, which client-go demands too.
+    Errors: UsageError for a name that no Lease or namespace can have, and unless lease > renew > 1.2 times retry (client-go's rule).
 
     >>> ElectionSettings(enabled=True).lease_seconds
     15.0
@@ -37,7 +47,19 @@ class ElectionSettings:
     """Seconds between two renewals of the leader, and between two looks of a standby."""
 
     def __post_init__(self) -> None:
-        """Refuse times with which two replicas could write at once."""
+        """Refuse names that the API server refuses, and times with which two replicas could write at once."""
+        if self.name:
+            self.lease_of(self.name)
+        if self.namespace and not _NAMESPACE.fullmatch(self.namespace):
+            raise UsageError(f"election: namespace {_cut(self.namespace)}: it is no name of a namespace")
+        if len(self.identity) > _IDENTITY or not self.identity.isprintable():
+            raise UsageError(
+                f"election: identity {_cut(self.identity)}: write at most {_IDENTITY} printable characters"
+            )
+        if not math.isfinite(self.lease_seconds) or self.lease_seconds > LONGEST:
+            raise UsageError(
+                f"election: lease_seconds={self.lease_seconds:g}: a Lease lasts for at most {LONGEST} seconds"
+            )
         if not self.lease_seconds > self.renew_seconds > _JITTER * self.retry_seconds > 0:
             raise UsageError(
                 f"election: lease_seconds={self.lease_seconds:g}, renew_seconds={self.renew_seconds:g}, "
@@ -46,3 +68,20 @@ class ElectionSettings:
             )
         if self.lease_seconds < 1:
             raise UsageError(f"election: lease_seconds={self.lease_seconds:g}: a Lease counts in whole seconds, from 1")
+
+    def lease_of(self, manager: str) -> str:
+        """Return the name of the Lease of a manager; raises UsageError if no Lease can have it.
+
+        >>> ElectionSettings().lease_of("shop")
+        'shop'
+        """
+        name = self.name or manager
+        if len(name) > 253 or not _NAME.fullmatch(name):
+            raise UsageError(
+                f"election: no Lease can be named {_cut(name)}: set election.name to lower case letters, digits, dashes and dots"
+            )
+        return name
+
+
+def _cut(text: str) -> str:
+    return repr(text if len(text) <= 60 else f"{text[:60]}...")

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from copy_operator import build, copied, copy_of, source
 from replicas import NAMESPACE, Replicas
-from widgets import CONFIG_MAP, SECRET, By
+from scripted_leadership import ScriptedLeadership
+from widgets import CONFIG_MAP, SECRET, By, Widget
 
 import konverge as kv
+from konverge.runtime import State
 from konverge.runtime.election.elector import LeaseElection
 from konverge.runtime.election.record import LEASE
+from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
 
 
 async def test_one_replica_leads_and_the_other_writes_nothing() -> None:
@@ -91,7 +94,7 @@ async def test_a_standby_takes_over_after_the_death_of_the_leader_within_twenty_
 @pytest.mark.parametrize(
     ("spec", "gap"),
     [
-        pytest.param({"holderIdentity": "somebody-else"}, 20.0, id="another holder is written"),
+        pytest.param({"holderIdentity": "another"}, 20.0, id="another holder is written"),
         pytest.param({"holderIdentity": ""}, 20.0, id="the holder is emptied"),
         pytest.param({"renewTime": "2000-01-01T00:00:00.000000Z"}, 0.0, id="the time of renewal is set back"),
         pytest.param({"leaseDurationSeconds": 3600}, 0.0, id="the duration is set to an hour"),
@@ -354,3 +357,64 @@ async def test_a_replica_whose_election_is_in_a_missing_namespace_is_not_ready_a
     async with Replicas(build, election=elsewhere) as replicas:
         with pytest.raises(kv.errors.NotReady, match=r'leader-election: .*namespaces "absent" not found'):
             await replicas.start("a", patience=5.0)
+
+
+async def test_a_holder_with_control_characters_and_without_an_end_is_shown_on_one_line_and_waited_out() -> None:
+    async with Replicas(build) as replicas:
+        await replicas.client.create(
+            LEASE.new(
+                "operator", NAMESPACE, spec={"holderIdentity": "a\n\x1b[31m" + "b" * 5000, "leaseDurationSeconds": 15}
+            )
+        )
+        a = await replicas.start("a")
+        shown = str(a.manager.report())
+        assert "stands by: a??[31mbbb" in shown
+        assert len(shown) < 1000
+        await replicas.leader(within=40.0)
+
+
+async def test_a_replica_without_the_right_to_read_the_lease_is_not_ready_and_says_which_it_lacks() -> None:
+    async with Replicas(build) as replicas:
+        replicas.server.faults.add(Rule(Match(resources=("leases.coordination.k8s.io",)), Refuse(403)))
+        with pytest.raises(
+            kv.errors.NotReady, match=r"leader-election: .*get leases\.coordination\.k8s\.io lab/operator"
+        ):
+            await replicas.start("a", patience=5.0)
+
+
+async def test_a_turn_that_ends_and_begins_at_once_does_not_end_a_controller() -> None:
+    leadership, runs = ScriptedLeadership(), list[str]()
+
+    async def noted(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
+        runs.append(object_.name)
+        return kv.Done()
+
+    async with Replicas(build) as replicas:
+        settings = kv.ManagerSettings(namespace=NAMESPACE)
+        config = replicas.server.config(namespace=NAMESPACE)
+        async with kv.Manager("scripted", config, settings=settings, leadership=leadership) as manager:
+            manager.add(kv.Controller.of(CONFIG_MAP).reconciled_by(By(noted)))
+            await asyncio.sleep(20)
+            assert manager.report().of("configmap").state is State.RUNNING
+            leadership.lose()
+            leadership.win()
+            await asyncio.sleep(20)
+            await source(replicas, "source-late")
+            await asyncio.sleep(5)
+        assert "source-late" in runs
+
+
+async def test_webhooks_are_served_by_a_standby_too() -> None:
+    async def allow(request: kv.AdmissionRequest[Widget]) -> kv.Allow:
+        return kv.Allow()
+
+    def build_with_webhook(manager: kv.Manager) -> None:
+        build(manager)
+        manager.add(kv.Webhook.validating(Widget).on("CREATE").handled_by(allow))
+
+    async with Replicas(build_with_webhook) as replicas:
+        await replicas.start("a")
+        await replicas.leader()
+        b = await replicas.start("b")
+        assert not b.leads
+        assert b.manager.admission.state is State.RUNNING

@@ -167,6 +167,28 @@ def test_a_malformed_record_counts_as_empty(spec: Any) -> None:
     assert LeaseRecord.of(spec) == LeaseRecord()
 
 
+@pytest.mark.parametrize("number", [int("9" * 400), -1, 2**31], ids=["of 400 digits", "negative", "above 32 bits"])
+def test_a_number_that_no_lease_can_hold_counts_as_absent(number: int) -> None:
+    found = candidate()
+    found.observe(SeenLease("7", LeaseRecord.of({"holderIdentity": "a", "leaseDurationSeconds": number})), 100.0)
+    assert found.next_step(101.0, NOON) == WaitUntil(115.0)
+    assert LeaseRecord.of({"leaseTransitions": number}).transitions == 0
+
+
+def test_a_lease_with_the_greatest_number_of_transitions_can_still_be_taken() -> None:
+    found = candidate()
+    found.observe(SeenLease("7", LeaseRecord(transitions=2**31 - 1)), 100.0)
+    step = found.next_step(100.0, NOON)
+    assert isinstance(step, Update)
+    assert step.record.transitions == 1
+
+
+@pytest.mark.parametrize("name", ["my operator", "Shop", "a" * 254])
+def test_a_manager_whose_name_no_lease_can_have_is_told_to_set_one(name: str) -> None:
+    with pytest.raises(UsageError, match=r"set election\.name"):
+        ElectionSettings(enabled=True).lease_of(name)
+
+
 def test_a_record_survives_its_form_in_the_api() -> None:
     assert LeaseRecord.of(HELD.to_spec()) == HELD
 
@@ -179,9 +201,21 @@ def test_a_record_survives_its_form_in_the_api() -> None:
         {"renew_seconds": 16.0},
         {"retry_seconds": 0.0},
         {"lease_seconds": 0.9, "renew_seconds": 0.5, "retry_seconds": 0.1},
+        {"lease_seconds": float("inf")},
+        {"lease_seconds": float("nan")},
+        {"lease_seconds": 1e300},
+        {"renew_seconds": float("nan")},
+        {"retry_seconds": -1.0},
+        {"name": "Shop"},
+        {"name": "a" * 254},
+        {"name": "a\n"},
+        {"namespace": "a.b"},
+        {"namespace": "a" * 64},
+        {"identity": "a\nb"},
+        {"identity": "a" * 201},
     ],
-    ids=str,
+    ids=lambda given: str(given)[:40],
 )
-def test_times_with_which_two_replicas_could_write_are_refused(times: dict[str, Any]) -> None:
+def test_settings_with_which_two_replicas_could_write_or_none_could_lead_are_refused(times: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="election"):
         ElectionSettings(**times)
