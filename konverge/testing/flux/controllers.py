@@ -24,7 +24,7 @@ from konverge.kinds import Kind, kind
 from konverge.logs import get_logger
 from konverge.objects import Object
 from konverge.testing.flux.release import reconcile_release
-from konverge.testing.flux.sources import reconcile_source
+from konverge.testing.flux.sources import FIRST_RETRY, reconcile_source
 from konverge.testing.flux.state import (
     FINALIZER,
     Delete,
@@ -37,7 +37,7 @@ from konverge.testing.flux.state import (
     World,
 )
 from konverge.testing.flux.wakes import woken_by
-from konverge.workqueue import WorkQueue
+from konverge.workqueue import ItemExponential, WorkQueue
 
 __all__ = ["HelmController", "World", "flux_crds"]
 
@@ -97,12 +97,11 @@ class HelmController:
         self._namespace = namespace
         self._pause = pause
         self._random = Random() if random is None else random  # noqa: S311  # jitter, no secret
-        self._queue: WorkQueue[Key] = WorkQueue()
+        self._queue: WorkQueue[Key] = WorkQueue(limiter=ItemExponential(base=FIRST_RETRY, cap=_LONGEST))
         self._informers: dict[str, Informer] = {}
         self._written: dict[Key, Object_] = {}
         self._gone: dict[Key, str] = {}
         self._due: set[Key] = set()
-        self._delays: dict[Key, float] = {}
         self._stack = AsyncExitStack()
         self._log = get_logger("konverge.testing.flux")
 
@@ -182,18 +181,21 @@ class HelmController:
         found = self.find(key.kind.kind, key.namespace, key.name)
         self._due.discard(key)
         if found is None:
+            self._queue.forget(key)
             return
         reconcile = reconcile_release if key.kind.kind == "HelmRelease" else reconcile_source
         for effect in reconcile(found, self.world, self):
             if isinstance(effect, Retry):
                 self._due.add(key)
-                delay = self._delays[key] = min(2 * self._delays.get(key, effect.seconds / 2), _LONGEST)
-                self._queue.add_after(key, delay if effect.grows else effect.seconds, reason=_RETRY)
+                if effect.seconds is None:
+                    self._queue.add_rate_limited(key, reason=_RETRY)
+                else:
+                    self._queue.add_after(key, effect.seconds, reason=_RETRY)
                 return
             if not await self._execute(key, effect):
                 return
             await asyncio.sleep(self._pause)
-        self._delays.pop(key, None)
+        self._queue.forget(key)
 
     async def _execute(self, key: Key, effect: Effect) -> bool:
         """Make one write; False if the object in hand is gone."""

@@ -144,7 +144,7 @@ def _fetch(source: Object_, world: World, view: ClusterView) -> Effects:
         status["observedGeneration"] = metadata["generation"]
         yield Status(copy.deepcopy(status))
     if not fetched.revision and not fetched.final:
-        yield Retry(FIRST_RETRY, grows=True)
+        yield Retry(None)
 
 
 def _announce(conditions: Conditions, status: Object_, seen: Any, generation: int) -> Effects:

@@ -130,10 +130,9 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """End the reconcile; look again after so many seconds, or twice as many after each time in a row, if they grow."""
+    """End the reconcile; look again after so many seconds, or (None) by the backoff of failures."""
 
-    seconds: float
-    grows: bool = False
+    seconds: float | None
 
 
 Effect: TypeAlias = Status | Finalizer | Put | Delete | Retry
