@@ -147,9 +147,8 @@ class Probes:
 
     def ready(self) -> Iterable[Check]:
         """Yield the checks of the manager, its controllers, and its informers."""
-        phase = (
-            "stopping" if self._stop.is_set() else self.phase
-        )  # at once, for a load balancer that must not send more
+        # At once, and not when the manager begins to stop: what asks must not count on this process any more.
+        phase = "stopping" if self._stop.is_set() else self.phase
         yield Check("manager", "" if phase == "running" else phase)
         yield from checks_of(self._manager.report())
         yield from informer_checks(self._manager.debug().get("informers", list)())

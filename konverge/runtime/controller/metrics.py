@@ -38,9 +38,8 @@ class ControllerMetrics:
         self._waited = {
             result: metrics.barrier_waits.labels(controller=controller, result=result) for result in BARRIER_RESULTS
         }
-        metrics.blocking_calls.labels(
-            controller=controller
-        )  # at 0, since a rate shows no first event of a series that begins with it
+        # At 0 from the start, since a rate shows no first event of a series that begins with it.
+        metrics.blocking_calls.labels(controller=controller)
         self._decode_errors = metrics.decode_errors.labels(controller=controller)
         self._reasons: dict[str, Counter] = {}
         together = self._together = _sharing(metrics, controller)

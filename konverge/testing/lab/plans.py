@@ -25,6 +25,7 @@ the finalizers by hand; delete the namespace; remove the kind's CRD and put it b
 
 
 LeaseFault: TypeAlias = Literal["lose", "delete", "empty", "slow", "pause", "apart", "twins"]
+"""Faults of leadership; `Lease` says what each does."""
 
 
 class _Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

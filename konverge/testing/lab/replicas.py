@@ -1,7 +1,7 @@
 """The process under test as two replicas that elect one, and the faults of their lease.
 
-Guarantees: both run the same `build`; the second one starts when the first leads and is ready. At every write of one of them the other does
-not lead, or the run has a finding.
+Guarantees: both run the same `build`; the second one starts when the first one is ready. At every write of one of them the other does not
+lead, or the run has a finding.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,14 +14,7 @@ from konverge.daemon.main import program
 EXAMPLE = str(Path(__file__).parents[3] / "examples" / "backup_admission.py")
 
 
-@pytest.fixture(autouse=True)
-def _untouched_imports() -> Iterator[None]:
-    """Undo what loading a user's module does to this process."""
-    path = list(sys.path)
-    yield
-    sys.path[:] = path
-    for name in ("backup_admission", "backup_operator"):
-        sys.modules.pop(name, None)
+pytestmark = pytest.mark.usefixtures("untouched_imports")
 
 
 def chart(*words: str) -> Result:

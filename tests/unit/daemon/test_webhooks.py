@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +19,7 @@ EXAMPLE = str(Path(__file__).parents[3] / "examples" / "backup_admission.py")
 SERVICE = ("--service", "web/hooks")
 
 
-@pytest.fixture(autouse=True)
-def _untouched_imports() -> Iterator[None]:
-    """Undo what loading a user's module does to this process."""
-    path = list(sys.path)
-    yield
-    sys.path[:] = path
-    for name in ("backup_admission", "backup_operator"):
-        sys.modules.pop(name, None)
+pytestmark = pytest.mark.usefixtures("untouched_imports")
 
 
 def konverge(*words: str) -> Result:

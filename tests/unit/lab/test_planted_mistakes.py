@@ -10,15 +10,15 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from plain_runs import played
 from widgets import CONFIG_MAP, SECRET, By, Widget, part, widget
 
 import konverge as kv
 from konverge.errors import ForgottenAwait, NotFound
 from konverge.testing import Lab
 from konverge.testing.lab import Plan, explore
-from konverge.testing.lab.environments import memory_lab
 from konverge.testing.lab.runs import run
-from konverge.testing.loop import Deadlock, VirtualTimeLoop
+from konverge.testing.loop import Deadlock
 
 Scenario = Callable[[Lab], Awaitable[None]]
 Reconcile = Callable[[Any, kv.Context[Any]], Any]
@@ -28,23 +28,6 @@ VALIDATING = kv.Webhook.validating(Widget).on("CREATE")
 @kv.resource("tests.konverge.dev/v1", conditions=("Ready", "Issued"))
 class Notice(kv.CustomResource[kv.Model, kv.Status]):
     """A kind with a condition in which the runtime reports no failure."""
-
-
-def plainly(scenario: Scenario) -> None:
-    """Play a scenario once, as the fixture does."""
-
-    async def main() -> None:
-        async with memory_lab() as lab:
-            await scenario(lab)
-
-    loop = VirtualTimeLoop()
-    try:
-        loop.run_until_complete(main())
-    finally:
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(0.1))
-        loop.close()
 
 
 def of(controller: kv.Controller[Any]) -> Scenario:
@@ -281,7 +264,7 @@ PLANTED: dict[str, tuple[Scenario, str]] = {
 def test_a_planted_mistake_fails_an_ordinary_run(planted: str) -> None:
     scenario, words = PLANTED[planted]
     with pytest.raises(Exception, match=words):
-        plainly(scenario)
+        played(scenario)
 
 
 @pytest.mark.parametrize("planted", PLANTED)
@@ -302,7 +285,7 @@ def test_a_thread_that_never_returns_fails_an_ordinary_run(monkeypatch: pytest.M
 
     try:
         with pytest.raises(Deadlock, match=r"threading\.Event\.wait did not return in .* s of real time"):
-            plainly(of(reconciled(waits)))
+            played(of(reconciled(waits)))
     finally:
         never.set()
 
@@ -348,7 +331,7 @@ RIGHT: dict[str, Scenario] = {
 
 @pytest.mark.parametrize("right", RIGHT)
 def test_an_error_that_is_no_mistake_is_green_in_both_runs(right: str) -> None:
-    plainly(RIGHT[right])
+    played(RIGHT[right])
     assert run(RIGHT[right], Plan(name="reference")).problems == []
 
 
@@ -359,7 +342,7 @@ def test_an_expected_error_that_does_not_occur_fails_the_undisturbed_run_alone()
 
     words = "the test expects NotFound with 'anything', which did not occur"
     with pytest.raises(AssertionError, match=words):
-        plainly(scenario)
+        played(scenario)
     assert run(scenario, Plan(name="reference")).problems == [words]
     slow: dict[str, Any] = {"match": {"verbs": ["write"]}, "fault": {"type": "delay", "seconds": 1.0}}
     assert run(scenario, Plan.from_json(_plan_with(slow))).problems == []
@@ -404,4 +387,4 @@ def test_a_condition_is_not_stored_by_a_reconcile_that_forgot_an_await(planted: 
         await lab.settled()
         assert (await lab.get(Notice, "one")).find_condition("Issued") is None
 
-    plainly(scenario)
+    played(scenario)

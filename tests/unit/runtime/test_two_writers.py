@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import pytest
 import structlog
+from plain_runs import played
 from widgets import CONFIG_MAP, By, Widget, widget
 
 import konverge as kv
@@ -17,10 +18,9 @@ from konverge.client import Client
 from konverge.errors import Contested, NotOurs
 from konverge.testing import Lab
 from konverge.testing.lab import Plan
-from konverge.testing.lab.environments import memory_lab
 from konverge.testing.lab.findings import Mistakes
 from konverge.testing.lab.runs import run
-from konverge.testing.loop import Livelock, VirtualTimeLoop
+from konverge.testing.loop import Livelock
 
 Scenario = Callable[[Lab], Awaitable[None]]
 
@@ -174,23 +174,6 @@ PLANTED: dict[str, tuple[Scenario, str]] = {
         r"by a writer of \.data\.by, \.data\.own that owns none of it now: .* applies as 'lab', too",
     ),
 }
-
-
-def played(scenario: Scenario) -> None:
-    """Play a scenario once, as the fixture does."""
-
-    async def main() -> None:
-        async with memory_lab() as lab:
-            await scenario(lab)
-
-    loop = VirtualTimeLoop()
-    try:
-        loop.run_until_complete(main())
-    finally:
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(0.1))
-        loop.close()
 
 
 @pytest.mark.parametrize("planted", PLANTED)

@@ -45,7 +45,7 @@ OURS = apply("a")
         "a successor of the same name",
         "the intent changed",
         "the first apply of this writer",
-        "not cached, and nobody else of this manager wrote",
+        "not cached, and no other writer of this manager wrote",
     ],
 )
 def test_an_apply_was_undone_only_if_its_object_changed_after_it_and_its_intent_did_not(

@@ -1,0 +1,18 @@
+"""What tests of commands need that load a user's module."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture
+def untouched_imports() -> Iterator[None]:
+    """Undo what loading a user's module does to this process."""
+    path = list(sys.path)
+    yield
+    sys.path[:] = path
+    for name in ("backup_admission", "backup_operator"):
+        sys.modules.pop(name, None)
