@@ -33,9 +33,9 @@ DEPLOYMENT = {
     },
 }
 
-ROBOT = {
+WELDER = {
     "type": "object",
-    "description": "A robot that works.",
+    "description": "A welder that works.",
     "properties": {
         "spec": {
             "type": "object",
@@ -75,15 +75,21 @@ def manifest(group: str) -> dict[str, Any]:
         "name": "v1",
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": ROBOT},
+        "schema": {"openAPIV3Schema": WELDER},
         "subresources": {"status": {}},
         "additionalPrinterColumns": columns,
     }
-    names = {"kind": "Robot", "plural": "robots", "singular": "robot", "shortNames": ["rb"], "categories": ["machines"]}
+    names = {
+        "kind": "Welder",
+        "plural": "welders",
+        "singular": "welder",
+        "shortNames": ["wd"],
+        "categories": ["machines"],
+    }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"robots.{group}"},
+        "metadata": {"name": f"welders.{group}"},
         "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]},
     }
 
@@ -94,21 +100,28 @@ def rows(text: str) -> list[list[str]]:
 
 @asynccontextmanager
 async def defined(kubectl: Kubectl) -> AsyncIterator[str]:
-    """Install a CRD of the test's own, and take it away in the end; gives its group."""
+    """Install a CRD of the test's own, and take it away in the end; gives its group.
+
+    Other tests on this server have no kind `Welder`, and no group with one is left over: short names would have two meanings.
+    """
     group = f"{kubectl.namespace}.example.com"
+    found = ("api-resources", "-o", "name", f"--api-group={group}", "--cached=false")
     await kubectl("apply", "-f", "-", stdin=manifest(group))
-    await kubectl("wait", "--for=condition=Established", f"crd/robots.{group}", "--timeout=30s")
-    for _ in range(100):  # a real server serves a CRD a moment after it says so
-        if f"robots.{group}" in await kubectl("api-resources", "-o", "name", f"--api-group={group}", "--cached=false"):
-            break
     try:
+        await kubectl("wait", "--for=condition=Established", f"crd/welders.{group}", "--timeout=60s")
+        async with asyncio.timeout(60):  # a real server serves a CRD a moment after it says so
+            while f"welders.{group}" not in await kubectl(*found):
+                pass
         yield group
     finally:
-        await kubectl("delete", "crd", f"robots.{group}", "--ignore-not-found", "--timeout=30s")
+        await kubectl("delete", "crd", f"welders.{group}", "--ignore-not-found", "--timeout=60s")
+        async with asyncio.timeout(60):
+            while f"welders.{group}" in await kubectl(*found):
+                pass
 
 
-def robot(group: str, **spec: Any) -> dict[str, Any]:
-    return {"apiVersion": f"{group}/v1", "kind": "Robot", "metadata": {"name": "r1"}, "spec": spec}
+def welder(group: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": f"{group}/v1", "kind": "Welder", "metadata": {"name": "r1"}, "spec": spec}
 
 
 async def test_get_prints_tables_names_and_whole_objects(kubectl: Kubectl) -> None:
@@ -321,23 +334,23 @@ async def test_explain_reads_the_older_schema_in_protobuf(kubectl: Kubectl) -> N
     assert "RESOURCE: ports <[]Object>" in told
     assert "containerPort\t<integer> -required-" in told
     async with defined(kubectl):
-        told = await kubectl("explain", "robot.spec", "--output=plaintext-openapiv2")
+        told = await kubectl("explain", "welder.spec", "--output=plaintext-openapiv2")
         assert "task\t<string> -required-" in told
         assert "speed\t<integer>" in told
 
 
 async def test_wait_ends_when_a_condition_holds(kubectl: Kubectl) -> None:
     async with defined(kubectl) as group:
-        await kubectl("create", "-f", "-", stdin=robot(group, task="weld"))
-        waiting = asyncio.create_task(kubectl("wait", "--for=condition=Ready", "robot/r1", "--timeout=30s"))
+        await kubectl("create", "-f", "-", stdin=welder(group, task="weld"))
+        waiting = asyncio.create_task(kubectl("wait", "--for=condition=Ready", "welder/r1", "--timeout=30s"))
         status = {"status": {"phase": "Up", "conditions": [{"type": "Ready", "status": "True"}]}}
-        patch = ("patch", "robot", "r1", "--subresource=status", "--type=merge", "-p", json.dumps(status))
+        patch = ("patch", "welder", "r1", "--subresource=status", "--type=merge", "-p", json.dumps(status))
         await kubectl(*patch)
-        assert await waiting == f"robot.{group}/r1 condition met\n"
-        await kubectl("wait", "--for=jsonpath={.status.phase}=Up", "robot/r1", "--timeout=20s")
-        assert "timed out waiting" in await kubectl.refused("wait", "--for=condition=Gone", "robot/r1", "--timeout=1s")
-        waiting = asyncio.create_task(kubectl("wait", "--for=delete", "robot/r1", "--timeout=30s"))
-        await kubectl("delete", "robot", "r1")
+        assert await waiting == f"welder.{group}/r1 condition met\n"
+        await kubectl("wait", "--for=jsonpath={.status.phase}=Up", "welder/r1", "--timeout=20s")
+        assert "timed out waiting" in await kubectl.refused("wait", "--for=condition=Gone", "welder/r1", "--timeout=1s")
+        waiting = asyncio.create_task(kubectl("wait", "--for=delete", "welder/r1", "--timeout=30s"))
+        await kubectl("delete", "welder", "r1")
         await waiting
 
 
@@ -402,8 +415,8 @@ async def test_auth_tells_who_one_is_and_what_one_may(kubectl: Kubectl) -> None:
 
 
 async def test_a_token_of_a_service_account_opens_the_door(kubectl: Kubectl) -> None:
-    await kubectl("create", "serviceaccount", "robot")
-    token = (await kubectl("create", "token", "robot", "--duration=1h")).strip()
+    await kubectl("create", "serviceaccount", "welder")
+    token = (await kubectl("create", "token", "welder", "--duration=1h")).strip()
     # A client certificate of the kubeconfig would win over the token.
     config = json.loads(kubectl.kubeconfig.read_text())
     config["users"][0]["user"] = {"token": token}
@@ -412,31 +425,31 @@ async def test_a_token_of_a_service_account_opens_the_door(kubectl: Kubectl) -> 
     path.write_text(json.dumps(config))
     found = json.loads(await kubectl("auth", "whoami", "-o", "json", KUBECONFIG=str(path)))["status"]["userInfo"]
     path.unlink()
-    assert found["username"] == f"system:serviceaccount:{kubectl.namespace}:robot"
+    assert found["username"] == f"system:serviceaccount:{kubectl.namespace}:welder"
     assert f"system:serviceaccounts:{kubectl.namespace}" in found["groups"]
 
 
 async def test_a_crds_objects_are_printed_explained_and_checked(kubectl: Kubectl) -> None:
     async with defined(kubectl) as group:
         found = rows(await kubectl("api-resources", f"--api-group={group}", "--no-headers"))
-        assert found == [["robots", "rb", f"{group}/v1", "true", "Robot"]]
-        assert await kubectl("apply", "-f", "-", stdin=robot(group, task="weld")) == f"robot.{group}/r1 created\n"
-        head, row = rows(await kubectl("get", "rb", "-o", "wide"))
+        assert found == [["welders", "wd", f"{group}/v1", "true", "Welder"]]
+        assert await kubectl("apply", "-f", "-", stdin=welder(group, task="weld")) == f"welder.{group}/r1 created\n"
+        head, row = rows(await kubectl("get", "wd", "-o", "wide"))
         assert (head, row[:3]) == (["NAME", "TASK", "SPEED", "AGE"], ["r1", "weld", "3"])
-        assert f"robot.{group}/r1" in await kubectl("get", "machines", "-o", "name")
-        told = await kubectl("explain", "robot.spec")
+        assert f"welder.{group}/r1" in await kubectl("get", "machines", "-o", "name")
+        told = await kubectl("explain", "welder.spec")
         assert "task\t<string> -required-" in told
         assert "What it works on." in told
-        told = await kubectl("describe", "robot", "r1")
+        told = await kubectl("describe", "welder", "r1")
         assert "Task:   weld" in told
-        told = await kubectl.refused("apply", "-f", "-", stdin=robot(group, task="", speed=11))
-        assert 'The Robot "r1" is invalid' in told
+        told = await kubectl.refused("apply", "-f", "-", stdin=welder(group, task="", speed=11))
+        assert 'The Welder "r1" is invalid' in told
         assert "spec.speed: Invalid value: 11: spec.speed in body should be less than or equal to 10" in told
         assert 'unknown field "spec.color"' in await kubectl.refused(
-            "apply", "-f", "-", stdin=robot(group, task="a", color=1)
+            "apply", "-f", "-", stdin=welder(group, task="a", color=1)
         )
-        await kubectl("delete", "crd", f"robots.{group}", "--timeout=30s")
-        told = await kubectl.refused("get", f"robots.{group}")
+        await kubectl("delete", "crd", f"welders.{group}", "--timeout=30s")
+        told = await kubectl.refused("get", f"welders.{group}")
         assert "doesn't have a resource type" in told or "could not find the requested resource" in told
 
 
