@@ -1,4 +1,4 @@
-"""What tests of commands need that load a user's module."""
+"""Fixtures for tests of commands that import a user's module."""
 
 from __future__ import annotations
 
