@@ -6,32 +6,15 @@ off. Durations are written as Go writes them, with days besides (`30s`, `5m`, `3
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
-from konverge.crds.durations import format_duration, parse_duration
+from konverge.reconcilers.apps.durations import Duration
 from konverge.reconcilers.apps.versions import VersionRange
 
 __all__ = ["Duration", "ForbiddenVersions", "Settings"]
-
-
-_DAYS = re.compile(r"([0-9]+)d")
-
-
-def _duration(value: Any) -> Any:
-    return parse_duration(_DAYS.sub(lambda days: f"{24 * int(days[1])}h", value)) if isinstance(value, str) else value
-
-
-Duration = Annotated[
-    timedelta,
-    BeforeValidator(_duration),
-    Field(gt=timedelta(0)),
-    PlainSerializer(format_duration, return_type=str, when_used="json"),
-]
-"""A duration above zero: `5m`, `30d`, a number of seconds, or a timedelta."""
 
 
 class _Frozen(BaseModel):

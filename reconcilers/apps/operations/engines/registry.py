@@ -1,0 +1,39 @@
+"""The engines for each type of Operation: one row each.
+
+Guarantees: a pair of type and engine without a row ends as Accepted=False/CapabilityMissing, with the pairs that exist in its message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from konverge.reconcilers.apps.operations.engines.engine import Engine
+
+__all__ = ["ROWS", "VERBS", "EngineRow", "row_of"]
+
+VERBS: Final = {
+    "Backup": "backup",
+    "Restore": "restore",
+    "Upgrade": "upgrade",
+    "Migration": "migration",
+    "RunCommand": "runcommand",
+    "Runbook": "runbook",
+}
+"""The verb of each type: a target names its engines in annotations `ops.vworkspace.io/<verb>`."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRow:
+    """An engine for a type of Operation."""
+
+    type: str
+    engine: Engine
+
+
+ROWS: Final[tuple[EngineRow, ...]] = ()
+
+
+def row_of(type_: str, engine: str, rows: tuple[EngineRow, ...] = ROWS) -> EngineRow | None:
+    """Return the row of a type and an engine, None without one."""
+    return next((row for row in rows if row.type == type_ and row.engine.name == engine), None)

@@ -1,0 +1,40 @@
+"""Settings of Operations: every number and switch, with unit, default and reason."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from konverge.crds.ops_v1alpha1 import OperationType
+from konverge.reconcilers.apps.durations import Duration
+
+__all__ = ["OperationSettings"]
+
+
+class OperationSettings(BaseModel):
+    """How Operations are checked, ordered and performed.
+
+    >>> OperationSettings.model_validate({"missing_grace": "30s"}).missing_grace.total_seconds()
+    30.0
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    enabled: bool = True
+    """Reconcile Operations."""
+    velero_namespace: Annotated[str, Field(min_length=1, max_length=63)] = "velero"
+    """The namespace of the Velero server, the only one that it watches; Backups and Restores are made there."""
+    runner_service_account: Annotated[str, Field(min_length=1, max_length=253)] = "vworkspace-operation-runner"
+    """The service account of the pods of commands, in the namespace of the Operation. No Operation can choose another one."""
+    job_ttl: Duration = timedelta(days=1)
+    """How long a finished Job and its log are kept, unless the Operation says otherwise."""
+    approval_types: frozenset[OperationType] = frozenset({"Restore"})
+    """Types of Operations that always need an approval."""
+    require_capability: bool = True
+    """Refuse an Operation whose target does not name the engine in its annotation `ops.vworkspace.io/<verb>`."""
+    missing_grace: Duration = timedelta(seconds=60)
+    """How long the object of an engine may be missing before its Operation is Failed/EngineObjectLost."""
+    history_limit: Annotated[int, Field(ge=1)] | None = None
+    """How many finished Operations of one target are kept; the oldest are deleted, their backups are not. null: all of them."""

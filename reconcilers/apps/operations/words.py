@@ -1,0 +1,137 @@
+"""The vocabulary of Operations: every word of their API is declared here once.
+
+Condition types and reasons are those of the original operator (docs/reference/operations.md#conditions), so that its users' dashboards
+and scripts keep working; those below "ours" have no counterpart there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "AcceptedReason",
+    "BlockedReason",
+    "CancelledReason",
+    "FailedReason",
+    "OpAnnotation",
+    "OpCondition",
+    "OpLabel",
+    "RunningReason",
+    "SucceededReason",
+]
+
+FINALIZER: Final = "ops.vworkspace.io/finalizer"
+"""Holds an Operation until its engine has stopped."""
+
+CONTROLLER: Final = "operation"
+"""The controller's name in metrics, logs and debug."""
+
+
+class OpCondition:
+    """Condition types of an Operation."""
+
+    ACCEPTED: Final = "Accepted"
+    RUNNING: Final = "Running"
+    SUCCEEDED: Final = "Succeeded"
+    FAILED: Final = "Failed"
+    CANCELLED: Final = "Cancelled"
+    BLOCKED: Final = "Blocked"
+
+
+class AcceptedReason:
+    """Reasons of Accepted."""
+
+    ADMISSION_PASSED: Final = "AdmissionPassed"
+    VALIDATION_FAILED: Final = "ValidationFailed"
+    TARGET_NOT_FOUND: Final = "TargetNotFound"
+    CAPABILITY_MISSING: Final = "CapabilityMissing"
+
+
+class RunningReason:
+    """Reasons of Running."""
+
+    ENGINE_STARTED: Final = "EngineStarted"
+    ENGINE_NOT_STARTED: Final = "EngineNotStarted"
+    # ours
+    FINISHED: Final = "Finished"
+    """Running=False of an Operation that has ended."""
+    COMPLETING: Final = "Completing"
+    """The engine has succeeded and still stops its workload."""
+    FAILING: Final = "Failing"
+    """The engine has failed and still stops its workload."""
+    RUNNING_WITH_ERRORS: Final = "RunningWithErrors"
+    SUSPENDED: Final = "Suspended"
+    """Another controller or a person suspended the object of the engine."""
+    STOPPING: Final = "Stopping"
+    """The engine was asked to stop, and has not yet."""
+    ENGINE_OBJECT_MISSING: Final = "EngineObjectMissing"
+    """The object of the engine is missing, for less than the grace time."""
+    MOVER_RETRYING: Final = "MoverRetrying"
+    ENGINE_ERROR: Final = "EngineError"
+
+
+class SucceededReason:
+    """Reasons of Succeeded."""
+
+    ENGINE_COMPLETED: Final = "EngineCompleted"
+    NOT_YET_SUCCEEDED: Final = "NotYetSucceeded"
+
+
+class FailedReason:
+    """Reasons of Failed. Reasons of engines (a Job's `BackoffLimitExceeded`) stand in their place, under the engine's name."""
+
+    ENGINE_FAILED: Final = "EngineFailed"
+    TIMEOUT: Final = "Timeout"
+    PRECONDITION_FAILED: Final = "PreconditionFailed"
+    # ours
+    VALIDATION_FAILED: Final = "ValidationFailed"
+    """The engine refused its object."""
+    PARTIALLY_FAILED: Final = "PartiallyFailed"
+    ENGINE_OBJECT_LOST: Final = "EngineObjectLost"
+    """The object of the engine vanished before it reported an end."""
+    BACKUP_DELETED: Final = "BackupDeleted"
+    HOOK_NOT_FOUND: Final = "HookNotFound"
+    HOOK_UNSUPPORTED_KIND: Final = "HookUnsupportedKind"
+    SPEC_CHANGED: Final = "SpecChanged"
+    """The spec of the target was changed again before the release reached the version of the Operation."""
+
+
+class CancelledReason:
+    """Reasons of Cancelled."""
+
+    USER_CANCELLED: Final = "UserCancelled"
+
+
+class BlockedReason:
+    """Reasons of Blocked."""
+
+    CONFLICTING_OPERATION: Final = "ConflictingOperation"
+    AWAITING_APPROVAL: Final = "AwaitingApproval"
+    TARGET_NOT_READY: Final = "TargetNotReady"
+    DEPENDENCY_MISSING: Final = "DependencyMissing"
+    MISSING_SECRET: Final = "MissingSecret"  # noqa: S105  # a reason
+    MISSING_VOLUME_SNAPSHOT_CLASS: Final = "MissingVolumeSnapshotClass"
+    AWAITING_RESUME: Final = "AwaitingResume"
+    VALIDATION_FAILED: Final = "ValidationFailed"
+    # ours
+    UNBLOCKED: Final = "Unblocked"
+    HOOK_REQUIRES_RELEASE: Final = "HookRequiresRelease"
+    """The hook is read from the record of a release, and none is deployed."""
+
+
+class OpLabel:
+    """Labels that the family reads or writes."""
+
+    OPERATION: Final = "ops.vworkspace.io/operation"
+    """On the object of an engine: the UID of the Operation."""
+
+
+class OpAnnotation:
+    """Annotations that the family reads or writes."""
+
+    CAPABILITY: Final = "ops.vworkspace.io/"
+    """The prefix of an annotation of a target, `ops.vworkspace.io/<verb>: <engine>`: the engines that may act on it."""
+    OPERATION_NAME: Final = "ops.vworkspace.io/operation-name"
+    """On the object of an engine: `namespace/name` of the Operation."""
+    LAST_OPERATION: Final = "ops.vworkspace.io/last-operation"
+    """On an ApplicationInstance: the UID of the Operation that edited its spec last."""
