@@ -11,6 +11,7 @@ The table of controller-runtime (`pkg/internal/controller/controller.go`) with o
     FieldsHeld                    forget (a change wakes it)   error           errors
     longer than the timeout       add by backoff               error           errors, timeouts
     a group of the library's      as the first that retries    error           as that one
+    behind the fence (NotLeading) add by backoff               -
     cancelled (stop)              nothing                      -
 
 Unlike controller-runtime a terminal error forgets the limiter, and an error with a delay of its own is one outcome instead of a
@@ -28,7 +29,7 @@ from typing import Any
 
 import msgspec
 
-from konverge.errors import KonvergeError, ReconcileTimeout, RetryAfter, Terminal
+from konverge.errors import KonvergeError, NotLeading, ReconcileTimeout, RetryAfter, Terminal
 from konverge.outcome import Done, Outcome, RequeueAfter
 from konverge.runtime.apply.conflicts import FieldsHeld
 
@@ -55,6 +56,8 @@ class RequeueDecision(msgspec.Struct, frozen=True):
     timeout: bool = False
     unexpected: bool = False
     """An exception that is none of the library's: a bug of the reconciler, or of something that it called."""
+    interrupted: bool = False
+    """The process lost its leadership, and the cancellation of the reconcile is on its way: nothing is counted."""
 
     @property
     def failed(self) -> bool:
@@ -77,6 +80,8 @@ def requeue_decision(ended: Outcome | BaseException) -> RequeueDecision:
             return RequeueDecision(Action.FORGET, "error", error=ended)
         case ReconcileTimeout():
             return RequeueDecision(Action.BACK_OFF, "error", error=ended, timeout=True)
+        case NotLeading():
+            return RequeueDecision(Action.BACK_OFF, "", interrupted=True)
         case BaseExceptionGroup() if (leading := _leading(ended)) is not None:
             return requeue_decision(leading)
         case _:

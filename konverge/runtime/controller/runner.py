@@ -235,6 +235,9 @@ class ControllerRunner:
         finally:
             self.events.release(key)
         decision, trace = requeue_decision(result.ended), result.trace
+        if decision.interrupted:
+            self.queue.add_rate_limited(key, reason=Why.INTERRUPTED, priority=item.priority)
+            return
         duration = loop.time() - started
         next_run = self._requeue(item, decision)
         if trace.look_again < math.inf:

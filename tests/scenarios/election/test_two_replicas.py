@@ -12,9 +12,11 @@ from scripted_leadership import ScriptedLeadership
 from widgets import CONFIG_MAP, SECRET, By, Widget
 
 import konverge as kv
+from konverge.metrics import Metrics
 from konverge.runtime import State
 from konverge.runtime.election.elector import LeaseElection
 from konverge.runtime.election.record import LEASE
+from konverge.runtime.observability.failures import Failure
 from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
 
 
@@ -418,3 +420,44 @@ async def test_webhooks_are_served_by_a_standby_too() -> None:
         b = await replicas.start("b")
         assert not b.leads
         assert b.manager.admission.state is State.RUNNING
+
+
+async def test_a_reconcile_that_meets_the_closed_fence_is_no_error_and_runs_again_in_the_next_turn() -> None:
+    leadership, failures = ScriptedLeadership(), list[Failure]()
+
+    class Observer:
+        def check_reconcile(self) -> None: ...
+
+        def reconciled(self, controller: str, key: kv.Key) -> None: ...
+
+        def failed(self, failure: Failure) -> None:
+            failures.append(failure)
+
+    async def copy_it(object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
+        if len(ran) == 0:
+            leadership.fence.close()  # the deadline passes; the end of the turn comes a moment later
+        ran.append(object_.name)
+        await ctx.apply(SECRET.new(object_.name, NAMESPACE, type="Opaque"))
+        return kv.Done()
+
+    ran = list[str]()
+    async with Replicas(build) as replicas:
+        settings = kv.ManagerSettings(namespace=NAMESPACE)
+        metrics = Metrics()
+        config = replicas.server.config(namespace=NAMESPACE)
+        manager = kv.Manager("scripted", config, settings=settings, leadership=leadership, metrics=metrics)
+        manager.observer = Observer()
+        async with manager:
+            manager.add(kv.Controller.of(CONFIG_MAP).owns(SECRET).reconciled_by(By(copy_it)))
+            await source(replicas, "late")
+            await asyncio.sleep(20)
+            leadership.lose()
+            leadership.win()
+            await asyncio.sleep(20)
+            assert (await replicas.client.get(SECRET, "late", NAMESPACE)).name == "late"
+        assert len(ran) > 1
+        assert failures == []
+        assert (
+            metrics.registry.get_sample_value("controller_runtime_reconcile_errors_total", {"controller": "configmap"})
+            == 0
+        )

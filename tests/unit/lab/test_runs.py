@@ -17,6 +17,7 @@ from widgets import CONFIG_MAP, By, Widget, part, widget
 import konverge as kv
 from konverge.clock import cpu_time
 from konverge.runtime.election.candidate import Candidate
+from konverge.runtime.election.settings import ElectionSettings
 from konverge.testing import Lab
 from konverge.testing.lab import Crash, Foreign, Plan, Timed, replay
 from konverge.testing.lab.plans import Lease, LeaseFault
@@ -142,6 +143,23 @@ def test_with_a_fault_of_the_lease_two_replicas_run_and_the_work_is_done(do: Lea
     done, problems = replay(scenario, Plan(name=do, leases=(Lease(after=2, do=do),)))
     assert problems == []
     assert f"the lease: {do}" in done.timeline.text()
+
+
+@pytest.mark.parametrize(("do", "identities"), [("pause", 2), ("twins", 1)])
+def test_only_the_plan_of_twins_gives_both_replicas_one_identity(
+    do: LeaseFault, identities: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    candidates = list[str]()
+    begin = Candidate.__init__
+
+    def noted(self: Candidate, identity: str, settings: ElectionSettings) -> None:
+        candidates.append(identity)
+        begin(self, identity, settings)
+
+    monkeypatch.setattr(Candidate, "__init__", noted)
+    replay(scenario, Plan(name=do, leases=(Lease(after=2, do=do),)))
+    assert len(candidates) >= 2
+    assert len(set(candidates)) == identities
 
 
 def test_two_replicas_that_both_lead_are_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:

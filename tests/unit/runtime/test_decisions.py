@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from konverge.errors import FieldConflict, NotAnOutcome, NotFound, ReconcileTimeout, RetryAfter, Terminal
+from konverge.errors import FieldConflict, NotAnOutcome, NotFound, NotLeading, ReconcileTimeout, RetryAfter, Terminal
 from konverge.keys import Key
 from konverge.kinds import kind
 from konverge.outcome import Done, RequeueAfter
@@ -51,10 +51,17 @@ def test_the_end_of_a_reconcile_decides_how_its_key_is_requeued(
     ended: Any, action: Action, result: str, delay: float, flags: dict[str, bool]
 ) -> None:
     decision = requeue_decision(ended)
+    assert not decision.interrupted
     assert (decision.action, decision.result, decision.delay) == (action, result, delay)
     assert decision.failed is isinstance(ended, Exception)
     for flag in ("terminal", "timeout", "unexpected"):
         assert getattr(decision, flag) is flags.get(flag, False), flag
+
+
+@pytest.mark.parametrize("ended", [NotLeading("not sent"), ExceptionGroup("of a TaskGroup", [NotLeading("not sent")])])
+def test_a_reconcile_that_meets_the_closed_fence_is_interrupted_and_no_error(ended: Exception) -> None:
+    decision = requeue_decision(ended)
+    assert (decision.action, decision.interrupted, decision.failed) == (Action.BACK_OFF, True, False)
 
 
 @pytest.mark.parametrize("returned", [None, True, 5, "done", Done])
