@@ -26,6 +26,8 @@ class Rules:
     """While their certificates are self-made; names of objects are filled in by the chart."""
     election: tuple[dict[str, Any], ...] = ()
     """While replicas elect a leader, in the namespace of its Lease."""
+    metrics: tuple[dict[str, Any], ...] = ()
+    """While callers who read metrics are reviewed."""
 
     def by_file(self) -> dict[str, tuple[dict[str, Any], ...]]:
         """Return the rules by the name of their file."""
@@ -35,6 +37,7 @@ class Rules:
             "rules-webhooks.yaml": self.webhooks,
             "rules-certificates.yaml": self.certificates,
             "rules-election.yaml": self.election,
+            "rules-metrics.yaml": self.metrics,
         }
 
 

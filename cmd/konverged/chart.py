@@ -24,7 +24,8 @@ _SERVICE = "namespace/name"  # the chart fills in both
 _MOUNTED = "/mounted"
 OF_THE_CHART = frozenset(
     {
-        *("kubeconfig", "context", "service_account", "namespace", "controllers", "metrics", "health"),
+        *("kubeconfig", "context", "service_account", "namespace", "controllers", "health"),
+        *("metrics", "metrics_secure", "metrics_certificates"),
         *(f"election.{name}" for name in ("enabled", "name", "namespace", "identity")),
         *(f"webhooks.{name}" for name in ("address", "service", "url", "certificates", "secret", "configuration")),
     }
@@ -165,6 +166,7 @@ async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
         webhooks=difference(mounted, always),
         certificates=difference(self_made, mounted),
         election=difference(await needed({**blind, **unserved, "election": {"enabled": True}}), always),
+        metrics=difference(await needed({**blind, **unserved, "metrics_secure": True}), always),
     )
 
 

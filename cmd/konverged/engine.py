@@ -199,8 +199,14 @@ async def operate(
         ready=probes.ready,
         debug=None if settings.debug == OFF else manager,
         settings=ServerSettings(
-            metrics=settings.metrics, health=settings.health, debug=settings.debug, limits=settings.listeners
+            metrics=settings.metrics,
+            secure=settings.metrics_secure,
+            certificates=settings.metrics_certificates,
+            health=settings.health,
+            debug=settings.debug,
+            limits=settings.listeners,
         ),
+        client=lambda: manager.client,
     )
     log = structlog.get_logger("konverge.daemon")
     if operator.build is None and (without := left_out(settings)):

@@ -20,6 +20,7 @@ from konverge.errors import UsageError
 from konverge.reconcilers import apps, quota
 from konverge.reconcilers.apps import Settings as AppsSettings
 from konverge.reconcilers.quota import Settings as QuotaSettings
+from konverge.runtime.http.access import REVIEW_RULES
 
 if TYPE_CHECKING:
     from konverge.runtime import Manager
@@ -149,7 +150,12 @@ def settings_of(target: str | None) -> type[Settings]:
 
 
 async def fill(manager: Manager, target: Build | None, settings: Settings) -> None:
-    """Add the controllers of our families, or of a user's build, to a manager that was not started; then narrow them."""
+    """Add the controllers of our families, or of a user's build, to a manager that was not started; then narrow them.
+
+    The rights that the settings need by themselves are declared, too.
+    """
+    if settings.metrics_secure:
+        manager.needs(*REVIEW_RULES)
     if target is not None:
         target(manager)
         await narrow(manager, settings, {})

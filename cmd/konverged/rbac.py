@@ -48,7 +48,7 @@ def rbac(
 
     A ClusterRole, or with --namespace a Role there, and a Role in each namespace that a setting narrows rights to. --controllers and
     settings that change watches are considered. No cluster is contacted. With --set election.enabled=true also the rights on the Lease, in
-    the namespace of the election or of the ServiceAccount.
+    the namespace of the election or of the ServiceAccount; with --set metrics_secure=true those to review callers.
     `konverge rbac --service-account konverge/konverge | kubectl apply -f -` grants them.
     """
     from konverge.crds import to_yaml
@@ -82,8 +82,10 @@ def manifests(name: str, rules: Iterable[Rule], namespace: str, service_account:
 
     needed = tuple(rules)
     roles = [cluster_role(name, needed, namespace=namespace)]
-    # A process that watches one namespace reads nothing in another one, but it may elect there.
-    elsewhere = (rule for rule in needed if not namespace or (rule.namespace != namespace and _of_election(rule)))
+    if namespace and (of_cluster := [rule for rule in needed if rule.cluster_wide]):
+        roles.append(cluster_role(name, of_cluster))
+    # A process that watches one namespace reads nothing in another one, but it may elect, and keep its certificates, there.
+    elsewhere = (rule for rule in needed if not namespace or (rule.namespace != namespace and _of_its_own(rule)))
     roles += narrowed_roles(name, elsewhere)
     if service_account is None:
         return roles
@@ -93,10 +95,11 @@ def manifests(name: str, rules: Iterable[Rule], namespace: str, service_account:
     return [document for role in roles for document in (role, binding(role, home, account))]
 
 
-def _of_election(rule: Rule) -> bool:
+def _of_its_own(rule: Rule) -> bool:
+    """Whether a rule is about objects that the process keeps for itself: the Lease, and the Secret of certificates."""
     from konverge.runtime.election.record import LEASE
 
-    return rule.group == LEASE.group
+    return bool(rule.names) or rule.group == LEASE.group
 
 
 def binding(role: dict[str, Any], namespace: str, account: str) -> dict[str, Any]:

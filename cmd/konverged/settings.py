@@ -92,6 +92,10 @@ class Settings(BaseSettings):
 
     metrics: Address = ":8080"
     """Where /metrics is served: host:port, :port for every interface, 0 for not at all. controller-runtime's port."""
+    metrics_secure: bool = False
+    """Serve metrics over TLS, and to callers alone with a token whose user may get /metrics (TokenReview, SubjectAccessReview)."""
+    metrics_certificates: str = ""
+    """With `metrics_secure`: the folder of tls.crt and tls.key, read again when they change. Empty: self-made, which none can verify."""
     health: Address = ":8081"
     """Where /healthz and /readyz are served. controller-runtime's port."""
     debug: Address = ""
@@ -130,6 +134,12 @@ class Settings(BaseSettings):
         for overrides in (self.reconcile, *self.controller.values()):
             if overrides.base_delay and overrides.max_delay and overrides.base_delay > overrides.max_delay:
                 raise ValueError("base_delay is greater than max_delay")
+        return self
+
+    @model_validator(mode="after")
+    def _secure_metrics(self) -> Settings:
+        if self.metrics_certificates and not self.metrics_secure:
+            raise ValueError("metrics_certificates takes metrics_secure=true")
         return self
 
     @classmethod

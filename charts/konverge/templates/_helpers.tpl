@@ -128,4 +128,7 @@ annotations:
 {{- if and .Values.metrics.serviceMonitor.enabled (not .Values.metrics.service.enabled) -}}
 {{- fail "metrics.serviceMonitor: it finds pods through the Service; set metrics.service.enabled=true, or use metrics.podMonitor" -}}
 {{- end -}}
+{{- if and .Values.metrics.secure.enabled .Values.metrics.podMonitor.enabled -}}
+{{- fail "metrics.podMonitor: it cannot send the token of Prometheus, which metrics.secure takes; use metrics.serviceMonitor" -}}
+{{- end -}}
 {{- end -}}

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 from konverge.clock import wall_clock
 from konverge.errors import AlreadyExists, ConfigError, Conflict, Forbidden, Invalid, NotFound, NotOurs
 from konverge.objects import Object
-from konverge.runtime.admission.certificates import Lives, Material, authority_name, is_of_authority, renewed
 from konverge.runtime.admission.configurations import MUTATING, SECRET, VALIDATING, empty_secret
 from konverge.runtime.admission.settings import Place, WebhookSettings
 from konverge.runtime.admission.webhook import Webhook
+from konverge.runtime.tls.certificates import Lives, Material, authority_name, is_of_authority, renewed
 from konverge.words import Annotation, Label
 
 if TYPE_CHECKING:

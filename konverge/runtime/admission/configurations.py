@@ -158,8 +158,10 @@ def rules_of_webhooks(webhooks: Sequence[Webhook[Any]], place: Place, *, self_ma
     rules = [Rule(one.kind.group, (plural_of(one.kind),), READ) for webhook in webhooks for one in webhook.read]
     rules += [rule for webhook in webhooks for rule in webhook.rules]
     if webhooks and self_made:
-        rules.append(Rule("", ("secrets",), ("get", "update"), (place.secret[1],)))
+        namespace, name = place.secret
+        rules.append(Rule("", ("secrets",), ("get", "update"), (name,), namespace))
         for what, mutates in ((MUTATING, True), (VALIDATING, False)):
             if any(webhook.mutates is mutates for webhook in webhooks):
-                rules.append(Rule(what.group, (plural_of(what),), ("get", "patch"), (place.configuration,)))
+                names = (place.configuration,)
+                rules.append(Rule(what.group, (plural_of(what),), ("get", "patch"), names, cluster_wide=True))
     return merged(rules)

@@ -14,15 +14,15 @@ from konverge.clock import rfc3339, wall_clock
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.runtime.admission.cert_secret import CertificateKeeper
-from konverge.runtime.admission.certificates import expiry_of
 from konverge.runtime.admission.handler import AdmissionResponse
 from konverge.runtime.admission.review import NoReview
 from konverge.runtime.admission.router import WebhookRouter
 from konverge.runtime.admission.settings import Place, WebhookSettings
-from konverge.runtime.admission.tls import MountedPair, ServingCertificate
 from konverge.runtime.admission.webhook import Webhook
 from konverge.runtime.http.listener import Limits
 from konverge.runtime.http.posts import Post, PostServer, TooLarge
+from konverge.runtime.tls.certificates import expiry_of
+from konverge.runtime.tls.serving import MountedPair, ServingCertificate
 from konverge.words import LogKey
 
 if TYPE_CHECKING:

@@ -37,6 +37,8 @@ class Rule:
     names: tuple[str, ...] = ()
     namespace: str = ""
     """The namespace in which alone it is needed; empty: wherever the manager watches."""
+    cluster_wide: bool = False
+    """Whether its resources belong to no namespace, so that it takes a ClusterRole even if one namespace is watched."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as rbac.authorization.k8s.io/v1 writes it."""
@@ -117,29 +119,33 @@ def may_read_live(controller: Controller[Any], kind: Kind[Any]) -> bool:
 
 def merged(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     """Return the same rights with one rule for each resource, and resources of equal verbs in one rule; sorted."""
-    verbs: dict[tuple[str, str, tuple[str, ...], str], set[str]] = defaultdict(set)
+    verbs: dict[tuple[str, str, tuple[str, ...], str, bool], set[str]] = defaultdict(set)
     for rule in rules:
         for resource in rule.resources:
-            verbs[rule.group, resource, rule.names, rule.namespace] |= set(rule.verbs)
-    together: dict[tuple[str, tuple[str, ...], tuple[str, ...], str], list[str]] = defaultdict(list)
-    for (group, resource, names, namespace), allowed in verbs.items():
-        together[group, tuple(sorted(allowed)), names, namespace].append(resource)
+            verbs[rule.group, resource, rule.names, rule.namespace, rule.cluster_wide] |= set(rule.verbs)
+    together: dict[tuple[str, tuple[str, ...], tuple[str, ...], str, bool], list[str]] = defaultdict(list)
+    for (group, resource, names, namespace, wide), allowed in verbs.items():
+        together[group, tuple(sorted(allowed)), names, namespace, wide].append(resource)
     return tuple(
-        Rule(group, tuple(sorted(resources)), allowed, names, namespace)
-        for (group, allowed, names, namespace), resources in sorted(
+        Rule(group, tuple(sorted(resources)), allowed, names, namespace, wide)
+        for (group, allowed, names, namespace, wide), resources in sorted(
             together.items(), key=lambda item: (item[0][0], item[1], item[0])
         )
     )
 
 
 def cluster_role(name: str, rules: Iterable[Rule], *, namespace: str = "") -> dict[str, Any]:
-    """Return a ClusterRole, or a Role where a namespace is given; rules that are needed in another namespace alone are left out."""
+    """Return a ClusterRole, or a Role if a namespace is given.
+
+    Left out are rules that are needed in another namespace alone, and of a Role those of cluster-wide resources.
+    """
     metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
+    held = (rule for rule in rules if rule.namespace in ("", namespace) and not (namespace and rule.cluster_wide))
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role" if namespace else "ClusterRole",
         "metadata": metadata,
-        "rules": [rule.to_dict() for rule in merged(rule for rule in rules if rule.namespace in ("", namespace))],
+        "rules": [rule.to_dict() for rule in merged(held)],
     }
 
 

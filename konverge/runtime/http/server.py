@@ -11,6 +11,9 @@ A large exposition is written in a thread, so that a scrape does not stop the ev
 `/debug` names objects and their namespaces, never their content. Unless it is given an address of its own it answers callers on loopback
 alone, which `kubectl port-forward` is. Callers on loopback must ask for a loopback name or address, or for the configured host: a web page
 whose name was made to resolve to 127.0.0.1 (DNS rebinding) gets nothing out of a browser on that machine.
+
+With `secure` metrics are served over TLS, and only to callers that the API server authenticates and authorizes: see
+`konverge.runtime.http.access`. Probes and debug stay as they are, at addresses of their own.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
 from aiohttp import web
@@ -30,9 +33,14 @@ from konverge.errors import UsageError, stack_of
 from konverge.logs import get_logger
 from konverge.runtime.http.health import JSON, TEXT, Checks, Question, answer, gather
 from konverge.runtime.http.listener import Limits, is_local_name, is_loopback, parse_address
+from konverge.runtime.http.reviewer import AccessReviewer
+from konverge.runtime.http.serving_pair import ServingPair
 from konverge.runtime.http.site import Handler, Site
 from konverge.runtime.http.tasks import tasks_of
 from konverge.words import LogKey
+
+if TYPE_CHECKING:
+    from konverge.client import Client
 
 __all__ = [
     "DebugSource",
@@ -50,6 +58,10 @@ class ServerSettings:
 
     metrics: str = ":8080"
     """The address of /metrics; controller-runtime's."""
+    secure: bool = False
+    """Serve metrics over TLS, and to callers alone whose token the API server authenticates and whose user may get /metrics."""
+    certificates: str = ""
+    """With `secure`, the folder of tls.crt and tls.key, read again when they change. Empty: self-made, which no client can verify."""
     health: str = ":8081"
     """The address of /healthz and /readyz; controller-runtime's."""
     debug: str = ""
@@ -99,7 +111,8 @@ class ProbeServer:
         async with ProbeServer(registry=metrics.registry, live=live, ready=ready, debug=manager) as server:
             print(server.addresses["metrics"])
 
-    `before_scrape` is called on the event loop before each exposition, to bring gauges up to date.
+    `before_scrape` is called on the event loop before each exposition, to bring gauges up to date. `client` returns the client with which
+    access to metrics is reviewed, if the settings say so; while it raises a KonvergeError, requests for metrics are refused.
     """
 
     def __init__(
@@ -111,6 +124,7 @@ class ProbeServer:
         debug: DebugSource | None = None,
         settings: ServerSettings | None = None,
         before_scrape: Callable[[], None] | None = None,
+        client: Callable[[], Client] | None = None,
     ) -> None:
         self._registry = registry
         self._live = live
@@ -118,6 +132,8 @@ class ProbeServer:
         self._debug = debug
         self._settings = settings or ServerSettings()
         self._before_scrape = before_scrape
+        self._client = client
+        self._pair: ServingPair | None = None
         self._size = 0
         self._scraping = 0
         self._sites: list[Site] = []
@@ -135,8 +151,10 @@ class ProbeServer:
         """Bind and serve. Raises ConfigError if an address cannot be bound, UsageError if it is malformed, or if it serves already."""
         if self._sites:
             raise UsageError("the server runs already")
+        listeners = self._listeners()
+        self._check_secure(listeners)
         try:
-            for address, parts in self._listeners().items():
+            for address, parts in listeners.items():
                 await self._serve(address, parts)
         except BaseException:
             await self.stop()
@@ -154,9 +172,24 @@ class ProbeServer:
                 listeners.setdefault(address, set()).add(part)
         return listeners
 
+    def _check_secure(self, listeners: Mapping[str, set[str]]) -> None:
+        if not self._settings.secure:
+            return
+        if self._client is None:
+            raise UsageError("secure metrics take a client: the API server decides who may read them")
+        for address, parts in listeners.items():
+            if "metrics" in parts and len(parts) > 1:
+                others = " and ".join(sorted(parts - {"metrics"}))
+                raise UsageError(f"metrics over TLS need an address of their own: {address} is that of {others} too")
+
     async def _serve(self, address: str, parts: set[str]) -> None:
         what = " and ".join(sorted(parts))
-        site = Site(address, what=what, limits=self._settings.limits, shutdown=self._settings.shutdown)
+        context = None
+        if self._settings.secure and "metrics" in parts:
+            self._pair = ServingPair(self._settings.certificates)
+            self._pair.start()
+            context = self._pair.context
+        site = Site(address, what=what, limits=self._settings.limits, shutdown=self._settings.shutdown, context=context)
         site.router.add_get("/", self._index(parts))
         for part, add in (("metrics", self._add_metrics), ("health", self._add_health), ("debug", self._add_debug)):
             if part in parts:
@@ -170,6 +203,9 @@ class ProbeServer:
         self._addresses = {}
         while self._sites:
             await self._sites.pop().stop()
+        pair, self._pair = self._pair, None
+        if pair is not None:
+            await pair.stop()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -192,7 +228,23 @@ class ProbeServer:
     # --- metrics ------------------------------------------------------------------------------------------------------------
 
     def _add_metrics(self, router: web.UrlDispatcher) -> None:
-        router.add_get("/metrics", self._metrics)
+        reviewed = self._settings.secure and self._client is not None
+        router.add_get("/metrics", self._reviewed(self._metrics) if reviewed else self._metrics)
+
+    def _reviewed(self, handler: Handler) -> Handler:
+        """Let in callers that the API server allows."""
+        assert self._client is not None
+        reviewer = AccessReviewer(self._client)
+
+        async def reviewed(request: web.Request) -> web.StreamResponse:
+            header = request.headers.getall("Authorization", [])
+            access = await reviewer.check(header, request.method.lower(), request.path)
+            if access.status == 200:
+                return await handler(request)
+            challenge = {"WWW-Authenticate": "Bearer"} if access.status == 401 else {}
+            return web.Response(text=access.text, status=access.status, headers=challenge)
+
+        return reviewed
 
     async def _metrics(self, request: web.Request) -> web.Response:
         if self._scraping >= self._settings.scrapes:

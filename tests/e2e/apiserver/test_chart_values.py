@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import render_deploy
 import yaml
-from helm_template import CHART, NAMESPACE, Rendered, Right, Template, check_names, deep, merged, rights_of
+from helm_template import CHART, NAMESPACE, Rendered, Template, check_names, deep, merged, rights_of
 
 from konverge.charts.values import values_of
 from konverge.crds import all_manifests
@@ -30,6 +30,9 @@ ALONE: dict[str, Any] = {"replicas": 1, "election": {"enabled": False}}
 WEBHOOKS: dict[str, Any] = {"webhooks": {"enabled": True}}
 CERT_MANAGER = {"webhooks": {"enabled": True, "certificates": "certManager"}}
 MONITORS = {"metrics": {"podMonitor": {"enabled": True}, "serviceMonitor": {"enabled": True}}}
+SERVICE_MONITOR = {"metrics": {"serviceMonitor": {"enabled": True}}}
+SECURE: dict[str, Any] = {"metrics": {"secure": {"enabled": True}}}
+SECURE_BY_CERT_MANAGER = {"metrics": {"secure": {"enabled": True, "certificates": "certManager"}}}
 RULE = {"prometheusRule": {"enabled": True}}
 DASHBOARDS = {"dashboards": {"enabled": True}}
 POLICY = {"networkPolicy": {"enabled": True}}
@@ -119,6 +122,9 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "webhooks.issuerRef": ({"name": "a", "kind": "ClusterIssuer"}, CERT_MANAGER),
     "webhooks.annotations": ({"a": "b"}, WEBHOOKS),
     "metrics.port": (9090, {}),
+    "metrics.secure.enabled": (True, {}),
+    "metrics.secure.certificates": ("certManager", SECURE),
+    "metrics.secure.issuerRef": ({"name": "a", "kind": "ClusterIssuer"}, SECURE_BY_CERT_MANAGER),
     "metrics.service.enabled": (False, {}),
     "metrics.service.annotations": ({"a": "b"}, {}),
     **monitor("podMonitor"),
@@ -204,6 +210,8 @@ def test_everything_at_once_has_every_kind(template: Template) -> None:
         ),
         ({"settings": {"drain": 30}}, "set it above settings.drain"),
         (merged(MONITORS, deep("metrics.service.enabled", False)), "set metrics.service.enabled=true"),
+        ({"settings": {"metrics_secure": True}}, "at '/settings': additional properties 'metrics_secure' not allowed"),
+        (merged(MONITORS, SECURE), "metrics.podMonitor: it cannot send the token of Prometheus"),
     ],
     ids=str,
 )
@@ -227,14 +235,6 @@ def settings_of(rendered: Rendered) -> DaemonSettings:
     return loaded.settings
 
 
-def where_the_chart_grants_it(right: Right) -> Right:
-    """The chart narrows one right and corrects another: certificates are in its own namespace, configurations belong to the cluster."""
-    _, group, resource, names, verb = right
-    if not names:
-        return right
-    return ("" if group == "admissionregistration.k8s.io" else NAMESPACE, group, resource, names, verb)
-
-
 @pytest.mark.parametrize(
     "values",
     [
@@ -247,6 +247,8 @@ def where_the_chart_grants_it(right: Right) -> Right:
         ONE_NAMESPACE,
         WEBHOOKS,
         CERT_MANAGER,
+        SECURE,
+        merged(ONE_NAMESPACE, SECURE),
         merged(APPS_ALONE, WEBHOOKS),
         merged(QUOTA_ALONE, WEBHOOKS),
         merged(NO_SECRETS, WEBHOOKS),
@@ -263,7 +265,7 @@ def test_the_daemon_has_exactly_the_rights_that_the_command_prints_for_its_setti
     settings = settings_of(rendered)
     rules = asyncio.run(rules_for(None, settings, "konverge"))
     roles = manifests("konverge", rules, settings.namespace, None)
-    printed = {where_the_chart_grants_it(right) for role in roles for right in rights_of(role)}
+    printed = {right for role in roles for right in rights_of(role)}
     assert rendered.rights == printed
     for binding in (*rendered.all("RoleBinding"), *rendered.all("ClusterRoleBinding")):
         assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "konverge", "namespace": NAMESPACE}]
@@ -321,6 +323,34 @@ def test_with_cert_manager_the_certificate_is_mounted_where_the_daemon_reads_it(
         if one["kind"].endswith("WebhookConfiguration")
     }
     assert injected == {f"{NAMESPACE}/{certificate['metadata']['name']}"}
+
+
+def test_metrics_over_tls_are_scraped_with_the_token_of_prometheus_and_read_by_those_who_are_bound(
+    template: Template,
+) -> None:
+    plain = template(merged(SERVICE_MONITOR, SECURE))
+    [endpoint] = plain.one("ServiceMonitor")["spec"]["endpoints"]
+    assert endpoint["scheme"] == "https"
+    assert endpoint["bearerTokenFile"] == "/var/run/secrets/kubernetes.io/serviceaccount/token"
+    assert endpoint["tlsConfig"] == {"insecureSkipVerify": True}
+    assert settings_of(plain).metrics_secure
+    assert settings_of(plain).metrics_certificates == ""
+    assert {"name": "tmp", "mountPath": "/tmp"} in plain.container["volumeMounts"]
+    reader = plain.one("ClusterRole", "konverge-metrics-reader")
+    assert reader["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+    verified = template(merged(SERVICE_MONITOR, SECURE_BY_CERT_MANAGER))
+    [endpoint] = verified.one("ServiceMonitor")["spec"]["endpoints"]
+    certificate = verified.one("Certificate")["spec"]
+    assert endpoint["tlsConfig"] == {
+        "serverName": certificate["dnsNames"][0],
+        "ca": {"secret": {"name": certificate["secretName"], "key": "ca.crt"}},
+    }
+    assert certificate["dnsNames"][0] == f"{verified.one('Service')['metadata']['name']}.{NAMESPACE}.svc"
+    folder = settings_of(verified).metrics_certificates
+    [mount] = [one for one in verified.container["volumeMounts"] if one["mountPath"] == folder]
+    [volume] = [one for one in verified.pod["volumes"] if one["name"] == mount["name"]]
+    assert volume["secret"]["secretName"] == certificate["secretName"]
+    assert not [one for one in template(SERVICE_MONITOR).objects if "metrics" in one["metadata"]["name"]]
 
 
 def test_settings_reach_the_daemon_as_they_are_written(template: Template, tmp_path: Path) -> None:

@@ -265,6 +265,21 @@ def test_rbac_for_a_namespace_has_the_rights_on_a_lease_in_another_one() -> None
     assert {namespace: "'leases'" in str(role) for namespace, role in roles.items()} == {"web": False, "ops": True}
 
 
+@pytest.mark.parametrize("watched", ["", "web"])
+def test_rbac_for_secure_metrics_has_the_rights_of_the_reviews_in_the_cluster(watched: str) -> None:
+    plain, secure = (
+        list(yaml.safe_load_all(konverge("rbac", "-n", watched, *more).stdout))
+        for more in ((), ("--set", "metrics_secure=true"))
+    )
+    assert "reviews" not in str(plain)
+    [role] = [one for one in secure if "reviews" in str(one)]
+    assert role["kind"] == "ClusterRole"
+    assert [(rule["resources"], rule["verbs"]) for rule in role["rules"] if "reviews" in str(rule)] == [
+        (["tokenreviews"], ["create"]),
+        (["subjectaccessreviews"], ["create"]),
+    ]
+
+
 def test_rbac_follows_settings_that_change_what_is_watched() -> None:
     plain = konverge("rbac", "--controllers", "apps").stdout
     gated = konverge("rbac", "--controllers", "apps", "--set", "apps.require_namespace_label=true").stdout

@@ -109,10 +109,19 @@ async def test_the_webhooks_of_a_family_are_dropped_with_it(
     assert [webhook.label for webhook in manager.webhooks] == left
 
 
-def test_rbac_of_an_operator_with_webhooks_names_its_own_objects() -> None:
-    role = yaml.safe_load(konverge("rbac", f"{EXAMPLE}:build", "--set", "webhooks.service=web/hooks").stdout)
-    named = {tuple(rule["resources"]): rule["resourceNames"] for rule in role["rules"] if "resourceNames" in rule}
-    assert named == {
-        ("secrets",): ["backup-admission-webhooks"],
-        ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"): ["backup-admission"],
+@pytest.mark.parametrize("watched", ["", "shop"])
+def test_rbac_of_an_operator_with_webhooks_names_its_own_objects_where_they_are(watched: str) -> None:
+    words = ["rbac", f"{EXAMPLE}:build", "--namespace", watched, "--set", "webhooks.service=web/hooks"]
+    roles = list(yaml.safe_load_all(konverge(*words).stdout))
+    named = {
+        (role["metadata"].get("namespace", ""), tuple(rule["resources"])): rule["resourceNames"]
+        for role in roles
+        for rule in role["rules"]
+        if "resourceNames" in rule
     }
+    assert named == {
+        ("web", ("secrets",)): ["backup-admission-webhooks"],
+        ("", ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")): ["backup-admission"],
+    }
+    kinds = {role["metadata"].get("namespace", ""): role["kind"] for role in roles}
+    assert kinds == {"": "ClusterRole", "web": "Role"} | ({watched: "Role"} if watched else {})

@@ -13,12 +13,11 @@ from widgets import CONFIG_MAP, SECRET, Widget
 import konverge as kv
 from konverge.client import Client
 from konverge.errors import ConfigError, Conflict, Invalid, NotOurs
-from konverge.kinds import kind
 from konverge.runtime.admission.cert_secret import CertificateKeeper, injection
-from konverge.runtime.admission.certificates import is_of_authority
 from konverge.runtime.admission.configurations import MUTATING, VALIDATING, configurations, rules_of_webhooks
 from konverge.runtime.admission.settings import place_of
-from konverge.runtime.builder.rules import cluster_role
+from konverge.runtime.builder.rules import cluster_role, narrowed_roles
+from konverge.runtime.tls.certificates import is_of_authority
 from konverge.testing import ApiServer
 from konverge.testing.apiserver.requests import User
 
@@ -105,12 +104,14 @@ async def test_somebody_elses_secret_is_never_written(admin: Client, labels: Any
 
 
 async def test_the_rights_that_are_declared_suffice_for_what_was_applied(server: ApiServer, admin: Client) -> None:
-    role = cluster_role("shop", rules_of_webhooks(WEBHOOKS, PLACE, self_made=True))
+    rules = rules_of_webhooks(WEBHOOKS, PLACE, self_made=True)
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "shop"}
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "shop"}
-    binding = kind("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", namespaced=False)
-    await admin.create(kv.Object(role))
-    await admin.create(binding.new("shop", roleRef=reference, subjects=[subject]))
+    for role in (cluster_role("shop", rules), *narrowed_roles("shop", rules)):
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": "shop"}
+        bound = {**role, "kind": f"{role['kind']}Binding", "roleRef": reference, "subjects": [subject]}
+        del bound["rules"]
+        await admin.create(kv.Object(role))
+        await admin.create(kv.Object(bound))
     await register(admin)
     async with Client(server.config(user=User("shop")), name="shop") as client:
         with pytest.raises(ConfigError, match="apply what `konverge webhooks` prints"):

@@ -23,9 +23,9 @@ from konverge.runtime.admission.handler import AdmissionResponse, WebhookService
 from konverge.runtime.admission.router import WebhookRouter
 from konverge.runtime.admission.serving import Serving
 from konverge.runtime.admission.settings import place_of
-from konverge.runtime.admission.tls import MountedPair, ServingCertificate
 from konverge.runtime.http.listener import Limits
 from konverge.runtime.http.posts import Post, PostServer
+from konverge.runtime.tls.serving import MountedPair, ServingCertificate
 from konverge.testing import ApiServer
 from konverge.testing.certificates import Authority
 

@@ -19,7 +19,8 @@ __all__ = ["MountedPair", "ServingCertificate"]
 class ServingCertificate:
     """The context that a server listens with. It serves no handshake until the first `load`."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str = "the webhooks") -> None:
+        self._what = what
         self.context = _context()
         self._loaded: tuple[bytes, bytes] | None = None
 
@@ -36,10 +37,22 @@ class ServingCertificate:
         if self._loaded == (certificate, key):
             return False
         # OpenSSL replaces the certificate before it looks at the key, so a misfit is found out elsewhere first.
-        _load(_context(), certificate, key)
-        _load(self.context, certificate, key)
+        self._load(_context(), certificate, key)
+        self._load(self.context, certificate, key)
         self._loaded = (certificate, key)
         return True
+
+    def _load(self, context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+        with tempfile.TemporaryDirectory(prefix="konverge-") as folder:
+            both = Path(folder, "serving.pem")
+            both.touch(mode=0o600)
+            both.write_bytes(certificate.rstrip() + b"\n" + key)
+            try:
+                context.load_cert_chain(both)
+            except (ssl.SSLError, ValueError) as error:
+                raise ConfigError(
+                    f"the serving certificate of {self._what} and its key do not work: {error}"
+                ) from error
 
 
 def _context() -> ssl.SSLContext:
@@ -51,22 +64,12 @@ def _context() -> ssl.SSLContext:
     return context
 
 
-def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    with tempfile.TemporaryDirectory(prefix="konverge-") as folder:
-        both = Path(folder, "serving.pem")
-        both.touch(mode=0o600)
-        both.write_bytes(certificate.rstrip() + b"\n" + key)
-        try:
-            context.load_cert_chain(both)
-        except (ssl.SSLError, ValueError) as error:
-            raise ConfigError(f"the serving certificate of the webhooks and its key do not work: {error}") from error
-
-
 class MountedPair:
     """`tls.crt` and `tls.key` in a folder, as a Secret of cert-manager is mounted."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, *, setting: str = "webhooks.certificates") -> None:
         self._folder = Path(folder)
+        self._setting = setting
 
     def read(self) -> tuple[bytes, bytes]:
         """Return certificate and key as they are now; raises ConfigError that names the file that cannot be read."""
@@ -78,6 +81,6 @@ class MountedPair:
             except OSError as error:
                 raise ConfigError(
                     f"{path} cannot be read: {error.strerror or error}; mount the Secret of the serving certificate there, "
-                    "or leave webhooks.certificates empty to have certificates made"
+                    f"or leave {self._setting} empty to have certificates made"
                 ) from error
         return found[0], found[1]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 
-from konverge.runtime.admission.certificates import Lives, Material, authority_name, expiry_of, is_of_authority, renewed
+from konverge.runtime.tls.certificates import Lives, Material, authority_name, expiry_of, is_of_authority, renewed
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 AUTHORITY = authority_name(("web", "shop-webhooks"))
