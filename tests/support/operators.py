@@ -111,6 +111,8 @@ class Operator:
 
     def said(self, event: str) -> dict[str, Any] | None:
         """Return the newest log line of this event since the last start, None if there is none."""
+        if not self.log.exists():  # a forked process opens its log itself, a moment later
+            return None
         with self.log.open("rb") as log:
             log.seek(self._offset)
             lines = [line for line in log if line.startswith(b"{") and line.endswith(b"}\n")]

@@ -1,0 +1,128 @@
+"""Each family at work in a lab: together these use every right that it has, apart from those that a quiet day does not use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from audit import Right
+from quota.lab import CPU, Quotas
+
+from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
+from konverge.errors import Invalid
+from konverge.reconcilers.apps.kinds import CONFIG_MAP, HELM_RELEASE, SECRET
+from konverge.testing import Lab
+
+__all__ = ["UNUSED", "change_source_and_values", "install_and_remove", "runs", "share_a_pool", "shop"]
+
+_WRITTEN = (
+    "applicationinstances.apps.vworkspace.io",
+    "resourcepoolclaims.capsule.clastix.io",
+    "resourcepools.capsule.clastix.io",
+)
+UNUSED: dict[Right, str] = {
+    **{
+        ("get", one): "if the cache cannot tell whether it shows a write, the barrier asks how the object stands"
+        for one in _WRITTEN
+    },
+    (
+        "get",
+        "resourcequotas",
+    ): "while the cache is not complete, a child is looked for before its first apply; the barrier, as above",
+    **{
+        (
+            "update",
+            f"{one}/finalizers",
+        ): "OwnerReferencesPermissionEnforcement asks for it of who sets blockOwnerDeletion on a child"
+        for one in ("applicationinstances.apps.vworkspace.io", "resourcepools.capsule.clastix.io")
+    },
+}
+"""Printed rights that these do not use, and what needs them."""
+
+
+async def install_and_remove(lab: Lab) -> None:
+    """Have an application installed with values from a Secret, upgraded, and removed."""
+    await lab.create(SECRET.new("values", stringData={"values.yaml": "replicas: 1"}))
+    await lab.create(shop(lab.namespace))
+    for wanted in ("1.0.0", "1.1.0"):
+        await lab.patch(ApplicationInstance, "shop", {"spec": {"chart": {"version": wanted}}})
+        await lab.until(ApplicationInstance, "shop", runs(wanted), timeout=60)
+    release = await lab.get(HELM_RELEASE, "shop")
+    assert release.get("spec", "chart", "spec", "version") == "1.1.0"
+    assert release.metadata.controller is not None
+    with pytest.raises(Invalid):
+        await lab.patch(ApplicationInstance, "shop", {"spec": {"release": {"name": "other"}}})
+    await lab.delete(ApplicationInstance, "shop")
+    await lab.until_gone(ApplicationInstance, "shop", timeout=60)
+    assert await lab.find(HELM_RELEASE, "shop") is None
+
+
+def shop(namespace: str) -> ApplicationInstance:
+    """Return an instance with values from a Secret."""
+    chart = {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop", "version": "1.0.0"}
+    spec = {
+        "appRef": {"catalogId": "shop"},
+        "chart": chart,
+        "release": {"name": "shop", "namespace": namespace},
+        "values": {"source": "secretRef", "secretRef": {"name": "values", "key": "values.yaml"}},
+    }
+    return ApplicationInstance.decode({"metadata": {"name": "shop"}, "spec": spec})
+
+
+def runs(version: str) -> Callable[[ApplicationInstance], bool]:
+    def test(found: ApplicationInstance) -> bool:
+        ready, chart = found.find_condition("Ready"), found.status.last_applied_chart
+        told = ready is not None and ready.is_true and ready.observed_generation == found.generation
+        return told and chart is not None and chart.version == version
+
+    return test
+
+
+async def change_source_and_values(lab: Lab) -> None:
+    """Have an application installed with values from a ConfigMap, its source's URL changed, and then the kind of its source, and back."""
+    await lab.create(CONFIG_MAP.new("values", data={"values.yaml": "replicas: 1"}))
+    helm = {"sourceType": "helm", "url": "https://charts.example.com", "name": "blog", "version": "1.0.0"}
+    oci = {"sourceType": "oci", "url": "oci://registry.example.com/charts", "name": "blog", "version": "1.1.0"}
+    spec = {
+        "appRef": {"catalogId": "blog"},
+        "chart": helm,
+        "release": {"name": "blog", "namespace": lab.namespace},
+        "values": {"source": "configMapRef", "configMapRef": {"name": "values", "key": "values.yaml"}},
+    }
+    await lab.create(ApplicationInstance.decode({"metadata": {"name": "blog"}, "spec": spec}))
+    await lab.until(ApplicationInstance, "blog", runs("1.0.0"), timeout=60)
+    steps = (
+        {"url": "https://mirror.example.com", "version": "1.0.1"},
+        oci,
+        {"url": "oci://mirror.example.com/charts", "version": "1.1.1"},
+        {**helm, "version": "1.2.0"},
+    )
+    for step in steps:
+        await lab.patch(ApplicationInstance, "blog", {"spec": {"chart": step}})
+        await lab.until(ApplicationInstance, "blog", runs(step["version"]), timeout=60)
+    await lab.delete(ApplicationInstance, "blog")
+    await lab.until_gone(ApplicationInstance, "blog", timeout=60)
+
+
+async def share_a_pool(lab: Lab) -> None:
+    """Have a pool shared out, changed, claimed from, let go of, and removed with its claims."""
+    here = Quotas(lab)
+    await here.namespace("a")
+    await here.pool(deleteBoundResources=True)
+    await here.claim("a", "stays", cpu=1)
+    await here.bound("a", "stays")
+    await here.claim("a", "edited", cpu=1)
+    await here.bound("a", "edited")
+    await here.grants("a", {CPU: 2})
+    await here.release("a", "edited")
+    await here.grants("a", {CPU: 1})
+    await here.patch("a", "edited", {"spec": {"claim": {CPU: 2}}})
+    await here.grants("a", {CPU: 3})
+    await here.bound("a", "edited")
+    await lab.client.delete(ResourcePool, "p")
+    async with asyncio.timeout(60):
+        while (await lab.client.list(ResourcePool)).items:
+            await asyncio.sleep(0.1)
+    assert [claim.name for claim in await lab.client.list(ResourcePoolClaim, here.ns("a"))] == []
