@@ -107,7 +107,7 @@ class Fleet:
     async def leads(self, member: Member) -> bool:
         """Ask a replica whether it leads."""
         _, text = await member.operator.answers("/readyz?verbose")
-        return "leader-election ok (this process leads)" in text
+        return "leader-election ok (this process leads" in text
 
     def written(self) -> list[Written]:
         """Return the successful writes of the replicas in their namespace, in the order in which the API server received them."""

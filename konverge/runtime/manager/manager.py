@@ -401,9 +401,11 @@ class Manager:
         leadership, services = self._leadership, self._services
         if leadership is None or services is None:
             return None
-        if services.turn.leads:
-            return ControllerReport("leader-election", State.RUNNING, note="this process leads")
         problem, holder = leadership.problem(), leadership.holder()
+        if services.turn.leads:
+            # Not a failed check: it leads until the lease runs out, and taking it out of its Service would mend nothing.
+            unrenewed = f", but cannot renew its lease: {' '.join(problem.split())}" if problem else ""
+            return ControllerReport("leader-election", State.RUNNING, note=f"this process leads{unrenewed}")
         problems = (Obstacle(LEASE.group_kind, "Unreachable", problem),) if problem else ()
         return ControllerReport(
             "leader-election", State.WAITING, problems, note=f"stands by: {holder or 'no replica'} leads"

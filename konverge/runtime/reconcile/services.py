@@ -117,6 +117,8 @@ class ReconcileServices:
             now=now,
             observer=shared.observer,
         )
+        for one in spec.owned:  # at 0 from the start, since a rate shows no first event of a series that begins with it
+            shared.metrics.applies_undone.labels(controller=spec.name, kind=one.kind.kind)
         return cls(
             spec=spec,
             controller=spec.name,

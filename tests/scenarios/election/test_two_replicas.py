@@ -16,6 +16,7 @@ from konverge.metrics import Metrics
 from konverge.runtime import State
 from konverge.runtime.election.elector import LeaseElection
 from konverge.runtime.election.record import LEASE
+from konverge.runtime.http.health import checks_of
 from konverge.runtime.observability.failures import Failure
 from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
 
@@ -281,6 +282,28 @@ async def test_readiness_says_which_replica_leads() -> None:
             1.0,
             0.0,
         ]
+
+
+async def test_a_leader_that_cannot_renew_its_lease_stays_ready_and_says_why_until_it_can() -> None:
+    async with Replicas(build) as replicas:
+        a = await replicas.start("a")
+        await replicas.leader()
+        fault = replicas.server.faults.add(
+            Rule(Match(verbs=("patch",), resources=("leases.coordination.k8s.io",)), Refuse(403))
+        )
+        await asyncio.sleep(5)
+        report = a.manager.report()
+        assert report.ready
+        assert a.leads
+        assert "leader-election: this process leads, but cannot renew its lease: " in str(report)
+        assert "leases.coordination.k8s.io" in str(report)
+        [check] = [one for one in checks_of(report) if one.name == "leader-election"]
+        assert check.ok
+        assert "\n" not in check.line()
+        replicas.server.faults.remove(fault)
+        await asyncio.sleep(5)
+        assert "leader-election: this process leads" in str(a.manager.report())
+        assert "cannot renew" not in str(a.manager.report())
 
 
 async def test_two_replicas_with_one_identity_do_not_both_lead() -> None:

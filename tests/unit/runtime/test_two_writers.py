@@ -11,7 +11,7 @@ from typing import Any, Self
 import pytest
 import structlog
 from plain_runs import played
-from widgets import CONFIG_MAP, By, Widget, widget
+from widgets import CONFIG_MAP, SECRET, By, Widget, widget
 
 import konverge as kv
 from konverge.client import Client
@@ -261,6 +261,21 @@ async def test_a_writer_outside_of_the_manager_is_logged_once_in_ten_minutes_and
     assert "'me'" not in str(lines)
     counted = lab.metrics.applies_undone.labels(controller="left", kind="ConfigMap")
     assert counted._value.get() == 100
+
+
+async def test_undone_applies_of_owned_kinds_are_counted_from_0_on_so_that_the_first_is_seen_as_an_increase(
+    lab: Lab,
+) -> None:
+    async def rests(_: Widget, __: kv.Context[Widget]) -> kv.Outcome:
+        return kv.Done()
+
+    controller = kv.Controller.of(Widget).named("left").owns(CONFIG_MAP).owns(SECRET).reconciled_by(By(rests))
+    await lab.start(lambda manager: manager.add(controller))
+    [family] = lab.metrics.applies_undone.collect()
+    assert {sample.labels["kind"]: sample.value for sample in family.samples if sample.name.endswith("_total")} == {
+        "ConfigMap": 0,
+        "Secret": 0,
+    }
 
 
 @pytest.mark.parametrize(("suffix", "refused"), [("", True), ("right", False)])
