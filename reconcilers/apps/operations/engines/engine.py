@@ -187,6 +187,8 @@ class Observation:
     """The engine runs, and waits for a person (AwaitingResume)."""
     recheck_after: timedelta | None = None
     """After this time the same object means something else (a grace time ends)."""
+    stop: bool = False
+    """The engine would go on after this end: its object is stopped, as `cancel` says."""
 
 
 @dataclass(frozen=True, slots=True)

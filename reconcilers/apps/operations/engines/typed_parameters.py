@@ -1,0 +1,78 @@
+"""Reads the open `spec.parameters` of an Operation into a model of the engine.
+
+Guarantees: a parameter that the engine does not know is an error, so a misspelt one is never ignored. Messages name the parameter and
+what to write, never the value, which may be a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from konverge.crds.durations import format_duration
+from konverge.reconcilers.apps.durations import parse_days
+from konverge.reconcilers.apps.operations.engines.engine import Refused
+
+__all__ = ["EngineParameters", "GoDuration", "ParameterGroup", "go_duration", "read_parameters"]
+
+
+class ParameterGroup(BaseModel):
+    """Parameters below a parameter, in the API's spelling."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True
+    )
+
+
+class EngineParameters(ParameterGroup):
+    """The parameters of one engine for one type of Operation."""
+
+    exclusive: bool = False
+    """Read by the order of Operations alone: nothing else may run on the target meanwhile."""
+
+
+P = TypeVar("P", bound=EngineParameters)
+
+
+def go_duration(value: Any) -> str:
+    """Write a duration as Go reads it, days as hours; raises ValueError for anything else, and for zero.
+
+    >>> go_duration("30d"), go_duration("1h30m"), go_duration(90)
+    ('720h', '1h30m', '1m30s')
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError("write a duration as in 90s, 12h or 30d")
+    try:
+        duration = parse_days(value) if isinstance(value, str) else timedelta(seconds=value)
+    except (ValueError, OverflowError):
+        raise ValueError("write a duration as in 90s, 12h or 30d") from None
+    if duration <= timedelta(0):
+        raise ValueError("write a duration above zero")
+    return format_duration(duration)
+
+
+GoDuration = Annotated[str, BeforeValidator(go_duration)]
+"""A duration in which days may stand (`30d`), as a Go duration."""
+
+
+def read_parameters(model: type[P], parameters: Mapping[str, Any]) -> P | Refused:
+    """Return the parameters, or why they can never work."""
+    try:
+        return model.model_validate(dict(parameters))
+    except ValidationError as error:
+        known = ", ".join(sorted(field.alias or name for name, field in model.model_fields.items()))
+        problems = []
+        for problem in error.errors(include_url=False, include_context=False, include_input=False):
+            where = ".".join(str(step) for step in problem["loc"])
+            if problem["type"] == "extra_forbidden":
+                problems.append(f"parameters.{where}: unknown; the engine knows {known}")
+            elif problem["type"] == "missing":
+                problems.append(f"parameters.{where}: required")
+            else:
+                text = problem["msg"].removeprefix("Value error, ")
+                problems.append(f"parameters.{where}: {text}" if where else f"parameters: {text}")
+        return Refused("; ".join(problems))

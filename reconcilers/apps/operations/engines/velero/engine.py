@@ -1,0 +1,98 @@
+"""The engine `velero`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from konverge.kinds import Kind
+from konverge.objects import Object
+from konverge.reconcilers.apps.operations.engines.engine import (
+    CancelAction,
+    DeleteChild,
+    EngineBlocked,
+    EngineRequest,
+    ObjectRef,
+    Observation,
+    Refused,
+    Rendered,
+    WaitForEnd,
+    object_lost,
+)
+from konverge.reconcilers.apps.operations.engines.velero.kinds import (
+    BACKUP,
+    BACKUP_STORAGE_LOCATION,
+    RESTORE,
+    VOLUME_SNAPSHOT_CLASS,
+)
+from konverge.reconcilers.apps.operations.engines.velero.observe import NOT_BEGUN, observe
+from konverge.reconcilers.apps.operations.engines.velero.render import (
+    backup_needs,
+    render_backup,
+    render_restore,
+    restore_needs,
+)
+
+__all__ = ["VeleroEngine"]
+
+_RESTORE: Final = "Restore"
+
+
+class VeleroEngine:
+    """Backups and Restores of a namespace.
+
+    Guarantees
+    - A Restore of a Backup that no Operation of its own namespace made is refused.
+    - A Backup is never deleted once it has begun: its data would stay in the object store and hold the name.
+    """
+
+    name: Final = "velero"
+    makes: Final = (BACKUP, RESTORE)
+    reads: Final = (BACKUP, BACKUP_STORAGE_LOCATION, VOLUME_SNAPSHOT_CLASS)
+
+    def kind(self, request: EngineRequest) -> Kind[Object]:
+        """Return Restore for a Restore, else Backup."""
+        return RESTORE if request.type == _RESTORE else BACKUP
+
+    def needs(self, request: EngineRequest) -> tuple[ObjectRef, ...]:
+        """Return the location, and a Restore's Backup."""
+        return restore_needs(request) if request.type == _RESTORE else backup_needs(request)
+
+    def render(self, request: EngineRequest) -> Rendered | Refused | EngineBlocked:
+        """Return the Backup or Restore."""
+        return render_restore(request) if request.type == _RESTORE else render_backup(request)
+
+    def observe(
+        self,
+        request: EngineRequest,
+        child: Mapping[str, Any],
+        *,
+        asked_to_cancel: bool,
+        started: datetime,
+        now: datetime,
+    ) -> Observation:
+        """Translate the phase."""
+        name = str(child.get("metadata", {}).get("name", ""))
+        outputs = {"backupName": name}
+        if request.type == _RESTORE:
+            outputs = {"restoreName": name, "backupName": str(child.get("spec", {}).get("backupName", ""))}
+        return observe(
+            child,
+            outputs=outputs,
+            tolerate=request.parameters.get("toleratePartialFailure") is True,
+            asked_to_cancel=asked_to_cancel,
+            started=started,
+            now=now,
+        )
+
+    def lost(self, request: EngineRequest, *, asked_to_cancel: bool) -> Observation:
+        """Return the end of an Operation whose Backup or Restore is gone."""
+        what = f"{self.kind(request).kind} {request.settings.velero_namespace}/op-{request.uid}"
+        return object_lost(what, asked_to_cancel=asked_to_cancel)
+
+    def cancel(self, request: EngineRequest, child: Mapping[str, Any]) -> CancelAction:  # noqa: ARG002  # the interface
+        """Delete it if it has not begun; Velero has no other way to stop it (velero-io/velero#2098)."""
+        if str((child.get("status") or {}).get("phase") or "") in NOT_BEGUN:
+            return DeleteChild()
+        return WaitForEnd("Velero cannot stop it once it has begun; its end is reported")

@@ -1,0 +1,235 @@
+"""Backups and Restores as Operations need them.
+
+Both stand in the namespace of the Velero server, which watches no other, under a name of the Operation's UID: names are shared by all
+tenants and by the object store, where a second Backup of a name fails (docs/reference/velero.md#names).
+
+A Restore takes only a Backup that an Operation of its own namespace made, of that namespace alone, and restores it in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from konverge.reconcilers.apps.operations.engines.engine import (
+    EngineBlocked,
+    EngineRequest,
+    ObjectRef,
+    Refused,
+    Rendered,
+)
+from konverge.reconcilers.apps.operations.engines.typed_parameters import read_parameters
+from konverge.reconcilers.apps.operations.engines.velero.kinds import (
+    BACKUP,
+    BACKUP_STORAGE_LOCATION,
+    RESTORE,
+    VOLUME_SNAPSHOT_CLASS,
+)
+from konverge.reconcilers.apps.operations.engines.velero.parameters import BackupParameters, RestoreParameters
+from konverge.reconcilers.apps.operations.words import BlockedReason, FailedReason, OpAnnotation
+
+__all__ = ["backup_needs", "render_backup", "render_restore", "restore_needs"]
+
+NEVER_RESTORED: Final = (
+    "applicationinstances.apps.vworkspace.io",
+    "clusterrolebindings.rbac.authorization.k8s.io",
+    "clusterroles.rbac.authorization.k8s.io",
+    "operations.ops.vworkspace.io",
+)
+"""An instance would come back with another UID and without its status, an Operation would run again, and rights that were withdrawn
+from a service account since the backup would return."""
+
+NOT_RESTORED: Final = (
+    "helmcharts.source.toolkit.fluxcd.io",
+    "helmreleases.helm.toolkit.fluxcd.io",
+    "helmrepositories.source.toolkit.fluxcd.io",
+    "jobs.batch",
+    "ocirepositories.source.toolkit.fluxcd.io",
+)
+"""Left out unless `includedResources` names them: Flux objects of the instance would come back without their owner, and Jobs would run
+again."""
+
+_CSI_CLASS: Final = "velero.io/csi-volumesnapshot-class_"
+"""An annotation of a Backup, with the driver appended: the VolumeSnapshotClass for its volumes."""
+
+_UNFINISHED: Final = frozenset(
+    {
+        *("", "New", "Queued", "ReadyToStart", "InProgress", "WaitingForPluginOperations", "Finalizing"),
+        *("WaitingForPluginOperationsPartiallyFailed", "FinalizingPartiallyFailed"),
+    }
+)
+
+
+def _name(request: EngineRequest) -> str:
+    return f"op-{request.uid}"
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    """Return the fields that have a value, in the API's order."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in fields.items()
+        if value not in (None, ())
+    }
+
+
+def _location(request: EngineRequest, name: str) -> ObjectRef:
+    return ObjectRef(BACKUP_STORAGE_LOCATION, request.settings.velero_namespace, name)
+
+
+def _snapshot_class(name: str) -> ObjectRef:
+    return ObjectRef(VOLUME_SNAPSHOT_CLASS, "", name)
+
+
+def _unusable(request: EngineRequest, name: str, *, written: bool) -> EngineBlocked | None:
+    """Return why a location cannot be used now. Velero would refuse the object for good instead of waiting."""
+    found = request.related.find(_location(request, name))
+    if found is None:
+        message = f"BackupStorageLocation {request.settings.velero_namespace}/{name} does not exist"
+    elif written and found.get("spec", {}).get("accessMode") == "ReadOnly":
+        message = f"BackupStorageLocation {name} is read-only"
+    elif found.get("status", {}).get("phase") != "Available":
+        message = f"BackupStorageLocation {name} is not Available; its status says why"
+    else:
+        return None
+    return EngineBlocked(BlockedReason.DEPENDENCY_MISSING, message)
+
+
+def backup_needs(request: EngineRequest) -> tuple[ObjectRef, ...]:
+    """Return the location, and the snapshot class if one is named."""
+    parameters = read_parameters(BackupParameters, request.parameters)
+    if isinstance(parameters, Refused):
+        return ()
+    named = parameters.snapshot_class
+    location = _location(request, parameters.storage_location)
+    return (location, _snapshot_class(named)) if named else (location,)
+
+
+def render_backup(request: EngineRequest) -> Rendered | Refused | EngineBlocked:
+    """Return a Backup of the target's namespace."""
+    parameters = read_parameters(BackupParameters, request.parameters)
+    if isinstance(parameters, Refused):
+        return parameters
+    unusable = _unusable(request, parameters.storage_location, written=True)
+    if unusable is not None:
+        return unusable
+    annotations: dict[str, str] = {}
+    if parameters.snapshot_class is not None:
+        found = request.related.find(_snapshot_class(parameters.snapshot_class))
+        if found is None:
+            message = f"VolumeSnapshotClass {parameters.snapshot_class} does not exist"
+            return EngineBlocked(BlockedReason.MISSING_VOLUME_SNAPSHOT_CLASS, message)
+        annotations[f"{_CSI_CLASS}{found.get('driver', '')}"] = parameters.snapshot_class
+    spec = _given(
+        includedNamespaces=(request.target.namespace,),
+        includedResources=parameters.included_resources,
+        excludedResources=parameters.excluded_resources,
+        storageLocation=parameters.storage_location,
+        ttl=parameters.keep,
+        snapshotVolumes=parameters.snapshot_volumes,
+        snapshotMoveData=parameters.snapshot_move_data,
+        defaultVolumesToFsBackup=parameters.default_volumes_to_fs_backup,
+        csiSnapshotTimeout=parameters.csi_snapshot_timeout,
+        itemOperationTimeout=parameters.item_operation_timeout,
+    )
+    made = BACKUP.new(_name(request), request.settings.velero_namespace, annotations=annotations, spec=spec)
+    return Rendered(made, {"backupName": made.name})
+
+
+def _backup(request: EngineRequest, parameters: RestoreParameters) -> ObjectRef:
+    return ObjectRef(BACKUP, request.settings.velero_namespace, parameters.backup_name)
+
+
+def restore_needs(request: EngineRequest) -> tuple[ObjectRef, ...]:
+    """Return the Backup and, as soon as it is known, its location."""
+    parameters = read_parameters(RestoreParameters, request.parameters)
+    if isinstance(parameters, Refused):
+        return ()
+    backup = _backup(request, parameters)
+    found = request.related.find(backup)
+    if found is None or not _is_ours(request, found):
+        return (backup,)
+    return backup, _location(request, found.get("spec", {}).get("storageLocation") or "default")
+
+
+def _is_ours(request: EngineRequest, backup: Mapping[str, Any]) -> bool:
+    """Tell whether an Operation of this namespace made the Backup, and of this namespace alone. Only this operator writes there."""
+    annotations = backup.get("metadata", {}).get("annotations") or {}
+    namespace, _, _ = str(annotations.get(OpAnnotation.OPERATION_NAME, "")).partition("/")
+    spec = backup.get("spec", {})
+    included = list(spec.get("includedNamespaces") or ())
+    return namespace == request.operation.namespace and included == [request.target.namespace]
+
+
+def _refused(request: EngineRequest, parameters: RestoreParameters) -> Refused | None:
+    """Return why these parameters can never work."""
+    namespace = request.target.namespace
+    if any((source, to) != (namespace, namespace) for source, to in parameters.namespace_mapping.items()):
+        return Refused(
+            f"parameters.namespaceMapping: an Operation restores the namespace {namespace} into itself; to copy it into another one, "
+            "create a Restore of Velero as an administrator"
+        )
+    own = sorted({*parameters.included_resources} & {*NEVER_RESTORED})
+    if own:
+        return Refused(f"parameters.includedResources: {', '.join(own)} cannot be restored")
+    return None
+
+
+def _unusable_backup(
+    request: EngineRequest, parameters: RestoreParameters, found: Mapping[str, Any] | None
+) -> Refused | EngineBlocked | None:
+    """Return why the Backup cannot be restored. Velero itself starts a Restore of an unfinished one."""
+    name = parameters.backup_name
+    if found is None:
+        return EngineBlocked(BlockedReason.DEPENDENCY_MISSING, f"there is no Backup {name}")
+    if not _is_ours(request, found):
+        return Refused(
+            f"parameters.backupName: Backup {name} was not made by an Operation of namespace {request.operation.namespace}; "
+            "name one from the outputs of such an Operation"
+        )
+    phase = str(found.get("status", {}).get("phase") or "")
+    if phase in _UNFINISHED:
+        return EngineBlocked(
+            BlockedReason.DEPENDENCY_MISSING, f"Backup {name} is not completed yet ({phase or 'not begun'})"
+        )
+    if phase == "Completed" or (phase == "PartiallyFailed" and parameters.tolerate_partial_failure):
+        return None
+    hint = "; set toleratePartialFailure to restore it anyway" if phase == "PartiallyFailed" else ""
+    return Refused(f"parameters.backupName: Backup {name} is {phase}{hint}", FailedReason.PRECONDITION_FAILED)
+
+
+def _excluded(parameters: RestoreParameters) -> tuple[str, ...]:
+    named = {entry.partition(".")[0] for entry in parameters.included_resources}
+    left_out: Iterable[str] = (entry for entry in NOT_RESTORED if entry.partition(".")[0] not in named)
+    return tuple(sorted({*parameters.excluded_resources, *NEVER_RESTORED, *left_out}))
+
+
+def render_restore(request: EngineRequest) -> Rendered | Refused | EngineBlocked:
+    """Return a Restore of a Backup of the target's namespace into that namespace."""
+    parameters = read_parameters(RestoreParameters, request.parameters)
+    if isinstance(parameters, Refused):
+        return parameters
+    refused = _refused(request, parameters)
+    if refused is not None:
+        return refused
+    found = request.related.find(_backup(request, parameters))
+    unusable = _unusable_backup(request, parameters, found)
+    if unusable is not None or found is None:
+        return unusable or EngineBlocked(
+            BlockedReason.DEPENDENCY_MISSING, f"there is no Backup {parameters.backup_name}"
+        )
+    location = found.get("spec", {}).get("storageLocation") or "default"
+    unreadable = _unusable(request, location, written=False)
+    if unreadable is not None:
+        return unreadable
+    spec = _given(
+        backupName=parameters.backup_name,
+        includedNamespaces=(request.target.namespace,),
+        includedResources=parameters.included_resources,
+        excludedResources=_excluded(parameters),
+        restorePVs=parameters.restore_pvs,
+        existingResourcePolicy=parameters.existing_resource_policy,
+        itemOperationTimeout=parameters.item_operation_timeout,
+    )
+    made = RESTORE.new(_name(request), request.settings.velero_namespace, spec=spec)
+    return Rendered(made, {"restoreName": made.name, "backupName": parameters.backup_name})

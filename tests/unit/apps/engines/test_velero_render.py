@@ -1,0 +1,287 @@
+"""Backups and Restores as the engine renders them, and what it refuses or waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from apps.engine_replay import Json
+
+from konverge.reconcilers.apps.operations.engines.engine import (
+    DeleteChild,
+    EngineBlocked,
+    EngineRequest,
+    ObjectRef,
+    Refused,
+    Rendered,
+    WaitForEnd,
+)
+from konverge.reconcilers.apps.operations.engines.velero import VeleroEngine
+from konverge.reconcilers.apps.operations.engines.velero.kinds import (
+    BACKUP,
+    BACKUP_STORAGE_LOCATION,
+    VOLUME_SNAPSHOT_CLASS,
+)
+from konverge.reconcilers.apps.operations.settings import OperationSettings
+
+Requests = Callable[..., EngineRequest]
+ENGINE = VeleroEngine()
+LOCATION = ObjectRef(BACKUP_STORAGE_LOCATION, "velero", "default")
+SOURCE = ObjectRef(BACKUP, "velero", "op-7")
+AVAILABLE: Json = {"spec": {}, "status": {"phase": "Available"}}
+
+
+def backup(phase: str = "Completed", operation: str = "team/first", namespaces: Any = ("team",)) -> Json:
+    return {
+        "metadata": {"name": "op-7", "annotations": {"ops.vworkspace.io/operation-name": operation}},
+        "spec": {"includedNamespaces": list(namespaces), "storageLocation": "default"},
+        "status": {"phase": phase} if phase else {},
+    }
+
+
+def rendered(request: EngineRequest) -> Json:
+    found = ENGINE.render(request)
+    assert isinstance(found, Rendered), found
+    return found.object.to_dict()
+
+
+def test_a_backup_stands_in_the_namespace_of_velero_under_the_uid_of_the_operation(request_of: Requests) -> None:
+    made = rendered(request_of(related={LOCATION: AVAILABLE}))
+    assert (made["metadata"]["namespace"], made["metadata"]["name"]) == ("velero", "op-uid-1")
+    assert made["spec"] == {"includedNamespaces": ["team"], "storageLocation": "default"}
+
+
+def test_two_namespaces_with_one_operation_name_have_two_backups(request_of: Requests) -> None:
+    first, second = (
+        rendered(request_of(related={LOCATION: AVAILABLE}, namespace=namespace, uid=f"uid-{namespace}"))
+        for namespace in ("a", "b")
+    )
+    assert first["metadata"]["name"] != second["metadata"]["name"]
+    assert [made["spec"]["includedNamespaces"] for made in (first, second)] == [["a"], ["b"]]
+
+
+@pytest.mark.parametrize("name", ["retention", "ttl"])
+@pytest.mark.parametrize(
+    ("given", "written"), [("30d", "720h"), ("72h", "72h"), ("1d12h", "36h"), (3600, "1h"), ("90m", "1h30m")]
+)
+def test_a_retention_is_written_as_a_go_duration(request_of: Requests, name: str, given: Any, written: str) -> None:
+    assert rendered(request_of(related={LOCATION: AVAILABLE}, **{name: given}))["spec"]["ttl"] == written
+
+
+@pytest.mark.parametrize("given", ["soon", "30 days", "", "0s", "-1h", True, 1.5, None, {"days": 30}, "9" * 400 + "d"])
+def test_a_retention_that_velero_could_not_read_is_refused(request_of: Requests, given: Any) -> None:
+    found = ENGINE.render(request_of(related={LOCATION: AVAILABLE}, ttl=given))
+    if given is None:
+        assert isinstance(found, Rendered), "null is as if it was not written"
+        return
+    assert isinstance(found, Refused)
+    assert found.message.startswith("parameters.ttl: write a duration")
+
+
+def test_every_parameter_of_a_backup_reaches_the_backup(request_of: Requests) -> None:
+    snapshots = ObjectRef(VOLUME_SNAPSHOT_CLASS, "", "fast")
+    location = ObjectRef(BACKUP_STORAGE_LOCATION, "velero", "cold")
+    made = rendered(
+        request_of(
+            related={location: AVAILABLE, snapshots: {"driver": "ebs.csi.aws.com"}},
+            retention="7d",
+            storageLocation="cold",
+            snapshotClassName="fast",
+            snapshotVolumes=True,
+            snapshotMoveData=False,
+            defaultVolumesToFsBackup=False,
+            includedResources=["secrets", "deployments.apps"],
+            excludedResources=["events"],
+            csiSnapshotTimeout="20m",
+            itemOperationTimeout="1d",
+        )
+    )
+    assert made["spec"] == {
+        "includedNamespaces": ["team"],
+        "includedResources": ["secrets", "deployments.apps"],
+        "excludedResources": ["events"],
+        "storageLocation": "cold",
+        "ttl": "168h",
+        "snapshotVolumes": True,
+        "snapshotMoveData": False,
+        "defaultVolumesToFsBackup": False,
+        "csiSnapshotTimeout": "20m",
+        "itemOperationTimeout": "24h",
+    }
+    assert made["metadata"]["annotations"] == {"velero.io/csi-volumesnapshot-class_ebs.csi.aws.com": "fast"}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"ttl": "1h", "retention": "2h"}, "retention and ttl name the same thing"),
+        ({"snapshotClassName": "a", "csiSnapshotClassName": "b"}, "name the same thing"),
+        ({"includedResources": ["secrets"], "excludedResources": ["secrets"]}, "secrets: remove it from"),
+        ({"retencion": "30d"}, "parameters.retencion: unknown; the engine knows "),
+        ({"snapshotVolumes": "hunter2"}, "parameters.snapshotVolumes: "),
+        ({"storageLocation": "../x"}, "parameters.storageLocation: "),
+    ],
+)
+def test_wrong_parameters_of_a_backup_are_refused_before_anything_is_made(
+    request_of: Requests, parameters: Json, message: str
+) -> None:
+    found = ENGINE.render(request_of(related={LOCATION: AVAILABLE}, **parameters))
+    assert isinstance(found, Refused)
+    assert message in found.message
+    assert "hunter2" not in found.message
+    assert ENGINE.needs(request_of(**parameters)) == ()
+
+
+@pytest.mark.parametrize(
+    ("location", "message"),
+    [
+        (None, "BackupStorageLocation velero/default does not exist"),
+        ({"status": {"phase": "Unavailable", "message": "RequestID: xyz"}}, "is not Available"),
+        ({"spec": {}}, "is not Available"),
+        ({"spec": {"accessMode": "ReadOnly"}, "status": {"phase": "Available"}}, "is read-only"),
+    ],
+)
+def test_a_backup_waits_for_its_location(request_of: Requests, location: Json | None, message: str) -> None:
+    found = ENGINE.render(request_of(related={LOCATION: location}))
+    assert isinstance(found, EngineBlocked)
+    assert (found.reason, message in found.message, "xyz" in found.message) == ("DependencyMissing", True, False)
+
+
+def test_a_backup_waits_for_its_snapshot_class(request_of: Requests) -> None:
+    found = ENGINE.render(request_of(related={LOCATION: AVAILABLE}, csiSnapshotClassName="fast"))
+    assert isinstance(found, EngineBlocked)
+    assert found.reason == "MissingVolumeSnapshotClass"
+
+
+def test_the_namespace_of_velero_is_a_setting(request_of: Requests) -> None:
+    request = request_of(settings=OperationSettings(velero_namespace="backups"))
+    assert [ref.namespace for ref in ENGINE.needs(request)] == ["backups"]
+
+
+# --- Restore -------------------------------------------------------------------------------------------------------------------
+
+
+def restore(request_of: Requests, source: Json | None, **parameters: Any) -> EngineRequest:
+    related = {SOURCE: source, LOCATION: AVAILABLE}
+    return request_of("Restore", related, **{"backupName": "op-7", **parameters})
+
+
+def test_a_restore_takes_the_targets_namespace_alone(request_of: Requests) -> None:
+    made = rendered(restore(request_of, backup(), restorePVs=True, existingResourcePolicy="update"))
+    spec = made["spec"]
+    assert (made["kind"], made["metadata"]["name"]) == ("Restore", "op-uid-1")
+    assert (spec["backupName"], spec["includedNamespaces"]) == ("op-7", ["team"])
+    assert (spec["restorePVs"], spec["existingResourcePolicy"]) == (True, "update")
+    assert "namespaceMapping" not in spec
+
+
+def test_the_location_of_a_restore_is_read_after_its_backup(request_of: Requests) -> None:
+    assert ENGINE.needs(request_of("Restore", backupName="op-7")) == (SOURCE,)
+    assert ENGINE.needs(request_of("Restore", {SOURCE: backup()}, backupName="op-7")) == (SOURCE, LOCATION)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        backup(operation="other/first"),
+        backup(operation=""),
+        backup(operation="team"[:3] + "/x"),
+        backup(namespaces=("team", "other")),
+        backup(namespaces=("*",)),
+        backup(namespaces=()),
+        {"metadata": {"name": "op-7"}, "spec": {}},
+    ],
+)
+def test_a_restore_of_a_backup_of_another_tenant_is_refused(request_of: Requests, source: Json) -> None:
+    found = ENGINE.render(restore(request_of, source))
+    assert isinstance(found, Refused)
+    assert "was not made by an Operation of namespace team" in found.message
+    assert ENGINE.needs(restore(request_of, source)) == (SOURCE,)
+
+
+@pytest.mark.parametrize("mapping", [{"team": "other"}, {"other": "team"}, {"team": "team", "x": "y"}])
+def test_a_restore_into_another_namespace_is_refused(request_of: Requests, mapping: Json) -> None:
+    found = ENGINE.render(restore(request_of, backup(), namespaceMapping=mapping))
+    assert isinstance(found, Refused)
+    assert "restores the namespace team into itself" in found.message
+
+
+def test_a_mapping_of_the_namespace_to_itself_is_left_out(request_of: Requests) -> None:
+    assert "namespaceMapping" not in rendered(restore(request_of, backup(), namespaceMapping={"team": "team"}))["spec"]
+
+
+@pytest.mark.parametrize("phase", ["", "New", "Queued", "ReadyToStart", "InProgress", "Finalizing"])
+def test_a_restore_waits_for_an_unfinished_backup_which_velero_would_not(request_of: Requests, phase: str) -> None:
+    found = ENGINE.render(restore(request_of, backup(phase)))
+    assert isinstance(found, EngineBlocked)
+    assert "not completed yet" in found.message
+
+
+def test_a_restore_waits_for_a_backup_that_is_not_there(request_of: Requests) -> None:
+    found = ENGINE.render(restore(request_of, None))
+    assert found == EngineBlocked("DependencyMissing", "there is no Backup op-7")
+
+
+@pytest.mark.parametrize("phase", ["PartiallyFailed", "Failed", "FailedValidation", "Deleting"])
+def test_a_restore_of_a_backup_that_never_completes_is_refused(request_of: Requests, phase: str) -> None:
+    found = ENGINE.render(restore(request_of, backup(phase)))
+    assert isinstance(found, Refused)
+    assert (found.reason, phase in found.message) == ("PreconditionFailed", True)
+
+
+def test_a_partially_failed_backup_is_restored_if_that_is_tolerated(request_of: Requests) -> None:
+    assert rendered(restore(request_of, backup("PartiallyFailed"), toleratePartialFailure=True))["kind"] == "Restore"
+
+
+def test_a_restore_needs_a_location_that_answers_and_may_be_read_only(request_of: Requests) -> None:
+    down = restore(request_of, backup())
+    assert isinstance(
+        ENGINE.render(request_of("Restore", {SOURCE: backup(), LOCATION: None}, backupName="op-7")), EngineBlocked
+    )
+    read_only = {"spec": {"accessMode": "ReadOnly"}, "status": {"phase": "Available"}}
+    made = request_of("Restore", {SOURCE: backup(), LOCATION: read_only}, backupName="op-7")
+    assert isinstance(ENGINE.render(made), Rendered)
+    assert isinstance(ENGINE.render(down), Rendered)
+
+
+def test_our_own_kinds_and_withdrawn_rights_never_come_back(request_of: Requests) -> None:
+    excluded = rendered(restore(request_of, backup(), includedResources=["*"]))["spec"]["excludedResources"]
+    assert {"applicationinstances.apps.vworkspace.io", "operations.ops.vworkspace.io"} <= {*excluded}
+    assert {"clusterroles.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io"} <= {*excluded}
+    found = ENGINE.render(restore(request_of, backup(), includedResources=["operations.ops.vworkspace.io"]))
+    assert isinstance(found, Refused)
+
+
+def test_flux_objects_and_jobs_come_back_only_if_they_are_named(request_of: Requests) -> None:
+    plain = rendered(restore(request_of, backup()))["spec"]["excludedResources"]
+    named = rendered(restore(request_of, backup(), includedResources=["jobs"]))["spec"]["excludedResources"]
+    assert {*plain} - {*named} == {"jobs.batch"}
+    assert "helmreleases.helm.toolkit.fluxcd.io" in named
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"backupName": ""}, {"backupName": "op-7", "existingResourcePolicy": "replace"}]
+)
+def test_wrong_parameters_of_a_restore_are_refused(request_of: Requests, parameters: Json) -> None:
+    assert isinstance(ENGINE.render(request_of("Restore", **parameters)), Refused)
+
+
+# --- cancel --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("phase", "action"),
+    [
+        ("", DeleteChild),
+        ("New", DeleteChild),
+        ("Queued", DeleteChild),
+        ("ReadyToStart", DeleteChild),
+        ("InProgress", WaitForEnd),
+        ("WaitingForPluginOperations", WaitForEnd),
+        ("Finalizing", WaitForEnd),
+        ("Completed", WaitForEnd),
+    ],
+)
+def test_a_cancel_deletes_only_what_has_not_begun(request_of: Requests, phase: str, action: type) -> None:
+    assert isinstance(ENGINE.cancel(request_of(), {"status": {"phase": phase} if phase else {}}), action)

@@ -1,0 +1,126 @@
+"""Workflows as the engine renders them, and what it refuses or waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from apps.engine_replay import Json
+
+from konverge.reconcilers.apps.operations.engines.engine import (
+    EngineBlocked,
+    EngineRequest,
+    ObjectRef,
+    Refused,
+    Rendered,
+)
+from konverge.reconcilers.apps.operations.engines.workflow import (
+    CLUSTER_WORKFLOW_TEMPLATE,
+    WORKFLOW_TEMPLATE,
+    WorkflowEngine,
+)
+from konverge.reconcilers.apps.operations.settings import OperationSettings
+
+Requests = Callable[..., EngineRequest]
+ENGINE = WorkflowEngine()
+TEMPLATE = ObjectRef(WORKFLOW_TEMPLATE, "team", "runbook")
+
+
+def rendered(request: EngineRequest) -> Json:
+    found = ENGINE.render(request)
+    assert isinstance(found, Rendered), found
+    return found.object.to_dict()
+
+
+def test_a_workflow_refers_to_its_template_in_the_operations_namespace(request_of: Requests) -> None:
+    request = request_of("Runbook", {TEMPLATE: {"spec": {}}}, workflowTemplate="runbook")
+    made = rendered(request)
+    assert (made["kind"], made["metadata"]["namespace"]) == ("Workflow", "team")
+    assert made["spec"] == {
+        "workflowTemplateRef": {"name": "runbook"},
+        "serviceAccountName": "vworkspace-operation-runner",
+        "ttlStrategy": {"secondsAfterCompletion": 86400},
+    }
+    assert ENGINE.needs(request) == (TEMPLATE,)
+
+
+def test_parameters_become_texts_sorted_by_name(request_of: Requests) -> None:
+    made = rendered(
+        request_of(
+            "Runbook",
+            {TEMPLATE: {"spec": {}}},
+            template="runbook",
+            workflowTemplateParameters={"b": 1, "a": True, "c": {"x": [1]}, "d": "text", "e": None},
+            targetChartVersion="1.2.0",
+            timeoutSeconds=60,
+        )
+    )
+    assert made["spec"]["activeDeadlineSeconds"] == 60
+    assert made["spec"]["arguments"]["parameters"] == [
+        {"name": "a", "value": "true"},
+        {"name": "b", "value": "1"},
+        {"name": "c", "value": '{"x":[1]}'},
+        {"name": "d", "value": "text"},
+        {"name": "e", "value": "null"},
+        {"name": "targetChartVersion", "value": "1.2.0"},
+    ]
+
+
+def test_a_cluster_template_is_asked_for_by_name(request_of: Requests) -> None:
+    ref = ObjectRef(CLUSTER_WORKFLOW_TEMPLATE, "", "runbook")
+    request = request_of("Runbook", {ref: {"spec": {}}}, workflowTemplate="runbook", clusterScope=True)
+    assert ENGINE.needs(request) == (ref,)
+    assert rendered(request)["spec"]["workflowTemplateRef"] == {"name": "runbook", "clusterScope": True}
+
+
+def test_a_missing_template_is_waited_for_since_argo_would_end_the_workflow(request_of: Requests) -> None:
+    found = ENGINE.render(request_of("Runbook", {TEMPLATE: None}, workflowTemplate="runbook"))
+    assert found == EngineBlocked("DependencyMissing", "WorkflowTemplate runbook does not exist")
+
+
+@pytest.mark.parametrize(
+    ("own", "asked", "account"),
+    [
+        ("", None, "vworkspace-operation-runner"),
+        ("backup", None, "backup"),
+        ("backup", "backup", "backup"),
+        ("backup", "vworkspace-operation-runner", "vworkspace-operation-runner"),
+        ("", "admin", None),
+        ("backup", "admin", None),
+    ],
+)
+def test_an_operation_gives_its_pods_no_rights_that_the_template_does_not(
+    request_of: Requests, own: str, asked: str | None, account: str | None
+) -> None:
+    template = {"spec": {"serviceAccountName": own} if own else {}}
+    named = {"serviceAccountName": asked} if asked else {}
+    request = request_of("Runbook", {TEMPLATE: template}, workflowTemplate="runbook", **named)
+    if account is None:
+        assert isinstance(ENGINE.render(request), Refused)
+    else:
+        assert rendered(request)["spec"]["serviceAccountName"] == account
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({}, "workflowTemplate is required"),
+        ({"workflowTemplate": "a", "template": "b"}, "name the same thing"),
+        ({"workflowTemplate": "a", "timeoutSeconds": 0}, "parameters.timeoutSeconds"),
+        ({"workflowTemplate": "a", "cancelStrategy": "Kill"}, "parameters.cancelStrategy"),
+        ({"workflowTemplate": "a", "workflowTemplateParameters": ["x"]}, "parameters.workflowTemplateParameters"),
+        ({"workflowTemplate": "a", "entrypoint": "main"}, "parameters.entrypoint: unknown"),
+    ],
+)
+def test_wrong_parameters_of_a_workflow_are_refused(request_of: Requests, parameters: Any, message: str) -> None:
+    found = ENGINE.render(request_of("Runbook", **parameters))
+    assert isinstance(found, Refused)
+    assert message in found.message
+
+
+def test_a_workflow_is_kept_as_long_as_the_settings_say(request_of: Requests) -> None:
+    settings = OperationSettings(job_ttl=timedelta(hours=2))
+    made = rendered(request_of("Runbook", {TEMPLATE: {"spec": {}}}, settings=settings, workflowTemplate="runbook"))
+    assert made["spec"]["ttlStrategy"] == {"secondsAfterCompletion": 7200}
