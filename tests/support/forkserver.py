@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, Final, NoReturn, Self
 
 __all__ = ["Forked", "ForkServer"]
 
@@ -100,6 +100,16 @@ class ForkServer:
 
 # --- in the forkserver --------------------------------------------------------------------------------------------------------------
 
+_PRELOADED: Final = (
+    "konverge.client.kubeconfig",
+    "konverge.daemon.engine",
+    "konverge.daemon.programs",
+    "konverge.daemon.run",
+    "konverge.runtime.manager.manager",
+    "kubernetes_asyncio.client",  # the library imports it only where a kubeconfig is read: half a second of CPU
+    "kubernetes_asyncio.config",
+)
+
 
 def _tell(text: str) -> None:
     os.write(1, text.encode() + b"\n")
@@ -137,7 +147,7 @@ def _live(order: Mapping[str, Any]) -> NoReturn:
 
 def main() -> None:
     """Fork on demand until standard input ends; then wait for all that was forked."""
-    for module in ("konverge.client.kubeconfig", "konverge.daemon.engine", "konverge.daemon.run"):
+    for module in _PRELOADED:
         importlib.import_module(module)
     # The end of a child makes a byte in a pipe, so that it cannot slip in between a look at it and the wait for orders.
     bell, ringing = os.pipe()
