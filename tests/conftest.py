@@ -1,4 +1,4 @@
-"""How `make test` shares the tests among its two processes (pytest-xdist), and a table of times after a long run. No test knows of it."""
+"""How `make test` shares the tests among its processes (pytest-xdist), and a table of times after a long run. No test knows of it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from suite_order import FILLER_NICENESS, chosen, is_filler, unit_of
 from suite_times import lines
 
 if not os.environ.get("CI"):  # with CI set, Hypothesis loads a profile of its own that has no deadlines either
@@ -15,27 +16,34 @@ if not os.environ.get("CI"):  # with CI set, Hypothesis loads a profile of its o
 
 _LONG = 60.0
 """Seconds of tests from which on a run prints its table of times."""
-_TOGETHER = ("tests/conformance/",)
-"""Folders whose tests share what is dear to set up: the cases and their two servers."""
 
 
-def _unit_of(nodeid: str) -> str:
-    """Return the name of what goes to one process as a whole: a folder, or else a file."""
-    return next((folder for folder in _TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the process that fills the time in which the others wait give way to them."""
+    worker: dict[str, Any] | None = getattr(config, "workerinput", None)
+    if worker is not None and is_filler(worker["workerid"], worker["workercount"]):
+        os.nice(FILLER_NICENESS)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Hand out whole files in the order of their names: those on a control plane, which wait most of the time, come first.
-
-    Each process has one control plane for all of its tests. The many short files of unit tests fill up the end.
-    """
+    """Hand out whole files as `suite_order` chooses them. Each process has one control plane for all of its tests."""
     config.option.loadscopereorder = False
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # annotated, but without a marker
 
     class ByPlane(LoadScopeScheduling):  # type: ignore[misc]  # for the same reason
         def _split_scope(self, nodeid: str) -> str:
-            return _unit_of(nodeid)
+            return unit_of(nodeid)
+
+        def _assign_work_unit(self, node: Any) -> None:
+            unit = chosen(self.workqueue, filler=is_filler(node.gateway.id, self.numnodes))
+            self.workqueue.move_to_end(unit, last=False)
+            super()._assign_work_unit(node)
+
+        def _reschedule(self, node: Any) -> None:
+            # A process needs to know the test after the one that it runs, and no more: one that has a long unit ahead keeps it from others.
+            if node.shutting_down or not self.workqueue or self._pending_of(self.assigned_work[node]) <= 1:
+                super()._reschedule(node)
 
     return ByPlane(config, log)
 

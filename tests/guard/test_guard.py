@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from guard.count import ALLOWED, BASELINE, VERSION, Figures, count, figures_of, grown, rooms_of
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 RUNS = {
     "first": (),

@@ -1,0 +1,77 @@
+"""How the processes of a test run share the tests: which go together, which kind a process prefers, and which begin first. Pure.
+
+Tests on a control plane wait most of the time, the others compute. So all processes but the last one begin with those that wait, and the last
+one, which gives way to them (`FILLER_NICENESS`), fills the time in which they wait. Units that take long begin first, so that none is
+left for the end, when the other processes have nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+__all__ = ["FILLER_NICENESS", "LONG", "chosen", "is_filler", "unit_of"]
+
+FILLER_NICENESS: Final = 5
+"""The niceness of the process that begins with tests that compute: the others have time limits of their own."""
+_TOGETHER: Final = ("tests/conformance/",)
+"""Folders whose tests share what is dear to set up: the cases and their two servers."""
+_WAIT: Final = ("tests/conformance/", "tests/e2e/")
+_RERUN: Final = "[every fault]"
+"""Ends the name of a scenario's rerun under faults, which takes many times as long as its file otherwise and shares nothing with it."""
+
+LONG: Final = (
+    "tests/conformance/",
+    "tests/e2e/faults/test_kill_at_any_write.py",
+    "tests/e2e/test_daemon.py",
+    "tests/e2e/test_demo.py",
+    "tests/e2e/test_apps_recordings.py",
+    "tests/e2e/test_control_plane.py",
+    "tests/e2e/apiserver/test_kubectl.py",
+    "tests/e2e/test_informers.py",
+    "tests/e2e/election/test_processes.py",
+    "tests/e2e/test_apps_input.py",
+    "tests/e2e/apiserver/test_helm.py",
+    "tests/e2e/test_admission.py",
+    "tests/e2e/apiserver/test_kopf.py",
+    "tests/e2e/test_prometheus.py",
+    "tests/e2e/faults/test_many_objects.py",
+    "tests/e2e/faults/test_api_server.py",
+    "tests/e2e/test_image.py",
+    "tests/e2e/test_quota_manual_edits.py",
+    "tests/e2e/test_apps.py",
+    "tests/guard/test_guard.py",
+    "tests/scenarios/apps/test_truth.py::",
+    "tests/scenarios/lab/test_cronjob.py::",
+    "tests/scenarios/lab/test_external_service.py::",
+    "tests/scenarios/apps/test_lab.py::",
+    "tests/scenarios/lab/test_branching.py",
+    "tests/scenarios/",
+    "tests/unit/testing/test_plugin.py",
+    "tests/property/",
+    "tests/meta/",
+)
+"""The beginnings of the names of units that take long, the longest first among those that wait and among those that compute. A name that ends
+in `::` means the reruns of a file's scenarios.
+"""
+
+
+def unit_of(nodeid: str) -> str:
+    """Return the name of what goes to one process as a whole: a folder, the rerun of a scenario, or else a file."""
+    if nodeid.endswith(_RERUN):
+        return nodeid
+    return next((folder for folder in _TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
+
+
+def is_filler(worker: str, workers: int) -> bool:
+    """Tell whether a process, by its name (`gw3`) and the number of all, begins with tests that compute: the last of several."""
+    return workers > 1 and worker == f"gw{workers - 1}"
+
+
+def chosen(units: Iterable[str], *, filler: bool) -> str:
+    """Return the unit that a process does next: of those that it prefers if there are any, and of these one that takes long."""
+    return min(units, key=lambda unit: (unit.startswith(_WAIT) == filler, _place(unit)))
+
+
+def _place(unit: str) -> int:
+    return next((place for place, start in enumerate(LONG) if unit.startswith(start)), len(LONG))
