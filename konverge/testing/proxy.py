@@ -1,4 +1,4 @@
-"""A proxy between a program and its API server: it counts writes, lets a test end the program at any of them, and can refuse or cut.
+"""A proxy between a program and its API server: it counts writes, lets a test end the program at any of them, can refuse, delay or cut.
 
     async with FaultProxy(plane.url, plane.ca_file) as proxy:
         proxy.kubeconfig(path, token)                              # what the program is given
@@ -19,7 +19,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Self, TypeAlias
@@ -27,6 +28,7 @@ from typing import Any, Literal, NoReturn, Self, TypeAlias
 import aiohttp
 import yaml
 from aiohttp import web
+from multidict import CIMultiDict
 from yarl import URL
 
 from konverge.testing.apiserver.faults.rules import about_request
@@ -87,6 +89,15 @@ class Interruption:
     struck: asyncio.Event
 
 
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """A response that came late."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+
+
 class _Dropped(Exception):
     """The caller's connection was dropped; a response cannot be sent."""
 
@@ -102,6 +113,8 @@ class FaultProxy:
         self._tls = ssl.create_default_context(cafile=str(ca_file))
         self._interruption: Interruption | None = None
         self._refuses: Callable[[ProxiedRequest], bool] | None = None
+        self._delays: tuple[Callable[[ProxiedRequest], bool], float] | None = None
+        self._late: set[asyncio.Task[_Late]] = set()
         self._open: list[tuple[web.Request, ProxiedRequest]] = []
         self._stack = contextlib.AsyncExitStack()
         self.writes: list[str] = []
@@ -125,6 +138,10 @@ class FaultProxy:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        for task in self._late:
+            task.cancel()
+        if self._late:
+            await asyncio.wait(self._late)
         await self._stack.aclose()
 
     # --- faults -----------------------------------------------------------------------------------------------------------------
@@ -139,10 +156,18 @@ class FaultProxy:
         """Forward everything from now on."""
         self._interruption = None
         self._refuses = None
+        self._delays = None
 
     def refuse(self, rule: Callable[[ProxiedRequest], bool]) -> None:
         """Drop the connection of every request for which the rule holds, until `disarm`."""
         self._refuses = rule
+
+    def delay(self, rule: Callable[[ProxiedRequest], bool], seconds: float) -> None:
+        """Forward every request for which the rule holds so many seconds late, also if its caller has gone by then, until `disarm`.
+
+        For requests with a short response: it is sent to the caller once it is complete.
+        """
+        self._delays = (rule, seconds)
 
     def cut(self, rule: Callable[[ProxiedRequest], bool]) -> int:
         """Drop the connections of requests that are under way and for which the rule holds; returns how many."""
@@ -181,6 +206,8 @@ class FaultProxy:
         try:
             if self._refuses is not None and self._refuses(call):
                 _drop(request)
+            if self._delays is not None and self._delays[0](call):
+                return await self._pass_late(request, body, self._delays[1])
             return await self._pass(request, body, self._due(call))
         except (_Dropped, aiohttp.ClientError, OSError):
             # The caller sees what happened here, or above: a connection that ends without an answer.
@@ -203,19 +230,43 @@ class FaultProxy:
     async def _pass(self, request: web.Request, body: bytes, due: Interruption | None) -> web.StreamResponse:
         if due is not None and due.moment == "before":
             _strike(request, due)
-        headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP}
-        async with self._session.request(
-            request.method,
-            URL(f"{self._upstream}{request.raw_path}", encoded=True),
-            data=body or None,
-            headers=headers,
-            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
-            allow_redirects=False,
-        ) as answer:
+        async with self._asked(request.method, request.raw_path, request.headers, body) as answer:
             if due is not None:
                 await answer.read()
                 _strike(request, due)
             return await self._forward(request, answer)
+
+    def _asked(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        return self._session.request(
+            method,
+            URL(f"{self._upstream}{path}", encoded=True),
+            data=body or None,
+            headers={name: value for name, value in headers.items() if name.lower() not in _HOP},
+            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
+            allow_redirects=False,
+        )
+
+    async def _pass_late(self, request: web.Request, body: bytes, seconds: float) -> web.StreamResponse:
+        """Forward a request in a task of its own, which goes on if the caller goes."""
+
+        async def deliver(method: str, path: str, headers: Mapping[str, str]) -> _Late:
+            await asyncio.sleep(seconds)
+            async with self._asked(method, path, headers, body) as answer:
+                kept = [(name, value) for name, value in answer.headers.items() if name.lower() not in _HOP]
+                return _Late(answer.status, kept, await answer.read())
+
+        task = asyncio.create_task(deliver(request.method, request.raw_path, request.headers.copy()))
+        self._late.add(task)
+        task.add_done_callback(self._delivered)
+        found = await asyncio.shield(task)
+        return web.Response(status=found.status, headers=CIMultiDict(found.headers), body=found.body)
+
+    def _delivered(self, task: asyncio.Task[_Late]) -> None:
+        self._late.discard(task)
+        if not task.cancelled():
+            task.exception()  # the caller that is still there sees it, and is the only one to do so
 
     async def _forward(self, request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
         response = web.StreamResponse(status=answer.status, reason=answer.reason)

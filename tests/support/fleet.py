@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import signal
+from bisect import bisect_right
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -143,11 +144,12 @@ class Fleet:
 def double_writes(log: list[Written], users: set[str]) -> list[tuple[Written, Written]]:
     """Return each write of a replica that the API server received after another one's write of the Lease was answered, with that one."""
     found = []
-    leases = [one for one in log if one.lease and one.user in users]
+    leases = sorted((one for one in log if one.lease and one.user in users), key=lambda one: one.answered)
+    answered = [lease.answered for lease in leases]
     for write in log:
         if write.lease or write.user not in users:
             continue
-        before = [lease for lease in leases if lease.answered <= write.received]
-        if before and before[-1].user != write.user:
-            found.append((write, before[-1]))
+        before = bisect_right(answered, write.received)
+        if before and leases[before - 1].user != write.user:
+            found.append((write, leases[before - 1]))
     return found

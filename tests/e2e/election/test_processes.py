@@ -1,6 +1,6 @@
 """Replicas as processes that are killed, paused, cut off and stopped: the audit log of a real API server shows that no two ever write.
 
-`ELECTION_ROUNDS=50 pytest tests/e2e/election` runs more rounds of each fault.
+`ELECTION_ROUNDS=50 pytest tests/e2e/election` runs more rounds of each fault, `ELECTION_LONG=1` the one that takes minutes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from konverge.errors import NotFound
 from konverge.runtime.election.record import LEASE
 from konverge.testing import ControlPlane
 
-pytestmark = pytest.mark.control_plane
-
 ROUNDS = int(os.environ.get("ELECTION_ROUNDS", "1"))
+LONG = os.environ.get("ELECTION_LONG", "") not in ("", "0")
 SHORT = (3.0, 2.0, 0.4)
 """Lease, renewal and retry in seconds, in the proportions of the defaults; a death then costs seconds and not twenty."""
+
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(180 * ROUNDS)]
 
 
 class Watched:
@@ -51,6 +52,11 @@ class Watched:
                     return
                 except NotFound:
                     await asyncio.sleep(0.02)
+
+    async def taken_over(self, former: Member) -> None:
+        """Wait until another replica leads, and works."""
+        await self.leader(other_than=former.name)
+        await self.copied(await self.source())
 
     async def leader(self, *, other_than: str = "", within: float = 60.0) -> Member:
         async with asyncio.timeout(within):
@@ -86,13 +92,21 @@ async def paused(watched: Watched, leader: Member) -> None:
 async def cut_off(watched: Watched, leader: Member) -> None:
     leader.proxy.refuse(lambda _: True)
     leader.proxy.cut(lambda _: True)
-    await watched.copied(await watched.source())
+    await watched.taken_over(leader)
     leader.proxy.disarm()
 
 
 async def renewals_refused(watched: Watched, leader: Member) -> None:
     leader.proxy.refuse(lambda call: call.resource == "leases")
-    await watched.copied(await watched.source())
+    await watched.taken_over(leader)
+    leader.proxy.disarm()
+
+
+async def renewals_late(watched: Watched, leader: Member) -> None:
+    """Each renewal arrives when the leader has given it up and stopped to write, the last of them after another replica has taken over."""
+    _, renew, _ = SHORT
+    leader.proxy.delay(lambda call: call.resource == "leases" and call.method != "GET", renew * 1.25)
+    await watched.taken_over(leader)
     leader.proxy.disarm()
 
 
@@ -112,6 +126,7 @@ FAULTS: tuple[Callable[[Watched, Member], Awaitable[None]], ...] = (
     paused,
     cut_off,
     renewals_refused,
+    renewals_late,
     edited,
     deleted,
 )
@@ -169,3 +184,25 @@ async def test_with_the_default_times_a_stop_hands_over_before_the_lease_could_r
         leader = await watched.leader()
         leader.operator.kill()
         await watched.copied(await watched.source(), within=60)
+
+
+@pytest.mark.skipif(not LONG, reason="takes minutes: ELECTION_LONG=1 runs it")
+async def test_a_leader_that_sleeps_for_a_minute_with_the_default_times_stands_by_when_it_wakes_and_writes_nothing(
+    audited_plane: ControlPlane, tmp_path: Path
+) -> None:
+    async with fleet_of(audited_plane, "a-minute", tmp_path, "a", "b", lease=(15.0, 10.0, 2.0)) as watched:
+        for _ in range(ROUNDS):
+            leader = await watched.leader()
+            writing = asyncio.create_task(keep_writing(watched))
+            try:
+                leader.signal(signal.SIGSTOP)
+                await asyncio.gather(asyncio.sleep(60), watched.copied(await watched.source()))
+                leader.signal(signal.SIGCONT)
+                await watched.copied(await watched.source())
+                assert not await watched.fleet.leads(leader)
+                await asyncio.sleep(20)  # so long that each would have renewed, had both believed that they lead
+                assert not await watched.fleet.leads(leader)
+            finally:
+                leader.signal(signal.SIGCONT)
+                writing.cancel()
+                await asyncio.wait({writing})

@@ -96,6 +96,23 @@ async def test_what_is_refused_never_reaches_the_server(fragile_lab: Lab, proxy:
     await caller.create(CONFIG_MAP.new("x", fragile_lab.namespace))
 
 
+async def test_a_delayed_request_is_answered_late_and_reaches_the_server_even_if_its_caller_has_gone(
+    fragile_lab: Lab, proxy: FaultProxy, caller: Client
+) -> None:
+    proxy.delay(lambda call: call.method == "POST", 1.0)
+    began = asyncio.get_running_loop().time()
+    assert (await caller.create(CONFIG_MAP.new("waited-for", fragile_lab.namespace))).name == "waited-for"
+    assert asyncio.get_running_loop().time() - began >= 1.0
+    impatient = asyncio.create_task(caller.create(CONFIG_MAP.new("given-up", fragile_lab.namespace)))
+    async with asyncio.timeout(30):
+        while not proxy.under_way(lambda call: call.method == "POST"):
+            await asyncio.sleep(0.01)
+    impatient.cancel()
+    await asyncio.wait({impatient})
+    assert impatient.cancelled()
+    await fragile_lab.until(CONFIG_MAP, "given-up", lambda _: True)
+
+
 async def test_what_is_out_of_reach_above_is_out_of_reach_below(
     fragile: ControlPlane, fragile_lab: Lab, proxy: FaultProxy, caller: Client
 ) -> None:
