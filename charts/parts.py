@@ -52,6 +52,8 @@ class Part:
     """Entries of a MutatingWebhookConfiguration."""
     validating: tuple[dict[str, Any], ...] = ()
     """Entries of a ValidatingWebhookConfiguration."""
+    variants: Mapping[str, Part] = field(default_factory=dict)
+    """The same part by the other values of its setting `semantics`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,18 +76,30 @@ class OperatorChart:
 
 
 def files_of(chart: OperatorChart) -> dict[str, str]:
-    """Return the generated files below `files/`: path and content. Parts without rules of a kind, or webhooks, have no such file."""
+    """Return the generated files below `files/`: path and content. Parts without rules of a kind, or webhooks, have no such file.
+
+    Files of a variant are in a folder of their own, `PART-SEMANTICS`, if they differ from those of the part.
+    """
     found = {"operator.yaml": _yaml({"manager": chart.manager, "clusterWide": sorted(chart.cluster_wide)})}
     for part in chart.parts:
-        for name, rules in part.rules.by_file().items():
-            if rules:
-                found[f"{part.name}/{name}"] = _yaml({"rules": list(rules)})
-        for definition in part.definitions:
-            found[f"{part.name}/crd-{definition['metadata']['name']}.yaml"] = _yaml(definition)
-        if part.mutating or part.validating:
-            entries = {"mutating": list(part.mutating), "validating": list(part.validating)}
-            found[f"{part.name}/webhooks.yaml"] = _yaml(entries)
+        own = _files_of_part(part)
+        found |= {f"{part.name}/{name}": content for name, content in own.items()}
+        for semantics, variant in part.variants.items():
+            other = _files_of_part(variant)
+            if lacking := sorted(own.keys() - other.keys()):
+                raise ValueError(f"the templates would take {lacking} of {part.name} for {semantics} too")
+            differing = {name: content for name, content in other.items() if own.get(name) != content}
+            found |= {f"{part.name}-{semantics}/{name}": content for name, content in differing.items()}
     return {f"files/{name}": content for name, content in found.items()}
+
+
+def _files_of_part(part: Part) -> dict[str, str]:
+    found = {name: _yaml({"rules": list(rules)}) for name, rules in part.rules.by_file().items() if rules}
+    for definition in part.definitions:
+        found[f"crd-{definition['metadata']['name']}.yaml"] = _yaml(definition)
+    if part.mutating or part.validating:
+        found["webhooks.yaml"] = _yaml({"mutating": list(part.mutating), "validating": list(part.validating)})
+    return found
 
 
 def _yaml(document: dict[str, Any]) -> str:

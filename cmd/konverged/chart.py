@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -110,10 +111,25 @@ async def own_chart_data(version: str, app_version: str, description: str) -> Op
         app_version=app_version,
         description=description,
         manager=NAME,
-        parts=tuple([await part_of(name, None, DaemonSettings(controllers=(name,))) for name in names]),
+        parts=tuple([await _family(name) for name in names]),
         cluster_wide=left_out(DaemonSettings(namespace="one")),
         settings=settings_schema(DaemonSettings),
     )
+
+
+async def _family(name: str) -> Part:
+    """Return the part of one of our families, with a variant for each of its semantics."""
+    from konverge.daemon.config import leaves
+    from konverge.daemon.programs import DaemonSettings
+
+    own = await part_of(name, None, DaemonSettings(controllers=(name,)))
+    choices = [leaf for leaf in leaves(DaemonSettings) if leaf.path == f"{name}.semantics"]
+    others = [value for leaf in choices for value in get_args(leaf.annotation) if value != leaf.default]
+    variants = {}
+    for value in others:
+        chosen: dict[str, Any] = {"controllers": (name,), name: {"semantics": value}}
+        variants[value] = await part_of(name, None, DaemonSettings(**chosen))
+    return replace(own, variants=variants)
 
 
 async def part_of(name: str, build: Build | None, settings: Settings) -> Part:
@@ -121,7 +137,8 @@ async def part_of(name: str, build: Build | None, settings: Settings) -> Part:
     from konverge.charts import Part
     from konverge.crds import crd_manifests
     from konverge.daemon.engine import manager_settings
-    from konverge.daemon.programs import fill
+    from konverge.daemon.programs import DaemonSettings, fill
+    from konverge.reconcilers import quota
     from konverge.runtime import Manager
 
     served = _changed(settings, {"webhooks": {"service": _SERVICE}})
@@ -130,11 +147,14 @@ async def part_of(name: str, build: Build | None, settings: Settings) -> Part:
     parts: list[Any] = [*manager.controllers, *manager.webhooks]
     models = [part.model for part in parts]
     declared = dict.fromkeys(model for model in models if hasattr(model, "__konverge_declaration__"))
+    definitions = crd_manifests(declared)
+    if isinstance(settings, DaemonSettings):
+        definitions = quota.definitions(definitions, settings.quota)
     configurations = {one["kind"]: _paths_alone(one["webhooks"]) for one in manager.webhook_configurations()}
     return Part(
         name=name,
         rules=await _rules(name, build, settings),
-        definitions=tuple(crd_manifests(declared)),
+        definitions=tuple(definitions),
         mutating=configurations.get("MutatingWebhookConfiguration", ()),
         validating=configurations.get("ValidatingWebhookConfiguration", ()),
     )
@@ -177,8 +197,8 @@ async def _rules_with(build: Build | None, settings: Settings, name: str) -> lis
 
 
 def _changed(settings: Settings, changes: Mapping[str, Any]) -> Settings:
-    """Return settings with some values of groups changed."""
-    return type(settings)(**{"controllers": settings.controllers, **changes})
+    """Return settings with some values changed."""
+    return type(settings)(**{**settings.model_dump(exclude_unset=True), **changes})
 
 
 def settings_schema(cls: type[Settings]) -> dict[str, Any]:

@@ -73,11 +73,17 @@ annotations:
 {{- toJson $parts -}}
 {{- end -}}
 
+{{/* A generated file of a part, that of the semantics that its settings choose if they have their own: (dict "root" $ "part" "quota" "file" "rules.yaml"). */}}
+{{- define "konverge.file" -}}
+{{- $chosen := printf "%s-%s" .part (dig .part "semantics" "" .root.Values.settings) -}}
+{{- .root.Files.Get (printf "files/%s/%s" $chosen .file) | default (.root.Files.Get (printf "files/%s/%s" .part .file)) -}}
+{{- end -}}
+
 {{/* The rules of one kind of every part that runs, each once, as a JSON list: (dict "root" $ "file" "rules.yaml"). */}}
 {{- define "konverge.rules" -}}
 {{- $rules := list -}}
 {{- range $part := include "konverge.parts" .root | fromJsonArray -}}
-{{- with $.root.Files.Get (printf "files/%s/%s" $part $.file) -}}
+{{- with include "konverge.file" (dict "root" $.root "part" $part "file" $.file) -}}
 {{- $rules = concat $rules (fromYaml .).rules -}}
 {{- end -}}
 {{- end -}}
@@ -87,7 +93,7 @@ annotations:
 {{/* Whether a part that runs has webhooks. */}}
 {{- define "konverge.hasWebhooks" -}}
 {{- range $part := include "konverge.parts" . | fromJsonArray -}}
-{{- with $.Files.Get (printf "files/%s/webhooks.yaml" $part) -}}true{{- end -}}
+{{- with include "konverge.file" (dict "root" $ "part" $part "file" "webhooks.yaml") -}}true{{- end -}}
 {{- end -}}
 {{- end -}}
 

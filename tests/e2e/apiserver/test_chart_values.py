@@ -19,6 +19,7 @@ from konverge.daemon.config import load
 from konverge.daemon.programs import DaemonSettings, families
 from konverge.daemon.rbac import manifests, rules_for
 from konverge.daemon.webhooks import manifests_of as webhook_manifests
+from konverge.reconcilers.quota import definitions
 
 pytestmark = pytest.mark.timeout(
     60, func_only=True
@@ -226,6 +227,8 @@ QUOTA_ALONE = {"families": {"apps": {"enabled": False}}}
 SECRETS_IN_TWO = {"settings": {"apps": {"secret_namespaces": ["web", "shop"]}}}
 NO_SECRETS = {"settings": {"apps": {"watch_secrets": False}}}
 ONE_NAMESPACE = merged(APPS_ALONE, {"watchNamespace": "web"})
+V014: dict[str, Any] = {"settings": {"quota": {"semantics": "v0.14"}}}
+V012: dict[str, Any] = {"settings": {"quota": {"semantics": "v0.12"}}}
 
 
 def settings_of(rendered: Rendered) -> DaemonSettings:
@@ -249,6 +252,8 @@ def settings_of(rendered: Rendered) -> DaemonSettings:
         CERT_MANAGER,
         SECURE,
         merged(ONE_NAMESPACE, SECURE),
+        V014,
+        merged(V014, WEBHOOKS),
         merged(APPS_ALONE, WEBHOOKS),
         merged(QUOTA_ALONE, WEBHOOKS),
         merged(NO_SECRETS, WEBHOOKS),
@@ -271,21 +276,28 @@ def test_the_daemon_has_exactly_the_rights_that_the_command_prints_for_its_setti
         assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "konverge", "namespace": NAMESPACE}]
 
 
-@pytest.mark.parametrize("values", [{}, APPS_ALONE, QUOTA_ALONE], ids=str)
+@pytest.mark.parametrize("values", [{}, APPS_ALONE, QUOTA_ALONE, V012, V014], ids=str)
 def test_the_definitions_are_those_of_the_families_that_are_on_and_are_kept(
     template: Template, values: dict[str, Any]
 ) -> None:
+    settings = settings_of(template(values)).quota
     rendered = template(values).all("CustomResourceDefinition")
     groups = {"apps.vworkspace.io": "apps", "capsule.clastix.io": "quota"}
     off = {name for name, family in values.get("families", {}).items() if not family["enabled"]}
     printed = {
-        one["metadata"]["name"]: one["spec"] for one in all_manifests() if groups[one["spec"]["group"]] not in off
+        one["metadata"]["name"]: one["spec"]
+        for one in definitions(all_manifests(), settings)
+        if groups[one["spec"]["group"]] not in off
     }
     assert {one["metadata"]["name"]: one["spec"] for one in rendered} == printed
     assert {one["metadata"]["annotations"]["helm.sh/resource-policy"] for one in rendered} == {"keep"}
 
 
-@pytest.mark.parametrize("values", [WEBHOOKS, merged(APPS_ALONE, WEBHOOKS), merged(ONE_NAMESPACE, WEBHOOKS)], ids=str)
+@pytest.mark.parametrize(
+    "values",
+    [WEBHOOKS, merged(APPS_ALONE, WEBHOOKS), merged(ONE_NAMESPACE, WEBHOOKS), merged(V014, WEBHOOKS)],
+    ids=str,
+)
 def test_webhooks_are_registered_as_the_command_prints_them(template: Template, values: dict[str, Any]) -> None:
     rendered = template(values)
     printed = asyncio.run(webhook_manifests(None, settings_of(rendered), "konverge"))
