@@ -1,4 +1,4 @@
-"""The controller of the family: its watches and the RBAC rules that they need.
+"""The controllers of the family: their watches and the RBAC rules that they need.
 
 Secrets and ConfigMaps are watched as metadata, which suffices to notice a change; only the live read that checks for a key brings their
 content into this process.
@@ -25,6 +25,7 @@ from konverge.reconcilers.apps.kinds import (
     OCI_REPOSITORY,
     SECRET,
 )
+from konverge.reconcilers.apps.operations import install as operations
 from konverge.reconcilers.apps.reconciler import ApplicationInstanceReconciler
 from konverge.reconcilers.apps.settings import Settings
 from konverge.reconcilers.apps.words import CONTROLLER, FINALIZER, Blocked, Flux, Label, Type
@@ -125,10 +126,12 @@ def install(manager: Manager, settings: Settings | None = None) -> None:
     >>> manager = Manager("konverge")
     >>> install(manager)
     >>> [controller.name for controller in manager.controllers]
-    ['applicationinstance']
+    ['applicationinstance', 'operation']
     """
     chosen = Settings() if settings is None else settings
     manager.add(controller(chosen))
+    if chosen.operations.enabled:
+        manager.add(operations.controller(chosen.operations, cluster_id=chosen.cluster_id))
     reached = manager.settings.webhooks
     if chosen.check_at_admission or (chosen.check_at_admission is None and (reached.service or reached.url)):
         manager.add(validating_webhook(chosen))
@@ -136,4 +139,8 @@ def install(manager: Manager, settings: Settings | None = None) -> None:
 
 def rules(settings: Settings | None = None) -> tuple[Rule, ...]:
     """Return the RBAC rules that the family needs with these settings."""
-    return rules_of(controller(settings))
+    chosen = Settings() if settings is None else settings
+    found = rules_of(controller(chosen))
+    if chosen.operations.enabled:
+        found += rules_of(operations.controller(chosen.operations, cluster_id=chosen.cluster_id))
+    return found

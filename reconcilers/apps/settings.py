@@ -12,6 +12,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from konverge.reconcilers.apps.durations import Duration
+from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.reconcilers.apps.versions import VersionRange
 
 __all__ = ["Duration", "ForbiddenVersions", "Settings"]
@@ -85,6 +86,9 @@ class Settings(_Frozen):
     check_at_admission: bool | None = None
     """Serve the webhook that refuses inline secrets, and what else the schema cannot see, before it is stored; null: if the manager says
     how the API server reaches its webhooks (webhooks.service or webhooks.url). Without it such an instance is stored, and Blocked."""
+
+    operations: OperationSettings = OperationSettings()
+    """Operations: backups, restores, upgrades, commands."""
 
     require_managed_by: bool = False
     """Gate: ignore instances without label `app.vworkspace.io/managed-by=control-plane`."""

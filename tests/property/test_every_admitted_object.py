@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from any_value import admitted, changed
 from apps.lab import OCI_CHART, Apps
+from apps.operations import Operations
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from quota.lab import CPU, Quotas
@@ -26,6 +27,7 @@ from konverge.client.requests import MERGE
 from konverge.crds import CustomResource, crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.catalogue import own_resources
+from konverge.crds.ops_v1alpha1 import Operation
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import ApiError
 from konverge.kinds import Kind, kind_of
@@ -46,12 +48,23 @@ APP = {
     "values": {"source": "inline", "inline": {"replicas": 1}},
 }
 OCI = {**APP, "chart": {**APP["chart"], **OCI_CHART}}  # type: ignore[dict-item]  # a dict of its own
+COMMAND = {
+    "targetRef": {"apiVersion": "apps.vworkspace.io/v1alpha1", "kind": "ApplicationInstance", "name": "shop"},
+    "type": "RunCommand",
+    "engine": "job",
+    "parameters": {"image": "busybox"},
+}
 POOL = {"quota": {"hard": {CPU: "4"}}, "selectors": [{"matchLabels": {"capsule.clastix.io/tenant": "solar-lab"}}]}
 CLAIM = {"pool": "p", "claim": {CPU: "1"}}
 
 
 async def _apps(lab: Lab, stack: AsyncExitStack) -> None:
     await Apps(lab, stack).start(flux=False)
+
+
+async def _operations(lab: Lab, stack: AsyncExitStack) -> None:
+    operations = await Operations(lab).start()
+    await operations.target()
 
 
 async def _quota(lab: Lab, stack: AsyncExitStack) -> None:
@@ -69,6 +82,7 @@ class Family:
 
 FAMILIES = (
     Family(ApplicationInstance, (APP, OCI), _apps),
+    Family(Operation, (COMMAND,), _operations),
     Family(ResourcePool, (POOL,), _quota, ""),
     Family(ResourcePoolClaim, (CLAIM,), _quota, "lab-a"),
 )

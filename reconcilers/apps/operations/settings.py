@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from konverge.crds.ops_v1alpha1 import OperationType
+from konverge.crds.ops_v1alpha1 import EngineName, OperationType
 from konverge.reconcilers.apps.durations import Duration
 
 __all__ = ["OperationSettings"]
@@ -24,6 +24,8 @@ class OperationSettings(BaseModel):
 
     enabled: bool = True
     """Reconcile Operations."""
+    engines: frozenset[EngineName] = frozenset({"velero", "workflow", "job", "helm", "volsync", "helmHookJob"})
+    """The engines that Operations may use; rights on the objects of others are not needed."""
     velero_namespace: Annotated[str, Field(min_length=1, max_length=63)] = "velero"
     """The namespace of the Velero server, the only one that it watches; Backups and Restores are made there."""
     runner_service_account: Annotated[str, Field(min_length=1, max_length=253)] = "vworkspace-operation-runner"
@@ -32,6 +34,8 @@ class OperationSettings(BaseModel):
     """How long a finished Job and its log are kept, unless the Operation says otherwise."""
     approval_types: frozenset[OperationType] = frozenset({"Restore"})
     """Types of Operations that always need an approval."""
+    ready_types: frozenset[OperationType] = frozenset({"Restore", "Upgrade", "Migration"})
+    """Types of Operations that wait until their target is Ready."""
     require_capability: bool = True
     """Refuse an Operation whose target does not name the engine in its annotation `ops.vworkspace.io/<verb>`."""
     missing_grace: Duration = timedelta(seconds=60)

@@ -133,5 +133,7 @@ class OpAnnotation:
     """The prefix of an annotation of a target, `ops.vworkspace.io/<verb>: <engine>`: the engines that may act on it."""
     OPERATION_NAME: Final = "ops.vworkspace.io/operation-name"
     """On the object of an engine: `namespace/name` of the Operation."""
+    HOLDERS: Final = "ops.vworkspace.io/holders"
+    """On the Lease of a target: the Operations that have their turn, as JSON."""
     LAST_OPERATION: Final = "ops.vworkspace.io/last-operation"
     """On an ApplicationInstance: the UID of the Operation that edited its spec last."""

@@ -14,10 +14,12 @@ from konverge.objects import Metadata, Object
 from konverge.reconcilers.apps import Settings, controller, install, rules
 from konverge.reconcilers.apps.install import instances_in, instances_using, release_of_chart
 from konverge.reconcilers.apps.kinds import CONFIG_MAP, HELM_CHART, SECRET
+from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.runtime import Manager, cluster_role
 from konverge.runtime.builder.rules import narrowed_roles
 from konverge.testing import Lab
 
+WITHOUT_OPERATIONS = Settings(operations=OperationSettings(enabled=False))
 INSTANCE = kind("apps.vworkspace.io/v1alpha1", "ApplicationInstance")
 
 
@@ -100,16 +102,17 @@ def test_a_namespace_enqueues_its_instances() -> None:
     assert [key.name for key in instances_in(Metadata(name="team"), caches)] == ["a"]
 
 
-def test_installing_adds_one_controller_and_starts_nothing() -> None:
+@pytest.mark.parametrize("operations", [True, False])
+def test_installing_adds_the_controllers_and_starts_nothing(operations: bool) -> None:
     manager = Manager("konverge")
-    install(manager, Settings())
-    assert [added.name for added in manager.controllers] == ["applicationinstance"]
+    install(manager, Settings(operations=OperationSettings(enabled=operations)))
+    assert [added.name for added in manager.controllers] == ["applicationinstance", *["operation"] * operations]
 
 
 def test_the_rbac_rules_are_exactly_those_that_are_used() -> None:
     found = {
         (rule["apiGroups"][0], resource): set(rule["verbs"])
-        for rule in cluster_role("konverge", rules())["rules"]
+        for rule in cluster_role("konverge", rules(WITHOUT_OPERATIONS))["rules"]
         for resource in rule["resources"]
     }
     read, own = {"get", "list", "watch"}, {"get", "list", "watch", "create", "patch", "delete"}

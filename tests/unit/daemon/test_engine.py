@@ -68,8 +68,9 @@ async def test_chosen_controllers_run_alone() -> None:
 
 
 async def test_a_family_is_chosen_by_its_name_or_by_its_controllers() -> None:
-    for names in ("apps",), ("applicationinstance",):
-        assert list(await controllers(DaemonSettings(controllers=names), None)) == ["applicationinstance"]
+    both = ["applicationinstance", "operation"]
+    for names, there in {("apps",): both, ("applicationinstance",): both[:1]}.items():
+        assert list(await controllers(DaemonSettings(controllers=names), None)) == there
 
 
 async def test_a_family_that_needs_the_whole_cluster_is_left_out_of_one_namespace() -> None:

@@ -129,8 +129,8 @@ def test_wrong_usage_is_exit_code_2_with_a_hint(words: tuple[str, ...], said: st
         (
             ("rbac", "--controllers", "nobody"),
             (
-                "there is no controller 'nobody' here; controllers: applicationinstance, resourcepool, resourcepoolclaim; "
-                "families: apps, quota"
+                "there is no controller 'nobody' here; controllers: applicationinstance, operation, resourcepool, "
+                "resourcepoolclaim; families: apps, quota"
             ),
         ),
         (("explain", "a/b", "--url", "http://127.0.0.1:9"), "no daemon answers at http://127.0.0.1:9"),
@@ -220,6 +220,7 @@ def test_crds_prints_our_own_definitions() -> None:
     documents = list(yaml.safe_load_all(konverge("crds").stdout))
     assert [document["metadata"]["name"] for document in documents] == [
         "applicationinstances.apps.vworkspace.io",
+        "operations.ops.vworkspace.io",
         "resourcepoolclaims.capsule.clastix.io",
         "resourcepools.capsule.clastix.io",
     ]
@@ -258,7 +259,8 @@ def test_rbac_for_a_namespace_is_a_role_and_can_bring_its_binding() -> None:
 
 
 def test_rbac_for_a_namespace_has_the_rights_on_a_lease_in_another_one() -> None:
-    words = ("rbac", "-n", "web", "--service-account", "ops/konverge", "--set", "election.enabled=true", "-o", "json")
+    settings = ("--set", "election.enabled=true", "--set", "apps.operations.enabled=false")
+    words = ("rbac", "-n", "web", "--service-account", "ops/konverge", *settings, "-o", "json")
     roles = {
         one["metadata"]["namespace"]: one for one in json.loads(konverge(*words).stdout)["items"] if "rules" in one
     }

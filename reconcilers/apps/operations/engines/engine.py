@@ -129,6 +129,8 @@ class EngineRequest:
     target: Target
     settings: OperationSettings
     related: Related = field(default_factory=Related)
+    generation: int | None = None
+    """The generation that an edited object has to reach; None before the edit, and for objects that are created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +229,10 @@ class Engine(Protocol):
     @property
     def reads(self) -> tuple[Kind[Object], ...]:
         """The kinds of cached objects that `needs` may name; they are watched, and need not exist in the cluster."""
+
+    @property
+    def gets(self) -> tuple[Kind[Object], ...]:
+        """The kinds of objects that `needs` may name as `live`; they are read by name, and neither listed nor watched."""
 
     def kind(self, request: EngineRequest) -> Kind[Object]:
         """Return the kind of the object that this Operation needs."""

@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from konverge.reconcilers.apps.operations.engines.engine import Engine
+from konverge.reconcilers.apps.operations.engines.job import JobEngine
+from konverge.reconcilers.apps.operations.engines.velero.engine import VeleroEngine
+from konverge.reconcilers.apps.operations.engines.volsync import VolSyncEngine
+from konverge.reconcilers.apps.operations.engines.workflow import WorkflowEngine
 
 __all__ = ["ROWS", "VERBS", "EngineRow", "row_of"]
 
@@ -31,7 +35,22 @@ class EngineRow:
     engine: Engine
 
 
-ROWS: Final[tuple[EngineRow, ...]] = ()
+_JOB: Final = JobEngine()
+_VELERO: Final = VeleroEngine()
+_WORKFLOW: Final = WorkflowEngine()
+_VOLSYNC: Final = VolSyncEngine()
+
+ROWS: Final[tuple[EngineRow, ...]] = (
+    EngineRow("RunCommand", _JOB),
+    EngineRow("Runbook", _JOB),
+    EngineRow("Migration", _JOB),
+    EngineRow("Backup", _VELERO),
+    EngineRow("Restore", _VELERO),
+    EngineRow("Runbook", _WORKFLOW),
+    EngineRow("Migration", _WORKFLOW),
+    EngineRow("Backup", _VOLSYNC),
+    EngineRow("Restore", _VOLSYNC),
+)
 
 
 def row_of(type_: str, engine: str, rows: tuple[EngineRow, ...] = ROWS) -> EngineRow | None:

@@ -133,6 +133,7 @@ class VolSyncEngine:
     makes: Final = (REPLICATION_SOURCE, REPLICATION_DESTINATION)
     reads: Final[tuple[Kind[Object], ...]] = ()
     """Missing volumes and Secrets are reported by VolSync, which goes on by itself once they are there."""
+    gets: Final[tuple[Kind[Object], ...]] = ()
 
     def kind(self, request: EngineRequest) -> Kind[Object]:
         """Return the kind by the direction."""

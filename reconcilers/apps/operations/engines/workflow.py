@@ -124,6 +124,7 @@ class WorkflowEngine:
     name: Final = "workflow"
     makes: Final = (WORKFLOW,)
     reads: Final = (WORKFLOW_TEMPLATE, CLUSTER_WORKFLOW_TEMPLATE)
+    gets: Final[tuple[Kind[Object], ...]] = ()
 
     def kind(self, request: EngineRequest) -> Kind[Object]:  # noqa: ARG002  # the interface
         """Return Workflow."""

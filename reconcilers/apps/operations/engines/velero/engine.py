@@ -50,6 +50,7 @@ class VeleroEngine:
     name: Final = "velero"
     makes: Final = (BACKUP, RESTORE)
     reads: Final = (BACKUP, BACKUP_STORAGE_LOCATION, VOLUME_SNAPSHOT_CLASS)
+    gets: Final[tuple[Kind[Object], ...]] = ()
 
     def kind(self, request: EngineRequest) -> Kind[Object]:
         """Return Restore for a Restore, else Backup."""

@@ -1,0 +1,135 @@
+"""The object of an engine: its labels and owner, how it is found again, created once, edited once and stopped.
+
+An object in another namespace has no owner reference, because the garbage collector would delete it
+(docs/reference/runtime.md#owner-references); labels and annotations tie it to its Operation, whose finalizer looks after it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from konverge.crds.ops_v1alpha1 import EngineRef, Operation
+from konverge.errors import NotFound
+from konverge.kinds import Kind, kind_of
+from konverge.objects import Object
+from konverge.reconcilers.apps.operations.engines.engine import (
+    CancelAction,
+    DeleteChild,
+    Edit,
+    PatchChild,
+    Rendered,
+    Target,
+)
+from konverge.reconcilers.apps.operations.kinds import VIEW
+from konverge.reconcilers.apps.operations.words import OpAnnotation, OpLabel
+from konverge.reconcilers.apps.render import label_value
+from konverge.reconcilers.apps.words import Label
+from konverge.runtime.apply.owners import controller_reference
+
+if TYPE_CHECKING:
+    from konverge.runtime import Context
+
+__all__ = ["edited_by", "find_child", "fits", "is_of", "ref_to", "send_edit", "stop_child", "to_create"]
+
+
+_NAME: Final = re.compile(r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?\Z")
+
+
+def ref_to(made: Rendered | Edit) -> EngineRef:
+    """Return the reference to the object that will be created or edited."""
+    if isinstance(made, Edit):
+        return EngineRef(
+            api_version=made.kind.api_version, kind=made.kind.kind, name=made.name, namespace=made.namespace
+        )
+    found = made.object
+    return EngineRef(
+        api_version=found.api_version, kind=found.kind_name, name=found.name, namespace=found.namespace or None
+    )
+
+
+def fits(ref: EngineRef, kind: Kind[Object]) -> bool:
+    """Tell whether a reference can be one that this engine wrote: another writer may have changed the status."""
+    return (
+        (ref.api_version, ref.kind) == (kind.api_version, kind.kind)
+        and _NAME.match(ref.name) is not None
+        and (not ref.namespace or _NAME.match(ref.namespace) is not None)
+    )
+
+
+def to_create(operation: Operation, rendered: Rendered, target: Target, cluster_id: str) -> Object:
+    """Return the object as it is created: with labels, annotations, and the owner that the garbage collector honours."""
+    data = rendered.object.to_dict()
+    metadata = data["metadata"]
+    labels = {
+        OpLabel.OPERATION: operation.metadata.uid,
+        Label.MANAGED_BY: Label.CONTROL_PLANE,
+        Label.APPLICATION_INSTANCE: label_value(target.name),
+    }
+    if cluster_id:
+        labels[Label.CLUSTER_ID] = label_value(cluster_id)
+    metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
+    metadata["annotations"] = {
+        **(metadata.get("annotations") or {}),
+        OpAnnotation.OPERATION_NAME: f"{operation.namespace}/{operation.name}",
+    }
+    if rendered.owned and rendered.object.namespace == operation.namespace:
+        metadata["ownerReferences"] = [controller_reference(VIEW, operation.metadata)]
+    return Object(data)
+
+
+def is_of(child: Object, operation: Operation) -> bool:
+    """Tell whether an object was created for this Operation; a name can be reused, a UID cannot."""
+    return child.metadata.label(OpLabel.OPERATION) == operation.metadata.uid
+
+
+def edited_by(instance: Object, operation: Operation) -> bool:
+    """Tell whether this Operation's edit is the last one in the object."""
+    return instance.metadata.annotation(OpAnnotation.LAST_OPERATION) == operation.metadata.uid
+
+
+async def find_child(kind: Kind[Object], ref: EngineRef, operation: Operation, ctx: Context[Any]) -> Object | None:
+    """Return the object of the reference; one that the cache lacks is read live, since its label may have been removed."""
+    namespace = ref.namespace or ""
+    found = ctx.cache(kind).find(namespace, ref.name)
+    if found is None or not _same(found, ref, operation):
+        found = await ctx.live(kind).find(namespace, ref.name)
+    return found if found is not None and _same(found, ref, operation) else None
+
+
+def _same(found: Object, ref: EngineRef, operation: Operation) -> bool:
+    return found.metadata.uid == ref.uid or is_of(found, operation)
+
+
+async def send_edit(operation: Operation, edit: Edit, found: Object, ctx: Context[Any]) -> Object:
+    """Send the edit together with the note of who made it; Conflict if the object changed since it was read."""
+    note = {
+        "uid": found.metadata.uid,
+        "resourceVersion": found.metadata.resource_version,
+        "annotations": {OpAnnotation.LAST_OPERATION: operation.metadata.uid},
+    }
+    return await ctx.patch(edit.kind, edit.name, edit.namespace, patch={**edit.patch, "metadata": note})
+
+
+def _contains(found: Any, wanted: Any) -> bool:
+    if isinstance(wanted, Mapping):
+        return isinstance(found, Mapping) and all(_contains(found.get(key), value) for key, value in wanted.items())
+    return bool(found == wanted)
+
+
+async def stop_child(action: CancelAction, child: Object, ctx: Context[Any]) -> Object | None:
+    """Do what stops the object; returns it as it is then, None if it is gone."""
+    kind, metadata = kind_of(child), child.metadata
+    if isinstance(action, DeleteChild):
+        if metadata.deleting:
+            return child
+        await ctx.delete(kind, metadata.name, metadata.namespace, uid=metadata.uid)
+        return await ctx.live(kind).find(metadata.namespace, metadata.name)
+    if not isinstance(action, PatchChild) or _contains(child.to_dict(), action.patch):
+        return child
+    patch = {**action.patch, "metadata": {**(action.patch.get("metadata") or {}), "uid": metadata.uid}}
+    try:
+        return await ctx.patch(kind, metadata.name, metadata.namespace, patch=patch)
+    except NotFound:
+        return None

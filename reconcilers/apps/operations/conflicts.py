@@ -1,0 +1,133 @@
+"""Which Operations exclude each other on one target, and in which order they get their turn.
+
+The matrix is symmetric. A Restore excludes everything but commands; upgrades and migrations exclude each other and restores; a command
+marked `exclusive` excludes everything. Backups run beside each other, and beside an upgrade.
+
+Only Operations that have had their turn block others. Of those that wait, the older goes first (creationTimestamp, then UID): a younger one
+lets it pass for `PATIENCE` after the last event that could have let it start, and no longer, so that an Operation that cannot start blocks
+no other.
+
+Guarantees: pure. Source: docs/reference/operations.md#order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from konverge.clock import from_rfc3339
+from konverge.objects import Object
+from konverge.reconcilers.apps.operations.words import BlockedReason, OpCondition
+
+__all__ = ["PATIENCE", "TERMINAL", "Contestant", "blocker", "conflicting", "contestant_of", "first_in_line"]
+
+TERMINAL: Final = frozenset({"Succeeded", "Failed", "Cancelled"})
+"""The phases that nothing leaves."""
+
+PATIENCE: Final = timedelta(seconds=30)
+"""How long an older Operation that waits may take to start before a younger one overtakes it."""
+
+_CHANGES: Final = frozenset({"Upgrade", "Migration"})
+_COMMANDS: Final = frozenset({"RunCommand", "Runbook"})
+
+
+def conflicting(first: str, second: str, *, exclusive: bool = False) -> bool:
+    """Tell whether Operations of these types exclude each other; `exclusive`: one of them excludes everything.
+
+    >>> conflicting("Backup", "Restore"), conflicting("Backup", "Upgrade"), conflicting("Migration", "Upgrade")
+    (True, False, True)
+    """
+    if exclusive:
+        return True
+    if first in _COMMANDS or second in _COMMANDS:
+        return False
+    return "Restore" in (first, second) or (first in _CHANGES and second in _CHANGES)
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """An Operation as far as the order on its target depends on it."""
+
+    uid: str
+    name: str
+    type: str
+    exclusive: bool = False
+    created: datetime | None = None
+    started: bool = False
+    finished: datetime | None = None
+    """When it ended; None while it has not."""
+    waits_for_turn: bool = False
+    """Nothing but a conflict kept it from starting, when it was last looked at, or it has not been looked at yet."""
+
+    @property
+    def order(self) -> tuple[str, str]:
+        """The place in the line."""
+        return ("" if self.created is None else self.created.isoformat(), self.uid)
+
+    def excludes(self, other: Contestant) -> bool:
+        """Tell whether the two must not run at once."""
+        return self.uid != other.uid and conflicting(self.type, other.type, exclusive=self.exclusive or other.exclusive)
+
+
+def is_exclusive(spec: Mapping[str, Any]) -> bool:
+    """Tell whether a command is marked to run alone."""
+    parameters = spec.get("parameters")
+    return isinstance(parameters, dict) and parameters.get("exclusive") is True
+
+
+def _moment(text: Any) -> datetime | None:
+    try:
+        return from_rfc3339(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+def contestant_of(operation: Object) -> Contestant:
+    """Read an Operation, decoded or not."""
+    spec, status, metadata = operation.spec, operation.status, operation.metadata
+    blocked = operation.find_condition(OpCondition.BLOCKED)
+    phase = status.get("phase")
+    unseen = operation.find_condition(OpCondition.ACCEPTED) is None and blocked is None
+    in_line = unseen or (
+        blocked is not None and blocked.status == "True" and blocked.reason == BlockedReason.CONFLICTING_OPERATION
+    )
+    finished = phase in TERMINAL
+    return Contestant(
+        uid=metadata.uid,
+        name=metadata.name,
+        type=str(spec.get("type", "")),
+        exclusive=is_exclusive(spec),
+        created=metadata.created,
+        started=bool(status.get("startedAt")) and not finished,
+        finished=(_moment(status.get("finishedAt")) or metadata.created) if finished else None,
+        waits_for_turn=in_line and not finished and not metadata.deleting and not spec.get("cancel"),
+    )
+
+
+def blocker(mine: Contestant, others: Iterable[Contestant]) -> Contestant | None:
+    """Return the oldest Operation that has had its turn, has not ended, and excludes this one."""
+    found = [one for one in others if one.started and one.finished is None and mine.excludes(one)]
+    return min(found, key=lambda one: one.order, default=None)
+
+
+def first_in_line(
+    mine: Contestant, others: Iterable[Contestant], now: datetime, *, ended: Callable[[], Iterable[Contestant]] = tuple
+) -> tuple[Contestant, timedelta] | None:
+    """Return an older Operation that this one lets pass, and for how long at most; None if it is this one's turn.
+
+    `ended` returns the Operations of the target that have ended; it is called only if there is an older one.
+    """
+    older = [
+        one
+        for one in others
+        if one.waits_for_turn and not one.started and mine.excludes(one) and one.order < mine.order
+    ]
+    if not older:
+        return None
+    first = min(older, key=lambda one: one.order)
+    moments = [one.finished for one in ended() if one.finished is not None]
+    moments += [one.created for one in (first, mine) if one.created is not None]
+    left = max(moments, default=now) + PATIENCE - now
+    return (first, left) if left > timedelta(0) else None

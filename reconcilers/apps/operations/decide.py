@@ -1,0 +1,120 @@
+"""The order of preconditions: what an Operation waits for before it gets its turn.
+
+TargetExists, TargetReady, CapabilityAdvertised, approval, NoConflictingOperation, then what the engine needs (its CustomResourceDefinition,
+related objects, Secrets). The first that does not hold is reported.
+
+Guarantees: pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+
+from konverge.crds.ops_v1alpha1 import Operation
+from konverge.objects import Object
+from konverge.outcome import RequeueAfter
+from konverge.reconcilers.apps.operations import report
+from konverge.reconcilers.apps.operations.approval import lacking_approval
+from konverge.reconcilers.apps.operations.conflicts import Contestant, blocker, first_in_line
+from konverge.reconcilers.apps.operations.engines.engine import EngineBlocked, EngineRequest, ObjectKey, Related, Target
+from konverge.reconcilers.apps.operations.engines.registry import VERBS
+from konverge.reconcilers.apps.operations.report import OpPlan
+from konverge.reconcilers.apps.operations.settings import OperationSettings
+from konverge.reconcilers.apps.operations.words import AcceptedReason, BlockedReason, OpAnnotation
+from konverge.reconcilers.apps.words import Type as InstanceCondition
+
+__all__ = ["check_target", "check_turn", "conflict", "request_for", "target_of"]
+
+
+def target_of(instance: Object) -> Target:
+    """Return the target, from an ApplicationInstance as it is stored."""
+    metadata = instance.metadata
+    return Target(
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        release=str(instance.get("spec", "release", "name", default="") or ""),
+        catalog_id=str(instance.get("spec", "appRef", "catalogId", default="") or ""),
+        annotations=dict(metadata.annotations or {}),
+    )
+
+
+def request_for(
+    operation: Operation, target: Target, settings: OperationSettings, now: datetime, related: Related | None = None
+) -> EngineRequest:
+    """Return the request of an Operation to its engine."""
+    return EngineRequest(
+        operation=ObjectKey(operation.namespace, operation.name),
+        uid=operation.metadata.uid,
+        created=operation.metadata.created or now,
+        type=operation.spec.type,
+        parameters=operation.spec.parameters,
+        target=target,
+        settings=settings,
+        related=related or Related(),
+    )
+
+
+def _is_ready(instance: Object) -> bool:
+    ready = instance.find_condition(InstanceCondition.READY)
+    return (
+        ready is not None
+        and ready.is_true
+        and instance.get("status", "observedGeneration") == instance.metadata.generation
+    )
+
+
+def check_target(
+    operation: Operation, instance: Object | None, settings: OperationSettings, cluster: str, now: datetime
+) -> OpPlan | None:
+    """Return the plan of an Operation whose target does not let it start, None if it does."""
+    spec = operation.spec
+    name = spec.target_ref.name
+    if instance is None:
+        message = f"ApplicationInstance {name} does not exist in this namespace; create it, or delete the Operation"
+        return report.waiting(
+            EngineBlocked(BlockedReason.TARGET_NOT_READY, message), not_accepted=AcceptedReason.TARGET_NOT_FOUND
+        )
+    if instance.metadata.deleting:
+        message = f"ApplicationInstance {name} is being deleted"
+        return report.waiting(EngineBlocked(BlockedReason.TARGET_NOT_READY, message))
+    if spec.type in settings.ready_types and not _is_ready(instance):
+        message = f"ApplicationInstance {name} is not Ready"
+        return report.waiting(EngineBlocked(BlockedReason.TARGET_NOT_READY, message))
+    if settings.require_capability:
+        wanted = f"{OpAnnotation.CAPABILITY}{VERBS[spec.type]}"
+        if spec.engine not in _engines(instance.metadata.annotation(wanted)):
+            message = f"ApplicationInstance {name} does not offer this: annotate it with {wanted}={spec.engine}"
+            return report.waiting(
+                EngineBlocked(BlockedReason.TARGET_NOT_READY, message), not_accepted=AcceptedReason.CAPABILITY_MISSING
+            )
+    lacking = lacking_approval(operation, settings, cluster, now)
+    if lacking:
+        return report.waiting(EngineBlocked(BlockedReason.AWAITING_APPROVAL, lacking))
+    return None
+
+
+def _engines(text: str) -> frozenset[str]:
+    return frozenset(part.strip() for part in text.split(","))
+
+
+def conflict(name: str, wait: timedelta | None = None) -> OpPlan:
+    """Return the plan of an Operation that another one excludes; its end wakes this one."""
+    message = f"waits until Operation {name} has ended"
+    return report.waiting(
+        EngineBlocked(BlockedReason.CONFLICTING_OPERATION, message),
+        outcome=None if wait is None else RequeueAfter(wait),
+    )
+
+
+def check_turn(
+    mine: Contestant, others: Iterable[Contestant], now: datetime, *, ended: Callable[[], Iterable[Contestant]] = tuple
+) -> OpPlan | None:
+    """Return the plan of an Operation whose turn it is not, as far as the cache shows; None if it is."""
+    there = tuple(others)
+    running = blocker(mine, there)
+    if running is not None:
+        return conflict(running.name)
+    first = first_in_line(mine, there, now, ended=ended)
+    return None if first is None else conflict(first[0].name, first[1])

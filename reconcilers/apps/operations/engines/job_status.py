@@ -1,0 +1,73 @@
+"""From the status of a Job to the state of its Operation; shared by the engines that make Jobs.
+
+Each step of an end is a write of its own: SuccessCriteriaMet or FailureTarget come first, and the pods may still run; only Complete and
+Failed are ends. Suspension lags behind `spec.suspend` in both directions, so both are read. A startTime without active pods is a Job
+between two attempts, or one whose pods a quota refuses. Conditions count in a Job that is being deleted, too.
+
+Guarantees: pure. Source: docs/reference/job.md#translation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from konverge.crds.ops_v1alpha1 import LogsRef
+from konverge.kinds import kind
+from konverge.reconcilers.apps.operations.engines.engine import (
+    CancelAction,
+    EngineState,
+    Observation,
+    PatchChild,
+)
+from konverge.reconcilers.apps.operations.words import CancelledReason, FailedReason, RunningReason, SucceededReason
+
+__all__ = ["JOB", "observe_job", "stop_job"]
+
+JOB: Final = kind("batch/v1", "Job", namespaced=True, plural="jobs")
+
+_SUSPENDED: Final = PatchChild({"spec": {"suspend": True}})
+
+
+def observe_job(job: Mapping[str, Any], *, asked_to_cancel: bool) -> Observation:
+    """Return the state that a Job shows."""
+    metadata, status = job.get("metadata") or {}, job.get("status") or {}
+    found = {one["type"]: one for one in status.get("conditions") or () if one.get("status") == "True"}
+    name, namespace = str(metadata.get("name", "")), str(metadata.get("namespace", ""))
+    outputs, logs = {"jobName": name}, LogsRef(kind="Job", name=name, namespace=namespace)
+
+    def seen(state: EngineState, reason: str, message: str) -> Observation:
+        return Observation(state, reason, message, outputs=outputs, logs=logs)
+
+    def text(condition: Mapping[str, Any]) -> str:
+        return str(condition.get("message") or condition.get("reason") or "")
+
+    if "Complete" in found:
+        return seen(EngineState.SUCCEEDED, SucceededReason.ENGINE_COMPLETED, text(found["Complete"]))
+    if "Failed" in found:
+        failed = found["Failed"]
+        return seen(EngineState.FAILED, str(failed.get("reason") or FailedReason.ENGINE_FAILED), text(failed))
+    if "SuccessCriteriaMet" in found:
+        return seen(EngineState.RUNNING, RunningReason.COMPLETING, text(found["SuccessCriteriaMet"]))
+    if "FailureTarget" in found:
+        return seen(EngineState.RUNNING, RunningReason.FAILING, text(found["FailureTarget"]))
+    suspend = bool((job.get("spec") or {}).get("suspend"))
+    at_work = bool(status.get("active") or status.get("terminating"))
+    if suspend and "Suspended" in found and not at_work:
+        if asked_to_cancel:
+            return seen(
+                EngineState.CANCELLED, CancelledReason.USER_CANCELLED, f"Job {name} is suspended, its pods ended"
+            )
+        return seen(
+            EngineState.ACCEPTED, RunningReason.SUSPENDED, f"Job {name} is suspended, by its creator or a queue"
+        )
+    if asked_to_cancel and (suspend or metadata.get("deletionTimestamp")):
+        return seen(EngineState.RUNNING, RunningReason.STOPPING, f"Job {name} stops its pods")
+    if status.get("startTime") or at_work:
+        return seen(EngineState.RUNNING, RunningReason.ENGINE_STARTED, f"Job {name} runs")
+    return seen(EngineState.ACCEPTED, RunningReason.ENGINE_NOT_STARTED, f"Job {name} was created")
+
+
+def stop_job(_job: Mapping[str, Any]) -> CancelAction:
+    """Return how to stop a Job: suspended, it ends its pods, and shows when none is left."""
+    return _SUSPENDED

@@ -1,0 +1,28 @@
+"""When an Operation that has ended is deleted. Guarantees: pure; the objects of engines are not looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from konverge.crds.ops_v1alpha1 import Operation
+from konverge.reconcilers.apps.operations.conflicts import Contestant
+from konverge.reconcilers.apps.operations.moments import moment
+
+__all__ = ["beyond_limit", "expiry"]
+
+
+def expiry(operation: Operation, now: datetime) -> datetime | None:
+    """Return when its time to live ends, None without one."""
+    ttl, end = operation.spec.ttl_seconds_after_finished, operation.status.finished_at
+    if ttl is None or end is None or operation.deleting:
+        return None
+    return moment(end, now, otherwise=operation.metadata.created or now) + timedelta(seconds=ttl)
+
+
+def beyond_limit(operation: Operation, ended: Iterable[Contestant], limit: int | None) -> bool:
+    """Tell whether at least `limit` Operations of the target ended after this one."""
+    if limit is None or operation.deleting:
+        return False
+    ends = sorted(((one.finished, one.uid) for one in ended if one.finished is not None), reverse=True)
+    return operation.metadata.uid in {uid for _, uid in ends[limit:]}

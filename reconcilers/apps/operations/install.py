@@ -1,0 +1,81 @@
+"""The controller of Operations: its watches and the RBAC rules that they need.
+
+The kinds of engines are optional: without one its Operations are Blocked/DependencyMissing, and its appearance enqueues them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from konverge.crds.ops_v1alpha1 import Operation
+from konverge.kinds import Kind
+from konverge.objects import Object
+from konverge.reconcilers.apps.operations.engines.registry import ROWS, EngineRow
+from konverge.reconcilers.apps.operations.indexes import (
+    ACTIVE,
+    BLOCKED_BY_ENGINE,
+    ENDED,
+    active_by_target,
+    affects_others,
+    blocked_by_engine,
+    ended_by_target,
+    operations_on,
+    others_of,
+    wakes_for,
+)
+from konverge.reconcilers.apps.operations.kinds import INSTANCE, VIEW
+from konverge.reconcilers.apps.operations.reconciler import OperationReconciler
+from konverge.reconcilers.apps.operations.settings import OperationSettings
+from konverge.reconcilers.apps.operations.turns import LEASE
+from konverge.reconcilers.apps.operations.words import CONTROLLER, FINALIZER, BlockedReason, OpCondition, OpLabel
+from konverge.runtime import Controller, Rule
+from konverge.runtime.builder.rules import plural_of
+
+__all__ = ["controller"]
+
+_AT_ONCE: Final = 4
+"""Operations that are reconciled at once: each start reads and writes the Lease of its target."""
+
+
+def controller(
+    settings: OperationSettings | None = None, *, cluster_id: str = "", rows: tuple[EngineRow, ...] = ROWS
+) -> Controller[Operation]:
+    """Return the description of the controller."""
+    chosen = OperationSettings() if settings is None else settings
+    rows = tuple(row for row in rows if row.engine.name in chosen.engines)
+    described = (
+        Controller.of(Operation)
+        .named(CONTROLLER)
+        .finalizer(FINALIZER)
+        .invalid_as(OpCondition.BLOCKED, BlockedReason.VALIDATION_FAILED)
+        .counts_conditions()
+        .watches(VIEW, to=others_of(ended=chosen.history_limit is not None), when=affects_others)
+        .indexes(VIEW, ACTIVE, by=active_by_target)
+        .indexes(VIEW, ENDED, by=ended_by_target)
+        .indexes(VIEW, BLOCKED_BY_ENGINE, by=blocked_by_engine)
+        .watches(INSTANCE, to=operations_on)
+    )
+    made = _kinds(rows, made=True)
+    for kind in sorted({*made, *_kinds(rows, made=False)} - {INSTANCE}, key=lambda one: one.group_kind):
+        only_ours = "" if kind in _kinds(rows, made=False) else OpLabel.OPERATION
+        described = described.watches(kind, to=wakes_for(kind, rows), optional=True, labels=only_ours)
+    gets = {kind for row in rows for kind in row.engine.gets}
+    others = sorted({INSTANCE, LEASE, *made, *gets}, key=lambda one: one.group_kind)
+    described = described.reads_live(Operation, *others)
+    return (
+        described.needs(
+            Rule(LEASE.group, (plural_of(LEASE),), ("get", "create", "update")),
+            Rule(VIEW.group, (plural_of(VIEW),), ("delete",)),
+            *(Rule(kind.group, (plural_of(kind),), ("get",)) for kind in sorted(gets, key=lambda one: one.group_kind)),
+            *(
+                Rule(kind.group, (plural_of(kind),), ("patch",) if kind == INSTANCE else ("create", "patch", "delete"))
+                for kind in sorted(made, key=lambda one: one.group_kind)
+            ),
+        )
+        .with_(concurrency=_AT_ONCE)
+        .reconciled_by(OperationReconciler(chosen, cluster_id=cluster_id, rows=rows))
+    )
+
+
+def _kinds(rows: tuple[EngineRow, ...], *, made: bool) -> set[Kind[Object]]:
+    return {kind for row in rows for kind in (row.engine.makes if made else row.engine.reads)}

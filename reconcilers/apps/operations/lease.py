@@ -1,0 +1,90 @@
+"""Taking a turn: the compare-and-swap of a target's Lease; `turns.py` holds its form."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from konverge.clock import from_rfc3339, rfc3339
+from konverge.errors import AlreadyExists, Conflict
+from konverge.objects import Object
+from konverge.reconcilers.apps.operations.conflicts import TERMINAL, Contestant
+from konverge.reconcilers.apps.operations.kinds import INSTANCE, VIEW
+from konverge.reconcilers.apps.operations.turns import (
+    LEASE,
+    UNCONFIRMED,
+    Holder,
+    holders_of,
+    lease_name,
+    with_holders,
+)
+
+if TYPE_CHECKING:
+    from konverge.runtime import Context
+
+__all__ = ["Taken", "take_turn"]
+
+_TRIES: Final = 4
+
+Taken = tuple[str, timedelta | None]
+"""The name of the Operation that has the turn, "" for this one; and when to look again if no event may come."""
+
+
+def _since(holder: Holder, now: datetime) -> datetime:
+    try:
+        return from_rfc3339(holder.since)
+    except ValueError:
+        return now
+
+
+async def _left(holder: Holder, namespace: str, ctx: Context[Any]) -> timedelta | None:
+    """Return for how long a holder counts at least: None if it has no end that time brings, zero if it no longer counts."""
+    cached = ctx.cache(VIEW).find(namespace, holder.name)
+    if cached is None or cached.metadata.uid != holder.uid or not cached.status.get("startedAt"):
+        cached = await ctx.live(VIEW).find(namespace, holder.name)
+    if cached is None or cached.metadata.uid != holder.uid or cached.status.get("phase") in TERMINAL:
+        return timedelta(0)
+    if cached.status.get("startedAt"):
+        return None
+    now = ctx.now()
+    return max(timedelta(0), _since(holder, now) + UNCONFIRMED - now)
+
+
+async def take_turn(mine: Contestant, namespace: str, instance: Object, ctx: Context[Any]) -> Taken:
+    """Add the Operation to the holders of its target, unless one that it excludes is there. Raises Conflict after several races."""
+    name = lease_name(instance.name)
+    for attempt in range(_TRIES):
+        lease = await ctx.live(LEASE).find(namespace, name)
+        holders, kept = holders_of(lease), list[Holder]()
+        for holder in holders:
+            if holder.uid == mine.uid:
+                kept.append(holder)
+                continue
+            left = await _left(holder, namespace, ctx)
+            if left == timedelta(0):
+                continue
+            if holder.excludes(mine):
+                return holder.name, left
+            kept.append(holder)
+        if any(holder.uid == mine.uid for holder in kept):
+            return "", None
+        entry = Holder(mine.uid, mine.name, mine.type, mine.exclusive, rfc3339(ctx.now()))
+        stored = with_holders(lease, (*kept, entry), name=name, namespace=namespace, owner=_owner(instance))
+        try:
+            await (ctx.client.create(stored) if lease is None else ctx.client.replace(stored))
+        except (AlreadyExists, Conflict):
+            if attempt == _TRIES - 1:
+                raise
+        else:
+            return "", None
+    raise AssertionError("the last try returns or raises")
+
+
+def _owner(instance: Object) -> dict[str, Any]:
+    """The Lease goes with its target; the instance does not control it."""
+    return {
+        "apiVersion": INSTANCE.api_version,
+        "kind": INSTANCE.kind,
+        "name": instance.name,
+        "uid": instance.metadata.uid,
+    }

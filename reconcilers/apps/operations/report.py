@@ -1,0 +1,169 @@
+"""From the stage of an Operation to its phase and conditions.
+
+Guarantees: pure. Accepted, Running, Succeeded and Blocked are always set; Failed and Cancelled exist only while True. A report of an end is
+the last one that is ever made of an Operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from konverge.clock import rfc3339
+from konverge.conditions import cut_condition
+from konverge.crds.ops_v1alpha1 import EngineRef, Operation, OperationStatus
+from konverge.outcome import Done, Outcome
+from konverge.reconcilers.apps.operations.engines.engine import EngineBlocked, EngineState, Observation
+from konverge.reconcilers.apps.operations.words import (
+    AcceptedReason,
+    BlockedReason,
+    FailedReason,
+    OpCondition,
+    RunningReason,
+    SucceededReason,
+)
+from konverge.runtime import ConditionUpdate, Plan
+
+__all__ = ["OpPlan", "claimed", "ended", "observed", "refused", "restated", "waiting"]
+
+OpPlan = Plan[OperationStatus]
+"""A plan for an Operation."""
+
+_KEPT: Final = (
+    *(OpCondition.ACCEPTED, OpCondition.SUCCEEDED, OpCondition.FAILED),
+    *(OpCondition.CANCELLED, OpCondition.BLOCKED),
+)
+_NOT_ENDED: Final = (OpCondition.FAILED, OpCondition.CANCELLED)
+
+
+def _condition(type_: str, status: bool, reason: str, message: str = "") -> ConditionUpdate:
+    return ConditionUpdate(type_, status, *cut_condition(reason, message))
+
+
+def _plan(
+    conditions: tuple[ConditionUpdate, ...],
+    draft: OperationStatus,
+    *,
+    remove: tuple[str, ...] = (),
+    outcome: Outcome | None,
+) -> OpPlan:
+    return Plan(set_conditions=conditions, remove_conditions=remove, draft=draft, outcome=outcome or Done())
+
+
+def _pending() -> tuple[ConditionUpdate, ...]:
+    return (
+        _condition(OpCondition.RUNNING, False, RunningReason.ENGINE_NOT_STARTED),
+        _condition(OpCondition.SUCCEEDED, False, SucceededReason.NOT_YET_SUCCEEDED),
+    )
+
+
+def _accepted() -> ConditionUpdate:
+    return _condition(OpCondition.ACCEPTED, True, AcceptedReason.ADMISSION_PASSED)
+
+
+def _unblocked() -> ConditionUpdate:
+    return _condition(OpCondition.BLOCKED, False, BlockedReason.UNBLOCKED)
+
+
+def waiting(blocked: EngineBlocked, *, not_accepted: str = "", outcome: Outcome | None = None) -> OpPlan:
+    """Return the plan of an Operation that waits for its turn; `not_accepted` is the reason of Accepted=False."""
+    accepted = _condition(OpCondition.ACCEPTED, False, not_accepted, blocked.message) if not_accepted else _accepted()
+    return _plan(
+        (accepted, *_pending(), _condition(OpCondition.BLOCKED, True, blocked.reason, blocked.message)),
+        OperationStatus(phase="Pending"),
+        remove=_NOT_ENDED,
+        outcome=outcome,
+    )
+
+
+def claimed(now: datetime, ref: EngineRef, outputs: Mapping[str, str], outcome: Outcome) -> OpPlan:
+    """Return the plan of an Operation that got its turn: its object is named before it is made."""
+    draft = OperationStatus(phase="Pending", started_at=rfc3339(now), engine_ref=ref, outputs=dict(outputs))
+    return _plan((_accepted(), *_pending(), _unblocked()), draft, remove=_NOT_ENDED, outcome=outcome)
+
+
+def observed(
+    seen: Observation,
+    before: OperationStatus,
+    *,
+    ref: EngineRef | None = None,
+    missing_since: str | None = None,
+    outcome: Outcome,
+) -> OpPlan:
+    """Return the plan of an Operation whose object has not ended."""
+    running = seen.state is EngineState.RUNNING
+    blocked = (
+        _unblocked()
+        if seen.blocked is None
+        else _condition(OpCondition.BLOCKED, True, seen.blocked.reason, seen.blocked.message)
+    )
+    draft = _results(seen, before)
+    draft.phase = "Running" if running else "Pending"
+    draft.engine_missing_since = missing_since
+    if ref is not None:
+        draft.engine_ref = ref
+    return _plan(
+        (
+            _accepted(),
+            _condition(OpCondition.RUNNING, running, seen.reason, seen.message),
+            _condition(OpCondition.SUCCEEDED, False, SucceededReason.NOT_YET_SUCCEEDED),
+            blocked,
+        ),
+        draft,
+        outcome=outcome,
+    )
+
+
+def ended(seen: Observation, before: OperationStatus, now: datetime, *, outcome: Outcome | None = None) -> OpPlan:
+    """Return the last plan of an Operation: its object has ended, or was never made."""
+    draft = _results(seen, before)
+    draft.finished_at = rfc3339(now)
+    draft.engine_missing_since = None
+    conditions = [_condition(OpCondition.RUNNING, False, RunningReason.FINISHED), _unblocked()]
+    if seen.state is EngineState.SUCCEEDED:
+        draft.phase = "Succeeded"
+        conditions += [_condition(OpCondition.SUCCEEDED, True, seen.reason, seen.message)]
+    else:
+        draft.phase = "Failed" if seen.state is EngineState.FAILED else "Cancelled"
+        type_ = OpCondition.FAILED if seen.state is EngineState.FAILED else OpCondition.CANCELLED
+        conditions += [
+            _condition(OpCondition.SUCCEEDED, False, SucceededReason.NOT_YET_SUCCEEDED),
+            _condition(type_, True, seen.reason, seen.message),
+        ]
+    return _plan((_accepted(), *conditions), draft, outcome=outcome)
+
+
+def refused(reason: str, message: str, now: datetime, outcome: Outcome | None = None) -> OpPlan:
+    """Return the plan of an Operation that can never work: Failed/PreconditionFailed, and not accepted."""
+    return _plan(
+        (
+            _condition(OpCondition.ACCEPTED, False, reason, message),
+            *_pending(),
+            _unblocked(),
+            _condition(OpCondition.FAILED, True, FailedReason.PRECONDITION_FAILED, message),
+        ),
+        OperationStatus(phase="Failed", finished_at=rfc3339(now)),
+        outcome=outcome,
+    )
+
+
+def restated(operation: Operation) -> OpPlan:
+    """Return the plan of an Operation that has ended: the same conditions, for the present generation."""
+    running = _condition(OpCondition.RUNNING, False, RunningReason.FINISHED)
+    kept = [
+        ConditionUpdate(one.type, one.is_true, one.reason, one.message)
+        for one in operation.conditions
+        if one.type in _KEPT and one.status != "Unknown"
+    ]
+    return Plan(set_conditions=(running, *kept))
+
+
+def _results(seen: Observation, before: OperationStatus) -> OperationStatus:
+    draft = OperationStatus()
+    more: dict[str, Any] = {**before.outputs, **seen.outputs}
+    if more != before.outputs:
+        draft.outputs = more
+    if seen.logs is not None and seen.logs != before.logs_ref:
+        draft.logs_ref = seen.logs
+    return draft

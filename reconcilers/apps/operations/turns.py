@@ -1,0 +1,88 @@
+"""The Lease of a target: which Operations have their turn on it, written by compare-and-swap.
+
+A list of Operations, even a live one, cannot order two starts that race. So every Operation adds itself to the Lease of its target before
+anything is made, in a replace that names the version that it read: of two that race, one conflicts and reads the other's name.
+
+Nothing is written when an Operation ends: who takes a turn drops the holders that have ended. A holder that wrote the Lease and not its own
+status (a crash in between) is dropped after `UNCONFIRMED`, which is longer than a reconcile can take.
+
+Guarantees: pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from konverge.kinds import kind
+from konverge.objects import Object
+from konverge.reconcilers.apps.operations.conflicts import Contestant, conflicting
+from konverge.reconcilers.apps.operations.words import OpAnnotation
+
+__all__ = ["LEASE", "UNCONFIRMED", "Holder", "holders_of", "lease_name", "with_holders"]
+
+LEASE: Final = kind("coordination.k8s.io/v1", "Lease", namespaced=True, plural="leases")
+
+UNCONFIRMED: Final = timedelta(minutes=5)
+"""How long a holder counts whose status does not say that it has its turn."""
+
+_PREFIX: Final = "operations-"
+_LONGEST: Final = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """One Operation that has its turn."""
+
+    uid: str
+    name: str
+    type: str
+    exclusive: bool
+    since: str
+
+    def excludes(self, mine: Contestant) -> bool:
+        """Tell whether the two must not run at once."""
+        return self.uid != mine.uid and conflicting(self.type, mine.type, exclusive=self.exclusive or mine.exclusive)
+
+
+def lease_name(target: str) -> str:
+    """Return the name of a target's Lease.
+
+    >>> lease_name("shop"), len(lease_name("a" * 253))
+    ('operations-shop', 253)
+    """
+    name = f"{_PREFIX}{target}"
+    if len(name) <= _LONGEST:
+        return name
+    return f"{name[: _LONGEST - 11].rstrip('.-')}-{hashlib.sha256(target.encode()).hexdigest()[:10]}"
+
+
+def holders_of(lease: Object | None) -> tuple[Holder, ...]:
+    """Read the holders; an unreadable list is empty, because the started Operations in the cache block as well.
+
+    >>> holders_of(None)
+    ()
+    """
+    text = "" if lease is None else lease.metadata.annotation(OpAnnotation.HOLDERS)
+    try:
+        return tuple(Holder(**entry) for entry in json.loads(text or "[]"))
+    except (TypeError, ValueError):
+        return ()
+
+
+def with_holders(lease: Object | None, holders: Iterable[Holder], *, name: str, namespace: str, owner: Any) -> Object:
+    """Return the Lease to store: a new one, or the read one with these holders, under the version that was read."""
+    found = tuple(holders)
+    text = json.dumps([asdict(one) for one in found], separators=(",", ":"))
+    if lease is None:
+        data = LEASE.new(name, namespace, annotations={OpAnnotation.HOLDERS: text}).to_dict()
+        data["metadata"]["ownerReferences"] = [owner]
+    else:
+        data = lease.to_dict()
+        data["metadata"].setdefault("annotations", {})[OpAnnotation.HOLDERS] = text
+    data["spec"] = {**data.get("spec", {}), "holderIdentity": found[-1].name if found else ""}
+    return Object(data)

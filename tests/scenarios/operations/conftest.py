@@ -1,0 +1,13 @@
+"""The kit of the scenarios of Operations; it is in tests/support/apps/operations.py."""
+
+from __future__ import annotations
+
+import pytest
+from apps.operations import Operations
+
+from konverge.testing import Lab
+
+
+@pytest.fixture
+def ops(lab: Lab) -> Operations:
+    return Operations(lab)

@@ -1,0 +1,316 @@
+"""Preconditions, cancelling, deadlines, loss and retention of one Operation."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from apps.operations import (
+    FREE,
+    JOB,
+    JOBS_FOR_ALL,
+    Operations,
+    completed,
+    has_object,
+    phase,
+    shows,
+    suspended,
+)
+
+from konverge.clock import wall_clock
+from konverge.crds.ops_v1alpha1 import CANCEL, Operation
+from konverge.errors import Invalid
+from konverge.reconcilers.apps.operations.approval import claim_for
+from konverge.reconcilers.apps.operations.settings import OperationSettings
+
+RESTORES = FREE.model_copy(update={"approval_types": frozenset({"Restore"})})
+
+
+async def cancel(ops: Operations, name: str = "run") -> None:
+    await ops.lab.patch(Operation, name, {"spec": {"cancel": True}})
+
+
+async def stopped(ops: Operations, name: str = "run") -> None:
+    """Wait until the Job was suspended, and let it end its pods."""
+    job = await ops.job_of(name)
+    await ops.lab.until(JOB, job.name, lambda found: found.spec.get("suspend") is True)
+    await ops.write_job(job, suspended(terminating=1))
+    await ops.lab.settled()
+    assert (await ops.get(name)).status.phase == "Running"
+    await ops.write_job(job, suspended())
+
+
+# --- before the start ------------------------------------------------------------------------------------------------------------
+
+
+async def test_an_operation_waits_for_its_target_and_starts_when_it_comes(ops: Operations) -> None:
+    await ops.start()
+    await ops.create()
+    await ops.until("run", phase("Pending"), shows("Accepted", "False", "TargetNotFound"))
+    await ops.target()
+    await ops.job_of()
+
+
+async def test_a_restore_waits_until_its_target_is_ready(ops: Operations) -> None:
+    await ops.start(rows=JOBS_FOR_ALL)
+    await ops.target(ready=False)
+    await ops.create("run", "Restore")
+    await ops.until("run", shows("Blocked", "True", "TargetNotReady"))
+    await ops.ready()
+    await ops.job_of()
+
+
+async def test_a_target_that_does_not_offer_the_engine_is_named_with_the_annotation_to_write(ops: Operations) -> None:
+    await ops.start()
+    await ops.target(offers={"backup": "velero"})
+    await ops.create()
+    found = await ops.until("run", shows("Accepted", "False", "CapabilityMissing"))
+    assert "ops.vworkspace.io/runcommand=job" in found.condition("Accepted").message
+
+
+async def test_an_engine_that_does_not_exist_here_fails_the_operation_and_names_those_that_do(ops: Operations) -> None:
+    await ops.start()
+    await ops.target()
+    await ops.create("run", "Backup", "job")
+    found = await ops.until("run", phase("Failed"), shows("Accepted", "False", "CapabilityMissing"))
+    assert "RunCommand by job" in found.condition("Accepted").message
+    assert found.condition("Failed").reason == "PreconditionFailed"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "word"),
+    [
+        ({}, "parameters.image"),
+        ({"image": "busybox", "comand": ["true"]}, "parameters.comand"),
+        ({"image": "busybox", "command": "true"}, "parameters.command"),
+        ({"image": "busybox", "activeDeadlineSeconds": 0}, "parameters.activeDeadlineSeconds"),
+        ({"image": "busybox", "activeDeadlineSeconds": 5, "timeoutSeconds": 5}, "mean the same"),
+        ({"image": "busybox", "env": [{"value": "hunter2"}]}, "parameters.env"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_parameters_that_can_never_work_fail_before_anything_is_made(
+    ops: Operations, parameters: dict[str, Any], word: str
+) -> None:
+    await ops.start()
+    await ops.target()
+    await ops.create(parameters=parameters)
+    found = await ops.until("run", phase("Failed"), shows("Accepted", "False", "ValidationFailed"))
+    message = found.condition("Failed").message
+    assert word in message
+    assert "hunter2" not in message
+    assert list(await ops.lab.client.list(JOB, ops.lab.namespace)) == []
+
+
+async def test_an_approval_starts_the_operation_that_it_was_given_for(ops: Operations) -> None:
+    await ops.start(RESTORES, rows=JOBS_FOR_ALL, cluster_id="east")
+    await ops.target()
+    made = await ops.create("run", "Restore")
+    await ops.until("run", phase("Pending"), shows("Blocked", "True", "AwaitingApproval"))
+    claim = claim_for(made, cluster="east", expires=wall_clock() + timedelta(hours=1))
+    await ops.lab.patch(Operation, "run", {"spec": {"approvals": {"claim": claim}}})
+    await ops.job_of()
+
+
+@pytest.mark.parametrize("wrong", ["cluster", "name", "digest", "expires", "text"])
+async def test_an_approval_of_anything_else_is_none(ops: Operations, wrong: str) -> None:
+    await ops.start(RESTORES, rows=JOBS_FOR_ALL, cluster_id="east")
+    await ops.target()
+    made = await ops.create("run", "Restore")
+    other = await ops.create("other", "Restore", parameters={"image": "evil"})
+    later = wall_clock() + timedelta(hours=1)
+    claims = {
+        "cluster": claim_for(made, cluster="west", expires=later),
+        "name": claim_for(other, cluster="east", expires=later),
+        "digest": claim_for(other, cluster="east", expires=later).replace('"other"', '"run"'),
+        "expires": claim_for(made, cluster="east", expires=wall_clock() - timedelta(seconds=1)),
+        "text": "approved",
+    }
+    await ops.lab.patch(Operation, "run", {"spec": {"approvals": {"claim": claims[wrong]}}})
+    await ops.lab.settled()
+    found = await ops.get()
+    assert shows("Blocked", "True", "AwaitingApproval")(found)
+    assert found.status.started_at is None
+
+
+@pytest.mark.parametrize("frozen_by", ["claim", "start"])
+async def test_parameters_cannot_be_changed_once_approved_or_started(ops: Operations, frozen_by: str) -> None:
+    await ops.start()
+    await ops.target()
+    if frozen_by == "claim":
+        await ops.create(approvals={"required": True, "claim": "{}"})
+    else:
+        await ops.create()
+        await ops.job_of()
+    with pytest.raises(Invalid, match="parameters cannot be changed"):
+        await ops.lab.patch(Operation, "run", {"spec": {"parameters": {"image": "evil"}}})
+
+
+@pytest.mark.parametrize("change", [{"type": "Runbook"}, {"engine": "workflow"}, {"targetRef": {"name": "other"}}])
+async def test_target_type_and_engine_cannot_be_changed(ops: Operations, change: dict[str, Any]) -> None:
+    await ops.start()
+    await ops.create()
+    with pytest.raises(Invalid, match="cannot be changed"):
+        await ops.lab.patch(Operation, "run", {"spec": change})
+
+
+# --- cancelling ------------------------------------------------------------------------------------------------------------------
+
+
+async def test_an_operation_that_waits_is_cancelled_at_once(ops: Operations) -> None:
+    await ops.start()
+    await ops.create()
+    await ops.until("run", phase("Pending"))
+    await cancel(ops)
+    found = await ops.until("run", phase("Cancelled"), shows("Cancelled", "True", "UserCancelled"))
+    assert found.status.engine_ref is None
+
+
+@pytest.mark.parametrize("by", ["field", "annotation"])
+async def test_a_running_operation_is_cancelled_when_its_pods_have_ended(ops: Operations, by: str) -> None:
+    await ops.start()
+    await ops.target()
+    await ops.create()
+    await ops.run_job()
+    await ops.until("run", phase("Running"))
+    if by == "field":
+        await cancel(ops)
+    else:
+        await ops.lab.patch(Operation, "run", {"metadata": {"annotations": {CANCEL: "true"}}})
+    await stopped(ops)
+    await ops.until("run", phase("Cancelled"), shows("Running", "False"), shows("Succeeded", "False"))
+
+
+async def test_a_cancelled_operation_blocks_others_until_its_engine_has_stopped(ops: Operations) -> None:
+    await ops.start(rows=JOBS_FOR_ALL)
+    await ops.target()
+    await ops.create("first", "Restore")
+    await ops.run_job("first")
+    await ops.until("first", phase("Running"))
+    await ops.create("second", "Restore")
+    await cancel(ops, "first")
+    await ops.lab.settled()
+    assert not has_object(await ops.get("second"))
+    await stopped(ops, "first")
+    await ops.until("first", phase("Cancelled"))
+    await ops.job_of("second")
+
+
+async def test_the_real_end_wins_over_a_cancel_that_came_too_late(ops: Operations) -> None:
+    await ops.start()
+    await ops.target()
+    await ops.create()
+    job = await ops.run_job()
+    await ops.lab.stop()
+    await cancel(ops)
+    await ops.write_job(job, completed())
+    await ops.start()
+    await ops.until("run", phase("Succeeded"))
+
+
+async def test_deleting_a_running_operation_cancels_it_first(ops: Operations) -> None:
+    await ops.start()
+    await ops.target()
+    await ops.create()
+    await ops.run_job()
+    await ops.until("run", phase("Running"))
+    await ops.lab.delete(Operation, "run")
+    await stopped(ops)
+    await ops.lab.until_gone(Operation, "run")
+
+
+async def test_deleting_an_operation_that_never_started_is_over_at_once(ops: Operations) -> None:
+    await ops.start()
+    await ops.create()
+    await ops.until("run", phase("Pending"))
+    await ops.lab.delete(Operation, "run")
+    await ops.lab.until_gone(Operation, "run")
+
+
+async def test_an_operation_past_its_deadline_is_stopped_and_failed(ops: Operations) -> None:
+    await ops.start()
+    await ops.target()
+    await ops.create(timeoutSeconds=60)
+    await ops.run_job()
+    await ops.until("run", phase("Running"))
+    await asyncio.sleep(59)
+    await stopped(ops)
+    found = await ops.until("run", phase("Failed"), shows("Failed", "True", "Timeout"))
+    assert "60 s" in found.condition("Failed").message
+
+
+# --- the engine's object is lost ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_lost_object_fails_the_operation_after_the_grace_time(ops: Operations) -> None:
+    await ops.start()
+    await ops.target()
+    await ops.create()
+    job = await ops.run_job()
+    await ops.until("run", phase("Running"))
+    await ops.lab.delete(JOB, job.name)
+    await ops.until("run", phase("Running"), shows("Running", "True", "EngineObjectMissing"))
+    found = await ops.lab.until(Operation, "run", phase("Failed"), timeout=90)
+    assert found.condition("Failed").reason == "EngineObjectLost"
+    assert list(await ops.lab.client.list(JOB, ops.lab.namespace)) == []
+
+
+async def test_an_object_of_the_same_name_that_is_not_ours_is_not_taken_over(ops: Operations) -> None:
+    await ops.start()
+    made = await ops.create()
+    assert made.metadata.uid
+    await ops.target()
+    job = await ops.job_of()
+    await ops.complete()
+    await ops.lab.delete(Operation, "run")
+    await ops.lab.until_gone(Operation, "run")
+    await ops.lab.until_gone(JOB, job.name)
+    await ops.create()
+    assert (await ops.job_of()).name != job.name
+
+
+# --- retention --------------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_finished_operation_is_deleted_after_its_time_to_live(ops: Operations) -> None:
+    await ops.start()
+    await ops.target()
+    await ops.create(ttlSecondsAfterFinished=30)
+    await ops.complete()
+    await asyncio.sleep(25)
+    await ops.get()
+    await ops.lab.until_gone(Operation, "run")
+
+
+async def test_the_oldest_finished_operations_beyond_the_limit_are_deleted(ops: Operations) -> None:
+    await ops.start(FREE.model_copy(update={"history_limit": 2}))
+    await ops.target()
+    for name in "abc":
+        await ops.create(name)
+        await ops.complete(name)
+        await asyncio.sleep(2)
+    await ops.lab.until_gone(Operation, "a")
+    assert [(await ops.get(name)).name for name in "bc"] == ["b", "c"]
+
+
+# --- at rest -----------------------------------------------------------------------------------------------------------------------
+
+
+async def test_nothing_is_written_at_rest_and_each_transition_is_one_event(ops: Operations) -> None:
+    await ops.start(OperationSettings())
+    await ops.target()
+    await ops.create("run")
+    await ops.run_job()
+    await ops.until("run", phase("Running"))
+    running = await ops.get()
+    for _ in range(3):
+        ops.lab.manager.runner("operation").resync_now()
+        await ops.lab.settled()
+    assert (await ops.get()).metadata.resource_version == running.metadata.resource_version
+    done = await ops.complete()
+    for _ in range(3):
+        ops.lab.manager.runner("operation").resync_now()
+        await ops.lab.settled()
+    assert (await ops.get()).metadata.resource_version == done.metadata.resource_version

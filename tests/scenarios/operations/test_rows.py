@@ -1,0 +1,166 @@
+"""The rows of docs/reference/operations.md#rows: the order of Operations on one target, and what no later event changes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from apps.operations import FREE, JOB, JOBS_FOR_ALL, Operations, completed, phase, shows
+
+from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.crds.ops_v1alpha1 import Operation
+from konverge.reconcilers.apps.operations.turns import LEASE, holders_of
+
+WAITS = shows("Blocked", "True", "ConflictingOperation")
+
+
+async def jobs(ops: Operations) -> set[str]:
+    """Return the Operations that have a Job."""
+    found = await ops.lab.client.list(JOB, ops.lab.namespace)
+    return {job.metadata.annotation("ops.vworkspace.io/operation-name").rpartition("/")[2] for job in found}
+
+
+async def test_x1_a_restore_waits_for_a_running_backup_and_starts_by_itself(ops: Operations) -> None:
+    await ops.start(rows=JOBS_FOR_ALL)
+    await ops.target()
+    await ops.create("backup", "Backup")
+    await ops.run_job("backup")
+    await ops.until("backup", phase("Running"))
+    await ops.create("restore", "Restore")
+    waits = await ops.until("restore", phase("Pending"), WAITS)
+    assert "Operation backup" in waits.condition("Blocked").message
+    for _ in range(3):
+        ops.lab.manager.runner("operation").resync_now()
+        await ops.lab.settled()
+    assert (await ops.get("backup")).status.phase == "Running"
+    assert await jobs(ops) == {"backup"}
+    await ops.complete("backup")
+    await ops.job_of("restore")
+    assert (await ops.get("restore")).condition("Blocked").is_false
+    await ops.complete("restore")
+
+
+async def test_x2_nothing_leaves_a_terminal_phase_and_its_engine_is_not_called_again(ops: Operations) -> None:
+    await ops.start(rows=JOBS_FOR_ALL)
+    await ops.target()
+    await ops.create("backup", "Backup")
+    done = await ops.complete("backup")
+    await ops.create("restore", "Restore")
+    await ops.run_job("restore")
+    await ops.until("restore", phase("Running"))
+    job = await ops.job_of("backup")
+    await ops.lab.delete(JOB, job.name)
+    await ops.lab.stop()
+    await ops.start(rows=JOBS_FOR_ALL)
+    await ops.lab.settled()
+    await ops.lab.delete(ApplicationInstance, "shop")
+    await ops.lab.until_gone(ApplicationInstance, "shop")
+    await ops.lab.settled()
+    after = await ops.get("backup")
+    assert after.metadata.resource_version == done.metadata.resource_version
+    assert await jobs(ops) == {"restore"}
+    assert (await ops.get("restore")).status.phase == "Running"
+
+
+@pytest.mark.parametrize(
+    ("running", "waiting"),
+    [("Restore", "Upgrade"), ("Upgrade", "Restore"), ("Restore", "Restore"), ("Migration", "Upgrade")],
+)
+async def test_x3_the_conflict_matrix_is_symmetric(ops: Operations, running: str, waiting: str) -> None:
+    await ops.start(rows=JOBS_FOR_ALL)
+    await ops.target()
+    await ops.create("first", running)
+    await ops.run_job("first")
+    await ops.until("first", phase("Running"))
+    await ops.create("second", waiting)
+    await ops.until("second", WAITS)
+    assert await jobs(ops) == {"first"}
+
+
+async def test_x11_of_operations_created_together_one_starts_and_the_others_follow_in_order(ops: Operations) -> None:
+    await ops.start(rows=JOBS_FOR_ALL)
+    await ops.target()
+    names = [f"restore-{number}" for number in range(5)]
+    await asyncio.gather(*(ops.create(name, "Restore") for name in names))
+    started: list[str] = []
+    for _ in names:
+        await ops.lab.settled()
+        now = await jobs(ops)
+        assert len(now) == len(started) + 1, "only one more than those that have ended"
+        (name,) = now - set(started)
+        started.append(name)
+        await ops.complete(name)
+    uids = [(await ops.get(name)).metadata.uid for name in started]
+    assert uids == sorted(uids), "all have one creationTimestamp, so the UID decides"
+
+
+async def test_x11_two_replicas_cannot_both_start_a_conflicting_operation(ops: Operations) -> None:
+    """The second process has not seen the first one's writes: the Lease is what stops it."""
+    await ops.start(rows=JOBS_FOR_ALL)
+    await ops.target()
+    await ops.create("first", "Restore")
+    await ops.job_of("first")
+    lease = await ops.lab.get(LEASE, "operations-shop")
+    assert [one.name for one in holders_of(lease)] == ["first"]
+    # The status of the first one is lost, as for a reader that lags: the Lease still names it.
+    await ops.lab.stop()
+    stored = await ops.get("first")
+    await ops.lab.patch(Operation, "first", {"status": None}, subresource="status")
+    await ops.create("second", "Restore")
+    await ops.start(rows=JOBS_FOR_ALL)
+    await ops.lab.settled()
+    assert stored.status.engine_ref is not None
+    found = await ops.lab.client.list(JOB, ops.lab.namespace)
+    assert [job.name for job in found] == [stored.status.engine_ref.name]
+
+
+async def test_backups_and_commands_run_beside_each_other(ops: Operations) -> None:
+    await ops.start(rows=JOBS_FOR_ALL)
+    await ops.target()
+    for name, type_ in {"a": "Backup", "b": "Backup", "c": "RunCommand", "d": "Runbook", "e": "Upgrade"}.items():
+        await ops.create(name, type_)
+    await ops.lab.settled()
+    assert await jobs(ops) == set("abcde")
+
+
+async def test_an_exclusive_command_runs_alone(ops: Operations) -> None:
+    await ops.start(rows=JOBS_FOR_ALL)
+    await ops.target()
+    await ops.create("alone", parameters={"image": "busybox", "exclusive": True})
+    await ops.job_of("alone")
+    await ops.create("backup", "Backup")
+    await ops.until("backup", WAITS)
+    await ops.complete("alone")
+    await ops.job_of("backup")
+
+
+async def test_operations_of_different_targets_do_not_wait_for_each_other(ops: Operations) -> None:
+    await ops.start(rows=JOBS_FOR_ALL)
+    await ops.target("one")
+    await ops.target("two")
+    await ops.create("first", "Restore", target="one")
+    await ops.create("second", "Restore", target="two")
+    await ops.lab.settled()
+    assert await jobs(ops) == {"first", "second"}
+
+
+async def test_an_operation_that_cannot_start_lets_a_younger_one_pass(ops: Operations) -> None:
+    """The older one waits for an approval: it is not in line."""
+    await ops.start(FREE.model_copy(update={"approval_types": frozenset({"Restore"})}), rows=JOBS_FOR_ALL)
+    await ops.target()
+    await ops.create("older", "Restore")
+    await ops.until("older", shows("Blocked", "True", "AwaitingApproval"))
+    await ops.create("younger", "Backup")
+    await ops.job_of("younger")
+
+
+async def test_a_job_that_ended_before_its_operation_was_told_is_not_made_again(ops: Operations) -> None:
+    await ops.start()
+    await ops.target()
+    await ops.create()
+    job = await ops.job_of()
+    await ops.lab.stop()
+    await ops.write_job(job, completed())
+    await ops.start()
+    await ops.until("run", phase("Succeeded"))
+    assert [one.metadata.uid for one in await ops.lab.client.list(JOB, ops.lab.namespace)] == [job.metadata.uid]

@@ -1,0 +1,58 @@
+"""docs/guide/operations.md says what is so: its examples run, and it names the fields and settings that there are."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from apps.operations import FREE, Operations, has_object
+
+from konverge.crds import crd
+from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.crds.ops_v1alpha1 import Operation
+from konverge.reconcilers.apps.operations.settings import OperationSettings
+from konverge.testing import Lab
+
+ROOT = Path(__file__).parents[3]
+TEXT = (ROOT / "docs" / "guide" / "operations.md").read_text()
+EXAMPLES: list[dict[str, Any]] = [
+    document
+    for block in re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+    for document in yaml.safe_load_all(block)
+]
+TARGETS = [one for one in EXAMPLES if one["kind"] == "ApplicationInstance"]
+OPERATIONS = [one for one in EXAMPLES if one["kind"] == "Operation" and one["spec"]["engine"] == "job"]
+
+
+def here(lab: Lab, one: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(one).replace('"namespace": "web"', f'"namespace": "{lab.namespace}"'))
+    return found
+
+
+@pytest.mark.parametrize("example", OPERATIONS, ids=lambda one: str(one["metadata"]["name"]))
+async def test_an_example_of_the_guide_is_accepted_and_its_engine_starts(lab: Lab, example: dict[str, Any]) -> None:
+    ops = await Operations(lab).start(FREE)
+    for target in TARGETS:
+        made = await lab.create(ApplicationInstance.decode(here(lab, target)))
+        await ops.ready(made.name, made.generation)
+    await lab.create(Operation.decode(here(lab, example)))
+    await ops.until(example["metadata"]["name"], has_object)
+
+
+def test_every_field_of_an_operation_is_in_the_table() -> None:
+    [version] = crd(Operation)["spec"]["versions"]
+    schema = version["schema"]["openAPIV3Schema"]["properties"]
+    fields = {f"{part}.{name}" for part in ("spec", "status") for name in schema[part]["properties"]}
+    assert set(re.findall(r"`((?:spec|status)\.\w+)`", TEXT)) == fields - {
+        "status.conditions",
+        "status.observedGeneration",
+    }
+
+
+def test_every_setting_that_is_named_exists() -> None:
+    named = set(re.findall(r"`apps\.operations\.([a-z_]+)", TEXT))
+    assert named <= set(OperationSettings.model_fields)
