@@ -1,11 +1,14 @@
 """deploy/Containerfile: every distribution is locked with its hash, and its steps, run without a container, end in a daemon that works.
 
 The steps are run in a folder in place of the image's root, with a Python of the image's version and the wheels that the cache holds: no
-container runtime and no network are needed. Not shown: the base image itself.
+container runtime and no network are needed. Where the tests run as root and the kernel lets them make a mount namespace, the last stage is
+run too: as the image's user, with a root of its own that is read-only and holds nothing but what the stage copies, a Python and its shared
+libraries. Not shown: the base image itself, which adds the programs of a small Debian.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,6 +16,7 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from image_lock import BUILD, RUNTIME, lock, python_version
@@ -22,6 +26,7 @@ from konverge.client import Client, ClientConfig
 from konverge.crds import all_manifests
 from konverge.testing import install_crds
 from konverge.testing.apiserver.kubeconfig import write_kubeconfig
+from konverge.testing.apiserver.requests import ADMIN
 from konverge.testing.apiserver.server import ApiServer
 
 ROOT = Path(__file__).parents[2]
@@ -175,7 +180,7 @@ def state(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 async def test_the_steps_end_in_a_daemon_that_is_ready_with_nothing_but_them_and_writes_no_file(
     image: Path, tmp_path: Path
 ) -> None:
@@ -202,3 +207,137 @@ async def test_the_steps_end_in_a_daemon_that_is_ready_with_nothing_but_them_and
         assert await daemon.stop() == 0
     assert state(image) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kubeconfig", "log"]
+
+
+# --- the last stage -------------------------------------------------------------------------------------------------------------
+
+SANDBOX = """\
+set -eu
+mount -t tmpfs -o mode=755 root "$ROOT"
+for path in $BOUND; do
+    mkdir -p "$ROOT$(dirname "$path")"
+    if [ -d "$path" ]; then mkdir -p "$ROOT$path"; else touch "$ROOT$path"; fi
+    mount --bind "$path" "$ROOT$path"
+    mount -o remount,bind,ro "$ROOT$path"
+done
+mkdir -p "$ROOT/proc" "$ROOT/tmp"
+mount -t proc -o ro proc "$ROOT/proc" 2>/dev/null || mount --bind /proc "$ROOT/proc"
+mount -o remount,ro "$ROOT"
+"""
+"""Makes a root directory of the given paths alone, all read-only; needs the right to mount."""
+
+PROBE = """\
+import json, os, shutil, sys
+written = []
+for folder, below, _ in os.walk("/"):
+    if folder == "/":
+        below.remove("proc")
+    if folder in ("/lib", "/usr/lib"):  # one mount each, and many folders
+        below.clear()
+    try:
+        os.close(os.open(os.path.join(folder, "new"), os.O_CREAT | os.O_WRONLY))
+        written.append(folder)
+    except OSError:
+        pass
+status = dict(line.rstrip().split(":", 1) for line in open("/proc/self/status"))
+programs = [name for name in sys.argv[1:] if shutil.which(name, path="/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")]
+print(json.dumps({"written": written, "programs": programs, "user": os.getresuid() + os.getresgid(),
+                  "groups": os.getgroups(), "capabilities": status["CapEff"].strip()}))
+"""
+PROGRAMS = (
+    "cc",
+    "gcc",
+    "c++",
+    "clang",
+    "cc1",
+    "as",
+    "ld",
+    "make",
+    "cargo",
+    "rustc",
+    "go",
+    "pip",
+    "git",
+    "apt-get",
+    "sh",
+)
+
+
+class LastStage:
+    """Runs programs of the last stage in a root of their own, as the image's user. `offered` are further paths that they see."""
+
+    def __init__(self, image: Path, folder: Path, *offered: Path) -> None:
+        self._user = next(rest for word, rest in stages()[-1] if word == "USER")
+        python = image / "bin/python"
+        prefix = subprocess.run(
+            [python, "-c", "import sys; print(sys.base_prefix)"], capture_output=True, text=True, check=True
+        )
+        bound = [image, image.parents[1] / "bin", Path(prefix.stdout.strip()), *offered]
+        bound += [
+            Path(path) for path in ("/lib", "/lib64", "/usr/lib", "/dev/null", "/dev/urandom") if Path(path).exists()
+        ]
+        root, setup, self.program = folder / "root", folder / "setup", folder / "konverge"
+        root.mkdir()
+        setup.write_text(
+            f"ROOT={root}\nBOUND='{' '.join(str(path.absolute()) for path in bound)}'\n{SANDBOX}"
+            f'exec {shutil.which("chroot", path="/usr/sbin:/usr/bin:/sbin:/bin")} --userspec={self._user} --groups= "$ROOT" "$@"\n'
+        )
+        self.run = ("unshare", "--mount", "--propagation", "private", "sh", str(setup))
+        self.program.write_text(f'#!/bin/sh\nexec {" ".join(self.run)} {image}/bin/konverge "$@"\n')
+        self.program.chmod(0o755)
+
+    def ask(self, *command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*self.run, *command], capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.fixture
+def last_stage(image: Path, tmp_path: Path) -> LastStage:
+    tmp_path.chmod(0o755)
+    stage = LastStage(image, tmp_path, tmp_path)
+    tried = stage.ask(str(image / "bin/python"), "-c", "")
+    if tried.returncode:
+        pytest.skip(
+            f"no root of its own for the last stage: this takes root, and a kernel that lets it mount: {tried.stderr.strip()}"
+        )
+    return stage
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_the_last_stage_works_as_its_user_on_a_read_only_root_without_another_program(
+    image: Path, last_stage: LastStage, tmp_path: Path
+) -> None:
+    found = last_stage.ask(str(image / "bin/python"), "-c", PROBE, *PROGRAMS)
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout) == {
+        "written": [],
+        "programs": [],
+        "user": [65532] * 6,
+        "groups": [],
+        "capabilities": "0000000000000000",
+    }
+    environment = dict(one.split("=") for word, rest in stages()[-1] if word == "ENV" for one in rest.split())
+    environment |= {"KONVERGE_METRICS": "127.0.0.1:0", "KONVERGE_HEALTH": "127.0.0.1:0", "KONVERGE_LOG_FORMAT": "json"}
+    mount = tmp_path / "serviceaccount"
+    async with ApiServer(tokens={"the-token": ADMIN}) as server, server.http(tls=True) as shell:
+        assert shell.authority is not None
+        mount.mkdir()
+        for name, content in (
+            ("token", b"the-token"),
+            ("ca.crt", shell.authority.certificate),
+            ("namespace", b"default"),
+        ):
+            (mount / name).write_bytes(content)
+        url = urlsplit(shell.url)
+        environment |= {"KUBERNETES_SERVICE_HOST": str(url.hostname), "KUBERNETES_SERVICE_PORT": str(url.port)}
+        environment["KONVERGE_SERVICE_ACCOUNT"] = str(mount)
+        async with Client(server.config(), name="test") as client:
+            await install_crds(client, all_manifests())
+        program = str(last_stage.program)
+        daemon = Operator(("--controllers", "quota"), tmp_path / "log", environment=environment, program=program)
+        async with daemon.running_for():
+            await daemon.ready()
+            assert daemon.process is not None
+            status = Path(f"/proc/{daemon.process.pid}/status").read_text()
+            assert re.search(r"^Uid:(\s+65532){4}$", status, re.MULTILINE)
+            assert await daemon.stop() == 0
