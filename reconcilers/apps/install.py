@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.crds.ops_v1alpha1 import Operation
 from konverge.keys import Key
 from konverge.kinds import Kind, kind_of
 from konverge.logs import get_logger
@@ -119,6 +120,15 @@ async def _warn_about_flux_rights(_client: Client) -> str:
     return ""
 
 
+def _operations(settings: Settings) -> Controller[Operation]:
+    return operations.controller(
+        settings.operations,
+        cluster_id=settings.cluster_id,
+        watch_secrets=settings.watch_secrets,
+        secret_namespaces=settings.secret_namespaces,
+    )
+
+
 def install(manager: Manager, settings: Settings | None = None) -> None:
     """Add the family's controllers to a manager, and its webhook if the settings say so.
 
@@ -131,7 +141,7 @@ def install(manager: Manager, settings: Settings | None = None) -> None:
     chosen = Settings() if settings is None else settings
     manager.add(controller(chosen))
     if chosen.operations.enabled:
-        manager.add(operations.controller(chosen.operations, cluster_id=chosen.cluster_id))
+        manager.add(_operations(chosen))
     reached = manager.settings.webhooks
     if chosen.check_at_admission or (chosen.check_at_admission is None and (reached.service or reached.url)):
         manager.add(validating_webhook(chosen))
@@ -142,5 +152,5 @@ def rules(settings: Settings | None = None) -> tuple[Rule, ...]:
     chosen = Settings() if settings is None else settings
     found = rules_of(controller(chosen))
     if chosen.operations.enabled:
-        found += rules_of(operations.controller(chosen.operations, cluster_id=chosen.cluster_id))
+        found += rules_of(_operations(chosen))
     return found

@@ -10,6 +10,7 @@ from typing import Final
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import Kind
 from konverge.objects import Object
+from konverge.reconcilers.apps.kinds import SECRET
 from konverge.reconcilers.apps.operations.engines.registry import ROWS, EngineRow
 from konverge.reconcilers.apps.operations.indexes import (
     ACTIVE,
@@ -38,11 +39,21 @@ _AT_ONCE: Final = 4
 
 
 def controller(
-    settings: OperationSettings | None = None, *, cluster_id: str = "", rows: tuple[EngineRow, ...] = ROWS
+    settings: OperationSettings | None = None,
+    *,
+    cluster_id: str = "",
+    rows: tuple[EngineRow, ...] = ROWS,
+    watch_secrets: bool = True,
+    secret_namespaces: tuple[str, ...] = (),
 ) -> Controller[Operation]:
-    """Return the description of the controller."""
+    """Return the description of the controller.
+
+    `watch_secrets` and `secret_namespaces` are those of the family: engines that read Secrets are left out, or have the right there alone.
+    """
     chosen = OperationSettings() if settings is None else settings
-    rows = tuple(row for row in rows if row.engine.name in chosen.engines)
+    rows = tuple(
+        row for row in rows if row.engine.name in chosen.engines and (watch_secrets or SECRET not in row.engine.gets)
+    )
     described = (
         Controller.of(Operation)
         .named(CONTROLLER)
@@ -60,13 +71,18 @@ def controller(
         only_ours = "" if kind in _kinds(rows, made=False) else OpLabel.OPERATION
         described = described.watches(kind, to=wakes_for(kind, rows), optional=True, labels=only_ours)
     gets = {kind for row in rows for kind in row.engine.gets}
-    others = sorted({INSTANCE, LEASE, *made, *gets}, key=lambda one: one.group_kind)
+    others = sorted({INSTANCE, LEASE, *made}, key=lambda one: one.group_kind)
     described = described.reads_live(Operation, *others)
     return (
         described.needs(
             Rule(LEASE.group, (plural_of(LEASE),), ("get", "create", "update")),
             Rule(VIEW.group, (plural_of(VIEW),), ("delete",)),
-            *(Rule(kind.group, (plural_of(kind),), ("get",)) for kind in sorted(gets, key=lambda one: one.group_kind)),
+            Rule(VIEW.group, (f"{plural_of(VIEW)}/finalizers",), ("update",)),
+            *(
+                Rule(kind.group, (plural_of(kind),), ("get",), namespace=place if kind == SECRET else "")
+                for kind in sorted(gets, key=lambda one: one.group_kind)
+                for place in (secret_namespaces or ("",))
+            ),
             *(
                 Rule(kind.group, (plural_of(kind),), ("patch",) if kind == INSTANCE else ("create", "patch", "delete"))
                 for kind in sorted(made, key=lambda one: one.group_kind)

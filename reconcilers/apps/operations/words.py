@@ -124,6 +124,8 @@ class OpLabel:
 
     OPERATION: Final = "ops.vworkspace.io/operation"
     """On the object of an engine: the UID of the Operation."""
+    HOOK_NAME: Final = "ops.vworkspace.io/hook-name"
+    """On a Job that runs a hook of a chart: the name of the hook."""
 
 
 class OpAnnotation:

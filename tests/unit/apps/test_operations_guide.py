@@ -26,6 +26,7 @@ EXAMPLES: list[dict[str, Any]] = [
 ]
 TARGETS = [one for one in EXAMPLES if one["kind"] == "ApplicationInstance"]
 OPERATIONS = [one for one in EXAMPLES if one["kind"] == "Operation" and one["spec"]["engine"] == "job"]
+"""The examples whose engine needs nothing but the API server; those of others run in tests/scenarios/operations."""
 
 
 def here(lab: Lab, one: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from konverge.reconcilers.apps.operations.engines.engine import Engine
+from konverge.reconcilers.apps.operations.engines.helm import HelmEngine
+from konverge.reconcilers.apps.operations.engines.helm_hook import HelmHookJobEngine
 from konverge.reconcilers.apps.operations.engines.job import JobEngine
 from konverge.reconcilers.apps.operations.engines.velero.engine import VeleroEngine
 from konverge.reconcilers.apps.operations.engines.volsync import VolSyncEngine
@@ -36,6 +38,8 @@ class EngineRow:
 
 
 _JOB: Final = JobEngine()
+_HELM: Final = HelmEngine()
+_HOOK: Final = HelmHookJobEngine()
 _VELERO: Final = VeleroEngine()
 _WORKFLOW: Final = WorkflowEngine()
 _VOLSYNC: Final = VolSyncEngine()
@@ -44,6 +48,9 @@ ROWS: Final[tuple[EngineRow, ...]] = (
     EngineRow("RunCommand", _JOB),
     EngineRow("Runbook", _JOB),
     EngineRow("Migration", _JOB),
+    EngineRow("Upgrade", _HELM),
+    EngineRow("Migration", _HOOK),
+    EngineRow("RunCommand", _HOOK),
     EngineRow("Backup", _VELERO),
     EngineRow("Restore", _VELERO),
     EngineRow("Runbook", _WORKFLOW),

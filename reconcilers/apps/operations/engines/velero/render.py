@@ -133,7 +133,7 @@ def render_backup(request: EngineRequest) -> Rendered | Refused | EngineBlocked:
         itemOperationTimeout=parameters.item_operation_timeout,
     )
     made = BACKUP.new(_name(request), request.settings.velero_namespace, annotations=annotations, spec=spec)
-    return Rendered(made, {"backupName": made.name})
+    return Rendered(made, {"backupName": made.name}, owned=False)
 
 
 def _backup(request: EngineRequest, parameters: RestoreParameters) -> ObjectRef:
@@ -232,4 +232,4 @@ def render_restore(request: EngineRequest) -> Rendered | Refused | EngineBlocked
         itemOperationTimeout=parameters.item_operation_timeout,
     )
     made = RESTORE.new(_name(request), request.settings.velero_namespace, spec=spec)
-    return Rendered(made, {"restoreName": made.name, "backupName": parameters.backup_name})
+    return Rendered(made, {"restoreName": made.name, "backupName": parameters.backup_name}, owned=False)

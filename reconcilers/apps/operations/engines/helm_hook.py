@@ -1,0 +1,200 @@
+"""The engine `helmHookJob`: runs a Job that the chart declares as a hook.
+
+Hooks are not part of the release's manifest. Helm keeps them in the record of the release, a Secret that is read by its name alone; it also
+holds all values, so nothing of it goes into a message or an output (docs/reference/helm.md#release-records).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import copy
+import json
+import zlib
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import yaml
+
+from konverge.kinds import Kind
+from konverge.objects import Object
+from konverge.reconcilers.apps.kinds import HELM_RELEASE, SECRET
+from konverge.reconcilers.apps.operations.engines.engine import (
+    CancelAction,
+    EngineBlocked,
+    EngineRequest,
+    ObjectRef,
+    Observation,
+    Refused,
+    Rendered,
+    child_name,
+    object_lost,
+)
+from konverge.reconcilers.apps.operations.engines.job import LIMITS, job_limits
+from konverge.reconcilers.apps.operations.engines.job_status import JOB, observe_job, stop_job
+from konverge.reconcilers.apps.operations.engines.parameters import BadParameter, Parameters
+from konverge.reconcilers.apps.operations.words import BlockedReason, FailedReason, OpLabel
+from konverge.reconcilers.apps.render import label_value
+from konverge.reconcilers.apps.words import Flux
+
+__all__ = ["HelmHookJobEngine", "hooks_of"]
+
+_GZIP: Final = b"\x1f\x8b\x08"
+_LARGEST: Final = 32 * 1024 * 1024
+"""Bytes of an unpacked record at most: a Secret holds 1 MiB, and a small one can unpack to any size."""
+_HELM: Final = "helm.sh/"
+_OF_ANOTHER_JOB: Final = (
+    *("controller-uid", "job-name"),
+    *("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"),
+)
+
+
+def hooks_of(record: str) -> list[dict[str, Any]]:
+    """Return the hooks in the record of a release (`data.release` of its Secret); raises ValueError for an unreadable one.
+
+    >>> text = base64.b64encode(base64.b64encode(b'{"hooks": [{"name": "migrate"}]}')).decode()
+    >>> hooks_of(text)
+    [{'name': 'migrate'}]
+    """
+    try:
+        packed = base64.b64decode(base64.b64decode(record, validate=True), validate=True)
+        if packed.startswith(_GZIP):
+            unpacking = zlib.decompressobj(wbits=31)
+            packed = unpacking.decompress(packed, _LARGEST)
+            if unpacking.unconsumed_tail:
+                raise ValueError("the record is too large")
+        hooks = json.loads(packed).get("hooks") or []
+        return [hook for hook in hooks if isinstance(hook, dict)]
+    except (binascii.Error, zlib.error, ValueError, AttributeError):
+        raise ValueError("the record of the release cannot be read") from None
+
+
+def _release(request: EngineRequest) -> ObjectRef:
+    return ObjectRef(HELM_RELEASE, request.target.namespace, request.target.name)
+
+
+def _record(request: EngineRequest) -> ObjectRef | None:
+    """Return the Secret with the record of the release that is deployed, None without one."""
+    release = request.related.find(_release(request))
+    status = {} if release is None else release.get("status") or {}
+    history = status.get("history") or [{}]
+    newest = history[0] if isinstance(history[0], dict) else {}
+    namespace = status.get("storageNamespace") or request.target.namespace
+    if newest.get("status") != Flux.DEPLOYED or namespace != request.target.namespace:
+        return None
+    return ObjectRef(SECRET, namespace, f"sh.helm.release.v1.{newest.get('name')}.v{newest.get('version')}", live=True)
+
+
+class HelmHookJobEngine:
+    """Clones the Job of a hook.
+
+    >>> HelmHookJobEngine().name
+    'helmHookJob'
+    """
+
+    name = "helmHookJob"
+    makes: tuple[Kind[Object], ...] = (JOB,)
+    reads: tuple[Kind[Object], ...] = (HELM_RELEASE,)
+    gets: tuple[Kind[Object], ...] = (SECRET,)
+
+    def kind(self, _request: EngineRequest) -> Kind[Object]:
+        """Return Job."""
+        return JOB
+
+    def needs(self, request: EngineRequest) -> tuple[ObjectRef, ...]:
+        """Return the HelmRelease and, once it is known, the record of its release."""
+        record = _record(request)
+        return (_release(request),) if record is None else (_release(request), record)
+
+    def render(self, request: EngineRequest) -> Rendered | Refused | EngineBlocked:
+        """Return a clone of the hook's Job."""
+        try:
+            parameters = Parameters(request.parameters, known=("hookName", *LIMITS))
+            name = parameters.text("hookName", required=True)
+            limits = job_limits(parameters, request)
+        except BadParameter as error:
+            return Refused(str(error))
+        record = _record(request)
+        if record is None:
+            message = f"no release of {request.target.name} is deployed, and hooks are read from its record"
+            return EngineBlocked(BlockedReason.HOOK_REQUIRES_RELEASE, message)
+        secret = request.related.find(record)
+        if secret is None:
+            return EngineBlocked(
+                BlockedReason.MISSING_SECRET, f"Secret {record.name} with the record of the release is missing"
+            )
+        try:
+            hooks = hooks_of(str((secret.get("data") or {}).get("release", "")))
+            hook = next((one for one in hooks if one.get("name") == name), None)
+            if hook is None:
+                there = sorted(str(one.get("name")) for one in hooks if one.get("kind") == JOB.kind)
+                message = f"the release has no hook {name}; its hooks that are Jobs: {', '.join(there) or 'none'}"
+                return Refused(message, FailedReason.HOOK_NOT_FOUND)
+            if hook.get("kind") != JOB.kind:
+                return Refused(
+                    f"the hook {name} is a {hook.get('kind')}, and only a Job can be run",
+                    FailedReason.HOOK_UNSUPPORTED_KIND,
+                )
+            return _clone(hook, name, limits, request)
+        except ValueError as error:
+            return Refused(str(error), FailedReason.PRECONDITION_FAILED)
+
+    def observe(
+        self,
+        _request: EngineRequest,
+        child: Mapping[str, Any],
+        *,
+        asked_to_cancel: bool,
+        started: datetime,  # noqa: ARG002  # of the interface; a Job needs no time
+        now: datetime,  # noqa: ARG002  # of the interface; a Job needs no time
+    ) -> Observation:
+        """Return the state of the Job."""
+        return observe_job(child, asked_to_cancel=asked_to_cancel)
+
+    def lost(self, request: EngineRequest, *, asked_to_cancel: bool) -> Observation:
+        """Return the end of an Operation whose Job was deleted."""
+        return object_lost(f"Job {request.operation.namespace}/{child_name(request)}", asked_to_cancel=asked_to_cancel)
+
+    def cancel(self, _request: EngineRequest, child: Mapping[str, Any]) -> CancelAction:
+        """Suspend the Job."""
+        return stop_job(child)
+
+
+def _clone(hook: Mapping[str, Any], name: str, limits: Mapping[str, Any], request: EngineRequest) -> Rendered | Refused:
+    """Return the Job under a name of its own, without anything that ties it to the hook's run."""
+    try:
+        manifest = yaml.safe_load(str(hook.get("manifest", "")))
+    except yaml.YAMLError:  # its text quotes the manifest, which may hold values
+        raise ValueError(f"the manifest of the hook {name} cannot be read") from None
+    spec = manifest.get("spec") if isinstance(manifest, dict) else None
+    metadata = manifest.get("metadata") or {} if isinstance(manifest, dict) else {}
+    if not isinstance(spec, dict) or not isinstance(metadata, dict) or not isinstance(spec.get("template"), dict):
+        raise ValueError(f"the manifest of the hook {name} has no Job in it")
+    if metadata.get("namespace") not in (None, "", request.operation.namespace):
+        return Refused(
+            f"the hook {name} runs in another namespace; it can only be run by Helm", FailedReason.PRECONDITION_FAILED
+        )
+    spec = copy.deepcopy(spec)
+    for field in ("selector", "manualSelector", "suspend"):
+        spec.pop(field, None)
+    template = spec["template"]
+    template["metadata"] = _untied(template.get("metadata"))
+    made = _untied(metadata)
+    labels = {**(made.get("labels") or {}), OpLabel.HOOK_NAME: label_value(name)}
+    job = JOB.new(
+        child_name(request),
+        request.operation.namespace,
+        labels=labels,
+        annotations=made.get("annotations") or None,
+        spec={**spec, **limits},
+    )
+    return Rendered(job)
+
+
+def _untied(metadata: Any) -> dict[str, Any]:
+    """Return labels and annotations of a hook, without those that Helm and the Job controller act on."""
+    given = metadata if isinstance(metadata, dict) else {}
+    labels = {key: value for key, value in (given.get("labels") or {}).items() if key not in _OF_ANOTHER_JOB}
+    annotations = {key: value for key, value in (given.get("annotations") or {}).items() if not key.startswith(_HELM)}
+    return {**({"labels": labels} if labels else {}), **({"annotations": annotations} if annotations else {})}
