@@ -1,214 +1,36 @@
-"""Bad input, missing rights and missing kinds: a condition that says what to do, no crash, no effect on the neighbours."""
+"""Rights, webhooks and objects of an older CRD on a real API server; tests/scenarios/apps has bad input in memory."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import AsyncIterator, Callable
-from datetime import timedelta
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
+from apps.older import RAW, READY, SETTINGS, said, spec, without_rules
 
-from konverge.client import Client, ClientConfig
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.errors import Invalid
-from konverge.kinds import kind
-from konverge.objects import Object
 from konverge.reconcilers.apps import Settings, install, rules
-from konverge.reconcilers.apps.kinds import HELM_RELEASE, HELM_REPOSITORY, SECRET
+from konverge.reconcilers.apps.kinds import HELM_RELEASE, SECRET
 from konverge.runtime import ManagerSettings
-from konverge.testing import ControlPlane, ControlPlaneConfig, Lab, install_crds
+from konverge.testing import ControlPlane, Lab, install_crds
 from konverge.testing.clients import ClientFor
 from konverge.testing.flux import HelmController, flux_crds
 
 pytestmark = pytest.mark.control_plane
-
-RAW = kind("apps.vworkspace.io/v1alpha1", "ApplicationInstance", namespaced=True, plural="applicationinstances")
-SETTINGS = Settings(source_grace=timedelta(seconds=1))
-
-
-def spec(namespace: str, **parts: Any) -> dict[str, Any]:
-    whole: dict[str, Any] = {
-        "appRef": {"catalogId": "shop"},
-        "chart": {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop", "version": "1.0.0"},
-        "release": {"name": "shop", "namespace": namespace},
-        "values": {"source": "inline", "inline": {"replicas": 1}},
-    }
-    return {part: value for part, value in {**whole, **parts}.items() if value is not None}
-
-
-def said(type_: str, status: str, reason: str) -> Callable[[Object], bool]:
-    def test(found: Object) -> bool:
-        condition = found.find_condition(type_)
-        fresh = found.get("status", "observedGeneration") == found.metadata.generation
-        return fresh and condition is not None and (condition.status, condition.reason) == (status, reason)
-
-    test.__qualname__ = f"{type_}={status}/{reason}"
-    return test
-
-
-READY = said("Ready", "True", "HelmReleaseReady")
-
-
-def without_rules(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The CRD as an older release may have shipped it: the same fields, none of the rules, patterns and enums."""
-
-    def strip(schema: Any) -> Any:
-        if isinstance(schema, dict):
-            dropped = {"x-kubernetes-validations", "pattern", "enum", "maxLength", "minLength", "required"}
-            return {key: strip(value) for key, value in schema.items() if key not in dropped or key == "properties"}
-        return [strip(value) for value in schema] if isinstance(schema, list) else schema
-
-    older = copy.deepcopy(manifest)
-    for version in older["spec"]["versions"]:
-        schema = version["schema"]["openAPIV3Schema"]
-        schema["properties"]["spec"] = strip(schema["properties"]["spec"])
-        schema.pop("x-kubernetes-validations", None)
-    return older
 
 
 @pytest_asyncio.fixture
 async def older(lab: Lab) -> AsyncIterator[Lab]:
     """A lab whose cluster has an older CRD, the family, and Flux below it."""
     await install_crds(lab.client, [*flux_crds(), without_rules(crd(ApplicationInstance))])
-    await lab.start(lambda manager: install(manager, SETTINGS), name="konverge", crds=False)
-    async with HelmController(lab.config, namespace=lab.namespace):
-        yield lab
-    await install_crds(lab.client, [crd(ApplicationInstance)])
-
-
-BAD: tuple[tuple[str, dict[str, Any], str], ...] = (
-    (
-        "a range as version",
-        {"chart": {"sourceType": "helm", "url": "https://c.example.com", "name": "shop", "version": "^1"}},
-        ".spec.chart.version",
-    ),
-    ("no chart", {"chart": None}, "spec.chart is missing"),
-    (
-        "a forbidden namespace",
-        {"release": {"name": "shop", "namespace": "kube-system"}},
-        "it must be the instance's own namespace",
-    ),
-    (
-        "secrets inline",
-        {"values": {"source": "inline", "inline": {"db": {"password": "hunter2"}}}},
-        "spec.values.inline.db.password",
-    ),
-    ("a null inline", {"values": {"source": "inline", "inline": {"resources": None}}}, "spec.values.inline.resources"),
-    (
-        "two sources of values",
-        {"values": {"source": "inline", "inline": {}, "secretRef": {"name": "a", "key": "b"}}},
-        "spec.values.secretRef",
-    ),
-    ("an unknown mode", {"mode": "both"}, ".spec.mode"),
-    (
-        "an OCI registry as Helm repository",
-        {"chart": {"sourceType": "helm", "url": "oci://c.example.com", "name": "shop", "version": "1.0.0"}},
-        "sourceType oci",
-    ),
-)
-
-
-@pytest.mark.parametrize(("what", "parts", "says"), BAD, ids=[case[0] for case in BAD])
-async def test_bad_input_is_told_and_the_neighbour_is_fine(
-    older: Lab, what: str, parts: dict[str, Any], says: str
-) -> None:
-    await older.create(RAW.new("bad", spec=spec(older.namespace, **parts)))
-    await older.create(RAW.new("good", spec=spec(older.namespace)))
-    await older.until(RAW, "good", READY)
-    bad = await older.until(RAW, "bad", said("Blocked", "True", "ValidationFailed"))
-    assert bad.condition("Ready").reason == "ValidationFailed"
-    assert says in bad.condition("Blocked").message
-    assert "hunter2" not in str(bad.status)
-    assert await older.find(HELM_RELEASE, "bad") is None
-    await older.delete(RAW, "bad")
-    await older.until_gone(RAW, "bad")
-
-
-async def test_an_invalid_change_leaves_the_running_release_alone(older: Lab) -> None:
-    await older.create(RAW.new("shop", spec=spec(older.namespace)))
-    await older.until(RAW, "shop", READY)
-    await older.settled()  # Flux writes its observedGeneration after Ready
-    before = await older.get(HELM_RELEASE, "shop")
-    await older.patch(RAW, "shop", {"spec": {"chart": {"version": "latest"}}})
-    await older.until(RAW, "shop", said("Blocked", "True", "ValidationFailed"))
-    await older.settled()
-    after = await older.get(HELM_RELEASE, "shop")
-    assert after.metadata.resource_version == before.metadata.resource_version
-    await older.patch(RAW, "shop", {"spec": {"chart": {"version": "1.1.0"}}})
-    await older.until(RAW, "shop", READY)
-
-
-async def test_a_release_is_not_renamed_even_under_an_older_crd(older: Lab) -> None:
-    await older.create(RAW.new("shop", spec=spec(older.namespace)))
-    await older.until(RAW, "shop", READY)
-    await older.patch(RAW, "shop", {"spec": {"release": {"name": "renamed"}}})
-    refused = await older.until(RAW, "shop", said("Blocked", "True", "ValidationFailed"))
-    assert "spec.release.name cannot change" in refused.condition("Blocked").message
-    assert (await older.get(HELM_RELEASE, "shop")).spec["releaseName"] == "shop"
-
-
-async def test_an_instance_with_a_release_does_not_become_a_placeholder(older: Lab) -> None:
-    await older.create(RAW.new("shop", spec=spec(older.namespace)))
-    await older.until(RAW, "shop", READY)
-    nothing = {"mode": "placeholder", "chart": None, "release": None, "values": None}
-    await older.patch(RAW, "shop", {"spec": nothing})
-    await older.until(RAW, "shop", said("Blocked", "True", "ValidationFailed"))
-    assert await older.find(HELM_RELEASE, "shop") is not None
-
-
-@pytest.mark.parametrize(
-    "status",
-    [
-        {"conditions": [], "observedGeneration": 99},
-        {
-            "conditions": [
-                {
-                    "type": "Ready",
-                    "status": "Unknown",
-                    "reason": "Mangled",
-                    "message": "",
-                    "lastTransitionTime": "1970-01-01T00:00:00Z",
-                }
-            ]
-        },
-        {"lastAppliedChart": None, "helmReleaseRef": None},
-    ],
-    ids=["no conditions", "another Ready", "no chart"],
-)
-async def test_a_mangled_status_of_the_instance_is_written_anew(older: Lab, status: dict[str, Any]) -> None:
-    await older.create(RAW.new("shop", spec=spec(older.namespace)))
-    await older.until(RAW, "shop", READY)
-    await older.settled()
-    await older.patch(RAW, "shop", {"status": status}, subresource="status")
-    await older.until(
-        RAW, "shop", lambda found: READY(found) and found.get("status", "lastAppliedChart", "version") == "1.0.0"
-    )
-
-
-@pytest.mark.parametrize(
-    "status",
-    [
-        {"conditions": None},
-        {"history": "nothing"},
-        {"lastAttemptedGeneration": "soon", "history": [7]},
-        {"observedGeneration": 12345},
-    ],
-    ids=str,
-)
-async def test_a_mangled_status_of_the_release_is_no_crash(older: Lab, status: dict[str, Any]) -> None:
-    await older.create(RAW.new("shop", spec=spec(older.namespace)))
-    await older.until(RAW, "shop", READY)
-    await older.settled()
-    await older.patch(HELM_RELEASE, "shop", {"status": status}, subresource="status")
-    await older.settled()
-    report = older.manager.report().of("applicationinstance")
-    assert report.ready
-    assert report.last_error == ""
-    found = await older.get(RAW, "shop")
-    assert found.condition("Ready").status in ("True", "False")
+    try:
+        await lab.start(lambda manager: install(manager, SETTINGS), name="konverge", crds=False)
+        async with HelmController(lab.config, namespace=lab.namespace):
+            yield lab
+    finally:
+        await install_crds(lab.client, [crd(ApplicationInstance)])
 
 
 async def test_what_an_older_crd_let_in_is_told_and_can_still_be_mended_and_deleted(older: Lab) -> None:
@@ -249,40 +71,6 @@ async def test_the_api_server_asks_the_webhook_about_what_its_schema_cannot_see(
     assert release.spec["serviceAccountName"] == "tenant"
 
 
-async def test_policies_deny_and_say_what_is_allowed(lab: Lab) -> None:
-    await install_crds(lab.client, flux_crds())
-    settings = Settings(url_allow_list=("https://charts.example.com",))
-    await lab.start(lambda manager: install(manager, settings), name="konverge")
-    chart = {"sourceType": "helm", "url": "https://elsewhere.example.com", "name": "shop", "version": "1.0.0"}
-    await lab.create(RAW.new("shop", spec=spec(lab.namespace, chart=chart)))
-    denied = await lab.until(RAW, "shop", said("Blocked", "True", "PolicyDenied"))
-    assert "https://charts.example.com" in denied.condition("Blocked").message
-    assert await lab.find(HELM_REPOSITORY, "shop") is None
-
-
-async def test_the_managed_by_gate_ignores_other_instances(lab: Lab) -> None:
-    await install_crds(lab.client, flux_crds())
-    await lab.start(lambda manager: install(manager, Settings(require_managed_by=True)), name="konverge")
-    labels = {"app.vworkspace.io/managed-by": "control-plane"}
-    await lab.create(RAW.new("other", spec=spec(lab.namespace)))
-    await lab.create(RAW.new("ours", labels=labels, spec=spec(lab.namespace)))
-    await lab.until(HELM_RELEASE, "ours", lambda _: True)
-    await lab.settled()
-    other = await lab.get(RAW, "other")
-    assert (other.metadata.finalizers, other.status.get("conditions")) == ((), None)
-
-
-async def test_the_namespace_gate_opens_with_its_label(lab: Lab) -> None:
-    await install_crds(lab.client, flux_crds())
-    await lab.start(lambda manager: install(manager, Settings(require_namespace_label=True)), name="konverge")
-    await lab.create(RAW.new("shop", spec=spec(lab.namespace)))
-    await lab.until(RAW, "shop", said("Blocked", "True", "PolicyDenied"))
-    namespaces = kind("v1", "Namespace", namespaced=False, plural="namespaces")
-    patch = {"metadata": {"labels": {"managed-by": "vworkspace"}}}
-    await lab.client.patch(namespaces, lab.namespace, patch=patch, style="merge")
-    await lab.until(RAW, "shop", said("Blocked", "False", "Unblocked"))
-
-
 async def test_exactly_the_declared_rights_suffice(
     lab: Lab, control_plane: ControlPlane, client_for: ClientFor
 ) -> None:
@@ -306,34 +94,3 @@ async def test_exactly_the_declared_rights_suffice(
         await lab.until(RAW, "shop", said("Suspended", "True", "ManuallySuspended"))
         await lab.delete(RAW, "shop")
         await lab.until_gone(RAW, "shop")
-
-
-async def test_without_fluxs_crds_instances_are_blocked_until_they_appear() -> None:
-    async with ControlPlane(ControlPlaneConfig()) as plane:
-        config = await ClientConfig.from_kubeconfig(plane.kubeconfig)
-        async with Client(config, name="test") as client, Lab(client, config, "default") as lab:
-            await lab.start(lambda manager: install(manager, SETTINGS), name="konverge")
-            await lab.create(RAW.new("shop", spec=spec("default")))
-            placeholder = {"mode": "placeholder", "appRef": {"catalogId": "cluster"}}
-            await lab.create(RAW.new("placeholder", spec=placeholder))
-            blocked = await lab.until(RAW, "shop", said("Blocked", "True", "MissingDependencies"))
-            assert blocked.condition("Ready").reason == "MissingDependencies"
-            assert "install Flux" in blocked.condition("Blocked").message
-            await lab.until(RAW, "placeholder", said("Ready", "True", "Placeholder"))
-            assert lab.manager.report().of("applicationinstance").ready
-            await install_crds(client, flux_crds())
-            async with HelmController(config):
-                await lab.until(RAW, "shop", READY)
-                await lab.delete(RAW, "shop")
-                await lab.until_gone(RAW, "shop")
-
-
-async def test_an_instance_can_be_deleted_where_flux_never_was() -> None:
-    async with ControlPlane(ControlPlaneConfig()) as plane:
-        config = await ClientConfig.from_kubeconfig(plane.kubeconfig)
-        async with Client(config, name="test") as client, Lab(client, config, "default") as lab:
-            await lab.start(lambda manager: install(manager, SETTINGS), name="konverge")
-            await lab.create(RAW.new("shop", spec=spec("default")))
-            await lab.until(RAW, "shop", said("Blocked", "True", "MissingDependencies"))
-            await lab.delete(RAW, "shop")
-            await lab.until_gone(RAW, "shop")

@@ -1,7 +1,8 @@
 """Defects of the original operator, and known traps of Flux: regression tests for each.
 
-The numbers are those of docs/reference/apps.md#defects-of-the-original and docs/reference/flux.md#traps. Tests that need a
-real API server are in tests/e2e/test_apps*.py: Flux's own schemas, field conflicts, watches, the order of an uninstall, missing CRDs.
+The numbers are those of docs/reference/apps.md#defects-of-the-original and docs/reference/flux.md#traps. Tests that need an
+API server are in tests/scenarios/apps and, on a real one, in tests/e2e/test_apps*.py: Flux's own schemas, field conflicts, watches, the order of
+an uninstall, missing CRDs.
 """
 
 from __future__ import annotations

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from typing import Any
 
-import pytest
 import pytest_asyncio
 from apps.lab import EVENT, OCI_CHART, READY, SECRET_VALUES, Apps, says
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
-from konverge.errors import Invalid
-from konverge.objects import Object
 from konverge.reconcilers.apps.kinds import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 from konverge.testing import Lab
-
-pytestmark = pytest.mark.control_plane
 
 
 @pytest_asyncio.fixture
@@ -159,31 +153,3 @@ async def test_each_transition_is_one_event(apps: Apps) -> None:
         ("HelmReleaseFailed", "Warning"),
         ("Recovered", "Normal"),
     ]
-
-
-# --- validation at admission -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"chart": {"version": "^1.0"}},
-        {"chart": {"url": "oci://registry.example.com"}},
-        {"values": {"source": "inline", "inline": {}, "secretRef": {"name": "a", "key": "b"}}},
-        {"values": None},
-    ],
-    ids=["a range", "oci for helm", "two sources of values", "no values"],
-)
-async def test_what_the_schema_holds_is_refused_at_admission(apps: Apps, parts: dict[str, Any]) -> None:
-    await apps.start(flux=False)
-    with pytest.raises(Invalid):
-        await apps.lab.client.create(
-            Object(
-                {
-                    "apiVersion": "apps.vworkspace.io/v1alpha1",
-                    "kind": "ApplicationInstance",
-                    "metadata": {"name": "shop", "namespace": apps.lab.namespace},
-                    "spec": apps.spec(**parts),
-                }
-            )
-        )
