@@ -1,0 +1,271 @@
+"""Operations at their size: 1,000 that exclude each other on 100 targets, and a daemon that holds 5,000 finished ones, on the server in memory.
+
+Server, controller, client and the Job controller's part are one process on a loop whose time is virtual, so times of Operations are virtual
+seconds, and costs are CPU time, the server's included. Each Job takes one second; an Operation cannot end sooner. Writes are counted as
+the server receives them from the controller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import os
+from collections import Counter
+from collections.abc import Awaitable, Iterable
+from datetime import timedelta
+from typing import Any, Final, TypeAlias
+
+import structlog
+from peers.machine import memory
+
+from konverge.clock import cpu_time, rfc3339, wall_clock
+from konverge.crds import crd
+from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.crds.ops_v1alpha1 import Operation
+from konverge.kinds import kind
+from konverge.reconcilers.apps.operations.install import controller
+from konverge.reconcilers.apps.operations.settings import OperationSettings
+from konverge.runtime import Manager, ManagerSettings
+from konverge.testing import Lab
+from konverge.testing.apiserver.faults.rules import About
+from konverge.testing.apiserver.requests import Call
+from konverge.testing.apiserver.requests import Response as ServerResponse
+from konverge.testing.lab import install_crds
+from konverge.testing.lab.environments import memory_lab
+from konverge.testing.loop import VirtualTimeLoop
+
+Row: TypeAlias = dict[str, Any]
+
+QUICK: Final = bool(os.environ.get("BENCH_QUICK"))
+TARGETS: Final = 10 if QUICK else 100
+OPERATIONS: Final = 50 if QUICK else 1000
+FINISHED: Final = 100 if QUICK else 5000
+REST: Final = 3600.0
+AT_ONCE: Final = 50
+JOB_SECONDS: Final = 1.0
+PATIENCE: Final = 36_000.0
+JOB: Final = kind("batch/v1", "Job", namespaced=True, plural="jobs")
+PROCESS: Final = "konverge"
+
+
+def run() -> list[Row]:
+    """Measure everything and return one row per figure."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(_measured())
+
+
+def row(name: str, value: float, unit: str, how: str, target: str | int | None = None) -> Row:
+    """Make a row; a target is the very value, or a bound such as `<= 50`."""
+    holds: bool | None = None
+    if isinstance(target, str):
+        holds = value <= float(target.split()[1])
+    elif target is not None:
+        holds = value == target
+    return {
+        "bench": "operations",
+        "name": name,
+        "value": value,
+        "unit": unit,
+        "target": target,
+        "holds": holds,
+        "how": how,
+    }
+
+
+class World:
+    """A lab with the controller of Operations, a count of its writes, and Jobs that complete after a second."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.writes: Counter[str] = Counter()
+        self.succeeded: set[str] = set()
+        """Names of Operations whose success was written."""
+        self._jobs: set[asyncio.Task[None]] = set()
+        lab.server.on_call.append(self._called)
+
+    def _called(self, call: Call, about: About, response: ServerResponse) -> None:
+        if about.verb not in ("create", "update", "patch", "delete") or not about.user_agent.startswith(PROCESS):
+            return
+        self.writes[f"{about.resource}/{about.subresource}" if about.subresource else about.resource] += 1
+        if about.resource == "operations" and b'"phase":"Succeeded"' in (call.body or b""):
+            self.succeeded.add(about.name)
+        if about.verb == "create" and about.resource == "jobs" and response.status < 300:
+            task = asyncio.ensure_future(self._complete(json.loads(call.body or b"")["metadata"]["name"]))
+            self._jobs.add(task)
+            task.add_done_callback(self._jobs.discard)
+
+    async def _complete(self, name: str) -> None:
+        await asyncio.sleep(JOB_SECONDS)
+        await self.lab.patch(JOB, name, {"status": _completed()}, subresource="status")
+
+    async def start(self) -> None:
+        """Start the controller, and wait until it is idle."""
+        settings = OperationSettings(approval_types=frozenset(), require_capability=False)
+
+        def build(manager: Manager) -> None:
+            manager.add(controller(settings))
+
+        await self.lab.start(build, name=PROCESS, settings=ManagerSettings(strict=True), crds=False)
+        await self.quiet()
+
+    async def targets(self) -> None:
+        spec = {"mode": "placeholder", "appRef": {"catalogId": "shop"}}
+        await _all(
+            self.lab.create(ApplicationInstance.decode({"metadata": {"name": f"app-{number:03}"}, "spec": spec}))
+            for number in range(TARGETS)
+        )
+
+    async def operations(self, first: int, count: int, *, exclusive: bool) -> None:
+        await _all(self._operation(number, exclusive=exclusive) for number in range(first, first + count))
+
+    async def _operation(self, number: int, *, exclusive: bool) -> None:
+        ref = {
+            "apiVersion": "apps.vworkspace.io/v1alpha1",
+            "kind": "ApplicationInstance",
+            "name": f"app-{number % TARGETS:03}",
+        }
+        parameters = {"image": "busybox", "command": ["true"], "exclusive": exclusive}
+        spec = {"targetRef": ref, "type": "RunCommand", "engine": "job", "parameters": parameters}
+        await self.lab.create(Operation.decode({"metadata": {"name": f"op-{number:05}"}, "spec": spec}))
+
+    async def until_succeeded(self, count: int) -> None:
+        while len(self.succeeded) < count:
+            await asyncio.sleep(0.1)
+
+    async def quiet(self) -> None:
+        await self.lab.settled(quiet=5, timeout=PATIENCE)
+        await asyncio.sleep(30)  # events are sent after the reconciles
+        await self.lab.settled(quiet=5, timeout=PATIENCE)
+
+    def reconciles(self) -> float:
+        found = self.lab.metrics.reconcile_total.collect()
+        return sum(one.value for family in found for one in family.samples if one.name.endswith("_total"))
+
+
+async def _measured() -> list[Row]:
+    async with memory_lab() as lab:
+        await install_crds(lab.client, [crd(Operation), crd(ApplicationInstance)])
+        world = World(lab)
+        await world.start()
+        await world.targets()
+        rows = await _serialised(world)
+        await world.operations(OPERATIONS, FINISHED - OPERATIONS, exclusive=False)
+        await world.until_succeeded(FINISHED)
+        await world.quiet()
+        return [*rows, *await _at_rest(world)]
+
+
+async def _serialised(world: World) -> list[Row]:
+    how = f"{OPERATIONS:,} exclusive commands on {TARGETS} targets, all at once; a Job takes {JOB_SECONDS:g} s; server in memory in the same process"
+    await world.quiet()
+    world.writes.clear()
+    gc.collect()
+    loop, reconciles, began = asyncio.get_running_loop(), world.reconciles(), cpu_time()
+    at = loop.time()
+    await world.operations(0, OPERATIONS, exclusive=True)
+    await world.until_succeeded(OPERATIONS)
+    took = loop.time() - at
+    await world.quiet()
+    cost = cpu_time() - began
+    count = world.writes
+    each = OPERATIONS / TARGETS
+    return [
+        row(
+            "serialised: virtual time until all are done",
+            took,
+            "s",
+            f"{how}; {each:g} after each other take {each * JOB_SECONDS:g} s",
+        ),
+        row("serialised: CPU", 1000 * cost / OPERATIONS, "ms/operation", f"{how}, whose work counts in full"),
+        row("serialised: reconciles", (world.reconciles() - reconciles) / OPERATIONS, "reconciles/operation", how),
+        row("serialised: Jobs", count["jobs"], "Jobs", how, OPERATIONS),
+        row("serialised: status writes", count["operations/status"] / OPERATIONS, "writes/operation", how),
+        row("serialised: Lease writes", count["leases"] / OPERATIONS, "writes/operation", how),
+        row(
+            "serialised: other writes of Operations",
+            count["operations"] / OPERATIONS,
+            "writes/operation",
+            f"{how}; the finalizer",
+        ),
+        row("serialised: Events", count["events"] / OPERATIONS, "writes/operation", how),
+        row("serialised: all writes", sum(count.values()) / OPERATIONS, "writes/operation", how),
+    ]
+
+
+async def _at_rest(world: World) -> list[Row]:
+    how = f"{FINISHED:,} finished Operations, their Jobs still there"
+    world.writes.clear()
+    reconciles, began = world.reconciles(), cpu_time()
+    await asyncio.sleep(REST)
+    cost, reconciled = cpu_time() - began, world.reconciles() - reconciles
+    rows = [
+        row("at rest: writes", sum(world.writes.values()), "writes", f"{how}; {REST:g} s", 0),
+        row("at rest: reconciles", reconciled, "reconciles", f"{how}; {REST:g} s", 0),
+        row("at rest: CPU", 1e6 * cost / REST, "us/s", f"{how}; {REST:g} s"),
+    ]
+    world.lab.halt()
+    await asyncio.sleep(60)
+    gc.collect()
+    before, began = memory([os.getpid()]).now, cpu_time()
+    world.writes.clear()
+    await world.start()
+    cost = cpu_time() - began
+    gc.collect()
+    grown = memory([os.getpid()]).now - before
+    return [
+        *rows,
+        row("restart: writes", sum(world.writes.values()), "writes", how, 0),
+        row(
+            "restart: CPU",
+            1000 * cost / FINISHED,
+            "ms/operation",
+            f"{how}; list, cache and one reconcile of each, the server's part included",
+        ),
+        row(
+            "memory",
+            1024 * grown / FINISHED,
+            "KiB/operation",
+            f"{how}: resident memory after a restart of the controller, less that before it",
+        ),
+    ]
+
+
+async def _all(calls: Iterable[Awaitable[object]]) -> None:
+    """Make calls, so many at once."""
+    batch: list[Awaitable[object]] = []
+    for call in calls:
+        batch.append(call)
+        if len(batch) == AT_ONCE:
+            await asyncio.gather(*batch)
+            batch.clear()
+    await asyncio.gather(*batch)
+
+
+def _completed() -> dict[str, Any]:
+    """Return the status of a Job that has completed, as its controller writes it."""
+    now = wall_clock()
+
+    def condition(type_: str) -> dict[str, Any]:
+        moment = rfc3339(now)
+        return {
+            "type": type_,
+            "status": "True",
+            "reason": "CompletionsReached",
+            "message": "Reached expected number of succeeded pods",
+            "lastProbeTime": moment,
+            "lastTransitionTime": moment,
+        }
+
+    return {
+        "startTime": rfc3339(now - timedelta(seconds=JOB_SECONDS)),
+        "completionTime": rfc3339(now),
+        "active": 0,
+        "ready": 0,
+        "terminating": 0,
+        "succeeded": 1,
+        "uncountedTerminatedPods": {},
+        "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
+    }
