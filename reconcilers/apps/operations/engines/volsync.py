@@ -163,7 +163,8 @@ class VolSyncEngine:
         if not into:
             spec["sourcePVC"] = parameters.pvc
         made = self.kind(request).new(_name(request), request.operation.namespace, spec=spec)
-        return Rendered(made, {"replicationName": made.name})
+        # The VolumeSnapshot that is the result of such a destination goes with it.
+        return Rendered(made, {"replicationName": made.name}, owned=not (into and method == "Snapshot"))
 
     def observe(
         self,

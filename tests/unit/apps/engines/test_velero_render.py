@@ -52,6 +52,14 @@ def test_a_backup_stands_in_the_namespace_of_velero_under_the_uid_of_the_operati
     assert made["spec"] == {"includedNamespaces": ["team"], "storageLocation": "default"}
 
 
+def test_a_backup_is_not_owned_by_its_operation_even_beside_it(request_of: Requests) -> None:
+    location = ObjectRef(BACKUP_STORAGE_LOCATION, "team", "default")
+    settings = OperationSettings(velero_namespace="team")
+    found = ENGINE.render(request_of(related={location: AVAILABLE}, settings=settings))
+    assert isinstance(found, Rendered)
+    assert not found.owned
+
+
 def test_two_namespaces_with_one_operation_name_have_two_backups(request_of: Requests) -> None:
     first, second = (
         rendered(request_of(related={LOCATION: AVAILABLE}, namespace=namespace, uid=f"uid-{namespace}"))

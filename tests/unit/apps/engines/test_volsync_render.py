@@ -49,6 +49,18 @@ def test_a_restore_is_a_destination_into_the_volume(request_of: Requests) -> Non
     }
 
 
+@pytest.mark.parametrize(
+    ("type_", "method", "owned"),
+    [("Backup", "Snapshot", True), ("Restore", "Direct", True), ("Restore", "Snapshot", False)],
+)
+def test_a_destination_whose_result_is_its_snapshot_outlives_its_operation(
+    request_of: Requests, type_: str, method: str, owned: bool
+) -> None:
+    found = ENGINE.render(request_of(type_, pvc="data", repository=REPOSITORY, copyMethod=method))
+    assert isinstance(found, Rendered)
+    assert found.owned is owned
+
+
 def test_the_direction_can_be_written(request_of: Requests) -> None:
     for type_, direction, kind in (
         ("Migration", "destination", "ReplicationDestination"),

@@ -3,6 +3,8 @@
 Both stand in the namespace of the Velero server, which watches no other, under a name of the Operation's UID: names are shared by all
 tenants and by the object store, where a second Backup of a name fails (docs/reference/velero.md#names).
 
+Neither is owned by its Operation, even if Velero is installed in the Operation's namespace: a Backup stays when the Operation goes.
+
 A Restore takes only a Backup that an Operation of its own namespace made, of that namespace alone, and restores it in place.
 """
 
