@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Self
 from konverge.client import Client, ClientConfig
 from konverge.errors import NotLeading, NotReady, UsageError
 from konverge.informers import InformerSet
+from konverge.keys import Key
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.runtime.admission.registry import WebhookRegistry
@@ -39,6 +40,7 @@ from konverge.runtime.election.leadership import Leadership, Turn
 from konverge.runtime.election.record import LEASE
 from konverge.runtime.election.rights import rules_of_election
 from konverge.runtime.events.recorder import EventRecorder
+from konverge.runtime.manager.background import BackgroundServices, BackgroundWork, run_background
 from konverge.runtime.manager.explain import describe, explain
 from konverge.runtime.manager.settings import ManagerSettings
 from konverge.runtime.manager.start_checks import check_controller, check_running, field_managers
@@ -87,6 +89,7 @@ class Manager:
         self._specs: dict[str, Controller[Any]] = {}
         self._managers: frozenset[str] = frozenset()
         self._rules: list[Rule] = []
+        self._background: dict[str, BackgroundWork] = {}
         self._admission = WebhookRegistry(name, self.settings.webhooks, self.settings.namespace)
         self._runners: dict[str, ControllerRunner] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -139,6 +142,18 @@ class Manager:
                 self._tasks.pop(name, None)
                 if self._services is not None:
                     self._services.claims.release(name)
+
+    def run_while_leading(self, name: str, work: BackgroundWork) -> None:
+        """Run work that no controller does while this process leads; controller-runtime calls it a Runnable. Before the start only.
+
+        `work(services)` is cancelled if the lease is lost or the manager stops, and called again when the process leads once more. If it
+        raises, it is logged and called again after a pause. Declare the rights that it needs with `needs`.
+        """
+        if self._supervisor is not None or name in self._background:
+            raise UsageError(
+                f"background work {name!r}: give each work a name of its own, before the manager is started"
+            )
+        self._background[name] = work
 
     def needs(self, *rules: Rule) -> None:
         """Declare rights beyond those of the controllers."""
@@ -320,9 +335,10 @@ class Manager:
             try:
                 for spec in self._specs.values():
                     self._launch(spec)
+                background = self._launch_background(self._services)
                 self._started.set()
                 self._readiness.notify()
-                await self._work(self._services.turn, leadership)
+                await self._work(self._services.turn, leadership, background)
             finally:
                 self._services = self._unfenced = None
 
@@ -348,7 +364,9 @@ class Manager:
             stack.push_async_callback(self._leadership.release)
         return self._leadership
 
-    async def _work(self, turn: Turn, leadership: Leadership | None) -> None:
+    async def _work(
+        self, turn: Turn, leadership: Leadership | None, background: tuple[asyncio.Task[None], ...]
+    ) -> None:
         """Run the controllers until the stop, or until a failure, which is fatal; then drain them, still leading."""
         leading = None
         if leadership is not None:
@@ -356,10 +374,14 @@ class Manager:
         try:
             while not self._stopping.is_set():
                 self._changed.clear()
-                running = (*self._tasks.values(), *((leading,) if leading is not None else ()))
+                running = (*self._tasks.values(), *background, *((leading,) if leading is not None else ()))
                 await wait_first(self._stopping.wait(), self._changed.wait(), *running)
                 self._tasks = {name: task for name, task in self._tasks.items() if not task.done()}
         finally:
+            for task in background:
+                task.cancel()
+            if background:
+                await asyncio.wait(background)
             await self._stop_controllers()
             if leading is not None:
                 leading.cancel()
@@ -381,6 +403,24 @@ class Manager:
         runner = self._runners[spec.name] = ControllerRunner(spec, services)
         self._tasks[spec.name] = asyncio.create_task(runner.run(), name=f"konverge controller {spec.name}")
         self._changed.set()
+
+    def _launch_background(self, services: ManagerServices) -> tuple[asyncio.Task[None], ...]:
+        given = BackgroundServices(
+            client=services.client,
+            manager=self.name,
+            metrics=self.metrics,
+            random=self._random,
+            enqueue=self._enqueue,
+        )
+        return tuple(
+            asyncio.create_task(run_background(name, work, given, services.turn), name=f"konverge background {name}")
+            for name, work in self._background.items()
+        )
+
+    def _enqueue(self, controller: str, key: Key) -> None:
+        runner = self._runners.get(controller)
+        if runner is not None:
+            runner.enqueue(key)
 
     async def _stop_controllers(self) -> None:
         for runner in self._runners.values():

@@ -1,0 +1,82 @@
+"""Work of a manager that no controller does: when it runs, ends and begins again."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+from scripted_leadership import ScriptedLeadership
+
+from konverge.errors import NotLeading, UsageError
+from konverge.kinds import kind
+from konverge.runtime import Manager
+from konverge.runtime.manager.background import BackgroundServices
+from konverge.testing import ApiServer
+
+CONFIG_MAP = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")
+
+
+class Work:
+    """Notes when it begins and ends; fails at its first `failures` calls."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.notes: list[str] = []
+        self.began: list[float] = []
+        self.services: BackgroundServices
+        self._failures = failures
+
+    async def __call__(self, services: BackgroundServices) -> None:
+        self.services = services
+        self.notes.append("begins")
+        self.began.append(asyncio.get_running_loop().time())
+        try:
+            if len(self.began) <= self._failures:
+                raise RuntimeError("broken")
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self.notes.append("ends")
+
+
+async def test_it_runs_while_the_process_leads_and_writes_nothing_afterwards() -> None:
+    leadership, work = ScriptedLeadership(leads=False), Work()
+    async with ApiServer(random=Random(1)) as server:
+        manager = Manager("m", server.config(), random=Random(2), leadership=leadership)
+        manager.run_while_leading("work", work)
+        async with manager:
+            await asyncio.sleep(5)
+            assert work.notes == []
+            leadership.win()
+            await asyncio.sleep(1)
+            assert work.notes == ["begins"]
+            await work.services.client.create(CONFIG_MAP.new("mine", "default"))
+            leadership.lose()
+            await asyncio.sleep(1)
+            assert work.notes == ["begins", "ends"]
+            with pytest.raises(NotLeading):
+                await work.services.client.create(CONFIG_MAP.new("late", "default"))
+            leadership.win()
+            await asyncio.sleep(1)
+            assert work.notes == ["begins", "ends", "begins"]
+        assert work.notes == ["begins", "ends"] * 2
+
+
+async def test_work_that_fails_begins_again_after_pauses_that_double() -> None:
+    work = Work(failures=3)
+    async with ApiServer(random=Random(1)) as server:
+        manager = Manager("m", server.config(), random=Random(2))
+        manager.run_while_leading("work", work)
+        async with manager:
+            await asyncio.sleep(60)
+    assert [round(after - before) for before, after in zip(work.began, work.began[1:], strict=False)] == [1, 2, 4]
+
+
+async def test_each_work_has_a_name_of_its_own_and_is_given_before_the_start() -> None:
+    async with ApiServer(random=Random(1)) as server:
+        manager = Manager("m", server.config(), random=Random(2))
+        manager.run_while_leading("work", Work())
+        with pytest.raises(UsageError, match="a name of its own"):
+            manager.run_while_leading("work", Work())
+        async with manager:
+            with pytest.raises(UsageError, match="before the manager is started"):
+                manager.run_while_leading("more", Work())
