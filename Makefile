@@ -104,6 +104,7 @@ fmt: venv ## Format, and mend what ruff can mend
 .PHONY: generate
 generate: readme ## Write what is generated anew: CRD manifests, the chart's files, deploy/ (helm renders it), and the examples in documents
 	$(BIN)/python -m konverge.crds.generate
+	$(BIN)/python tools/openapi.py
 	$(BIN)/python tools/chart_files.py
 	$(BIN)/python tools/render_deploy.py
 

@@ -1,4 +1,5 @@
-"""`ops.vworkspace.io/v1alpha1`: Operation, one action on an ApplicationInstance (a backup, a restore, an upgrade, a command).
+"""`ops.vworkspace.io/v1alpha1`: Operation, one action on an ApplicationInstance (a backup, a restore, an upgrade, a command); and Cluster,
+the registration of this cluster with a control plane.
 
 Guarantees: group, kind, fields, columns and the shape of the status are those of the vworkspace operator, so its objects are accepted.
 `spec.cancel`, `spec.timeoutSeconds`, `spec.ttlSecondsAfterFinished` and `status.engineMissingSince` are ours. The API server checks
@@ -25,6 +26,12 @@ __all__ = [
     "CANCEL",
     "GROUP",
     "Approvals",
+    "Capabilities",
+    "Cluster",
+    "ClusterPhase",
+    "ClusterSpec",
+    "ClusterStatus",
+    "CredentialStatus",
     "EngineName",
     "EngineRef",
     "LogsRef",
@@ -33,7 +40,9 @@ __all__ = [
     "OperationStatus",
     "OperationType",
     "Phase",
+    "SecretReference",
     "TargetRef",
+    "TokenSecretRef",
 ]
 
 GROUP = "ops.vworkspace.io"
@@ -175,3 +184,102 @@ class Operation(CustomResource[OperationSpec, OperationStatus]):
     def asked_to_cancel(self) -> bool:
         """Whether spec or annotation ask to cancel the Operation."""
         return self.spec.cancel or self.annotations.get(CANCEL) == "true"
+
+
+ClusterPhase = Literal["Pending", "Registering", "Connected", "Disconnected", "Error", "Terminating"]
+
+_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+_KEY = r"^[-._a-zA-Z0-9]+$"
+# No user and password (they would be stored in the clear), no query, no fragment.
+_ENDPOINT = r"^https?://[^\s/?#@]+(/[^\s?#@]*)?$"
+
+Endpoint = Annotated[str, Field(max_length=2048, pattern=_ENDPOINT)]
+
+
+class TokenSecretRef(Model):
+    """A Secret in the namespace of the operator that holds the registration token."""
+
+    name: Annotated[str, Field(min_length=1, max_length=253, pattern=_NAME)]
+    """The name of the Secret."""
+    key: Annotated[str, Field(min_length=1, max_length=253, pattern=_KEY)] = "registrationToken"
+    """The key whose value is the token."""
+
+
+class Capabilities(Model):
+    """The controllers that the control plane expects in this cluster; ControllersHealthy reports on them."""
+
+    flux: bool = False
+    """Flux, for applications."""
+    velero: bool = False
+    """Velero, for backups."""
+
+
+@Cel(
+    "has(self.controlPlaneEndpoint) || has(self.controlPlaneBaseUrl)",
+    "controlPlaneEndpoint: give the URL of the control plane",
+)
+class ClusterSpec(Model):
+    """The control plane, and how to register with it."""
+
+    cluster_id: Annotated[
+        str,
+        Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"),
+        Immutable("the identity of the cluster cannot be changed; delete this Cluster and create another"),
+    ]
+    """The identity under which the control plane knows this cluster; it becomes a label of everything that is applied."""
+    control_plane_endpoint: Endpoint | None = None
+    """The URL of the control plane."""
+    control_plane_base_url: Endpoint | None = None
+    """Deprecated: use controlPlaneEndpoint, which wins."""
+    registration_token_secret_ref: TokenSecretRef | None = None
+    """The token to register with."""
+    registration_token: Annotated[str | None, Field(max_length=8192, repr=False)] = None
+    """Deprecated: use registrationTokenSecretRef. The token itself; removed as soon as it was used."""
+    capabilities: Capabilities | None = None
+    rotate_credentials: bool = False
+    """Replace the credential now; removed as soon as that is done."""
+
+
+class CredentialStatus(Model):
+    """Where the credential is, and since when."""
+
+    secret_name: str | None = None
+    secret_namespace: str | None = None
+    registered_at: Time | None = None
+    registration_token_consumed: bool | None = None
+    """Whether the present token was used."""
+
+
+class SecretReference(Model):
+    """A Secret."""
+
+    name: str
+    namespace: str
+
+
+class ClusterStatus(Status):
+    """The observed state."""
+
+    phase: ClusterPhase | None = None
+    last_heartbeat: Time | None = None
+    """When the control plane responded last; written once a minute."""
+    credential_status: CredentialStatus | None = None
+    credentials_secret_ref: SecretReference | None = None
+    observed_token: str | None = None
+    """The first part of the SHA-256 of the token by which the cluster was registered; another token registers it anew."""
+
+
+@resource(
+    f"{GROUP}/v1alpha1",
+    short_names=("cluster",),
+    scope="Cluster",
+    conditions=("Connected", "Disconnected", "Authenticated", "ControllersHealthy", "BufferOverflow"),
+    columns=(Column("Phase", ".status.phase"), Column.condition("Connected")),
+)
+class Cluster(CustomResource[ClusterSpec, ClusterStatus]):
+    """The registration of this cluster with a control plane, whose jobs an agent fetches and carries out."""
+
+    @property
+    def endpoint(self) -> str:
+        """The URL of the control plane."""
+        return (self.spec.control_plane_endpoint or self.spec.control_plane_base_url or "").rstrip("/")

@@ -1,0 +1,217 @@
+"""The state of a control plane for one cluster, and the response to each request. Pure: no waiting, no clock.
+
+A credential that was issued becomes valid beside the present one, and replaces it when it is used for the first time: a response that is
+lost locks no agent out. A job is delivered until it is acknowledged or has a result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any, Final
+
+from konverge.clock import rfc3339
+from konverge.reconcilers.apps.clusters import protocol
+from konverge.reconcilers.apps.clusters.protocol import (
+    API,
+    MOST_WAIT,
+    JobResult,
+    JobStatus,
+    Malformed,
+    StatusEvent,
+    read,
+    write,
+)
+from konverge.reconcilers.apps.clusters.transport import PlaneRequest, PlaneResponse
+from konverge.reconcilers.apps.clusters.words import Authenticated
+
+__all__ = ["PlaneState", "StoredJob", "poll_wait"]
+
+_JOB: Final = re.compile(rf"{API}/jobs/([^/]+)/(ack|status|result)")
+_REJECTED: Final = Authenticated.CREDENTIAL_REJECTED
+_MOST_LIMIT: Final = 100
+
+
+@dataclass(slots=True, kw_only=True)
+class StoredJob:
+    """A job and what the agent said of it."""
+
+    message: dict[str, Any]
+    deliveries: int = 0
+    acks: int = 0
+    states: list[JobStatus] = field(default_factory=list)
+    result: JobResult | None = None
+    repeated: int = 0
+    """How often another result was sent for it."""
+
+    @property
+    def open(self) -> bool:
+        """Whether it is delivered to polls."""
+        return self.acks == 0 and self.result is None
+
+
+def problem(status: int, reason: str, message: str = "", *, retry_after: float | None = None) -> PlaneResponse:
+    """Return an unsuccessful response."""
+    body = write(protocol.PlaneProblem(reason=reason, message=message))
+    return PlaneResponse(status=status, body=body, retry_after=retry_after)
+
+
+def poll_wait(request: PlaneRequest) -> float:
+    """Return the seconds that a poll for jobs waits; 0 for every other request."""
+    wait = request.query.get("wait", "30")
+    if request.method != "GET" or not wait.isdigit():
+        return 0.0
+    return float(min(int(wait), MOST_WAIT))
+
+
+class PlaneState:
+    """Jobs, credentials and events of one cluster. `secret` makes a new credential."""
+
+    def __init__(self, cluster_id: str, tokens: tuple[str, ...], secret: Callable[[], str]) -> None:
+        self.cluster_id = cluster_id
+        self.jobs: dict[str, StoredJob] = {}
+        self.events: dict[str, StatusEvent] = {}
+        """Events by their keys, in the order of their arrival."""
+        self.dropped = 0
+        self.registrations = 0
+        self.redeliver = False
+        """Deliver acknowledged jobs again and again, as a control plane that lost its notes would."""
+        self.valid: str = ""
+        """The credential that was used last."""
+        self._secret = secret
+        self._tokens = dict.fromkeys(tokens, True)
+        self._issued: dict[str, str] = {}
+        self.expired: set[str] = set()
+        self._numbers = count(1)
+
+    def allow(self, token: str) -> None:
+        """Accept another registration token, once."""
+        self._tokens[token] = True
+
+    def revoke(self) -> None:
+        """Accept no credential that was issued up to now."""
+        self.valid = ""
+        self._issued.clear()
+
+    def expire(self) -> None:
+        """Let the present credential expire: it is refused with the reason CredentialExpired."""
+        self.expired.add(self.valid)
+        self.revoke()
+
+    def submit(
+        self, kind: str, payload: Mapping[str, Any], *, key: str, now: datetime, lifetime: float, job_id: str = ""
+    ) -> str:
+        """Add a job; returns its id."""
+        found = job_id or f"job-{next(self._numbers)}"
+        self.jobs[found] = StoredJob(
+            message={
+                "id": found,
+                "kind": kind,
+                "payload": dict(payload),
+                "idempotencyKey": key or f"key-{found}",
+                "createdAt": rfc3339(now),
+                "expiresAt": rfc3339(now + timedelta(seconds=lifetime)),
+            }
+        )
+        return found
+
+    # --- requests ------------------------------------------------------------------------------------------------------------
+
+    def respond(self, request: PlaneRequest) -> PlaneResponse:
+        """Carry out a request."""
+        try:
+            if (request.method, request.path) == ("POST", f"{API}/register"):
+                return self._register(read(protocol.Register, request.body or b""))
+            refused = self._unauthorized(request.credential)
+            return refused or self._authorized(request)
+        except Malformed as error:
+            return problem(400, "Malformed", str(error))
+
+    def _unauthorized(self, credential: str) -> PlaneResponse | None:
+        if not credential or credential not in {self.valid, *self._issued}:
+            expired = credential in self.expired
+            return problem(401, Authenticated.CREDENTIAL_EXPIRED if expired else _REJECTED)
+        if credential in self._issued:
+            token = self._issued[credential]
+            if token:
+                self._tokens[token] = False  # used up: the registration is known to have arrived
+            self.valid = credential
+            self._issued.clear()
+        return None
+
+    def _issue(self, token: str) -> PlaneResponse:
+        credential = self._secret()
+        self._issued[credential] = token
+        body = write(protocol.Credential(cluster_id=self.cluster_id, credential=credential))
+        return PlaneResponse(status=201 if token else 200, body=body)
+
+    def _register(self, request: protocol.Register) -> PlaneResponse:
+        usable = self._tokens.get(request.registration_token)
+        if usable is None:
+            return problem(401, "TokenUnknown")
+        if request.cluster_id != self.cluster_id:
+            return problem(403, "TokenOfAnotherCluster")
+        if not usable:
+            return problem(409, "TokenUsed")
+        self.registrations += 1
+        return self._issue(request.registration_token)
+
+    def _authorized(self, request: PlaneRequest) -> PlaneResponse:
+        match request.method, request.path:
+            case "GET", path if path == f"{API}/jobs":
+                return self._poll(request)
+            case "POST", path if path == f"{API}/events":
+                return self._take_events(read(protocol.EventBatch, request.body or b""))
+            case "POST", path if path == f"{API}/credentials/rotate":
+                if read(protocol.Rotate, request.body or b"").cluster_id != self.cluster_id:
+                    return problem(403, "AnotherCluster")
+                return self._issue("")
+        found = _JOB.fullmatch(request.path)
+        if request.method != "POST" or found is None:
+            return problem(404, "NoSuchPath")
+        return self._of_job(found[1], found[2], request.body or b"")
+
+    def _poll(self, request: PlaneRequest) -> PlaneResponse:
+        if request.query.get("cluster") != self.cluster_id:
+            return problem(403, "AnotherCluster")
+        limit = request.query.get("limit", str(_MOST_LIMIT))
+        if not request.query.get("wait", "30").isdigit() or not limit.isdigit():
+            return problem(400, "Malformed", "wait and limit are numbers")
+        found = [job for job in self.jobs.values() if job.open or self.redeliver][: max(int(limit), 1)]
+        for job in found:
+            job.deliveries += 1
+        return PlaneResponse(status=200, body=write(protocol.JobBatch(jobs=tuple(job.message for job in found))))
+
+    def _take_events(self, batch: protocol.EventBatch) -> PlaneResponse:
+        if batch.cluster_id != self.cluster_id:
+            return problem(403, "AnotherCluster")
+        self.dropped += batch.dropped
+        for event in batch.events:
+            self.events.setdefault(event.key, event)
+        return PlaneResponse(status=204)
+
+    def _of_job(self, job_id: str, verb: str, body: bytes) -> PlaneResponse:
+        job = self.jobs.get(job_id)
+        if job is None:
+            return problem(404, "NoSuchJob")
+        if verb == "ack":
+            job.acks += 1
+            return problem(409, "AcknowledgedBefore") if job.acks > 1 else PlaneResponse(status=204)
+        if verb == "status":
+            job.states.append(read(JobStatus, body))
+            return PlaneResponse(status=204) if job.result is None else problem(409, "HasResult")
+        result = read(JobResult, body)
+        if job.result is not None:
+            job.repeated += 1
+            return problem(409, "HasResult")
+        job.result = result
+        return PlaneResponse(status=204)
+
+    def ready(self, request: PlaneRequest) -> bool:
+        """Tell whether a poll has something to respond with at once."""
+        return self._unauthorized(request.credential) is not None or any(
+            job.open or self.redeliver for job in self.jobs.values()
+        )

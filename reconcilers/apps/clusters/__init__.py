@@ -1,0 +1,24 @@
+"""Clusters and pull mode: an agent fetches jobs from a control plane, carries them out, and reports results and status.
+
+    words.py       condition types, reasons, annotations
+    settings.py    every number and switch
+    protocol.py    the messages, and what the statuses of HTTP mean (openapi.py: the document of them)
+    jobs.py        a job as delivered -> a task, or a refusal
+    journal.py     the jobs that are not finished, and those that were
+    events.py      changes of conditions -> events; the bounded buffer
+    execute.py     a task -> writes to the API server -> a result
+    act.py         requests to the control plane over HTTP (transport.py: their interface)
+    secrets.py     the Secrets of credential and journal
+    agent.py       the loop of one agent; service.py: the agents of a manager, as background work
+    decide.py      what was observed -> conditions and phase of a Cluster
+    reconciler.py  the async shell
+
+The API: docs/reference/pull-protocol.md. The guide: docs/guide/pull-mode.md.
+"""
+
+from __future__ import annotations
+
+from konverge.reconcilers.apps.clusters.install import controller, install, rules
+from konverge.reconcilers.apps.clusters.settings import Settings
+
+__all__ = ["Settings", "controller", "install", "rules"]

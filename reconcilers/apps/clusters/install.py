@@ -1,0 +1,98 @@
+"""The controller of Clusters and its agents in a manager: watches, background work, RBAC rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from konverge.crds.ops_v1alpha1 import Cluster
+from konverge.errors import UsageError
+from konverge.keys import Key
+from konverge.kinds import Kind
+from konverge.objects import Metadata, Object
+from konverge.reconcilers.apps.clusters.act import PlaneHttpTransport
+from konverge.reconcilers.apps.clusters.agent import AgentConfig
+from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE, OPERATION
+from konverge.reconcilers.apps.clusters.metrics import PullMetrics
+from konverge.reconcilers.apps.clusters.reconciler import ClusterReconciler
+from konverge.reconcilers.apps.clusters.service import AgentService, Connect
+from konverge.reconcilers.apps.clusters.settings import Settings
+from konverge.reconcilers.apps.clusters.transport import PlaneTransport
+from konverge.reconcilers.apps.clusters.words import CONTROLLER, FINALIZER, Authenticated, ClusterCondition
+from konverge.runtime import Controller, Report, Rule
+
+if TYPE_CHECKING:
+    from konverge.runtime import Caches, Manager
+
+__all__ = ["controller", "install", "rules"]
+
+
+def _over_http(config: AgentConfig) -> PlaneTransport:
+    return PlaneHttpTransport(config.endpoint, ca_file=config.settings.ca_file)
+
+
+def _no_cluster(_found: Object, _caches: Caches) -> Iterable[Key]:
+    """Enqueue nothing: the events of these kinds are for the control plane, and `AgentService.record` takes them."""
+    return ()
+
+
+def _clusters(_changed: Metadata, caches: Caches) -> Iterable[Key]:
+    return caches(Cluster).keys()
+
+
+def rules(settings: Settings | None = None) -> tuple[Rule, ...]:
+    """Return the rights of the agents: Secrets in the operator's namespace alone, objects of the protocol's kinds everywhere.
+
+    >>> [rule.verbs for rule in rules(Settings(namespace="konverge-system")) if rule.resources == ("secrets",)]
+    [('create', 'get'), ('delete', 'patch', 'update')]
+    """
+    chosen = Settings() if settings is None else settings
+    names = (chosen.credentials_secret, chosen.journal_secret)
+    return (
+        Rule("", ("secrets",), ("create", "get"), namespace=chosen.namespace),
+        Rule("", ("secrets",), ("delete", "patch", "update"), names, chosen.namespace),
+        *(
+            Rule(kind.group, (str(kind.plural),), ("create", "delete", "get", "patch"))
+            for kind in (APPLICATION_INSTANCE, OPERATION)
+        ),
+        Rule(Cluster.kind_of_resource().group, ("clusters",), ("patch",)),
+    )
+
+
+def controller(settings: Settings, service: AgentService, report: Callable[[], Report]) -> Controller[Cluster]:
+    """Return the description of the controller."""
+    taken: list[Kind[Object]] = [APPLICATION_INSTANCE, OPERATION]
+    described = (
+        Controller.of(Cluster)
+        .named(CONTROLLER)
+        .finalizer(FINALIZER)
+        .invalid_as(ClusterCondition.DISCONNECTED, Authenticated.VALIDATION_FAILED)
+        .counts_conditions()
+        .needs(*rules(settings))
+    )
+    for kind in taken:
+        described = described.watches(kind, to=_no_cluster, when=partial(service.record, kind), optional=True)
+    return described.reconciled_by(ClusterReconciler(settings, service, report))
+
+
+def install(manager: Manager, settings: Settings | None = None, *, connect: Connect = _over_http) -> None:
+    """Add the controller of Clusters and the work of its agents to a manager.
+
+    `connect` makes the transport to a control plane; tests give one in the same process (`konverge.testing.agent_server`).
+
+    >>> from konverge.runtime import Manager
+    >>> manager = Manager("konverge")
+    >>> install(manager)
+    >>> [controller.name for controller in manager.controllers]
+    ['cluster']
+    """
+    if manager.settings.namespace:
+        raise UsageError(
+            f"a Cluster is cluster-scoped, and this manager sees {manager.settings.namespace!r} alone; "
+            "give it a manager without a namespace"
+        )
+    chosen = Settings() if settings is None else settings
+    service = AgentService(PullMetrics.within(manager.metrics), connect)
+    manager.add(controller(chosen, service, manager.report))
+    manager.run_while_leading("agents", service.run)

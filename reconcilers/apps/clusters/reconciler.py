@@ -1,0 +1,226 @@
+"""The reconciler of Clusters: reads token and credential, says which agent is wanted, clears what was used, and reports.
+
+`reconcile`: observe; `plan_status`. The agent registers, polls and stores credentials (`agent.py`); its state comes back by the service.
+`finalize`: stop the agent, delete its Secrets.
+
+Guarantees: tokens and credentials are read live and kept in no cache; what is reported of a token is the first part of its SHA-256. A
+token, a request for rotation and an annotation are removed only when what they ask for is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from konverge.crds.ops_v1alpha1 import Cluster, ClusterStatus
+from konverge.errors import Forbidden, NotServed
+from konverge.kinds import kind_of
+from konverge.objects import Object
+from konverge.outcome import Done, Outcome, RequeueAfter
+from konverge.reconcilers.apps.clusters.agent import AgentConfig
+from konverge.reconcilers.apps.clusters.decide import ClusterProblem, ObservedCluster, endpoint_problem, plan_status
+from konverge.reconcilers.apps.clusters.kinds import APPLIED, BACKUP, SECRET
+from konverge.reconcilers.apps.clusters.secrets import (
+    AgentCredentials,
+    SecretOwner,
+    credentials_of,
+    owned_by,
+    token_digest,
+    token_of,
+)
+from konverge.reconcilers.apps.clusters.service import AgentService
+from konverge.reconcilers.apps.clusters.settings import Settings
+from konverge.reconcilers.apps.clusters.words import Annotation, Authenticated, Event, PhaseName
+from konverge.reconcilers.apps.kinds import HELM_RELEASE
+from konverge.runtime import Delete, Plan
+
+if TYPE_CHECKING:
+    from konverge.runtime import Context, Report
+
+__all__ = ["ClusterReconciler"]
+
+_SOON = timedelta(seconds=1)
+_BY_SPEC, _BY_ANNOTATION = "spec", "annotation"
+_BY_CLUSTER = (_BY_SPEC, _BY_ANNOTATION)
+"""Requests to replace the credential that the Cluster makes; others are made by jobs."""
+
+
+class ClusterReconciler:
+    """Reconciles a Cluster into a running agent. `report` returns the readiness of the controllers of the manager."""
+
+    def __init__(self, settings: Settings, service: AgentService, report: Callable[[], Report]) -> None:
+        self.settings = settings
+        self._service = service
+        self._report = report
+
+    async def reconcile(self, cluster: Cluster, ctx: Context[Any]) -> Outcome:
+        """Let the agent run, and set the status from its state."""
+        namespace = operator_namespace(self.settings, ctx)
+        self._service.statuses = _statuses(ctx)
+        owner = owner_of(cluster)
+        secret = await ctx.live(SECRET).find(namespace, self.settings.credentials_secret)
+        stored = credentials_of(secret)
+        if stored is not None and stored.cluster_id != cluster.spec.cluster_id:
+            stored = None
+        token, problem = await self._token(cluster, namespace, ctx)
+        problem = endpoint_problem(cluster.endpoint, self.settings) or problem
+        if secret is not None and not owned_by(owner, secret.metadata):
+            problem = ClusterProblem(
+                reason=Authenticated.VALIDATION_FAILED,
+                message=f"the Secret {namespace}/{secret.name} belongs to another Cluster; there can be one in a cluster: delete one of "
+                "them",
+            )
+        digest = token_digest(token) if token else ""
+        if problem is not None and problem.reason == Authenticated.TOKEN_SECRET_MISSING and stored is not None:
+            problem = None  # the Secret may go once the cluster is registered
+        if problem is None and stored is None and not token:
+            problem = ClusterProblem(
+                reason=Authenticated.CREDENTIAL_MISSING,
+                message="there is no credential yet: give a registration token in registrationTokenSecretRef",
+            )
+        rotate = _rotation(cluster)
+        registers = bool(token) and (stored is None or stored.token_digest != digest)
+        done = bool(rotate) and stored is not None and stored.rotated_for == rotate
+        if problem is None:
+            config = AgentConfig(
+                owner=owner,
+                endpoint=cluster.endpoint,
+                namespace=namespace,
+                token=token if registers else "",
+                token_digest=digest if registers else "",
+                rotate="" if done else rotate,
+                settings=self.settings,
+            )
+            self._service.want(cluster.name, config, "" if secret is None else secret.metadata.resource_version)
+        else:
+            await self._service.forget(cluster.name)
+        if await self._clear(cluster, ctx, token_used=bool(digest) and not registers, rotated=done):
+            return Done()  # the change is an event, and the status follows from the changed object
+        if not rotate and stored is not None and stored.rotated_for in _BY_CLUSTER:
+            await self._forget_rotation(secret, ctx)
+        state = self._service.state(cluster.name)
+        self._measure(stored, ctx.now())
+        observed = ObservedCluster(
+            cluster=cluster,
+            namespace=namespace,
+            credentials=stored,
+            token_digest=digest,
+            problem=problem,
+            state=state,
+            overflowed=self._service.overflowed(cluster.name),
+            missing=await _missing(cluster, ctx),
+            degraded=_degraded(self._report()),
+        )
+        return await ctx.execute(plan_status(observed, self.settings, ctx.now()))
+
+    async def _token(self, cluster: Cluster, namespace: str, ctx: Context[Any]) -> tuple[str, ClusterProblem | None]:
+        """Return the registration token that the spec gives; a Secret goes before a token written into the spec."""
+        reference = cluster.spec.registration_token_secret_ref
+        if reference is None:
+            return cluster.spec.registration_token or "", None
+        where = f"Secret {namespace}/{reference.name}, key {reference.key}"
+        try:
+            found = await ctx.live(SECRET).find(namespace, reference.name)
+        except Forbidden:
+            found, where = None, f"{where} (the right to read it is missing)"
+        token = token_of(found, reference.key)
+        if token:
+            return token, None
+        return "", ClusterProblem(
+            reason=Authenticated.TOKEN_SECRET_MISSING, message=f"there is no registration token in {where}"
+        )
+
+    async def _forget_rotation(self, secret: Object | None, ctx: Context[Any]) -> None:
+        """Forget the request that is done and gone, so that the next one is another."""
+        if secret is not None:
+            about = {"uid": secret.metadata.uid, "annotations": {Annotation.ROTATED_FOR: None}}
+            await ctx.patch(SECRET, secret.name, secret.namespace, patch={"metadata": about})
+
+    async def _clear(self, cluster: Cluster, ctx: Context[Any], *, token_used: bool, rotated: bool) -> bool:
+        """Take out of the object what was used: a token in the spec, and requests to replace the credential; returns whether it changed."""
+        metadata: dict[str, Any] = {"uid": cluster.metadata.uid, "resourceVersion": cluster.metadata.resource_version}
+        spec: dict[str, Any] = {}
+        if token_used and cluster.spec.registration_token:
+            spec["registrationToken"] = None
+        if rotated and cluster.spec.rotate_credentials:
+            spec["rotateCredentials"] = None
+        annotated = rotated and Annotation.ROTATE in cluster.annotations
+        if annotated:
+            metadata["annotations"] = {Annotation.ROTATE: None}
+        if not spec and not annotated:
+            return False
+        await ctx.patch(Cluster, cluster.name, patch={"metadata": metadata, **({"spec": spec} if spec else {})})
+        if rotated:
+            ctx.event(Event.CREDENTIAL_ROTATED, "the credential was replaced by a new one")
+        return True
+
+    def _measure(self, stored: AgentCredentials | None, now: datetime) -> None:
+        issued = None if stored is None else stored.issued()
+        if issued is not None:
+            self._service.metrics.credential_age.set(max((now - issued.astimezone(UTC)).total_seconds(), 0.0))
+
+    async def finalize(self, cluster: Cluster, ctx: Context[Any]) -> Outcome:
+        """Stop the agent, then delete its Secrets."""
+        if cluster.status.phase != PhaseName.TERMINATING:
+            return await ctx.execute(
+                Plan(draft=ClusterStatus(phase=PhaseName.TERMINATING), outcome=RequeueAfter(_SOON))
+            )
+        await self._service.forget(cluster.name)
+        namespace = operator_namespace(self.settings, ctx)
+        for name in (self.settings.credentials_secret, self.settings.journal_secret):
+            found = await ctx.live(SECRET).find(namespace, name)
+            reference = None if found is None else found.metadata.controller
+            if found is not None and reference is not None and reference.uid == cluster.metadata.uid:
+                await ctx.execute(Plan(deletes=(Delete(SECRET, name, namespace, uid=found.metadata.uid),)))
+        return Done()
+
+
+def owner_of(cluster: Cluster) -> SecretOwner:
+    """Return a Cluster as the owner of its Secrets."""
+    kind = kind_of(Cluster)
+    return SecretOwner(
+        api_version=kind.api_version,
+        kind=kind.kind,
+        name=cluster.name,
+        uid=cluster.metadata.uid,
+        cluster_id=cluster.spec.cluster_id,
+    )
+
+
+def operator_namespace(settings: Settings, ctx: Context[Any]) -> str:
+    """Return the namespace of the operator."""
+    return settings.namespace or ctx.client.config.namespace or "default"
+
+
+def _rotation(cluster: Cluster) -> str:
+    """Return the request to replace the credential, "" if there is none."""
+    if cluster.spec.rotate_credentials:
+        return _BY_SPEC
+    return _BY_ANNOTATION if Annotation.ROTATE in cluster.annotations else ""
+
+
+def _statuses(ctx: Context[Any]) -> Callable[[], Iterable[Object]]:
+    """Return a function that lists the objects whose status is reported, from the caches."""
+    readers = [ctx.cache(kind) for kind in APPLIED if ctx.serves(kind)]
+    return lambda: (found for reader in readers for found in reader.list())
+
+
+async def _missing(cluster: Cluster, ctx: Context[Any]) -> tuple[str, ...]:
+    """Return the controllers that the Cluster expects and whose kinds are not served."""
+    expected = cluster.spec.capabilities
+    if expected is None:
+        return ()
+    missing = []
+    for name, wanted, kind in (("Flux", expected.flux, HELM_RELEASE), ("Velero", expected.velero, BACKUP)):
+        if wanted:
+            try:
+                await ctx.client.resource(kind)
+            except NotServed:
+                missing.append(name)
+    return tuple(missing)
+
+
+def _degraded(report: Report) -> tuple[str, ...]:
+    """Return the controllers of this operator that do not work."""
+    return tuple(sorted(one.name for one in report.controllers if one.problems))

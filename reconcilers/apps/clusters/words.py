@@ -1,0 +1,148 @@
+"""The vocabulary of Clusters and pull mode: condition types and reasons, phases, annotations, outcomes' reasons, metrics.
+
+Condition types, reasons, phases and metric names are those of the original operator (docs/guide/pull-mode.md#conditions).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "Annotation",
+    "Authenticated",
+    "BufferOverflow",
+    "Connected",
+    "ControllersHealthy",
+    "Disconnected",
+    "JobReason",
+]
+
+CONTROLLER: Final = "cluster"
+"""The controller's name in metrics, logs and debug."""
+FINALIZER: Final = "ops.vworkspace.io/cluster-cleanup"
+"""Holds a Cluster until its agent has stopped and its Secrets are deleted."""
+FIELD_MANAGER: Final = "agent"
+"""The suffix of the field manager of objects that jobs apply."""
+
+
+class PhaseName:
+    """`status.phase` of a Cluster."""
+
+    PENDING: Final = "Pending"
+    REGISTERING: Final = "Registering"
+    CONNECTED: Final = "Connected"
+    DISCONNECTED: Final = "Disconnected"
+    ERROR: Final = "Error"
+    TERMINATING: Final = "Terminating"
+
+
+class ClusterCondition:
+    """Condition types of a Cluster."""
+
+    CONNECTED: Final = "Connected"
+    DISCONNECTED: Final = "Disconnected"
+    AUTHENTICATED: Final = "Authenticated"
+    CONTROLLERS_HEALTHY: Final = "ControllersHealthy"
+    BUFFER_OVERFLOW: Final = "BufferOverflow"
+
+
+class Connected:
+    """Reasons of Connected."""
+
+    ROUND_TRIP_OK: Final = "RoundTripOK"
+    CONTROL_PLANE_UNREACHABLE: Final = "ControlPlaneUnreachable"
+
+
+class Disconnected:
+    """Reasons of Disconnected."""
+
+    NO_RECENT_ROUND_TRIP: Final = "NoRecentRoundTrip"
+    CONNECTED: Final = "Connected"
+
+
+class Authenticated:
+    """Reasons of Authenticated."""
+
+    CREDENTIAL_ACCEPTED: Final = "CredentialAccepted"
+    CREDENTIAL_REJECTED: Final = "CredentialRejected"
+    CREDENTIAL_EXPIRED: Final = "CredentialExpired"
+    CONTROL_PLANE_AUTHENTICATION_FAILED: Final = "ControlPlaneAuthenticationFailed"
+    TOKEN_SECRET_MISSING: Final = "TokenSecretMissing"  # noqa: S105  # a reason
+    REGISTRATION_FAILED: Final = "RegistrationFailed"
+    ROTATION_FAILED: Final = "RotationFailed"
+    CREDENTIAL_MISSING: Final = "CredentialMissing"
+    # ours
+    VALIDATION_FAILED: Final = "ValidationFailed"
+
+
+class ControllersHealthy:
+    """Reasons of ControllersHealthy."""
+
+    ALL_CONTROLLERS_READY: Final = "AllControllersReady"
+    CONTROLLER_MISSING: Final = "ControllerMissing"
+    CONTROLLER_DEGRADED: Final = "ControllerDegraded"
+
+
+class BufferOverflow:
+    """Reasons of BufferOverflow."""
+
+    EVENT_BUFFER_FULL: Final = "EventBufferFull"
+    BUFFER_DRAINED: Final = "BufferDrained"
+
+
+class Event:
+    """Reasons of Kubernetes Events about a Cluster."""
+
+    CREDENTIAL_ROTATED: Final = "CredentialRotated"
+
+
+class Annotation:
+    """Annotations that are read on a Cluster, or written on its Secrets."""
+
+    ROTATE: Final = "ops.vworkspace.io/rotate-credentials"
+    """On a Cluster, with any value: replace the credential now; removed when that is done."""
+    REGISTERED_AT: Final = "ops.vworkspace.io/registered-at"
+    ISSUED_AT: Final = "ops.vworkspace.io/issued-at"
+    TOKEN_DIGEST: Final = "ops.vworkspace.io/registration-token-digest"  # noqa: S105  # an annotation
+    """Of the token by which the cluster was registered: the first part of its SHA-256."""
+    ROTATED_FOR: Final = "ops.vworkspace.io/rotated-for"
+    """The request for which the credential was replaced last."""
+
+
+class Intent:
+    """Intents of jobs."""
+
+    ENSURE: Final = "ensure-application-instance"
+    OPERATION: Final = "request-operation"
+    DELETE: Final = "delete-application-instance"
+    ROTATE: Final = "rotate-operator-credentials"
+
+
+class JobReason:
+    """Reasons of results."""
+
+    APPLIED: Final = "Applied"
+    UNCHANGED: Final = "Unchanged"
+    DELETED: Final = "Deleted"
+    ABSENT: Final = "Absent"
+    ROTATED: Final = "Rotated"
+    DUPLICATE: Final = "Duplicate"
+    EXPIRED: Final = "Expired"
+    FIELD_CONFLICT: Final = "FieldConflict"
+    MALFORMED: Final = "Malformed"
+    TOO_LARGE: Final = "TooLarge"
+    WRONG_CLUSTER: Final = "WrongCluster"
+    KIND_REFUSED: Final = "KindRefused"
+    NAMESPACE_REFUSED: Final = "NamespaceRefused"
+    FOREIGN_OBJECT: Final = "ForeignObject"
+    BEING_DELETED: Final = "BeingDeleted"
+    NAMESPACE_MISSING: Final = "NamespaceMissing"
+    INVALID: Final = "Invalid"
+    FORBIDDEN: Final = "Forbidden"
+    KIND_NOT_SERVED: Final = "KindNotServed"
+
+
+class Mode:
+    """Values of the label `mode` of `connectivity_state`."""
+
+    PULL: Final = "pull"

@@ -1,0 +1,186 @@
+"""The error rules of the protocol, registration and rotation, offline and back, and what is never read or written."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import msgspec
+import pytest
+from pull_kit import OPERATOR, TOKEN, World, ensure
+
+from konverge.reconcilers.apps.clusters.agent import Agent, Step
+from konverge.reconcilers.apps.clusters.kinds import SECRET
+from konverge.reconcilers.apps.clusters.protocol import MEDIA_TYPE, Outcome
+from konverge.reconcilers.apps.clusters.secrets import credentials_of
+
+
+def _connected(agent: Agent) -> bool:
+    return agent.state.step is Step.CONNECTED
+
+
+RETRIED: dict[str, dict[str, Any]] = {
+    "500": {"status": 500},
+    "503 with Retry-After": {"status": 503, "retry_after": 7.0},
+    "a redirect": {"status": 307},
+    "cut before": {"cut": "before"},
+    "cut after": {"cut": "after"},
+    "slower than the limit": {"delay": 100.0},
+    "no JSON": {"body": b"<html>"},
+    "another form": {"body": b'{"jobs": 5}'},
+}
+
+
+@pytest.mark.parametrize("fault", RETRIED)
+async def test_a_control_plane_that_fails_is_tried_again_after_a_second_or_more(fault: str) -> None:
+    async with World() as world:
+        agent = await world.start()
+        await world.plane.until(lambda: agent.state.step is Step.CONNECTED)
+        world.plane.faults.add(path="/jobs", times=2, **RETRIED[fault])
+        began = asyncio.get_running_loop().time()
+        await world.plane.until(
+            lambda: len([one for one in world.plane.exchanges if one.request.path.endswith("/jobs")]) > 4
+        )
+        job = world.plane.submit("intent", ensure())
+        assert (await world.plane.result(job)).outcome is Outcome.SUCCEEDED
+        assert asyncio.get_running_loop().time() - began >= RETRIED[fault].get("retry_after", 1.0)
+        assert agent.state.step is Step.CONNECTED
+    assert "disconnected" in world.states
+
+
+async def test_a_429_is_waited_out_and_the_cluster_stays_connected() -> None:
+    async with World() as world:
+        agent = await world.start()
+        await world.plane.until(lambda: agent.state.step is Step.CONNECTED)
+        world.plane.faults.add(path="/result", status=429, retry_after=120.0)
+        began = asyncio.get_running_loop().time()
+        assert (await world.plane.result(world.plane.submit("intent", ensure()))).outcome is Outcome.SUCCEEDED
+        assert asyncio.get_running_loop().time() - began >= 120
+    assert "disconnected" not in world.states
+
+
+@pytest.mark.parametrize(("status", "reason"), [(401, "CredentialRejected"), (403, "ControlPlaneAuthenticationFailed")])
+async def test_a_refused_credential_stops_the_agent_until_something_changes(status: int, reason: str) -> None:
+    async with World() as world:
+        agent = await world.start()
+        await world.plane.until(lambda: agent.state.step is Step.CONNECTED)
+        world.plane.faults.add(status=status, times=1_000)
+        world.plane.submit("intent", ensure())
+        await world.plane.until(lambda: world.plane.exchanges[-1].response.status == status)
+        await asyncio.sleep(1)
+        asked = len(world.plane.exchanges)
+        await asyncio.sleep(86_400)
+        assert len(world.plane.exchanges) == asked
+        assert (agent.state.step, agent.state.reason) == (Step.STOPPED, reason)
+    assert world.metrics.registry.get_sample_value("connectivity_state", {"mode": "pull"}) == -1
+
+
+async def test_an_expired_credential_has_a_reason_of_its_own() -> None:
+    async with World() as world:
+        agent = await world.start()
+        await world.plane.until(lambda: agent.state.step is Step.CONNECTED)
+        world.plane.state.expire()
+        await world.plane.until(lambda: world.plane.exchanges[-1].response.status == 401)
+        await asyncio.sleep(1)
+    assert agent.state.reason == "CredentialExpired"
+
+
+async def test_after_a_401_the_credential_is_read_again_once() -> None:
+    async with World() as world:
+        agent = await world.start()
+        await world.plane.until(lambda: agent.state.step is Step.CONNECTED)
+        world.plane.state.revoke()
+        world.plane.state.valid = "put-there-by-hand"
+        data = {"data": {"credential": "cHV0LXRoZXJlLWJ5LWhhbmQ="}}
+        await world.client.patch(SECRET, "vworkspace-agent-credentials", OPERATOR, patch=data, style="merge")
+        assert (await world.plane.result(world.plane.submit("intent", ensure()))).outcome is Outcome.SUCCEEDED
+    assert agent.state.step is Step.CONNECTED
+
+
+async def test_a_job_that_the_control_plane_does_not_know_any_more_is_dropped() -> None:
+    async with World() as world:
+        await world.start()
+        world.plane.faults.add(path="/ack", status=404)
+        dropped = world.plane.submit("intent", ensure("dropped"))
+        world.plane.faults.add(path=f"/jobs/{dropped}/result", status=404)
+        await world.plane.until(lambda: world.plane.job(dropped).deliveries > 0)
+        world.plane.state.jobs.pop(dropped)
+        assert (await world.plane.result(world.plane.submit("intent", ensure()))).outcome is Outcome.SUCCEEDED
+
+
+async def test_a_response_above_the_limit_is_not_read_and_smaller_ones_come_through() -> None:
+    async with World(most_response=64 * 1024) as world:
+        await world.start()
+        big = ensure("big", values={"source": "inline", "inline": {"a": "x" * 40_000}})
+        jobs = [world.plane.submit("intent", {**big, "name": f"big-{n}"}) for n in range(3)]
+        for number, job in enumerate(jobs):
+            world.plane.job(job).message["payload"]["spec"] = {
+                **big["spec"],
+                "release": {"name": f"big-{number}", "namespace": "web"},
+            }
+        outcomes = [(await world.plane.result(job)).outcome for job in jobs]
+    assert outcomes == [Outcome.SUCCEEDED] * 3
+
+
+async def test_the_credential_is_stored_before_it_is_used_and_a_lost_registration_is_repeated() -> None:
+    async with World() as world:
+        world.plane.faults.add(path="/register", cut="after")
+        agent = await world.start()
+        await world.plane.until(lambda: agent.state.step is Step.CONNECTED)
+        stored = credentials_of(await world.secret("vworkspace-agent-credentials"))
+    assert world.plane.state.registrations == 2
+    assert stored is not None
+    assert stored.credential == world.plane.state.valid
+
+
+async def test_a_token_that_is_used_up_or_unknown_fails_the_registration() -> None:
+    for token in ("unknown", TOKEN):
+        async with World() as world:
+            world.plane.state._tokens[TOKEN] = False
+            agent = await world.start(token=token, token_digest="d")
+            await world.plane.until(partial(bool, world.plane.exchanges))
+            await asyncio.sleep(1)
+            assert (agent.state.step, agent.state.reason) == (Step.STOPPED, "RegistrationFailed")
+            assert token not in agent.state.message
+
+
+async def test_a_rotation_replaces_the_credential_once_and_the_old_one_is_refused_afterwards() -> None:
+    async with World() as world:
+        agent = await world.start()
+        await world.plane.until(lambda: agent.state.step is Step.CONNECTED)
+        before = world.plane.state.valid
+        await world.kill()
+        for _ in range(2):  # the second start finds that the request is done
+            agent = await world.start(rotate="annotation")
+            await world.plane.until(partial(_connected, agent))
+            await world.kill()
+        after = world.plane.state.valid
+    rotations = [one for one in world.plane.exchanges if one.request.path.endswith("/rotate")]
+    assert before != after
+    assert len(rotations) == 1
+
+
+async def test_every_request_of_a_story_is_of_the_media_type_and_has_a_limit() -> None:
+    async with World() as world:
+        await world.start()
+        await world.plane.result(world.plane.submit("intent", ensure()))
+        requests = [one.request for one in world.plane.exchanges]
+    assert MEDIA_TYPE == "application/vnd.vworkspace.agent.v1+json"
+    assert all(request.timeout <= 60 and request.most == 1024 * 1024 for request in requests)
+    assert {"jobs", "register", "events"} <= {request.path.rpartition("/")[2] for request in requests}
+    assert msgspec.json.decode(requests[0].body or b"")["clusterId"] == "east"
+
+
+async def test_a_journal_that_cannot_be_read_is_said_and_nothing_is_carried_out() -> None:
+    async with World() as world:
+        agent = await world.start()
+        await world.plane.result(world.plane.submit("intent", ensure()))
+        await world.kill()
+        data = {"data": {"jobs": "eA=="}}
+        await world.client.patch(SECRET, "vworkspace-agent-journal", OPERATOR, patch=data, style="merge")
+        agent = await world.start(token="")
+        job = world.plane.submit("intent", ensure("other"))
+        await asyncio.sleep(300)
+        assert agent.state.message == "the journal of jobs cannot be read; delete its Secret to begin with an empty one"
+        assert world.plane.job(job).deliveries == 0

@@ -1,0 +1,112 @@
+"""Events: which transitions they tell, how many wait, and what is sent again; row X9."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+import pytest
+from pull_kit import World, manifest
+
+from konverge.objects import Object
+from konverge.reconcilers.apps.clusters.agent import Step
+from konverge.reconcilers.apps.clusters.events import EventBuffer, deletion, snapshot, transitions
+
+
+def instance(status: str = "", *, version: int = 1, moved: str = "2030-01-01T00:00:00Z", name: str = "shop") -> Object:
+    data: dict[str, Any] = manifest(name, labels={"app.vworkspace.io/managed-by": "control-plane"})
+    data["metadata"] |= {"uid": f"uid-{name}", "resourceVersion": str(version), "generation": 1}
+    condition = {"type": "Ready", "status": status, "reason": "R", "message": "m", "lastTransitionTime": moved}
+    data["status"] = {"conditions": [condition] if status else []}
+    return Object(data)
+
+
+def test_x9_three_transitions_within_one_generation_and_one_second_are_three_events() -> None:
+    states = [instance(), *(instance(status, version=n) for n, status in enumerate(("True", "False", "True"), 2))]
+    told = [event for old, new in itertools.pairwise(states) for event in transitions(old, new)]
+    assert [event.status for event in told] == ["True", "False", "True"]
+    assert len({event.key for event in told}) == 3
+
+
+def test_a_change_of_nothing_but_the_spec_is_no_event() -> None:
+    assert list(transitions(instance("True"), instance("True", version=9))) == []
+
+
+def test_only_objects_of_a_control_plane_are_in_a_snapshot() -> None:
+    foreign = instance("True", name="foreign")
+    del foreign.data["metadata"]["labels"]
+    assert [event.object.name for event in snapshot([foreign, instance("True")])] == ["shop"]
+
+
+async def test_x9_a_flap_is_delivered_whole() -> None:
+    async with World() as world:
+        agent = await world.start()
+        await world.plane.until(lambda: agent.state.step is Step.CONNECTED)
+        states = [instance(), *(instance(status, version=n) for n, status in enumerate(("True", "False", "True"), 2))]
+        for old, new in itertools.pairwise(states):
+            for event in transitions(old, new):
+                agent.record(event)
+        await world.plane.until(lambda: len(world.plane.events) == 3)
+    assert [event.status for event in world.plane.events] == ["True", "False", "True"]
+
+
+async def test_after_an_outage_the_status_comes_first_and_then_the_jobs() -> None:
+    async with World() as world:
+        world.present = lambda: [instance("True")]
+        agent = await world.start()
+        await world.plane.until(lambda: agent.state.step is Step.CONNECTED)
+        world.plane.faults.add(status=503, times=20)
+        world.plane.submit("intent", {"intent": "rotate-operator-credentials"})
+        await world.plane.until(lambda: world.plane.exchanges[-1].response.status == 503)
+        world.plane.faults.clear()
+        seen = len(world.plane.exchanges)
+        await world.plane.until(lambda: len(world.plane.exchanges) > seen + 2)
+    first, second = (one.request.path.rpartition("/")[2] for one in world.plane.exchanges[seen : seen + 2])
+    assert (first, second) == ("events", "jobs")
+    assert {event.type for event in world.plane.events} == {"snapshot"}
+
+
+async def test_a_full_buffer_drops_the_oldest_says_so_and_the_present_status_follows() -> None:
+    async with World(event_buffer=150) as world:
+        agent = await world.start()
+        await world.plane.until(lambda: agent.state.step is Step.CONNECTED)
+        world.plane.faults.add(status=503, times=5)
+        for number in range(200):
+            agent.record(deletion(instance(name=f"shop-{number}")))
+        assert (len(agent.buffer), agent.buffer.dropped, agent.buffer.overflowed) == (150, 50, True)
+        assert world.metrics.registry.get_sample_value("event_buffer_occupancy") == 1.0
+        world.present = lambda: [instance("True")]
+        await world.plane.until(lambda: world.plane.state.dropped == 50)
+        await world.plane.until(lambda: any(event.type == "snapshot" for event in world.plane.events))
+        await world.plane.until(lambda: not len(agent.buffer))
+        await asyncio.sleep(2)
+        assert not agent.buffer.overflowed
+    names = [event.object.name for event in world.plane.events if event.type == "deleted"]
+    assert names == [f"shop-{number}" for number in range(50, 200)]
+
+
+@pytest.mark.parametrize("status", [404, 409, 400])
+async def test_events_that_the_control_plane_does_not_want_are_dropped(status: int) -> None:
+    async with World() as world:
+        agent = await world.start()
+        await world.plane.until(lambda: agent.state.step is Step.CONNECTED)
+        world.plane.faults.add(path="/events", status=status)
+        agent.record(deletion(instance()))
+        await world.plane.until(lambda: world.plane.exchanges[-1].response.status == status)
+        await asyncio.sleep(5)
+        assert not len(agent.buffer)
+    assert "disconnected" not in world.states
+
+
+def test_events_that_come_while_a_batch_is_sent_stay_in_the_buffer() -> None:
+    buffer = EventBuffer(3)
+    for number in range(3):
+        buffer.add(deletion(instance(name=f"a{number}")))
+    last, events = buffer.first(2)
+    for number in range(2):
+        buffer.add(deletion(instance(name=f"b{number}")))
+    buffer.sent(last, 0)
+    assert len(events) == 2
+    assert [event.object.name for event in buffer.first(9)[1]] == ["a2", "b0", "b1"]
+    assert buffer.dropped == 2

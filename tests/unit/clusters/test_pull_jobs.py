@@ -1,0 +1,199 @@
+"""Jobs through the whole agent: their effects, outcomes, refusals and repetitions; rows X10 and 8 of the requirements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pull_kit import BACKUP, World, ensure, manifest
+
+from konverge.errors import NotFound
+from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE
+from konverge.reconcilers.apps.clusters.protocol import Outcome
+from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
+
+
+def deletion(name: str = "shop", namespace: str = "web") -> dict[str, Any]:
+    return {"intent": "delete-application-instance", "namespace": namespace, "name": name}
+
+
+async def test_an_intent_becomes_an_object_that_says_where_it_comes_from() -> None:
+    async with World() as world:
+        await world.start()
+        job = world.plane.submit("intent", ensure())
+        result = await world.plane.result(job)
+        stored = await world.instance()
+    assert (result.outcome, result.reason) == (Outcome.SUCCEEDED, "Applied")
+    assert result.object is not None
+    assert result.object.uid == stored.metadata.uid
+    assert stored.metadata.labels == {
+        "app.vworkspace.io/managed-by": "control-plane",
+        "app.vworkspace.io/cluster-id": "east",
+    }
+    assert stored.get("spec", "chart", "version") == "1.0.0"
+    managers = {entry["manager"] for entry in stored.get("metadata", "managedFields", default=())}
+    assert managers == {"konverge.agent"}
+
+
+async def test_a_state_that_is_there_already_is_a_noop() -> None:
+    async with World() as world:
+        await world.start()
+        await world.plane.result(world.plane.submit("intent", ensure()))
+        before = await world.instance()
+        again = await world.plane.result(world.plane.submit("apply", manifest()))
+        after = await world.instance()
+    assert (again.outcome, again.reason) == (Outcome.NOOP, "Unchanged")
+    assert before.metadata.resource_version == after.metadata.resource_version
+
+
+async def test_x10_a_field_of_another_manager_is_a_conflict_with_manager_and_path_and_is_not_overwritten() -> None:
+    async with World() as world:
+        await world.start()
+        await world.plane.result(world.plane.submit("intent", ensure()))
+        edited = {"spec": {"chart": {"version": "1.5.0"}}}
+        await world.client.patch(APPLICATION_INSTANCE, "shop", "web", patch=edited, style="merge")
+        chart = {**manifest()["spec"]["chart"], "version": "2.0.0"}
+        result = await world.plane.result(world.plane.submit("intent", ensure(chart=chart)))
+        stored = await world.instance()
+    assert (result.outcome, result.reason) == (Outcome.CONFLICT, "FieldConflict")
+    assert [(one.manager, one.path) for one in result.conflicts] == [("admin", ".spec.chart.version")]
+    assert stored.get("spec", "chart", "version") == "1.5.0"
+
+
+async def test_a_request_for_an_operation_makes_one_however_often_it_is_delivered() -> None:
+    async with World() as world:
+        await world.start()
+        world.plane.state.redeliver = True
+        payload = {"intent": "request-operation", "namespace": "web", "spec": BACKUP}
+        first = world.plane.submit("intent", payload, key="backup-of-monday")
+        assert (await world.plane.result(first)).outcome is Outcome.SUCCEEDED
+        second = world.plane.submit("intent", payload, key="backup-of-monday")
+        result = await world.plane.result(second)
+        await world.plane.until(lambda: world.plane.job(first).deliveries > 3)
+        made = await world.operations()
+    assert (result.outcome, result.reason) == (Outcome.NOOP, "Duplicate")
+    assert len(made) == 1
+    assert made[0].get("spec", "engine") == "velero"
+
+
+async def test_a_job_delivered_again_after_its_result_was_lost_reports_its_own_outcome() -> None:
+    async with World() as world:
+        await world.start()
+        world.plane.faults.add(path="/ack", cut="after")
+        world.plane.faults.add(path="/result", cut="after")
+        job = world.plane.submit("intent", ensure())
+        result = await world.plane.result(job)
+        world.plane.job(job).result = None
+        world.plane.job(job).acks = 0
+        world.plane.submit("intent", ensure("other"))
+        again = await world.plane.result(job)
+    assert result.outcome is again.outcome is Outcome.SUCCEEDED
+
+
+async def test_a_deletion_removes_only_objects_of_the_control_plane() -> None:
+    async with World() as world:
+        await world.client.create(APPLICATION_INSTANCE.decode(manifest("foreign")))
+        await world.start()
+        await world.plane.result(world.plane.submit("intent", ensure()))
+        gone = await world.plane.result(world.plane.submit("intent", deletion()))
+        absent = await world.plane.result(world.plane.submit("intent", deletion()))
+        foreign = await world.plane.result(world.plane.submit("intent", deletion("foreign")))
+        written = await world.plane.result(world.plane.submit("intent", ensure("foreign")))
+        with pytest.raises(NotFound):
+            await world.instance()
+        assert (await world.instance("foreign")).metadata.labels is None
+    assert (gone.outcome, gone.reason) == (Outcome.SUCCEEDED, "Deleted")
+    assert (absent.outcome, absent.reason) == (Outcome.NOOP, "Absent")
+    assert {(one.outcome, one.reason) for one in (foreign, written)} == {(Outcome.FAILED, "ForeignObject")}
+
+
+REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "another kind": ("apply", {**manifest(), "apiVersion": "v1", "kind": "Secret"}, "KindRefused"),
+    "another version of the kind": ("apply", {**manifest(), "apiVersion": "apps.vworkspace.io/v9"}, "KindRefused"),
+    "the namespace of the operator": ("intent", {**ensure(), "namespace": "konverge-system"}, "NamespaceRefused"),
+    "a namespace of Kubernetes": ("intent", deletion(namespace="kube-system"), "NamespaceRefused"),
+    "no namespace": ("intent", {**ensure(), "namespace": ""}, "Malformed"),
+    "a path for a name": ("intent", ensure("../secrets"), "Malformed"),
+    "a status": ("apply", {**manifest(), "status": {"phase": "x"}}, "Malformed"),
+    "an owner": ("apply", manifest(ownerReferences=[]), "Malformed"),
+    "a finalizer": ("apply", manifest(finalizers=["a/b"]), "Malformed"),
+    "no spec": ("apply", {**manifest(), "spec": None}, "Malformed"),
+    "labels that are no texts": ("apply", manifest(labels={"a": 1}), "Malformed"),
+    "an unknown intent": ("intent", {"intent": "format-disk"}, "Malformed"),
+    "no metadata": ("apply", {"apiVersion": "apps.vworkspace.io/v1alpha1", "kind": "ApplicationInstance"}, "Malformed"),
+    "a label of another cluster": ("apply", manifest(labels={"app.vworkspace.io/cluster-id": "west"}), "WrongCluster"),
+    "too many bytes": ("intent", ensure(values={"source": "inline", "inline": {"a": "x" * 3000}}), "TooLarge"),
+    "a spec that the API server refuses": ("intent", ensure(mode="other"), "Invalid"),
+    "a namespace that is missing": ("intent", {**ensure(), "namespace": "nowhere"}, "NamespaceMissing"),
+}
+
+
+async def test_jobs_that_may_not_be_carried_out_fail_with_their_reasons_and_the_next_one_is_done() -> None:
+    async with World(most_job=2048) as world:
+        await world.start()
+        jobs = {name: world.plane.submit(kind, payload) for name, (kind, payload, _) in REFUSED.items()}
+        good = world.plane.submit("intent", ensure("good"))
+        results = {name: await world.plane.result(job) for name, job in jobs.items()}
+        assert (await world.plane.result(good)).outcome is Outcome.SUCCEEDED
+    assert {name: result.reason for name, result in results.items()} == {
+        n: reason for n, (_, _, reason) in REFUSED.items()
+    }
+    assert {result.outcome for result in results.values()} == {Outcome.FAILED}
+
+
+async def test_an_expired_job_is_a_noop_and_one_for_another_cluster_fails() -> None:
+    async with World() as world:
+        await world.start()
+        late = world.plane.submit("intent", ensure(), lifetime=0)
+        strange = world.plane.submit("intent", ensure())
+        world.plane.job(strange).message["clusterId"] = "west"
+        expired, elsewhere = await world.plane.result(late), await world.plane.result(strange)
+        with pytest.raises(NotFound):
+            await world.instance()
+    assert (expired.outcome, expired.reason, expired.message) == (Outcome.NOOP, "Expired", "expired")
+    assert (elsewhere.outcome, elsewhere.reason) == (Outcome.FAILED, "WrongCluster")
+
+
+async def test_jobs_that_have_no_form_at_all_stop_nothing() -> None:
+    async with World() as world:
+        await world.start()
+        bad = world.plane.submit("apply", {})
+        del world.plane.job(bad).message["expiresAt"]
+        nameless = world.plane.submit("apply", {})
+        world.plane.job(nameless).message["id"] = "../../events"
+        good = world.plane.submit("intent", ensure())
+        assert (await world.plane.result(bad)).reason == "Malformed"
+        assert (await world.plane.result(good)).outcome is Outcome.SUCCEEDED
+    assert world.plane.job(nameless).acks == 0
+
+
+async def test_an_object_that_is_being_deleted_is_not_applied_to() -> None:
+    async with World() as world:
+        await world.start()
+        held = APPLICATION_INSTANCE.decode(
+            manifest(labels={"app.vworkspace.io/managed-by": "control-plane"}, finalizers=["a.io/b"])
+        )
+        await world.client.create(held)
+        await world.client.delete(APPLICATION_INSTANCE, "shop", "web")
+        result = await world.plane.result(world.plane.submit("intent", ensure()))
+    assert (result.outcome, result.reason) == (Outcome.FAILED, "BeingDeleted")
+
+
+async def test_an_api_server_that_fails_is_tried_again_and_the_control_plane_hears_of_it() -> None:
+    async with World() as world:
+        await world.start()
+        await world.plane.until(lambda: bool(world.plane.exchanges))
+        applies = Match(verbs=("apply",), resources=("applicationinstances.apps.vworkspace.io",))
+        world.server.faults.add(Rule(applies, Refuse(status=503), count=12))
+        job = world.plane.submit("intent", ensure())
+        result = await world.plane.result(job)
+    assert result.outcome is Outcome.SUCCEEDED
+    assert "retrying" in {state.state for state in world.plane.job(job).states}
+
+
+async def test_more_jobs_than_the_journal_takes_are_done_one_batch_after_the_other() -> None:
+    async with World(most_pending=2) as world:
+        await world.start()
+        jobs = [world.plane.submit("intent", ensure(f"shop-{number}")) for number in range(7)]
+        outcomes = [(await world.plane.result(job)).outcome for job in jobs]
+    assert outcomes == [Outcome.SUCCEEDED] * 7
