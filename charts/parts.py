@@ -29,6 +29,9 @@ class Rules:
     metrics: tuple[dict[str, Any], ...] = ()
     """While callers who read metrics are reviewed."""
 
+    home: tuple[dict[str, Any], ...] = ()
+    """In the operator's own namespace alone."""
+
     def by_file(self) -> dict[str, tuple[dict[str, Any], ...]]:
         """Return the rules by the name of their file."""
         return {
@@ -37,6 +40,7 @@ class Rules:
             "rules-webhooks.yaml": self.webhooks,
             "rules-certificates.yaml": self.certificates,
             "rules-election.yaml": self.election,
+            "rules-home.yaml": self.home,
             "rules-metrics.yaml": self.metrics,
         }
 

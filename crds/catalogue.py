@@ -16,10 +16,10 @@ __all__ = ["all_manifests", "own_resources"]
 def own_resources() -> tuple[type[CustomResource[Any, Any]], ...]:
     """Return the classes of konverge's own kinds; this call imports their modules."""
     from konverge.crds.apps_v1alpha1 import ApplicationInstance
-    from konverge.crds.ops_v1alpha1 import Operation
+    from konverge.crds.ops_v1alpha1 import Cluster, Operation
     from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 
-    return (ApplicationInstance, Operation, ResourcePool, ResourcePoolClaim)
+    return (ApplicationInstance, Cluster, Operation, ResourcePool, ResourcePoolClaim)
 
 
 def all_manifests() -> list[dict[str, Any]]:

@@ -18,15 +18,19 @@ if TYPE_CHECKING:
     from konverge.charts import OperatorChart, Part, Rules
     from konverge.daemon.programs import Build
     from konverge.daemon.settings import Settings
+    from konverge.runtime import Rule
 
 __all__ = ["chart", "chart_of", "own_chart_data", "settings_schema"]
 
 _SERVICE = "namespace/name"  # the chart fills in both
 _MOUNTED = "/mounted"
+_HOME = "the-operators-own"
+"""Stands for the namespace of the operator, into which the chart is installed."""
 OF_THE_CHART = frozenset(
     {
         *("kubeconfig", "context", "service_account", "namespace", "controllers", "health"),
         *("metrics", "metrics_secure", "metrics_certificates"),
+        "clusters.namespace",
         *(f"election.{name}" for name in ("enabled", "name", "namespace", "identity")),
         *(f"webhooks.{name}" for name in ("address", "service", "url", "certificates", "secret", "configuration")),
     }
@@ -171,11 +175,15 @@ async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
     from konverge.charts import Rules, difference
     from konverge.runtime.admission.settings import IN_PROCESS
 
-    async def needed(changes: Mapping[str, Any]) -> list[dict[str, Any]]:
-        return await _rules_with(build, _changed(settings, changes), name)
-
     group = getattr(settings, name, None)
-    blind = {name: {"watch_secrets": False}} if hasattr(group, "watch_secrets") else {}
+    at_home = {"namespace": _HOME} if hasattr(group, "namespace") else {}
+    seeing: dict[str, Any] = {name: at_home} if at_home else {}
+    blind = {name: {**at_home, "watch_secrets": False}} if hasattr(group, "watch_secrets") else seeing
+
+    async def needed(changes: Mapping[str, Any], *, home: bool = False) -> list[dict[str, Any]]:
+        found = await _rules_with(build, _changed(settings, {**seeing, **changes}), name)
+        return [rule.to_dict() for rule in found if (rule.namespace == _HOME) == home]
+
     unserved = {"webhooks": {"address": IN_PROCESS}}
     always = await needed({**blind, **unserved})
     mounted = await needed({**blind, "webhooks": {"service": _SERVICE, "certificates": _MOUNTED}})
@@ -187,13 +195,14 @@ async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
         certificates=difference(self_made, mounted),
         election=difference(await needed({**blind, **unserved, "election": {"enabled": True}}), always),
         metrics=difference(await needed({**blind, **unserved, "metrics_secure": True}), always),
+        home=tuple(await needed({**blind, **unserved}, home=True)),
     )
 
 
-async def _rules_with(build: Build | None, settings: Settings, name: str) -> list[dict[str, Any]]:
+async def _rules_with(build: Build | None, settings: Settings, name: str) -> tuple[Rule, ...]:
     from konverge.daemon.rbac import rules_for
 
-    return [rule.to_dict() for rule in await rules_for(build, settings, name)]
+    return await rules_for(build, settings, name)
 
 
 def _changed(settings: Settings, changes: Mapping[str, Any]) -> Settings:

@@ -19,6 +19,8 @@ from konverge.daemon.settings import Settings
 from konverge.errors import UsageError
 from konverge.reconcilers import apps, quota
 from konverge.reconcilers.apps import Settings as AppsSettings
+from konverge.reconcilers.apps import clusters
+from konverge.reconcilers.apps.clusters import Settings as ClusterSettings
 from konverge.reconcilers.quota import Settings as QuotaSettings
 from konverge.runtime.http.access import REVIEW_RULES
 
@@ -29,7 +31,7 @@ __all__ = ["NAME", "Build", "DaemonSettings", "families", "fill", "left_out", "l
 
 Build: TypeAlias = "Callable[[Manager], None]"
 
-_CLUSTER_WIDE = ("quota",)
+_CLUSTER_WIDE = ("clusters", "quota")
 NAME = "konverge"
 """The name of our own daemon's manager: its field manager."""
 
@@ -39,6 +41,8 @@ class DaemonSettings(Settings):
 
     apps: AppsSettings = AppsSettings()
     """The family of ApplicationInstance."""
+    clusters: ClusterSettings = ClusterSettings()
+    """The family of Cluster: pull mode."""
     quota: QuotaSettings = QuotaSettings()
     """The family of ResourcePool and ResourcePoolClaim."""
 
@@ -47,6 +51,7 @@ def families(settings: DaemonSettings) -> dict[str, Build]:
     """Return the install function of each of our families."""
     return {
         "apps": lambda manager: apps.install(manager, settings.apps),
+        "clusters": lambda manager: clusters.install(manager, settings.clusters),
         "quota": lambda manager: quota.install(manager, settings.quota),
     }
 

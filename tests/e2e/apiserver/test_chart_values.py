@@ -59,7 +59,7 @@ def monitor(name: str) -> dict[str, tuple[Any, dict[str, Any]]]:
 
 
 CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
-    **{f"families.{name}.enabled": (False, {}) for name in families(DaemonSettings())},
+    **{f"families.{name}.enabled": (name == "clusters", {}) for name in families(DaemonSettings())},
     "watchNamespace": ("web", {"families": {"quota": {"enabled": False}}}),
     "settings.log_format": ("console", {}),
     "args": (["run", "--log-level=debug"], {}),
@@ -282,12 +282,18 @@ def test_the_definitions_are_those_of_the_families_that_are_on_and_are_kept(
 ) -> None:
     settings = settings_of(template(values)).quota
     rendered = template(values).all("CustomResourceDefinition")
-    groups = {"apps.vworkspace.io": "apps", "capsule.clastix.io": "quota"}
-    off = {name for name, family in values.get("families", {}).items() if not family["enabled"]}
+    groups = {"apps.vworkspace.io": "apps", "ops.vworkspace.io": "apps", "capsule.clastix.io": "quota"}
+    off = {"clusters", *(name for name, family in values.get("families", {}).items() if not family["enabled"])}
+    family_of = {
+        one["metadata"]["name"]: "clusters"
+        if one["spec"]["names"]["kind"] == "Cluster"
+        else groups[one["spec"]["group"]]
+        for one in all_manifests()
+    }
     printed = {
         one["metadata"]["name"]: one["spec"]
         for one in definitions(all_manifests(), settings)
-        if groups[one["spec"]["group"]] not in off
+        if family_of[one["metadata"]["name"]] not in off
     }
     assert {one["metadata"]["name"]: one["spec"] for one in rendered} == printed
     assert {one["metadata"]["annotations"]["helm.sh/resource-policy"] for one in rendered} == {"keep"}
@@ -390,7 +396,7 @@ def test_settings_reach_the_daemon_as_they_are_written(template: Template, tmp_p
     of_the_chart = {"controllers", "metrics", "health", "webhooks", "election"}
     assert ran.model_dump(exclude=of_the_chart) == read.model_dump(exclude=of_the_chart)
     assert (ran.election.lease_seconds, ran.election.renew_seconds) == (30, 20.5)
-    assert ran.controllers == tuple(families(DaemonSettings()))
+    assert ran.controllers == tuple(name for name in families(DaemonSettings()) if name != "clusters")  # off by default
 
 
 def test_alerts_and_dashboards_are_those_under_deploy(template: Template) -> None:

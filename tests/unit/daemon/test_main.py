@@ -129,8 +129,8 @@ def test_wrong_usage_is_exit_code_2_with_a_hint(words: tuple[str, ...], said: st
         (
             ("rbac", "--controllers", "nobody"),
             (
-                "there is no controller 'nobody' here; controllers: applicationinstance, operation, resourcepool, "
-                "resourcepoolclaim; families: apps, quota"
+                "there is no controller 'nobody' here; controllers: applicationinstance, operation, cluster, resourcepool, "
+                "resourcepoolclaim; families: apps, clusters, quota"
             ),
         ),
         (("explain", "a/b", "--url", "http://127.0.0.1:9"), "no daemon answers at http://127.0.0.1:9"),
@@ -220,6 +220,7 @@ def test_crds_prints_our_own_definitions() -> None:
     documents = list(yaml.safe_load_all(konverge("crds").stdout))
     assert [document["metadata"]["name"] for document in documents] == [
         "applicationinstances.apps.vworkspace.io",
+        "clusters.ops.vworkspace.io",
         "operations.ops.vworkspace.io",
         "resourcepoolclaims.capsule.clastix.io",
         "resourcepools.capsule.clastix.io",
