@@ -68,14 +68,19 @@ def make_context(material: TlsMaterial, options: TlsOptions) -> ssl.SSLContext:
 
 
 def _load_chain(context: ssl.SSLContext, material: TlsMaterial) -> None:
-    with tempfile.TemporaryDirectory(prefix="konverge-") as directory:
-        chain = Path(directory, "chain.pem")
-        chain.touch(mode=0o600)
-        chain.write_bytes(material.certificate.rstrip() + b"\n" + material.key)
-        try:
+    try:
+        with tempfile.TemporaryDirectory(prefix="konverge-") as directory:
+            chain = Path(directory, "chain.pem")
+            chain.touch(mode=0o600)
+            chain.write_bytes(material.certificate.rstrip() + b"\n" + material.key)
             context.load_cert_chain(chain)
-        except (ssl.SSLError, ValueError) as error:
-            raise ConfigError(f"the client certificate and its key do not work: {error}") from error
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(f"the client certificate and its key do not work: {error}") from error
+    except OSError as error:
+        raise ConfigError(
+            f"the client certificate cannot be loaded, since OpenSSL reads files alone and none can be written: {error}; "
+            "mount a writable /tmp (memory is enough), or set TMPDIR"
+        ) from error
 
 
 def handshake_hint(error: BaseException, options: TlsOptions) -> str:

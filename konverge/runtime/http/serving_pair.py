@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 import ssl
 from typing import TYPE_CHECKING, Final
@@ -27,6 +28,7 @@ _LOOK: Final = 10.0
 _LOOK_AT_OWN: Final = 6 * 3600.0
 """Seconds between two looks at the age of a self-made certificate, which lives for months."""
 _NAMES: Final = ("localhost", "127.0.0.1")
+_HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,62})")
 
 
 class ServingPair:
@@ -82,6 +84,7 @@ class ServingPair:
     def _own(self) -> tuple[bytes, bytes]:
         from konverge.runtime.tls.certificates import renewed
 
-        hosts = (socket.gethostname()[:63], *_NAMES)
+        host = socket.gethostname()
+        hosts = (*_NAMES, host) if _HOST.fullmatch(host) else _NAMES
         self._made = renewed(self._made, authority="konverge metrics", hosts=hosts, now=wall_clock())
         return self._made.certificate, self._made.key

@@ -43,16 +43,19 @@ class ServingCertificate:
         return True
 
     def _load(self, context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-        with tempfile.TemporaryDirectory(prefix="konverge-") as folder:
-            both = Path(folder, "serving.pem")
-            both.touch(mode=0o600)
-            both.write_bytes(certificate.rstrip() + b"\n" + key)
-            try:
+        try:
+            with tempfile.TemporaryDirectory(prefix="konverge-") as folder:
+                both = Path(folder, "serving.pem")
+                both.touch(mode=0o600)
+                both.write_bytes(certificate.rstrip() + b"\n" + key)
                 context.load_cert_chain(both)
-            except (ssl.SSLError, ValueError) as error:
-                raise ConfigError(
-                    f"the serving certificate of {self._what} and its key do not work: {error}"
-                ) from error
+        except (ssl.SSLError, ValueError) as error:
+            raise ConfigError(f"the serving certificate of {self._what} and its key do not work: {error}") from error
+        except OSError as error:
+            raise ConfigError(
+                f"the serving certificate of {self._what} cannot be loaded, since OpenSSL reads files alone and none can be written: "
+                f"{error}; mount a writable /tmp (memory is enough), or set TMPDIR"
+            ) from error
 
 
 def _context() -> ssl.SSLContext:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -247,6 +248,17 @@ async def test_the_certificate_follows_its_files_and_stays_if_they_are_broken(tm
 
 async def test_files_that_are_missing_at_the_start_are_an_error_that_names_them_and_the_setting(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"tls\.crt cannot be read.*metrics_certificates"):
+        ServingPair(str(tmp_path)).start()
+
+
+async def test_without_a_folder_for_the_moment_of_loading_the_error_says_what_to_mount(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, Authority.create("an authority"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    with pytest.raises(
+        ConfigError, match=r"the serving certificate of metrics cannot be loaded.*mount a writable /tmp"
+    ):
         ServingPair(str(tmp_path)).start()
 
 

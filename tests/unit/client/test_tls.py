@@ -1,0 +1,42 @@
+"""The TLS context of a client: certificates that do not work are an error that says why."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from konverge.client.credentials import TlsMaterial
+from konverge.client.tls import TlsOptions, make_context
+from konverge.errors import ConfigError
+from konverge.testing.certificates import Authority
+
+
+def material(certificate: bytes | None = None) -> TlsMaterial:
+    authority = Authority.create("an authority")
+    pair = authority.client("jane")
+    return TlsMaterial(
+        ca=authority.certificate, certificate=pair.certificate if certificate is None else certificate, key=pair.key
+    )
+
+
+def test_a_client_certificate_is_loaded_and_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    make_context(material(), TlsOptions())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_certificate_and_a_key_that_do_not_belong_together_are_an_error_that_shows_neither() -> None:
+    other = material()
+    with pytest.raises(ConfigError, match="the client certificate and its key do not work") as caught:
+        make_context(material(other.certificate), TlsOptions())
+    assert "BEGIN" not in str(caught.value)
+
+
+def test_without_a_folder_for_the_moment_of_loading_the_error_says_what_to_mount(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    with pytest.raises(ConfigError, match=r"OpenSSL reads files alone.*mount a writable /tmp"):
+        make_context(material(), TlsOptions())
