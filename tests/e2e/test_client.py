@@ -289,9 +289,9 @@ async def test_a_streaming_list_ends_with_its_bookmark_and_goes_on_as_a_watch(cl
     for name in "ab":
         await client.create(CONFIG_MAP.new(name, namespace))
     info = await client.resource(CONFIG_MAP)
-    query = WatchQuery(namespace=namespace, send_initial_events=True, timeout_seconds=60, idle_seconds=20.0)
+    query = WatchQuery(namespace=namespace, send_initial_events=True, timeout_seconds=60, idle_seconds=60.0)
     seen: list[tuple[str, str]] = []
-    async with client.watch(info, query) as stream, asyncio.timeout(20):
+    async with client.watch(info, query) as stream, asyncio.timeout(60):
         async for events in stream:
             for event in events:
                 metadata = json.loads(bytes(event.object))["metadata"]
@@ -313,10 +313,10 @@ async def test_a_watch_of_metadata_carries_no_bodies(client: Client, namespace: 
         fields="metadata.name=a",
         send_initial_events=True,
         timeout_seconds=60,
-        idle_seconds=20.0,
+        idle_seconds=60.0,
         metadata_only=True,
     )
-    async with client.watch(await client.resource(CONFIG_MAP), query) as stream, asyncio.timeout(20):
+    async with client.watch(await client.resource(CONFIG_MAP), query) as stream, asyncio.timeout(60):
         async for events in stream:
             found = json.loads(bytes(events[0].object))
             break
@@ -327,9 +327,9 @@ async def test_a_watch_of_metadata_carries_no_bodies(client: Client, namespace: 
 async def test_a_watch_ends_when_the_server_says_so(client: Client, namespace: str) -> None:
     listed = await client.list(CONFIG_MAP, namespace)
     query = WatchQuery(
-        namespace=namespace, resource_version=listed.resource_version, timeout_seconds=1, idle_seconds=20.0
+        namespace=namespace, resource_version=listed.resource_version, timeout_seconds=1, idle_seconds=60.0
     )
-    async with client.watch(await client.resource(CONFIG_MAP), query) as stream, asyncio.timeout(20):
+    async with client.watch(await client.resource(CONFIG_MAP), query) as stream, asyncio.timeout(60):
         async for _ in stream:
             pass
 
@@ -384,7 +384,7 @@ async def test_a_version_that_the_server_forgot_is_expired(client: Client, names
     group = f"{namespace}.example.com"
     widget = kind(f"{group}/v1", "Widget")
     await client.apply(CRD, widgets(group))  # its watch cache begins now, long after version 1
-    query = WatchQuery(namespace=namespace, resource_version="1", timeout_seconds=60, idle_seconds=20.0)
+    query = WatchQuery(namespace=namespace, resource_version="1", timeout_seconds=60, idle_seconds=60.0)
     async with Client(client.config, name="tester", settings=ClientSettings(discovery_absent_seconds=0.05)) as fresh:
         info = await _eventually_served(fresh, widget)
         await fresh.list(widget, namespace)  # waits for the storage of the new kind
@@ -443,7 +443,7 @@ async def test_a_denial_names_the_rule_and_the_rule_mends_it(
         assert missing_rule(caught.value) == {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
 
         await _grant(client, namespace, "reader", rule)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 try:
                     assert (await reader.apply(DEPLOYMENT, deployment(namespace))).name == "shop"

@@ -122,7 +122,7 @@ async def install(plane: ControlPlane) -> None:
     await plane.kubectl("apply", "--server-side", "-f", "-", stdin=to_yaml(*MANIFESTS))
     names = [f"crd/{manifest['metadata']['name']}" for manifest in MANIFESTS]
     await plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         for manifest in MANIFESTS:
             spec = manifest["spec"]
             path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"

@@ -18,6 +18,7 @@ import yaml
 from audit import audited, rights_of, until_audited
 from family_uses import UNUSED, change_source_and_values, install_and_remove, share_a_pool, shop
 from operators import Operator
+from patience import PATIENCE
 
 from konverge.client import Client, ClientConfig
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
@@ -242,7 +243,11 @@ async def test_the_daemon_runs_as_its_pod_would(plane: ControlPlane, tmp_path: P
     assert word == "run"
     daemon = Operator(arguments, tmp_path / "log", environment=environment(plane, mount))
     config = await ClientConfig.from_kubeconfig(plane.kubeconfig)
-    async with Client(config, name="test") as client, Lab(client, config, "default") as lab, daemon.running_for():
+    async with (
+        Client(config, name="test") as client,
+        Lab(client, config, "default", patience=PATIENCE) as lab,
+        daemon.running_for(),
+    ):
         assert await daemon.answers(port_of("startupProbe")[0]) == (200, "ok")
         assert await daemon.answers(port_of("livenessProbe")[0]) == (200, "ok")
         await install_crds(client, flux_crds())
@@ -279,7 +284,7 @@ async def test_the_audit_log_of_all_families_denies_nothing_and_shows_every_prin
     daemon = Operator(container()["args"][1:], tmp_path / "log", environment=environment(plane, mount))
     config = await ClientConfig.from_kubeconfig(plane.kubeconfig)
     before = len(audited(plane))
-    async with Client(config, name="test") as client, Lab(client, config, "rights") as lab:
+    async with Client(config, name="test") as client, Lab(client, config, "rights", patience=PATIENCE) as lab:
         await install_crds(client, flux_crds())
         async with daemon.running_for(), HelmController(config, namespace="rights"):
             await daemon.ready()
@@ -324,8 +329,8 @@ async def test_secrets_that_are_narrowed_to_a_namespace_take_a_role_there_alone_
     config = await ClientConfig.from_kubeconfig(plane.kubeconfig)
     async with (
         Client(config, name="test") as client,
-        Lab(client, config, "narrow") as lab,
-        Lab(client, config, "wide") as elsewhere,
+        Lab(client, config, "narrow", patience=PATIENCE) as lab,
+        Lab(client, config, "wide", patience=PATIENCE) as elsewhere,
     ):
         await install_crds(client, flux_crds())
         async with daemon.running_for(), HelmController(config, namespace="narrow"):

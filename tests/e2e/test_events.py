@@ -45,9 +45,9 @@ def dropped(metrics: Metrics) -> dict[str, int]:
 
 
 async def events_of(admin: Client, namespace: str, uid: str, enough: Callable[[list[Object]], bool]) -> list[Object]:
-    """Return the events about an object as soon as they are as expected; fails after ten seconds."""
+    """Return the events about an object as soon as they are as expected; fails after a minute."""
     found: list[Object] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             listing = await admin.list(EVENT, namespace)
             found = [event for event in listing.items if event.get("regarding", "uid") == uid]

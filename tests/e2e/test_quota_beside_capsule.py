@@ -124,4 +124,4 @@ async def test_x30_the_family_waits_for_capsule_to_go_while_another_family_works
     await here.until(RESOURCE_QUOTA, "a", "capsule-pool-p", lambda _: True, seconds=ASKED_AGAIN + 30)
     await here.bound("a", "c")
     await here.grants("a", {CPU: 1})
-    assert await manager.ready(timeout=10)
+    assert await manager.ready(timeout=60)

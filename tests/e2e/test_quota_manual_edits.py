@@ -47,12 +47,10 @@ async def test_x12_a_quota_that_was_changed_or_deleted_by_hand_is_restored(here:
     stripped = '{"metadata": {"ownerReferences": null}}'
     for _ in range(2):
         await here.kubectl("patch", "resourcequota", QUOTA, "-n", here.ns("a"), "--type=merge", "-p", stripped)
-        adopted = await here.until(
-            RESOURCE_QUOTA, "a", QUOTA, lambda quota: quota.metadata.controller is not None, seconds=2
-        )
+        adopted = await here.until(RESOURCE_QUOTA, "a", QUOTA, lambda quota: quota.metadata.controller is not None)
         assert adopted.metadata.uid == again.metadata.uid
     await here.kubectl("delete", "resourcequota", QUOTA, "-n", here.ns("a"))
-    await here.until(RESOURCE_QUOTA, "a", QUOTA, lambda quota: quota.metadata.uid != again.metadata.uid, seconds=2)
+    await here.until(RESOURCE_QUOTA, "a", QUOTA, lambda quota: quota.metadata.uid != again.metadata.uid)
 
 
 async def test_statuses_that_kubectl_wiped_are_rebuilt_at_once_and_no_claim_loses_its_place(here: Plane) -> None:
@@ -70,7 +68,7 @@ async def test_statuses_that_kubectl_wiped_are_rebuilt_at_once_and_no_claim_lose
     await here.spent({CPU: 3})
     wiped = ("--subresource=status", "--type=merge", "-p", '{"status": null}')
     await here.kubectl("patch", "resourcepoolclaim", "c", "-n", here.ns("a"), *wiped)
-    await here.until(ResourcePoolClaim, "a", "c", lambda claim: claim.status.condition is not None, seconds=2)
+    await here.until(ResourcePoolClaim, "a", "c", lambda claim: claim.status.condition is not None)
     await here.bound("a", "c")
     await here.lab.stop()
     await here.kubectl("patch", "resourcepool", "p", *wiped)

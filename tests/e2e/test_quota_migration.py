@@ -55,19 +55,23 @@ async def capsule(admin: Client, admin_kubeconfig: Path) -> AsyncIterator[Capsul
     await install_crds(admin, [crd(ResourcePool), crd(ResourcePoolClaim)])
     manager = Manager("konverge", await ClientConfig.load(kubeconfig=str(admin_kubeconfig)))
     quota.install(manager)
-    async with manager:
-        await manager.wait_ready(timeout=30)
-        yield await migration_world(admin)
-        for pool in await admin.list(ResourcePool):
-            await admin.delete(ResourcePool, pool.name)
+    try:
+        async with manager:
+            await manager.wait_ready(timeout=60)
+            try:
+                yield await migration_world(admin)
+            finally:
+                for pool in await admin.list(ResourcePool):
+                    await admin.delete(ResourcePool, pool.name)
 
-        async def gone() -> bool:
-            return not (await admin.list(ResourcePool)).items
+                async def gone() -> bool:
+                    return not (await admin.list(ResourcePool)).items
 
-        await until(gone, "the pools are gone, which takes the family")
-    await admin.delete(TENANT, "migration")
-    for namespace in PODS:
-        await admin.delete(NAMESPACE, namespace)
+                await until(gone, "the pools are gone, which takes the family")
+    finally:
+        await admin.delete(TENANT, "migration")
+        for namespace in PODS:
+            await admin.delete(NAMESPACE, namespace)
 
 
 async def migrate(kubeconfig: Path, *words: str) -> tuple[int, str, str]:

@@ -252,10 +252,12 @@ async def capsule(here: Plane) -> AsyncIterator[Capsule]:
     """Capsule with the page's tenant and its pods."""
     client = here.lab.client
     await here.without(*PODS)
-    yield await migration_world(client)
-    await here.wiped()
-    await client.delete(TENANT_KIND, "migration")
-    await here.without(*PODS)
+    try:
+        yield await migration_world(client)
+    finally:
+        await here.wiped()
+        await client.delete(TENANT_KIND, "migration")
+        await here.without(*PODS)
 
 
 async def test_the_migration_of_the_requirement_prints_what_it_prints(here: Plane, capsule: Capsule) -> None:

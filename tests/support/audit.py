@@ -106,6 +106,6 @@ def rights_of(rules: Iterable[Mapping[str, Any]]) -> frozenset[Right]:
 
 async def until_audited(plane: ControlPlane, mark: ProxiedRequest) -> None:
     """Wait until a request that was answered is in the log; what was answered before it is there then too."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not any(one.call == mark for one in _entries(plane)):
             await asyncio.sleep(_POLL)

@@ -192,7 +192,7 @@ async def _revived(operator: Operator, struck: asyncio.Event) -> AsyncIterator[a
 
 
 async def _until(test: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not test():
             await asyncio.sleep(_POLL)
 

@@ -39,7 +39,7 @@ class GoClient:
         """End its input, and with it the program."""
         assert self.process.stdin is not None
         self.process.stdin.close()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             return await self.process.wait()
 
     async def kill(self) -> None:

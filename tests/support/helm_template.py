@@ -15,7 +15,7 @@ __all__ = ["CHART", "NAMESPACE", "Rendered", "Right", "Template", "check_names",
 
 CHART = Path(__file__).parents[2] / "charts" / "konverge"
 NAMESPACE = "konverge-system"
-_SECONDS = 30
+_SECONDS = 90
 _OF_THE_CLUSTER = {
     *("ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"),
     *("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),

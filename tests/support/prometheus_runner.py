@@ -19,7 +19,7 @@ from konverge.testing.ports import ReservedPort
 
 __all__ = ["Prometheus", "Target", "prometheus"]
 
-_SECONDS = 30
+_SECONDS = 90
 _POLL = 0.2
 
 

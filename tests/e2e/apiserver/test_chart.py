@@ -156,7 +156,7 @@ async def test_the_test_of_a_release_asks_the_daemon_whether_it_is_ready(
 ) -> None:
     await helm("install", RELEASE, str(CHART), TAKE)
     testing = asyncio.create_task(helm("test", RELEASE, "--timeout=60s"))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (pod := await find(client, POD, f"{NAME}-test", helm.namespace)) is None:
             await asyncio.sleep(0.05)
     assert not testing.done()

@@ -38,12 +38,12 @@ async def running(*command: str | Path) -> AsyncIterator[asyncio.subprocess.Proc
         yield process
     finally:
         process.terminate()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert await process.wait() == 0
 
 
 async def eventually(ask: Callable[[], Awaitable[object]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await ask()
@@ -55,7 +55,7 @@ async def eventually(ask: Callable[[], Awaitable[object]]) -> None:
 def test_the_stand_ins_know_no_flag_that_envtest_looks_for(tmp_path: Path) -> None:
     """An API server that lists --insecure-port is a very old one to envtest."""
     for program in stand_ins(tmp_path):
-        done = subprocess.run([program, "--help"], capture_output=True, text=True, check=False, timeout=20)
+        done = subprocess.run([program, "--help"], capture_output=True, text=True, check=False, timeout=60)
         assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 

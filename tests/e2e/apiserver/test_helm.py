@@ -37,7 +37,7 @@ async def client(place: Place) -> AsyncIterator[Any]:
         yield client
         # The CRD belongs to the whole cluster; helm leaves it, as it says.
         with pytest.raises(ApiError, match="not found"):
-            async with asyncio.timeout(40):
+            async with asyncio.timeout(60):
                 await client.delete(CustomResourceDefinition, "robots.chart.example.com")
                 while True:
                     await client.get(CustomResourceDefinition, "robots.chart.example.com")

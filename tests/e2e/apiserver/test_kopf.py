@@ -69,7 +69,7 @@ async def operator(place: Place, group: str) -> AsyncIterator[None]:
         yield
         assert process.returncode is None
         process.terminate()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert await process.wait() == 0
     finally:
         if process.returncode is None:

@@ -66,7 +66,7 @@ async def kubeconfig(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIte
 
 async def gone(client: Client) -> None:
     """Wait until the definition that every example makes has been removed."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         with contextlib.suppress(NotFound):
             while True:
                 await client.get(DEFINITION, "widgets.example.com")

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
+from patience import PATIENCE
 
 from konverge.client import Client, ClientConfig
 from konverge.testing import ControlPlane, ControlPlaneConfig, FaultProxy, Lab
@@ -50,7 +51,7 @@ async def fragile_lab(fragile: ControlPlane, _numbers: Iterator[int]) -> AsyncIt
     namespace = f"fragile-{next(_numbers)}"
     await fragile.create_namespace(namespace)
     config = await ClientConfig.from_kubeconfig(fragile.kubeconfig)
-    async with Client(config, name="lab-user") as client, Lab(client, config, namespace) as lab:
+    async with Client(config, name="lab-user") as client, Lab(client, config, namespace, patience=PATIENCE) as lab:
         yield lab
 
 

@@ -21,6 +21,7 @@ from backup_operator import Backup, BackupSpec
 from crashes import Crashes, Run, Story
 from faulty_operator import Memo, MemoSpec
 from forkserver import ForkServer
+from patience import PATIENCE
 
 import konverge as kv
 from konverge.crds import crd
@@ -63,7 +64,7 @@ class Stage:
         return Crashes(
             story,
             plane=self.plane,
-            lab=lambda namespace: Lab(self.lab.client, self.lab.config, namespace),
+            lab=lambda namespace: Lab(self.lab.client, self.lab.config, namespace, patience=PATIENCE),
             token=await self.plane.service_account_token(self.lab.namespace, "operator"),
             directory=self.directory,
             forkserver=self.forkserver,

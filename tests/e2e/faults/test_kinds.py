@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from patience import PATIENCE
 from widgets import CONFIG_MAP, By, Widget, widget
 
 import konverge as kv
@@ -49,7 +50,7 @@ async def bare() -> AsyncIterator[Lab]:
     """A lab on a plane that has never heard of Flux."""
     async with ControlPlane(ControlPlaneConfig()) as plane:
         config = await ClientConfig.from_kubeconfig(plane.kubeconfig)
-        async with Client(config, name="lab-user") as client, Lab(client, config, "default") as lab:
+        async with Client(config, name="lab-user") as client, Lab(client, config, "default", patience=PATIENCE) as lab:
             yield lab
 
 

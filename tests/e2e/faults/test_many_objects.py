@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 import structlog
+from patience import PATIENCE
 from widgets import CONFIG_MAP, By
 
 import konverge as kv
@@ -44,7 +45,10 @@ async def crowd(crowded: ControlPlane, _quiet_log: None) -> AsyncIterator[Lab]:
     config = await ClientConfig.from_kubeconfig(crowded.kubeconfig)
     await crowded.create_namespace("crowd")
     settings = ClientSettings(max_in_flight=AT_ONCE)
-    async with Client(config, name="crowd", settings=settings) as client, Lab(client, config, "crowd") as lab:
+    async with (
+        Client(config, name="crowd", settings=settings) as client,
+        Lab(client, config, "crowd", patience=PATIENCE) as lab,
+    ):
         numbers = iter(range(NUMBER))
 
         async def fill() -> None:

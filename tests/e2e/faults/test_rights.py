@@ -95,7 +95,7 @@ class Guarded:
         }
         user = f"system:serviceaccount:{self.lab.namespace}:operator"
         review = {**REVIEW, "spec": {"user": user, "resourceAttributes": attributes}}
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while True:
                 answered = await self.lab.client.raw("POST", REVIEWS, body=review)
                 if json.loads(answered)["status"]["allowed"] is expected:
@@ -106,7 +106,7 @@ class Guarded:
     def why(self) -> str:
         return self.lab.manager.report().of("widget").why
 
-    async def until(self, test: Callable[[], bool], *, timeout: float = 30.0) -> None:
+    async def until(self, test: Callable[[], bool], *, timeout: float = 60.0) -> None:
         async with asyncio.timeout(timeout):
             while not test():
                 await asyncio.sleep(0.02)

@@ -110,7 +110,7 @@ async def test_a_missing_right_keeps_one_controller_waiting_and_says_the_rule(
     manager = await lab.start(build, config=config, wait=False)
     await lab.create(widget())
     await lab.until(CONFIG_MAP, "part-0", lambda _: True)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not any(problem.rule for problem in manager.report().of("gadget").problems):
             await asyncio.sleep(0.02)
     why = manager.report().of("gadget").why
@@ -166,8 +166,8 @@ async def test_two_managers_may_share_one_set_of_metrics(lab: Lab) -> None:
     first.add(kv.Controller.of(CONFIG_MAP).named("one").reconciled_by(By(make_nothing)))
     second.add(kv.Controller.of(CONFIG_MAP).named("two").reconciled_by(By(make_nothing)))
     async with first, second:
-        assert (await first.ready(timeout=10)).ready
-        assert (await second.ready(timeout=10)).ready
+        assert (await first.ready(timeout=60)).ready
+        assert (await second.ready(timeout=60)).ready
     for name in ("one", "two"):
         assert (
             shared.registry.get_sample_value("controller_runtime_max_concurrent_reconciles", {"controller": name}) == 1
@@ -178,7 +178,7 @@ async def test_starting_and_stopping_may_happen_in_different_tasks(lab: Lab) -> 
     manager = kv.Manager("lab", lab.config, settings=ManagerSettings(namespace=lab.namespace))
     manager.add(kv.Controller.of(CONFIG_MAP).reconciled_by(By(make_nothing)))
     await asyncio.create_task(manager.start())
-    assert (await manager.ready(timeout=10)).ready
+    assert (await manager.ready(timeout=60)).ready
     await asyncio.create_task(manager.stop())
     await manager.wait()
     names = {task.get_name() for task in asyncio.all_tasks()}

@@ -47,7 +47,7 @@ async def error_of(lab: Lab, built: kv.Controller[kv.Object], *, settings: Manag
     await lab.create(CONFIG_MAP.new("subject"))
     history = lab.manager.runner(built.name).history
     key = Key("", CONFIG_MAP, lab.namespace, "subject")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not history.of(key):
             await asyncio.sleep(0.01)
     return history.of(key)[-1].error
@@ -144,7 +144,7 @@ async def test_two_controllers_that_write_one_child_are_told_apart_by_name(lab: 
         runners = [lab.manager.runner(name) for name in ("first", "second")]
         return [record.error for runner in runners for record in runner.history.recent() if record.error]
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not errors():
             await asyncio.sleep(0.01)
     assert "'first'" in errors()[0]

@@ -92,7 +92,7 @@ async def test_a_cluster_scoped_owner_in_a_manager_of_one_namespace_gets_its_chi
     first = await lab.until(SECRET, "of-the-namespace", lambda _: True)
     await lab.settled()
     await lab.delete(SECRET, "of-the-namespace")
-    await lab.until(SECRET, "of-the-namespace", lambda secret: secret.metadata.uid != first.metadata.uid, timeout=5)
+    await lab.until(SECRET, "of-the-namespace", lambda secret: secret.metadata.uid != first.metadata.uid, timeout=60)
 
 
 async def test_the_status_of_a_kind_that_is_not_ours_stays_its_controllers(lab: Lab) -> None:
@@ -143,11 +143,11 @@ async def test_a_controller_of_generations_alone_reconciles_and_finalizes(lab: L
     spec = kv.Controller.of(Widget).finalizer(FINALIZER).when(generation_changed)
     await lab.start(lambda manager: manager.add(spec.reconciled_by(By(reconcile, finalize))))
     await lab.create(widget())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not calls:
             await asyncio.sleep(0.02)
     await lab.delete(Widget, "one")
-    await lab.until_gone(Widget, "one", timeout=5)
+    await lab.until_gone(Widget, "one", timeout=60)
     assert calls == ["reconcile", "finalize"]
 
 

@@ -221,7 +221,7 @@ class Player:
         """Wait until the reconciler's cache shows what was written."""
         informer = self.lab.manager.runner("applicationinstance").caches.informer(kind)
         assert informer is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while informer.store.shows(stored.namespace, stored.name, stored.metadata.resource_version) is False:
                 await asyncio.sleep(0.005)
 

@@ -34,7 +34,7 @@ __all__ = ["History", "Plane", "Stored", "cells", "open_plane", "pod", "printed_
 _ACCOUNT = kind("v1", "ServiceAccount")
 _COLUMN = re.compile(r"\S+\s*")
 _LOOK = 0.1
-_PATIENCE = 40.0
+_PATIENCE = 90.0
 
 
 # --- what kubectl prints ---------------------------------------------------------------------------------------------------------

@@ -1,0 +1,8 @@
+"""The patience of labs on a real control plane: no test there is about how long something takes, so a limit ends only what hangs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PATIENCE: Final = 4.0
+"""The factor of a lab's timeouts."""
