@@ -335,13 +335,13 @@ async def test_the_rights_that_rbac_prints_suffice(
     build(described)
     client = await client_for("operator", cluster_rules=[rule.to_dict() for rule in described.rules()])
     manager = await lab.start(build, name="operator", config=client.config, settings=settings, wait=False)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while not manager.report().of("widget").ready:
             await asyncio.sleep(0.05)
         while "there is no right to create it" not in str(manager.report()):
             await asyncio.sleep(0.05)
     await lab.create(SECRET.new("rights"))
-    await manager.wait_ready(timeout=30)
+    await manager.wait_ready(timeout=90)
     await asked(lab, settings)
     with pytest.raises(Invalid, match="at most three"):
         await lab.create(widget(parts=4))
@@ -360,7 +360,7 @@ async def test_nobodys_configuration_is_taken_over(lab: Lab) -> None:
     }
     found.data["webhooks"] = [theirs, {**entry, "clientConfig": {"url": entry["clientConfig"]["url"]}}]
     await lab.client.replace(found)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while True:
             theirs, ours = (await lab.client.get(CONFIGURATION, name)).data["webhooks"]
             if ours["clientConfig"].get("caBundle"):

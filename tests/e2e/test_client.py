@@ -369,7 +369,7 @@ async def test_a_crd_that_comes_and_goes_is_noticed(admin_kubeconfig: Path, name
             await client.get(widget, "b", namespace)
 
         await client.delete(CRD, f"widgets.{group}")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while True:
                 try:
                     await client.list(widget, namespace)
@@ -395,7 +395,7 @@ async def test_a_version_that_the_server_forgot_is_expired(client: Client, names
 
 async def _watched_once_stored(client: Client, info: ResourceInfo, query: WatchQuery) -> None:
     """Raise the error of the first event; a server that prepares the storage of a new kind is asked again."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while True:
             with contextlib.suppress(TooManyRequests):
                 async with client.watch(info, query) as stream:
@@ -406,7 +406,7 @@ async def _watched_once_stored(client: Client, info: ResourceInfo, query: WatchQ
 
 
 async def _eventually_served(client: Client, widget: Any) -> Any:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while True:
             try:
                 return await client.resource(widget)

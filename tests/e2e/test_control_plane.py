@@ -42,7 +42,7 @@ def runs(pid: int) -> bool:
         return False
 
 
-async def until(condition: Any, what: str, seconds: float = 30.0) -> None:
+async def until(condition: Any, what: str, seconds: float = 90.0) -> None:
     async with asyncio.timeout(seconds):
         while not await condition():
             await asyncio.sleep(0.05)

@@ -56,7 +56,7 @@ def daemon(folder: Path) -> Iterator[tuple[int, Path]]:
 async def serving(log: Path) -> dict[str, Any]:
     """Wait for the line that tells the addresses."""
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while True:
                 for line in log.read_text().splitlines():
                     if '"serving"' in line:

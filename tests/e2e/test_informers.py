@@ -39,7 +39,7 @@ class Heard:
         self.view: dict[str, str] = {}
         self.wrong: list[str] = []
 
-    async def of(self, words: str, seconds: float = 30.0) -> None:
+    async def of(self, words: str, seconds: float = 90.0) -> None:
         await until(lambda: words in self.words, seconds)
 
     def __call__(self, change: Change) -> None:
@@ -53,7 +53,7 @@ class Heard:
             self.view[change.name] = change.new.version
 
 
-async def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+async def until(holds: Callable[[], bool], seconds: float = 90.0) -> None:
     async with asyncio.timeout(seconds):
         while not holds():
             await asyncio.sleep(0.01)
@@ -340,7 +340,7 @@ _GROUPS = itertools.count(1)
 
 
 async def create_when_served(client: Client, what: Any) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while True:
             try:
                 await client.create(what)

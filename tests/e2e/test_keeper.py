@@ -35,7 +35,7 @@ sys.stdin.read()
 """
 
 
-def gone(pid: int, seconds: float = 10.0) -> bool:
+def gone(pid: int, seconds: float = 90.0) -> bool:
     """Wait until a process has ended; a zombie counts as ended."""
     deadline = clock.monotonic() + seconds
     while clock.monotonic() < deadline:
@@ -49,7 +49,7 @@ def gone(pid: int, seconds: float = 10.0) -> bool:
     return False
 
 
-def removed(path: Path, seconds: float = 10.0) -> bool:
+def removed(path: Path, seconds: float = 90.0) -> bool:
     deadline = clock.monotonic() + seconds
     while path.exists() and clock.monotonic() < deadline:
         select.select([], [], [], 0.02)

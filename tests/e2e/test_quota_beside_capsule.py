@@ -102,7 +102,7 @@ async def test_x30_the_family_waits_for_capsule_to_go_while_another_family_works
     await lab.client.create(lease(lab.namespace))
     settings = ManagerSettings(namespace=None, strict=True)
     manager = await lab.start(build, name="konverge", settings=settings, wait=False)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while "Capsule" not in manager.report().of("resourcepool").why:
             await asyncio.sleep(0.1)
     for name in ("resourcepool", "resourcepoolclaim"):

@@ -73,7 +73,7 @@ class Crashes:
         prefix: str,
         forkserver: ForkServer,
         at_once: int = 3,
-        patience: float = 20.0,
+        patience: float = 60.0,
     ) -> None:
         self._story = story
         self._plane = plane

@@ -25,7 +25,7 @@ class GoClient:
         self.process.stdin.write(" ".join(words).encode() + b"\n")
         await self.process.stdin.drain()
 
-    async def hears(self, said: str = "", *, seconds: float = 20) -> dict[str, Any]:
+    async def hears(self, said: str = "", *, seconds: float = 90) -> dict[str, Any]:
         """Return the next thing that it says; with `said`, it is that one."""
         assert self.process.stdout is not None
         async with asyncio.timeout(seconds):

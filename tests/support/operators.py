@@ -121,14 +121,14 @@ class Operator:
 
     async def answers(self, path: str, *, part: str = "health") -> tuple[int, str]:
         """Ask a path of its server of metrics, health and debug, once it serves."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while (serving := self.said("serving")) is None:
                 assert self.running, self.story()
                 await asyncio.sleep(_POLL)
         async with aiohttp.ClientSession() as session, session.get(f"{serving[part]}{path}") as answer:
             return answer.status, await answer.text()
 
-    async def ready(self, *, timeout: float = 30.0) -> None:
+    async def ready(self, *, timeout: float = 90.0) -> None:
         """Wait until /readyz is ok."""
         status, text = 0, ""
         try:

@@ -78,7 +78,7 @@ async def operator(place: Place, group: str) -> AsyncIterator[None]:
         print(log.read_text())
 
 
-async def until(holds: Callable[[], Awaitable[Any]], seconds: float = 30) -> Any:
+async def until(holds: Callable[[], Awaitable[Any]], seconds: float = 90) -> Any:
     """Ask until the answer is one; returns it."""
     async with asyncio.timeout(seconds):
         while not (found := await holds()):

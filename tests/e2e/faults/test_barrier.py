@@ -22,7 +22,7 @@ def watching(call: ProxiedRequest) -> bool:
     return call.watches
 
 
-async def until(test: Any, *, timeout: float = 20.0) -> None:
+async def until(test: Any, *, timeout: float = 90.0) -> None:
     async with asyncio.timeout(timeout):
         while not test():
             await asyncio.sleep(0.01)

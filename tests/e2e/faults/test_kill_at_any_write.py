@@ -56,7 +56,7 @@ class Stage:
     directory: Path
     forkserver: ForkServer
 
-    async def crashes(self, story: Story, build: Callable[[kv.Manager], None], *, patience: float = 20.0) -> Crashes:
+    async def crashes(self, story: Story, build: Callable[[kv.Manager], None], *, patience: float = 60.0) -> Crashes:
         """Return the player of a story, with exactly the rights that `konverge rbac` prints for these controllers."""
         planned = kv.Manager("rules")
         build(planned)

@@ -29,7 +29,7 @@ def build(manager: kv.Manager) -> None:
     manager.add(kv.Controller.of(Widget).owns(CONFIG_MAP).with_(max_delay=0.5).reconciled_by(By(make_part)))
 
 
-async def eventually(test: Any, *, timeout: float = 20.0) -> None:
+async def eventually(test: Any, *, timeout: float = 90.0) -> None:
     async with asyncio.timeout(timeout):
         while not test():
             await asyncio.sleep(0.02)

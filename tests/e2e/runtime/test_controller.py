@@ -31,7 +31,7 @@ async def parts_of(lab: Lab) -> list[str]:
     return sorted(one.name for one in found if one.name.startswith("part-"))
 
 
-async def eventually(test: Any, *, timeout: float = 15.0) -> None:
+async def eventually(test: Any, *, timeout: float = 90.0) -> None:
     async with asyncio.timeout(timeout):
         while not (await test() if asyncio.iscoroutinefunction(test) else test()):
             await asyncio.sleep(0.02)

@@ -41,7 +41,7 @@ class Gadget(kv.CustomResource[GadgetSpec, kv.Status]):
 async def uninstall_gadgets(lab: Lab) -> None:
     """Remove the CRD and wait until the server serves it no more: other tests may have left it there."""
     await lab.client.delete(CRD, "gadgets.tests.konverge.dev")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while True:
             lab.client.forget_discovery()
             try:
@@ -81,7 +81,7 @@ async def test_a_kind_that_goes_and_comes_back_is_reconciled_again(lab: Lab) -> 
     await lab.create(Gadget.new("first"))
     await lab.until(Gadget, "first", kv.is_true("Ready"))
     await uninstall_gadgets(lab)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while lab.manager.report().ready:
             await asyncio.sleep(0.05)
     await install_crds(lab.client, [crd(Gadget)])
@@ -141,7 +141,7 @@ async def test_an_optional_kind_may_be_absent_and_its_coming_wakes_everything(la
     sentence = kv.Controller.of(Widget).owns(Gadget, optional=True).reconciled_by(By(reconcile))
     await lab.start(lambda manager: manager.add(sentence))
     await lab.create(widget())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while not seen:
             await asyncio.sleep(0.02)
         assert seen[-1] is False

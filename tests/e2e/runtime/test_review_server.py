@@ -53,7 +53,7 @@ async def test_the_rules_of_a_controller_are_all_that_it_needs() -> None:
             reference = {"apiGroup": RBAC, "kind": "Role", "name": "operator"}
             await admin.create(binding.new("operator", "web", subjects=[subject], roleRef=reference))
             async with manager, asyncio.timeout(60):
-                assert (await manager.ready(timeout=30)).ready
+                assert (await manager.ready(timeout=90)).ready
                 made = {**widget(parts=2).to_dict(), "metadata": {"name": "one", "namespace": "web"}}
                 await admin.create(Widget.decode(made))
                 await _said(admin, "2")

@@ -296,7 +296,7 @@ class World:
                 there = (await self.send("GET", f"{at}/{wanted['metadata']['name']}")).document
                 answer = await self.send("PUT", f"{at}/{wanted['metadata']['name']}", {**there, "spec": wanted["spec"]})
             assert answer.status in {200, 201}, answer.message
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             for wanted in definitions:
                 plural = wanted["spec"]["names"]["plural"]
                 while (await self.send("GET", f"/apis/{GROUP_VERSION}/{plural}")).status != 200:
@@ -305,7 +305,7 @@ class World:
     async def _until_poison_is(self, status: int) -> None:
         """Wait until new definitions are in force: the server takes a moment."""
         poison = (POISON_POOL, POISON_CLAIM)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while {(await self.create(obj)).status for obj in poison} != {status}:
                 await asyncio.sleep(0.1)
 
