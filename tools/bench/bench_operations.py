@@ -241,6 +241,7 @@ async def _all(calls: Iterable[Awaitable[object]]) -> None:
         if len(batch) == AT_ONCE:
             await asyncio.gather(*batch)
             batch.clear()
+            await asyncio.sleep(0.01)  # a moment of virtual time has a bound of turns
     await asyncio.gather(*batch)
 
 
