@@ -20,7 +20,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from konverge.clock import rfc3339, wall_clock
-from konverge.errors import KonvergeError, NotLeading
+from konverge.errors import ApiError, KonvergeError, NotLeading
 from konverge.logs import get_logger
 from konverge.objects import Object
 from konverge.reconcilers.apps.clusters import protocol
@@ -195,9 +195,11 @@ class Agent:
             pause = min(_SOONEST * 2.0 ** min(self._failures - 1, 30), self._settings.retry_most.total_seconds())
             delay = max(min(after, _RETRY_AFTER_MOST), pause * self._random.uniform(1.0, 1.5))
             if self._failures == 1:
-                self._log.warning("the control plane is tried again", **{LogKey.ERROR: str(error), LogKey.DELAY: delay})
+                self._log.warning(
+                    "the control plane is tried again", **{LogKey.ERROR: _words(error), LogKey.DELAY: delay}
+                )
             self._show(0)
-            self._enter(Step.DISCONNECTED, message=str(error))
+            self._enter(Step.DISCONNECTED, message=_words(error))
             return delay
         return _SOONEST
 
@@ -554,6 +556,11 @@ class Agent:
             await self._call("POST", f"/jobs/{task.job.id}/status", protocol.JobStatus(state="retrying", message=words))
             await asyncio.sleep(delay * self._random.uniform(1.0, 1.5))
             delay = min(delay * 2, _JOB_RETRY_MOST)
+
+
+def _words(error: KonvergeError) -> str:
+    """Return what may be shown of an error; texts of the API server may quote what was sent to it."""
+    return f"{error.request}: status {error.status} {error.reason}" if isinstance(error, ApiError) else str(error)
 
 
 def _why_unauthorized(response: PlaneResponse) -> str:

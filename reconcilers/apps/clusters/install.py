@@ -15,11 +15,11 @@ from konverge.reconcilers.apps.clusters.act import PlaneHttpTransport
 from konverge.reconcilers.apps.clusters.agent import AgentConfig
 from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE, OPERATION
 from konverge.reconcilers.apps.clusters.metrics import PullMetrics
-from konverge.reconcilers.apps.clusters.reconciler import ClusterReconciler
+from konverge.reconcilers.apps.clusters.reconciler import ClusterReconciler, report_failure
 from konverge.reconcilers.apps.clusters.service import AgentService, Connect
 from konverge.reconcilers.apps.clusters.settings import Settings
 from konverge.reconcilers.apps.clusters.transport import PlaneTransport
-from konverge.reconcilers.apps.clusters.words import CONTROLLER, FINALIZER, Authenticated, ClusterCondition
+from konverge.reconcilers.apps.clusters.words import CONTROLLER, FINALIZER
 from konverge.runtime import Controller, Report, Rule
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def controller(settings: Settings, service: AgentService, report: Callable[[], R
         Controller.of(Cluster)
         .named(CONTROLLER)
         .finalizer(FINALIZER)
-        .invalid_as(ClusterCondition.DISCONNECTED, Authenticated.VALIDATION_FAILED)
+        .reports_failure(by=report_failure)
         .counts_conditions()
         .needs(*rules(settings))
     )

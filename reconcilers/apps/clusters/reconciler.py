@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from konverge.crds.ops_v1alpha1 import Cluster, ClusterStatus
-from konverge.errors import Forbidden, NotServed
+from konverge.errors import BadRequest, Forbidden, Invalid, NotServed, RetryAfter
 from konverge.kinds import kind_of
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
@@ -31,14 +31,21 @@ from konverge.reconcilers.apps.clusters.secrets import (
 )
 from konverge.reconcilers.apps.clusters.service import AgentService
 from konverge.reconcilers.apps.clusters.settings import Settings
-from konverge.reconcilers.apps.clusters.words import Annotation, Authenticated, Event, PhaseName
+from konverge.reconcilers.apps.clusters.words import (
+    Annotation,
+    Authenticated,
+    ClusterCondition,
+    ControllersHealthy,
+    Event,
+    PhaseName,
+)
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
 from konverge.runtime import Delete, Plan
 
 if TYPE_CHECKING:
     from konverge.runtime import Context, Report
 
-__all__ = ["ClusterReconciler"]
+__all__ = ["ClusterReconciler", "report_failure"]
 
 _SOON = timedelta(seconds=1)
 _BY_SPEC, _BY_ANNOTATION = "spec", "annotation"
@@ -150,7 +157,12 @@ class ClusterReconciler:
             metadata["annotations"] = {Annotation.ROTATE: None}
         if not spec and not annotated:
             return False
-        await ctx.patch(Cluster, cluster.name, patch={"metadata": metadata, **({"spec": spec} if spec else {})})
+        try:
+            await ctx.patch(Cluster, cluster.name, patch={"metadata": metadata, **({"spec": spec} if spec else {})})
+        except (Invalid, BadRequest) as error:  # as a rule a webhook's refusal; heartbeats go on
+            raise RetryAfter(
+                self.settings.heartbeat, f"a used token or request cannot be removed ({type(error).__name__})"
+            ) from None
         if rotated:
             ctx.event(Event.CREDENTIAL_ROTATED, "the credential was replaced by a new one")
         return True
@@ -174,6 +186,13 @@ class ClusterReconciler:
             if found is not None and reference is not None and reference.uid == cluster.metadata.uid:
                 await ctx.execute(Plan(deletes=(Delete(SECRET, name, namespace, uid=found.metadata.uid),)))
         return Done()
+
+
+def report_failure(_cluster: Cluster, ctx: Context[Any], message: str) -> None:
+    """Report a reconcile that failed, and a Cluster that does not decode: a Cluster has no condition Ready."""
+    ctx.status.set_condition(
+        ClusterCondition.CONTROLLERS_HEALTHY, False, ControllersHealthy.CONTROLLER_DEGRADED, message
+    )
 
 
 def owner_of(cluster: Cluster) -> SecretOwner:

@@ -13,6 +13,7 @@ from konverge.kinds import kind
 from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE, SECRET
 from konverge.reconcilers.apps.clusters.protocol import Outcome
 from konverge.testing import Lab
+from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
 
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 
@@ -203,3 +204,14 @@ async def test_an_overflow_of_the_buffer_is_a_condition_until_it_is_drained(lab:
     here.plane.faults.clear()
     await here.until(is_("BufferOverflow", "False", "BufferDrained"))
     assert here.plane.state.dropped == 2
+
+
+async def test_a_reconcile_that_the_api_server_refuses_is_reported_and_mended(lab: Lab) -> None:
+    here = Plane(lab)
+    await here.run()
+    patches = Match(verbs=("patch",), resources=("clusters.ops.vworkspace.io",), subresource="")
+    lab.server.faults.add(Rule(patches, Refuse(status=422), nth=2, count=2))
+    await here.create(registrationToken=TOKEN)
+    await here.until(lambda found: found.spec.registration_token is None)
+    cluster = await here.until(is_("ControllersHealthy", "True"))
+    assert {condition.type for condition in cluster.conditions} == set(Cluster.__konverge_declaration__.conditions)
