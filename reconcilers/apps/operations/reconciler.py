@@ -6,7 +6,7 @@ was not, and its state is reported until it ends. `finalize`: an Operation that 
 
 Guarantees
 - Level-triggered: a reconcile can be killed at any point and repeated. An object is created only while the stored status, read live, says
-  that it was named and not yet created, and for at most `KEPT_AT_LEAST` seconds after that; finished objects stay longer. So no engine
+  that it was named and not yet created, and only for as long as an object that was created still exists (`Rendered.kept`). So no engine
   works twice for one Operation.
 - A terminal phase is never left; neither its target nor other Operations are looked at again.
 - Nothing is written at rest.
@@ -51,7 +51,6 @@ from konverge.reconcilers.apps.operations.engines.engine import (
     Target,
     WaitForEnd,
 )
-from konverge.reconcilers.apps.operations.engines.job import KEPT_AT_LEAST
 from konverge.reconcilers.apps.operations.engines.registry import ROWS, EngineRow, row_of
 from konverge.reconcilers.apps.operations.history import beyond_limit, expiry
 from konverge.reconcilers.apps.operations.indexes import ACTIVE, ENDED, target_key
@@ -78,7 +77,6 @@ _AT_ONCE: Final = timedelta(milliseconds=10)
 _SOON: Final = timedelta(seconds=1)
 _LOOK_AGAIN: Final = timedelta(seconds=30)
 """After this time an Operation looks again at objects that are not watched, and a finalizer at an engine that is silent."""
-_CREATED_WITHIN: Final = timedelta(seconds=KEPT_AT_LEAST)
 _ROUNDS: Final = 4
 """How often an engine may name further related objects."""
 
@@ -267,10 +265,10 @@ class OperationReconciler:
                 return report.ended(
                     stop.end(_cancelled("stopped before its engine began")), operation.status, ctx.now()
                 )
-            if ctx.now() - stop.started > _CREATED_WITHIN or (edits and found is None):
+            if edits and found is None:
                 return report.ended(row.engine.lost(request, asked_to_cancel=False), operation.status, ctx.now())
             try:
-                made = await self._create(operation, row, target, found, ctx)
+                made = await self._create(operation, row, target, found, stop, ctx)
             except (Invalid, BadRequest) as error:
                 message = f"the API server refuses the {kind.kind}: {without_values(str(error))}"
                 return report.ended(
@@ -286,6 +284,8 @@ class OperationReconciler:
                 return report.ended(
                     Observation(EngineState.FAILED, made.reason, made.message), operation.status, ctx.now()
                 )
+            if made is None:
+                return report.ended(row.engine.lost(request, asked_to_cancel=False), operation.status, ctx.now())
             if isinstance(made, EngineBlocked):
                 waits = Observation(EngineState.ACCEPTED, RunningReason.ENGINE_NOT_STARTED, blocked=made)
                 return report.observed(waits, operation.status, outcome=RequeueAfter(_LOOK_AGAIN))
@@ -297,10 +297,19 @@ class OperationReconciler:
         )
 
     async def _create(
-        self, operation: Operation, row: EngineRow, target: Target, found: Object | None, ctx: Context[Any]
-    ) -> Object | Refused | EngineBlocked:
+        self,
+        operation: Operation,
+        row: EngineRow,
+        target: Target,
+        found: Object | None,
+        stop: _Stop,
+        ctx: Context[Any],
+    ) -> Object | Refused | EngineBlocked | None:
+        """Create or edit the object; None if it may have been created and removed since."""
         made = await self._render(operation, row, target, ctx)
         if isinstance(made, Rendered):
+            if ctx.now() - stop.started > made.kept:
+                return None
             return await ctx.client.create(to_create(operation, made, target, self.cluster_id))
         if isinstance(made, Edit):
             assert found is not None

@@ -158,6 +158,8 @@ class Rendered:
 
     object: Object
     outputs: Mapping[str, str] = field(default_factory=dict)
+    kept: timedelta = timedelta(minutes=10)
+    """How long the object exists at least after it was created: for so long its absence shows that it was never created."""
     owned: bool = True
     """Whether an object in the Operation's namespace is deleted together with the Operation (by its owner reference)."""
 

@@ -12,7 +12,7 @@ import copy
 import json
 import zlib
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import yaml
@@ -189,7 +189,7 @@ def _clone(hook: Mapping[str, Any], name: str, limits: Mapping[str, Any], reques
         annotations=made.get("annotations") or None,
         spec={**spec, **limits},
     )
-    return Rendered(job)
+    return Rendered(job, kept=timedelta(seconds=limits["ttlSecondsAfterFinished"]))
 
 
 def _untied(metadata: Any) -> dict[str, Any]:

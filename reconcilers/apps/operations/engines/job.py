@@ -6,7 +6,7 @@ Its pods run as the service account of the settings, with the restricted Pod Sec
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from konverge.kinds import Kind
@@ -116,7 +116,8 @@ class JobEngine:
                 child_name(request),
                 request.operation.namespace,
                 spec={**limits, "template": {"spec": template}},
-            )
+            ),
+            kept=timedelta(seconds=limits["ttlSecondsAfterFinished"]),
         )
 
     def observe(
