@@ -28,7 +28,7 @@ from konverge.testing import ControlPlane, ControlPlaneConfig, Lab, install_crds
 from konverge.testing.flux import HelmController, flux_crds
 from konverge.testing.proxy import ProxiedRequest
 
-pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(180, func_only=True)]
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300, func_only=True)]
 
 APPS_ALONE: dict[str, Any] = {"families": {"quota": {"enabled": False}}}
 QUOTA_ALONE: dict[str, Any] = {"families": {"apps": {"enabled": False}}}
@@ -104,7 +104,7 @@ async def released(
     environment = {**plane.environment, **rendered.environment, **here, **ports, "KONVERGE_HEALTH": "127.0.0.2:0"}
     daemon = Operator(rendered.container["args"][1:], folder / f"{name}.log", environment=environment, forkserver=fork)
     async with daemon.running_for():
-        await daemon.ready()
+        await daemon.ready(timeout=90)
         yield Release(name, rendered, daemon)
         assert await daemon.stop() == 0
 
@@ -199,11 +199,11 @@ async def test_nothing_is_denied_and_every_right_is_used_or_has_a_reason(
         assert requests
         denied = {right for one in requests if one.code == 403 for right in one.rights}
         assert denied == set(), release.name
-        granted = release.rendered.rights
-        assert left_over(granted, requests) == expected_left_over(release), release.name
+        # A slow machine may use one that has a reason, so this is no equality.
+        assert left_over(release.rendered.rights, requests) - with_a_reason(release) == set(), release.name
 
 
-def expected_left_over(release: Release) -> set[tuple[str, str]]:
+def with_a_reason(release: Release) -> set[tuple[str, str]]:
     """Return the rights that have a reason not to be used.
 
     A new leader lists what it watches, to know that its caches are current. Without an election `list` is for API servers that do not stream
