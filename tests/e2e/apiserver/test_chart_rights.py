@@ -6,6 +6,7 @@ tests/e2e/test_deploy.py does the same for the default values.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from konverge.client import Client, ClientConfig
 from konverge.crds import all_manifests, to_yaml
 from konverge.errors import NotFound
 from konverge.reconcilers.apps.kinds import SECRET
+from konverge.runtime.http.access import SUBJECT_ACCESS_REVIEWS, is_allowed
 from konverge.testing import ControlPlane, ControlPlaneConfig, Lab, install_crds
 from konverge.testing.flux import HelmController, flux_crds
 from konverge.testing.proxy import ProxiedRequest
@@ -93,10 +95,17 @@ def manifests(rendered: Rendered) -> list[dict[str, Any]]:
 
 @asynccontextmanager
 async def released(
-    name: str, values: dict[str, Any], template: Template, plane: ControlPlane, fork: ForkServer, folder: Path
+    name: str,
+    values: dict[str, Any],
+    template: Template,
+    plane: ControlPlane,
+    client: Client,
+    fork: ForkServer,
+    folder: Path,
 ) -> AsyncIterator[Release]:
     rendered = template(merged(values, {"fullnameOverride": name, "crds": {"install": False}}))
     await plane.kubectl("apply", "-f", "-", stdin=to_yaml(*manifests(rendered)))
+    await in_effect(client, rendered.rights, f"system:serviceaccount:{NAMESPACE}:{name}")
     mount = folder / name
     await plane.service_account_files(mount, namespace=NAMESPACE, name=name)
     here = {"KONVERGE_SERVICE_ACCOUNT": str(mount)}
@@ -107,6 +116,18 @@ async def released(
         await daemon.ready(timeout=90)
         yield Release(name, rendered, daemon)
         assert await daemon.stop() == 0
+
+
+async def in_effect(client: Client, rights: Iterable[Right], user: str) -> None:
+    """Wait until the API server answers by these rights: a moment after they were granted."""
+    async with asyncio.timeout(60):
+        for place, group, resource, names, verb in rights:
+            main, _, below = resource.partition("/")
+            about = {"namespace": place, "group": group, "resource": main, "subresource": below, "verb": verb}
+            spec = {"user": user, "resourceAttributes": {**about, "name": names[0] if names else ""}}
+            body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+            while not is_allowed(json.loads(await client.raw("POST", SUBJECT_ACCESS_REVIEWS, body=body))):
+                await asyncio.sleep(0.05)
 
 
 async def scrape(release: Release, plane: ControlPlane) -> None:
@@ -186,7 +207,7 @@ async def test_nothing_is_denied_and_every_right_is_used_or_has_a_reason(
         before = len(audited(plane))
         async with AsyncExitStack() as running:
             releases = [
-                await running.enter_async_context(released(name, values, template, plane, fork, tmp_path))
+                await running.enter_async_context(released(name, values, template, plane, client, fork, tmp_path))
                 for name, values in RUNS[run].items()
             ]
             await asyncio.gather(*(at_work(release, plane, config, client) for release in releases))

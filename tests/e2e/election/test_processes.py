@@ -54,11 +54,12 @@ class Watched:
                     await asyncio.sleep(0.02)
 
     async def all_run(self) -> None:
-        """Start the replicas that have ended again."""
-        for member in self.fleet.members.values():
-            if not member.operator.running:
-                await member.operator.start()
-                await member.operator.ready(timeout=60)
+        """Start the replicas that have ended again; how long Python takes for that on a busy machine is no promise."""
+        ended = [member.operator for member in self.fleet.members.values() if not member.operator.running]
+        for operator in ended:
+            await operator.start()
+        for operator in ended:
+            await operator.ready(timeout=300)
 
     async def taken_over(self, former: Member) -> None:
         """Wait until another replica leads, and works."""
