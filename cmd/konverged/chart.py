@@ -174,6 +174,8 @@ def _paths_alone(entries: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
 async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
     from konverge.charts import Rules, difference
     from konverge.runtime.admission.settings import IN_PROCESS
+    from konverge.runtime.election.rights import rules_of_election
+    from konverge.runtime.election.settings import ElectionSettings
 
     group = getattr(settings, name, None)
     at_home = {"namespace": _HOME} if hasattr(group, "namespace") else {}
@@ -184,6 +186,8 @@ async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
         found = await _rules_with(build, _changed(settings, {**seeing, **changes}), name)
         return [rule.to_dict() for rule in found if (rule.namespace == _HOME) == home]
 
+    # All of them: what the controllers may do with Leases holds in the watched namespace, and this Lease is in the chart's own.
+    lease = rules_of_election(ElectionSettings(enabled=True), name)
     unserved = {"webhooks": {"address": IN_PROCESS}}
     always = await needed({**blind, **unserved})
     mounted = await needed({**blind, "webhooks": {"service": _SERVICE, "certificates": _MOUNTED}})
@@ -193,7 +197,7 @@ async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
         secrets=difference(await needed(unserved), always),
         webhooks=difference(mounted, always),
         certificates=difference(self_made, mounted),
-        election=difference(await needed({**blind, **unserved, "election": {"enabled": True}}), always),
+        election=tuple(rule.to_dict() for rule in lease),
         metrics=difference(await needed({**blind, **unserved, "metrics_secure": True}), always),
         home=tuple(await needed({**blind, **unserved}, home=True)),
     )

@@ -17,12 +17,48 @@ from konverge.testing import Lab
 
 __all__ = ["UNUSED", "change_source_and_values", "install_and_remove", "runs", "share_a_pool", "shop"]
 
+_ENGINE_OBJECTS = (
+    "backups.velero.io",
+    "restores.velero.io",
+    "replicationdestinations.volsync.backube",
+    "replicationsources.volsync.backube",
+    "workflows.argoproj.io",
+)
+_ENGINE_SETTINGS = (
+    "backupstoragelocations.velero.io",
+    "clusterworkflowtemplates.argoproj.io",
+    "volumesnapshotclasses.snapshot.storage.k8s.io",
+    "workflowtemplates.argoproj.io",
+)
+_OPERATIONS: dict[Right, str] = {
+    **{
+        (verb, one): "the engine of these Operations is not installed here; tests/scenarios/operations plays it"
+        for kinds, verbs in (
+            (_ENGINE_OBJECTS, ("create", "delete", "get", "list", "patch", "watch")),
+            (_ENGINE_SETTINGS, ("list", "watch")),
+        )
+        for one in kinds
+        for verb in verbs
+    },
+    **{
+        (verb, one): "no Operation is created here"
+        for one, verbs in {
+            "jobs.batch": ("create", "delete", "get", "patch"),
+            "leases.coordination.k8s.io": ("update",),
+            "operations.ops.vworkspace.io": ("delete", "get", "patch"),
+            "operations.ops.vworkspace.io/finalizers": ("update",),
+            "operations.ops.vworkspace.io/status": ("patch",),
+        }.items()
+        for verb in verbs
+    },
+}
 _WRITTEN = (
     "applicationinstances.apps.vworkspace.io",
     "resourcepoolclaims.capsule.clastix.io",
     "resourcepools.capsule.clastix.io",
 )
 UNUSED: dict[Right, str] = {
+    **_OPERATIONS,
     **{
         ("get", one): "if the cache cannot tell whether it shows a write, the barrier asks how the object stands"
         for one in _WRITTEN

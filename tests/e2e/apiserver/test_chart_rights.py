@@ -48,6 +48,7 @@ RUNS: dict[str, dict[str, dict[str, Any]]] = {
 }
 """Daemons that run at once, by the name of the release and of the namespace that the apps family works in, and their values."""
 
+LEASES = "leases.coordination.k8s.io"
 OF_THE_CHART = ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Secret")
 
 
@@ -231,5 +232,8 @@ def with_a_reason(release: Release) -> set[tuple[str, str]]:
     the first list of a watch.
     """
     given = {named(right) for right in release.rendered.rights}
+    reasons = UNUSED.keys() | {
+        (verb, LEASES) for verb in ("create", "get", "list")
+    }  # of Operations, which are not run here
     streamed = set() if release.elects else {("list", resource) for verb, resource in given if verb == "watch"}
-    return (UNUSED.keys() & given) | streamed
+    return (reasons & given) | streamed
