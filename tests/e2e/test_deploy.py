@@ -36,7 +36,7 @@ NAMESPACE = "konverge-system"
 POD = kind("v1", "Pod")
 DOCUMENTS = (
     "Namespace",
-    *("CustomResourceDefinition",) * 3,
+    *("CustomResourceDefinition",) * 4,
     "ServiceAccount",
     "ClusterRole",
     "ClusterRoleBinding",
