@@ -221,7 +221,7 @@ async def test_nothing_is_denied_and_every_right_is_used_or_has_a_reason(
         assert requests
         denied = {right for one in requests if one.code == 403 for right in one.rights}
         assert denied == set(), release.name
-        # A slow machine may use one that has a reason, so this is no equality.
+        # A slow machine may use one that has a reason, so the two need not be equal.
         assert left_over(release.rendered.rights, requests) - with_a_reason(release) == set(), release.name
 
 

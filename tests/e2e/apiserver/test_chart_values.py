@@ -438,7 +438,7 @@ def test_users_may_read_all_and_write_nothing_unless_a_value_says_so(template: T
     }
     written = {name: {right[2] for right in rights_of(roles[name])} for name in ("konverge-edit", "konverge-admin")}
     assert written == {
-        "konverge-edit": {"applicationinstances", "resourcepoolclaims"},
+        "konverge-edit": {"applicationinstances", "operations", "resourcepoolclaims"},
         "konverge-admin": {"resourcepools"},
     }
 

@@ -54,7 +54,7 @@ class Watched:
                     await asyncio.sleep(0.02)
 
     async def all_run(self) -> None:
-        """Start the replicas that have ended again; how long Python takes for that on a busy machine is no promise."""
+        """Start the replicas that have ended again; nothing is promised about how long Python takes for that."""
         ended = [member.operator for member in self.fleet.members.values() if not member.operator.running]
         for operator in ended:
             await operator.start()
