@@ -57,6 +57,8 @@ def rules(settings: Settings | None = None) -> tuple[Rule, ...]:
             for kind in (APPLICATION_INSTANCE, OPERATION)
         ),
         Rule(Cluster.kind_of_resource().group, ("clusters",), ("patch",)),
+        # For owner references that block, where the API server enforces the right to set them.
+        Rule(Cluster.kind_of_resource().group, ("clusters/finalizers",), ("update",)),
     )
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from pull_kit import TOKEN, ensure
+from pull_kit import BACKUP, TOKEN, ensure
 from pull_lab import Plane, gone, is_, phase, until
 
 from konverge.crds.ops_v1alpha1 import Cluster
 from konverge.kinds import kind
 from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE, SECRET
 from konverge.reconcilers.apps.clusters.protocol import Outcome
+from konverge.runtime import Rule
 from konverge.testing import Lab
-from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
+from konverge.testing.apiserver.faults.rules import About, Match, Refuse
+from konverge.testing.apiserver.faults.rules import Rule as FaultRule
 
 EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
 
@@ -210,8 +212,56 @@ async def test_a_reconcile_that_the_api_server_refuses_is_reported_and_mended(la
     here = Plane(lab)
     await here.run()
     patches = Match(verbs=("patch",), resources=("clusters.ops.vworkspace.io",), subresource="")
-    lab.server.faults.add(Rule(patches, Refuse(status=422), nth=2, count=2))
+    lab.server.faults.add(FaultRule(patches, Refuse(status=422), nth=2, count=2))
     await here.create(registrationToken=TOKEN)
     await here.until(lambda found: found.spec.registration_token is None)
     cluster = await here.until(is_("ControllersHealthy", "True"))
     assert {condition.type for condition in cluster.conditions} == set(Cluster.__konverge_declaration__.conditions)
+
+
+@pytest.mark.parametrize("token_in", ["spec", "secret"])
+async def test_a_life_of_a_cluster_needs_no_right_beyond_the_rules_and_no_secret_outside_of_the_operators_namespace(
+    lab: Lab, token_in: str
+) -> None:
+    here = Plane(lab, namespace="default")
+    used: set[About] = set()
+
+    def note(_call: object, about: About, _response: object) -> None:
+        if about.verb and about.user_agent.startswith("lab ") and about.group != "apiextensions.k8s.io":
+            used.add(about)
+
+    await here.run()
+    lab.server.on_call.append(note)
+    if token_in == "secret":
+        await lab.client.create(SECRET.new("token", "default", stringData={"registrationToken": TOKEN}))
+        await here.create(registrationTokenSecretRef={"name": "token"})
+    else:
+        await here.create(registrationToken=TOKEN)
+    await here.until(phase("Connected"))
+    body = {**ensure(), "namespace": lab.namespace}
+    body["spec"]["release"]["namespace"] = lab.namespace
+    operation = {"intent": "request-operation", "namespace": lab.namespace, "spec": BACKUP}
+    delete = {"intent": "delete-application-instance", "namespace": lab.namespace, "name": "shop"}
+    for payload in (body, operation, delete, {"intent": "rotate-operator-credentials"}):
+        assert (await here.plane.result(here.plane.submit("intent", payload))).outcome is Outcome.SUCCEEDED
+    await here.patch({"spec": {"rotateCredentials": True}})
+    await here.until(lambda found: not found.spec.rotate_credentials)
+    await asyncio.sleep(120)
+    await lab.client.delete(Cluster, "east")
+    await gone(lab, "east")
+    rules = lab.manager.rules()
+    denied = {str(about) for about in used if not any(allows(rule, about) for rule in rules)}
+    assert denied == set()
+    assert {about.namespace for about in used if about.resource == "secrets"} == {"default"}
+    assert any(about.verb == "delete" and about.resource == "secrets" for about in used)
+
+
+def allows(rule: Rule, about: About) -> bool:
+    resource = f"{about.resource}/{about.subresource}" if about.subresource else about.resource
+    return (
+        rule.group == about.group
+        and resource in rule.resources
+        and about.verb in rule.verbs
+        and (not rule.names or about.name in rule.names)
+        and rule.namespace in ("", about.namespace)
+    )
