@@ -10,6 +10,7 @@
     contention.py  several instances of one Helm release -> the one that keeps it
     admission.py   the webhook: refuses invalid specs before they are stored
     reconciler.py  the async shell: reads, applies, writes the status
+    operations/    backups, restores, upgrades and commands on an instance
 
 The API: docs/reference/apps.md. Behaviour of Flux: docs/reference/flux.md,
 and the recordings in tests/recordings/flux.

@@ -1,5 +1,11 @@
 """Operations: one action on an ApplicationInstance, performed by an engine.
 
-`words.py` holds condition types and reasons, `settings.py` every number and switch, `engines/` one file for each engine: the object
-that it makes, and the translation of that object's status.
+- `words.py`: condition types, reasons, labels and annotations; `settings.py`: every number and switch.
+- `decide.py`: the preconditions in their order; `conflicts.py`: the matrix and the line; `approval.py`: claims.
+- `turns.py` and `lease.py`: the Lease of a target, and taking a turn by compare-and-swap.
+- `child.py`: the object of an engine, how it is made, found and stopped; `report.py`: phase and conditions; `history.py`: retention.
+- `reconciler.py`: the async shell; `indexes.py` and `install.py`: watches and rights.
+- `engines/`: one file for each engine, and `registry.py` with a row for each type.
+
+The API, the order and the rows of the tests: docs/reference/operations.md.
 """
