@@ -29,7 +29,8 @@ FINALIZER: Final = "restores.velero.io/external-resources-finalizer"
 _DEFAULTS: Final = {"ttl": "720h0m0s", "storageLocation": "default", "itemOperationTimeout": "4h0m0s"}
 _ENDED: Final = frozenset({"Completed", "PartiallyFailed", "Failed", "FailedValidation"})
 _MINUTE: Final = 60.0
-_VALIDATION: Final = 5.0
+_VALIDATION: Final = 60.0
+"""Seconds between two validations of a location, as is Velero's default."""
 
 
 class VeleroServer(StandIn):

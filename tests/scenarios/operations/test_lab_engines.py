@@ -1,0 +1,124 @@
+"""Backups, workflows and copies as the lab plays them on the stand-ins: `make test` once and quick, `make lab` under every plan.
+
+After every write: no object was made twice for one Operation, and no phase leaves a terminal one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from apps.engine_shop import ALL, KINDS
+from apps.operations import Operations, phase, shows
+
+from konverge.crds import crd
+from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.crds.ops_v1alpha1 import Operation
+from konverge.objects import Object
+from konverge.reconcilers.apps.operations.conflicts import TERMINAL
+from konverge.reconcilers.apps.operations.install import controller
+from konverge.reconcilers.apps.operations.settings import OperationSettings
+from konverge.testing import Lab, install_crds
+from konverge.testing.argo import ArgoWorld, Step, WorkflowController, argo_crds
+from konverge.testing.velero import VeleroServer, velero_crds
+from konverge.testing.volsync import VolSyncController, VolSyncWorld, volsync_crds
+
+MADE = (
+    ("velero.io", "backups"),
+    ("velero.io", "restores"),
+    ("argoproj.io", "workflows"),
+    ("volsync.backube", "replicationsources"),
+)
+
+
+def stays_safe(lab: Lab) -> None:
+    made: dict[str, set[str]] = {}
+    phases: dict[str, str] = {}
+
+    def stored(group: str, plural: str) -> list[dict[str, Any]]:
+        return [entry.object() for entry in lab.server.store.list((group, plural))]
+
+    def check() -> None:
+        for one in stored("ops.vworkspace.io", "operations"):
+            uid, now = one["metadata"]["uid"], (one.get("status") or {}).get("phase", "")
+            before = phases.get(uid, "")
+            assert before not in TERMINAL or now == before, f"{one['metadata']['name']} went from {before} to {now}"
+            phases[uid] = now
+        for kind in MADE:
+            for child in map(Object, stored(*kind)):
+                uid = child.metadata.label("ops.vworkspace.io/operation")
+                writers = child.get("metadata", "managedFields", default=[])
+                if uid in phases and any(one.get("manager") == "konverge" for one in writers):
+                    made.setdefault(uid, set()).add(child.metadata.uid)
+                    name = child.metadata.annotation("ops.vworkspace.io/operation-name")
+                    assert len(made[uid]) == 1, f"{name} has had {len(made[uid])} objects of {kind[1]}"
+
+    lab.always.append(check)
+
+
+def forget_uids(data: dict[str, Any]) -> None:
+    """Take out what is made of the UID of an Operation or its object, and when it was looked at."""
+    status = data.get("status") or {}
+    for name in ("engineRef", "outputs", "logsRef", "startedAt", "finishedAt"):
+        status.pop(name, None)
+    for condition in status.get("conditions", ()):
+        condition.pop("message", None)
+
+
+async def start(lab: Lab) -> tuple[Operations, ArgoWorld, VolSyncWorld]:
+    stays_safe(lab)
+    lab.may_differ(
+        Operation, forget_uids, why="names of objects depend on UIDs, times on how long the process was down"
+    )
+    for kind in ("Backup", "Restore", "Workflow", "ReplicationSource"):
+        lab.may_differ(KINDS[kind], why="an Operation that was made anew has another object, and Velero's stay")
+    lab.may_differ(KINDS["BackupStorageLocation"], why="it is validated again at times that depend on the faults")
+    await install_crds(
+        lab.client, [*velero_crds(), *argo_crds(), *volsync_crds(), crd(Operation), crd(ApplicationInstance)]
+    )
+    argo, volsync = ArgoWorld(), VolSyncWorld()
+    await lab.enter(VeleroServer(lab.config, namespace=lab.namespace, random=lab.rng()))
+    await lab.enter(WorkflowController(lab.config, world=argo, namespace=lab.namespace, random=lab.rng()))
+    await lab.enter(VolSyncController(lab.config, world=volsync, namespace=lab.namespace, random=lab.rng()))
+    await lab.create(KINDS["BackupStorageLocation"].new("default", spec={"provider": "aws"}))
+    await lab.create(KINDS["WorkflowTemplate"].new("runbook", spec={}))
+    settings = OperationSettings(approval_types=frozenset(), velero_namespace=lab.namespace)
+    await lab.start(lambda manager: manager.add(controller(settings)), name="konverge")
+    ops = Operations(lab)
+    await ops.target(offers=ALL)
+    return ops, argo, volsync
+
+
+def succeeded_or_never_made(found: Operation) -> bool:
+    """A process that is down for hours after it named the object cannot know whether it was made and deleted since."""
+    return phase("Succeeded")(found) or shows("Failed", "True", "EngineObjectLost")(found)
+
+
+@pytest.mark.scenario
+async def test_a_backup_is_made_and_its_operation_is_deleted(lab: Lab) -> None:
+    ops, _, _ = await start(lab)
+    await ops.create("nightly", "Backup", "velero", parameters={"retention": "30d"})
+    await lab.until(Operation, "nightly", succeeded_or_never_made, timeout=180)
+    await lab.delete(Operation, "nightly")
+    await lab.until_gone(Operation, "nightly")
+
+
+@pytest.mark.scenario
+async def test_a_workflow_is_cancelled_while_it_waits_for_a_person(lab: Lab) -> None:
+    ops, argo, _ = await start(lab)
+    argo.steps["runbook"] = (Step("approve", suspend=True),)
+    await ops.create("ask", "Runbook", "workflow", parameters={"workflowTemplate": "runbook"})
+    await lab.until(Operation, "ask", shows("Blocked", "True", "AwaitingResume"), timeout=60)
+    await lab.patch(Operation, "ask", {"spec": {"cancel": True}})
+    await lab.until(Operation, "ask", phase("Cancelled"), timeout=60)
+
+
+@pytest.mark.scenario
+async def test_a_copy_whose_mover_fails_is_given_up_and_its_operation_is_deleted(lab: Lab) -> None:
+    ops, _, volsync = await start(lab)
+    volsync.failing["data"] = "Fatal"
+    given = {"pvc": "data", "repository": {"secretName": "repo"}, "retrySeconds": 5}
+    await ops.create("copy", "Backup", "volsync", parameters=given)
+    await lab.until(Operation, "copy", phase("Failed"), timeout=120)
+    await lab.delete(Operation, "copy")
+    await lab.until_gone(Operation, "copy")
