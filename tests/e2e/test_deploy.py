@@ -323,7 +323,8 @@ async def test_secrets_that_are_narrowed_to_a_namespace_take_a_role_there_alone_
         check=True,
     )
     roles = {one["metadata"].get("namespace", ""): one for one in yaml.safe_load_all(printed.stdout) if "rules" in one}
-    assert {place for place, role in roles.items() if "secrets" in str(role)} == {"narrow"}
+    # The Clusters of pull mode have their credentials in the namespace of the daemon.
+    assert {place for place, role in roles.items() if "secrets" in str(role)} == {"narrow", NAMESPACE}
     await plane.kubectl("apply", "-f", "-", stdin=printed.stdout)
     daemon = Operator([*container()["args"][1:], *narrowed], tmp_path / "log", environment=environment(plane, mount))
     config = await ClientConfig.from_kubeconfig(plane.kubeconfig)
