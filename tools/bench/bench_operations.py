@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 
 import structlog
 from peers.machine import memory
+from unbounded import take_off_bounds
 
 from konverge.clock import cpu_time, rfc3339, wall_clock
 from konverge.crds import crd
@@ -147,6 +148,7 @@ class World:
 
 async def _measured() -> list[Row]:
     async with memory_lab() as lab:
+        take_off_bounds()
         await install_crds(lab.client, [crd(Operation), crd(ApplicationInstance)])
         world = World(lab)
         await world.start()

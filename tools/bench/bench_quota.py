@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import structlog
+from unbounded import take_off_bounds
 
 from konverge import quantities
 from konverge.client.requests import Request
@@ -269,6 +270,7 @@ async def _all(calls: Iterable[Awaitable[object]]) -> None:
 async def _served() -> list[Row]:
     how = f"{SIZE}; server in memory in the same process"
     async with memory_lab() as lab:
+        take_off_bounds()
         world = World(lab)
         await world.filled(NAMESPACES, CLAIMS - 1)
         cost, passes = await world.during(lambda: world.pool(CLAIMS))
@@ -381,6 +383,7 @@ async def _crowded() -> list[Row]:
     namespaces, ceiling, claims = 10, CLAIMS // 10, CLAIMS // 10 + 50
     how = f"{claims} claims, max_claims {ceiling}"
     async with memory_lab() as lab:
+        take_off_bounds()
         world = World(lab, QuotaSettings(max_claims=ceiling))
         await world.filled(namespaces, claims)
         await world.pool(claims)
