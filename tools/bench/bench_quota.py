@@ -34,9 +34,9 @@ from konverge.objects import Object
 from konverge.reconcilers.quota import Settings as QuotaSettings
 from konverge.reconcilers.quota import install
 from konverge.reconcilers.quota.allocate import PoolAllocation, allocate
-from konverge.reconcilers.quota.decide import plan_writes, record_of
+from konverge.reconcilers.quota.decide import defaults_of, plan_writes, record_of
 from konverge.reconcilers.quota.kinds import NAMESPACE
-from konverge.reconcilers.quota.observation import ClaimView, PoolObservation, PoolView, QuotaView
+from konverge.reconcilers.quota.observation import ClaimView, PoolObservation, PoolView, QuotaView, claim_hashes
 from konverge.reconcilers.quota.render import pool_status
 from konverge.runtime import ManagerSettings
 from konverge.testing import Lab
@@ -146,7 +146,13 @@ def _seen(amounts: dict[str, str]) -> PoolObservation:
 def _after(seen: PoolObservation, done: PoolAllocation) -> PoolObservation:
     """Return the observation of the next reconcile: everything was written, and the quota controller has followed."""
     quotas = {
-        namespace: QuotaView(hard=amounts, status_hard=amounts, used=dict.fromkeys(amounts, 0))
+        namespace: QuotaView(
+            hard=amounts,
+            status_hard=amounts,
+            used=dict.fromkeys(amounts, 0),
+            claims=claim_hashes(done.claims.get(namespace, ())),
+            defaults=defaults_of(seen.pool),
+        )
         for namespace, amounts in done.quotas.items()
         if amounts is not None
     }
