@@ -10,6 +10,7 @@ from apps.older import RAW, READY, SETTINGS, said, spec, without_rules
 
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.crds.ops_v1alpha1 import Operation
 from konverge.errors import Invalid
 from konverge.reconcilers.apps import Settings, install, rules
 from konverge.reconcilers.apps.kinds import HELM_RELEASE, SECRET
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.control_plane
 @pytest_asyncio.fixture
 async def older(lab: Lab) -> AsyncIterator[Lab]:
     """A lab whose cluster has an older CRD, the family, and Flux below it."""
-    await install_crds(lab.client, [*flux_crds(), without_rules(crd(ApplicationInstance))])
+    await install_crds(lab.client, [*flux_crds(), without_rules(crd(ApplicationInstance)), crd(Operation)])
     try:
         await lab.start(lambda manager: install(manager, SETTINGS), name="konverge", crds=False)
         async with HelmController(lab.config, namespace=lab.namespace):
@@ -74,7 +75,7 @@ async def test_the_api_server_asks_the_webhook_about_what_its_schema_cannot_see(
 async def test_exactly_the_declared_rights_suffice(
     lab: Lab, control_plane: ControlPlane, client_for: ClientFor
 ) -> None:
-    await install_crds(lab.client, [*flux_crds(), crd(ApplicationInstance)])
+    await install_crds(lab.client, [*flux_crds(), crd(ApplicationInstance), crd(Operation)])
     account = await client_for("operator", rules=[rule.to_dict() for rule in rules()])
     async with HelmController(lab.config, namespace=lab.namespace):
         await lab.start(
