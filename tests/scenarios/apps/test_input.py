@@ -11,6 +11,7 @@ from apps.older import RAW, READY, SETTINGS, said, spec, without_rules
 
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import kind
 from konverge.reconcilers.apps import Settings, install
 from konverge.reconcilers.apps.kinds import HELM_RELEASE, HELM_REPOSITORY
@@ -21,7 +22,7 @@ from konverge.testing.flux import HelmController, flux_crds
 @pytest_asyncio.fixture
 async def older(lab: Lab) -> AsyncIterator[Lab]:
     """A lab whose cluster has an older CRD, the family, and Flux below it."""
-    await install_crds(lab.client, [*flux_crds(), without_rules(crd(ApplicationInstance))])
+    await install_crds(lab.client, [*flux_crds(), without_rules(crd(ApplicationInstance)), crd(Operation)])
     await lab.start(lambda manager: install(manager, SETTINGS), name="konverge", crds=False)
     async with HelmController(lab.config, namespace=lab.namespace):
         yield lab
