@@ -19,6 +19,7 @@ from apps.lab import OCI_CHART, Apps
 from apps.operations import Operations
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from pull_lab import Plane
 from quota.lab import CPU, Quotas
 
 from konverge import errors
@@ -27,7 +28,7 @@ from konverge.client.requests import MERGE
 from konverge.crds import CustomResource, crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.catalogue import own_resources
-from konverge.crds.ops_v1alpha1 import Operation
+from konverge.crds.ops_v1alpha1 import Cluster, Operation
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import ApiError
 from konverge.kinds import Kind, kind_of
@@ -54,6 +55,7 @@ COMMAND = {
     "engine": "job",
     "parameters": {"image": "busybox"},
 }
+CLUSTER = {"clusterId": "east", "controlPlaneEndpoint": "https://plane.example.com", "registrationToken": "t"}
 POOL = {"quota": {"hard": {CPU: "4"}}, "selectors": [{"matchLabels": {"capsule.clastix.io/tenant": "solar-lab"}}]}
 CLAIM = {"pool": "p", "claim": {CPU: "1"}}
 
@@ -65,6 +67,10 @@ async def _apps(lab: Lab, stack: AsyncExitStack) -> None:
 async def _operations(lab: Lab, stack: AsyncExitStack) -> None:
     operations = await Operations(lab).start()
     await operations.target()
+
+
+async def _clusters(lab: Lab, stack: AsyncExitStack) -> None:
+    await Plane(lab).run()
 
 
 async def _quota(lab: Lab, stack: AsyncExitStack) -> None:
@@ -83,6 +89,7 @@ class Family:
 FAMILIES = (
     Family(ApplicationInstance, (APP, OCI), _apps),
     Family(Operation, (COMMAND,), _operations),
+    Family(Cluster, (CLUSTER,), _clusters, ""),
     Family(ResourcePool, (POOL,), _quota, ""),
     Family(ResourcePoolClaim, (CLAIM,), _quota, "lab-a"),
 )

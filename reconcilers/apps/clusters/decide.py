@@ -59,7 +59,13 @@ class ObservedCluster:
 
 def endpoint_problem(endpoint: str, settings: Settings) -> ClusterProblem | None:
     """Return why an endpoint is not used."""
-    parts = urlsplit(endpoint)
+    try:
+        parts = urlsplit(endpoint)
+    except ValueError:  # for instance https://[::1
+        return ClusterProblem(
+            reason=Authenticated.VALIDATION_FAILED,
+            message="controlPlaneEndpoint is no URL: write https://, a host, and a port or path if it has one",
+        )
     if parts.scheme == "http" and not settings.plain_http and parts.hostname not in _LOOPBACK:
         return ClusterProblem(
             reason=Authenticated.VALIDATION_FAILED,

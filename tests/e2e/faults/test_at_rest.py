@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import kind
 from konverge.reconcilers import apps
 from konverge.reconcilers.apps.kinds import HELM_RELEASE
@@ -112,7 +113,7 @@ async def settled(plane: ControlPlane, lab: Lab) -> int:
 @pytest.mark.timeout(180)
 async def test_ten_resyncs_of_everything_send_no_write(fragile: ControlPlane, fragile_lab: Lab, tmp_path: Path) -> None:
     lab = fragile_lab
-    await install_crds(lab.client, [crd(ApplicationInstance), *flux_crds()])
+    await install_crds(lab.client, [crd(ApplicationInstance), crd(Operation), *flux_crds()])
     rules = [rule.to_dict() for rule in apps.rules()]
     await asyncio.to_thread(grant, fragile.blocking.api, lab.namespace, "konverge", rules, ())
     kubeconfig = await fragile.service_account_kubeconfig(lab.namespace, "konverge")

@@ -26,6 +26,7 @@ from patience import PATIENCE
 import konverge as kv
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import kind, kind_of
 from konverge.reconcilers import apps
 from konverge.reconcilers.apps.kinds import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY
@@ -171,7 +172,7 @@ SHOP = Story(
 
 
 async def test_the_daemon_may_be_killed_at_any_write_of_an_application(stage: Stage) -> None:
-    await install_crds(stage.lab.client, [crd(ApplicationInstance), *flux_crds()])
+    await install_crds(stage.lab.client, [crd(ApplicationInstance), crd(Operation), *flux_crds()])
     crashes = await stage.crashes(SHOP, apps.install)
     async with HelmController(stage.lab.config):
         reference = await crashes.undisturbed()
