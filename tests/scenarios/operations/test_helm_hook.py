@@ -37,10 +37,15 @@ spec:
           image: shop:1.0.0
           env: [{name: PASSWORD, value: hunter2}]
 """
+LAUGHS = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 13))
+"""A few hundred characters that name 10^12 values."""
 HOOKS: list[dict[str, Any]] = [
     {"name": "shop-migrate", "kind": "Job", "manifest": MIGRATE, "events": ["pre-upgrade"]},
     {"name": "shop-config", "kind": "ConfigMap", "manifest": "kind: ConfigMap"},
     {"name": "broken", "kind": "Job", "manifest": "a: *hunter2"},
+    {"name": "laughs", "kind": "Job", "manifest": f"{MIGRATE}{LAUGHS}"},
+    {"name": "cycle", "kind": "Job", "manifest": f"{MIGRATE}a: &a [*a]"},
+    {"name": "deep", "kind": "Job", "manifest": "[" * 5000},
     {"name": "elsewhere", "kind": "Job", "manifest": MIGRATE.replace("metadata:\n", "metadata:\n  namespace: x\n", 1)},
 ]
 
@@ -113,6 +118,9 @@ async def test_the_hook_is_cloned_without_what_ties_it_to_helm(ops: Operations) 
         ("unknown", "HookNotFound"),
         ("shop-config", "HookUnsupportedKind"),
         ("broken", "PreconditionFailed"),
+        ("laughs", "PreconditionFailed"),
+        ("cycle", "PreconditionFailed"),
+        ("deep", "PreconditionFailed"),
         ("elsewhere", "PreconditionFailed"),
     ],
 )

@@ -43,6 +43,8 @@ __all__ = ["HelmHookJobEngine", "hooks_of"]
 _GZIP: Final = b"\x1f\x8b\x08"
 _LARGEST: Final = 32 * 1024 * 1024
 """Bytes of an unpacked record at most: a Secret holds 1 MiB, and a small one can unpack to any size."""
+_MOST_VALUES: Final = 100_000
+"""Values in the manifest of a hook at most, aliases counted as often as they stand: a few lines of YAML can name more than memory holds."""
 _HELM: Final = "helm.sh/"
 _OF_ANOTHER_JOB: Final = (
     *("controller-uid", "job-name"),
@@ -165,8 +167,10 @@ def _clone(hook: Mapping[str, Any], name: str, limits: Mapping[str, Any], reques
     """Return the Job under a name of its own, without anything that ties it to the hook's run."""
     try:
         manifest = yaml.safe_load(str(hook.get("manifest", "")))
-    except yaml.YAMLError:  # its text quotes the manifest, which may hold values
+    except (yaml.YAMLError, RecursionError):  # its text quotes the manifest, which may hold values
         raise ValueError(f"the manifest of the hook {name} cannot be read") from None
+    if not _is_bounded(manifest):
+        raise ValueError(f"the manifest of the hook {name} is too large")
     spec = manifest.get("spec") if isinstance(manifest, dict) else None
     metadata = manifest.get("metadata") or {} if isinstance(manifest, dict) else {}
     if not isinstance(spec, dict) or not isinstance(metadata, dict) or not isinstance(spec.get("template"), dict):
@@ -190,6 +194,19 @@ def _clone(hook: Mapping[str, Any], name: str, limits: Mapping[str, Any], reques
         spec={**spec, **limits},
     )
     return Rendered(job, kept=timedelta(seconds=limits["ttlSecondsAfterFinished"]))
+
+
+def _is_bounded(value: Any) -> bool:
+    """Tell whether a value, written out without aliases, has at most `_MOST_VALUES` values."""
+    left, waiting = _MOST_VALUES, [value]
+    while waiting and left > 0:
+        one = waiting.pop()
+        left -= 1
+        if isinstance(one, dict):
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+    return not waiting
 
 
 def _untied(metadata: Any) -> dict[str, Any]:

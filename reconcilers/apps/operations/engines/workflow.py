@@ -267,15 +267,22 @@ def _suspended_at(status: Mapping[str, Any]) -> Iterator[str]:
 def _resumes_itself(status: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
     templates = status.get("storedTemplates")
     for stored in templates.values() if isinstance(templates, Mapping) else ():
-        if stored.get("name") == node.get("templateName") and (stored.get("suspend") or {}).get("duration"):
+        suspend = stored.get("suspend") if isinstance(stored, Mapping) else None
+        if isinstance(suspend, Mapping) and suspend.get("duration") and stored.get("name") == node.get("templateName"):
             return True
     return False
 
 
 def _parameters(status: Mapping[str, Any]) -> dict[str, str]:
-    """Return the global output parameters; they come with the last write."""
-    found = (status.get("outputs") or {}).get("parameters") or ()
-    named = {str(entry["name"]): excerpt(entry.get("value"), _LONGEST_OUTPUT) for entry in found if entry.get("name")}
+    """Return the global output parameters; they come with the last write. Argo's smaller CRDs admit any shape."""
+    outputs = status.get("outputs")
+    found = outputs.get("parameters") if isinstance(outputs, Mapping) else None
+    entries = [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []
+    named = {
+        excerpt(entry["name"], _LONGEST_OUTPUT): excerpt(entry.get("value"), _LONGEST_OUTPUT)
+        for entry in entries
+        if entry.get("name")
+    }
     return dict(sorted(named.items())[:_MOST_OUTPUTS])
 
 

@@ -124,3 +124,31 @@ def test_a_workflow_is_kept_as_long_as_the_settings_say(request_of: Requests) ->
     settings = OperationSettings(job_ttl=timedelta(hours=2))
     made = rendered(request_of("Runbook", {TEMPLATE: {"spec": {}}}, settings=settings, workflowTemplate="runbook"))
     assert made["spec"]["ttlStrategy"] == {"secondsAfterCompletion": 7200}
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"phase": "Succeeded", "outputs": "x"},
+        {"phase": "Succeeded", "outputs": {"parameters": "x"}},
+        {"phase": "Succeeded", "outputs": {"parameters": ["x", {"name": ["a" * 5000], "value": {}}, {}]}},
+        {
+            "phase": "Running",
+            "nodes": {"a": "x", "b": {"type": "Suspend", "phase": "Running"}},
+            "storedTemplates": {"a": "x"},
+        },
+        {
+            "phase": "Running",
+            "nodes": {"b": {"type": "Suspend", "phase": "Running"}},
+            "storedTemplates": {"a": {"suspend": 1}},
+        },
+    ],
+    ids=str,
+)
+def test_a_status_of_any_shape_is_read(request_of: Requests, status: Json) -> None:
+    request = request_of("Runbook", workflowTemplate="runbook")
+    child = {"metadata": {"name": "w", "namespace": "team"}, "spec": {}, "status": status}
+    now = request.created + timedelta(minutes=5)
+    seen = ENGINE.observe(request, child, asked_to_cancel=False, started=request.created, now=now)
+    assert seen.state.value == status["phase"]
+    assert all(len(name) <= 1024 for name in seen.outputs)
