@@ -21,15 +21,16 @@ from konverge.objects import Object
 from konverge.runtime import ElectionSettings, Manager, ManagerSettings, WebhookSettings
 from konverge.runtime.admission.settings import IN_PROCESS
 from konverge.runtime.election.record import LEASE
+from konverge.runtime.sharding.settings import ShardingSettings
 from konverge.testing.apiserver import ApiServer
 from konverge.testing.lab.process import Wire, killable
 
-__all__ = ["NAMESPACE", "Audited", "Replica", "Replicas"]
+__all__ = ["NAMESPACE", "REPLICA", "Audited", "Replica", "Replicas"]
 
 NAMESPACE = "lab"
 WEBHOOKS = WebhookSettings(address=IN_PROCESS, url="https://operator.example.com")
 ELECTION = ElectionSettings(enabled=True, name="operator", namespace=NAMESPACE)
-_REPLICA: ContextVar[str] = ContextVar("replica", default="")
+REPLICA: ContextVar[str] = ContextVar("replica", default="")
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,11 @@ class _Named:
         delay = self._replicas.delays.get(self._name)
         if delay is not None:
             await asyncio.sleep(delay(request))
-        token = _REPLICA.set(self._name)
+        token = REPLICA.set(self._name)
         try:
             return await self._inner.send(request)
         finally:
-            _REPLICA.reset(token)
+            REPLICA.reset(token)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[OpenStream]:
@@ -100,10 +101,16 @@ class Replicas:
     """Use it with `async with`; replicas are started by `start`."""
 
     def __init__(
-        self, build: Callable[[Manager], None], *, election: ElectionSettings = ELECTION, seed: int = 1
+        self,
+        build: Callable[[Manager], None],
+        *,
+        election: ElectionSettings = ELECTION,
+        sharding: ShardingSettings | None = None,
+        seed: int = 1,
     ) -> None:
         self.build = build
         self.election = election
+        self.sharding = sharding or ShardingSettings()
         self.random = Random(seed)
         self.audit: list[Audited] = []
         self.holders: list[tuple[float, str]] = []
@@ -140,7 +147,13 @@ class Replicas:
             "operator",
             ClientConfig.over(make, namespace=NAMESPACE),
             metrics=metrics,
-            settings=ManagerSettings(namespace=NAMESPACE, instance=name, election=self.election, webhooks=WEBHOOKS),
+            settings=ManagerSettings(
+                namespace=NAMESPACE,
+                instance=name,
+                election=self.election,
+                sharding=self.sharding,
+                webhooks=WEBHOOKS,
+            ),
             random=Random(self.random.getrandbits(64)),
         )
         self.build(manager)
@@ -203,4 +216,4 @@ class Replicas:
                 self.holders.append((now, name))
             return
         holder = self.holders[-1][1] if self.holders else ""
-        self.audit.append(Audited(now, _REPLICA.get(), f"{event.type} {entry.resource[1]} {entry.key}", holder))
+        self.audit.append(Audited(now, REPLICA.get(), f"{event.type} {entry.resource[1]} {entry.key}", holder))

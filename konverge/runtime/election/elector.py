@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from random import Random
 from types import TracebackType
 from typing import Self
@@ -48,7 +49,7 @@ _SHOWN = 253
 class LeaseElection:
     """The election by one Lease. Use it with `async with`; entering starts the watch, leaving releases the lease.
 
-    `name` is the manager's, for the User-Agent and the metrics.
+    `name` is the manager's, for the User-Agent and the metrics; `labels` are those of a Lease that it creates.
     """
 
     def __init__(
@@ -61,8 +62,10 @@ class LeaseElection:
         metrics: Metrics,
         random: Random,
         clock: WallClock = wall_clock,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
         self.settings = settings
+        self._labels = dict(labels or {})
         self.lease_name = settings.lease_of(name)
         self.namespace = settings.namespace or config.namespace or "default"
         self.identity = f"{settings.identity or host}_{random.getrandbits(64):016x}"
@@ -292,6 +295,8 @@ class LeaseElection:
         if isinstance(step, Create):
             lease = LEASE.new(self.lease_name, self.namespace)
             lease.data["spec"] = step.record.to_spec()
+            if self._labels:
+                lease.data["metadata"]["labels"] = self._labels
             return await self._client.create(lease)
         # A patch, since a replacement would drop what others put into the metadata; the version makes it a compare-and-swap.
         change = {"metadata": {"resourceVersion": step.seen.version}, "spec": step.record.to_spec()}

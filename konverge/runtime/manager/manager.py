@@ -25,9 +25,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from konverge.client import Client, ClientConfig
-from konverge.errors import NotLeading, NotReady, UsageError
+from konverge.errors import NotReady, UsageError
 from konverge.informers import InformerSet
 from konverge.keys import Key
+from konverge.kinds import Resource
 from konverge.logs import get_logger
 from konverge.metrics import Metrics
 from konverge.runtime.admission.registry import WebhookRegistry
@@ -37,17 +38,22 @@ from konverge.runtime.builder.rules import Rule, merged, rules_of
 from konverge.runtime.controller.runner import ControllerRunner
 from konverge.runtime.election.elector import LeaseElection
 from konverge.runtime.election.leadership import Leadership, Turn
-from konverge.runtime.election.record import LEASE
 from konverge.runtime.election.rights import rules_of_election
+from konverge.runtime.election.settings import ElectionSettings
 from konverge.runtime.events.recorder import EventRecorder
 from konverge.runtime.manager.background import BackgroundServices, BackgroundWork, run_background
 from konverge.runtime.manager.explain import describe, explain
+from konverge.runtime.manager.leading import Leading
 from konverge.runtime.manager.settings import ManagerSettings
+from konverge.runtime.manager.sharding import RingMember, election_settings, join_ring, open_ring, renew_seconds
 from konverge.runtime.manager.start_checks import check_controller, check_running, field_managers
 from konverge.runtime.observability.event_loop import EventLoopMonitor
 from konverge.runtime.observability.failures import FailureObserver
-from konverge.runtime.observability.readiness import ControllerReport, Obstacle, Report, State
+from konverge.runtime.observability.readiness import ControllerReport, Report, State
 from konverge.runtime.reconcile.services import ManagerServices
+from konverge.runtime.sharding.ownership import Owned
+from konverge.runtime.sharding.rights import rules_of_sharding
+from konverge.runtime.sharding.ring import Ring
 from konverge.tasks import Broadcast, wait_first
 
 if TYPE_CHECKING:
@@ -95,6 +101,9 @@ class Manager:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._services: ManagerServices | None = None
         self._unfenced: ManagerServices | None = None
+        self._member: RingMember | None = None
+        self._leading: tuple[Leading, ...] = ()
+        self._instance = self.settings.instance or socket.gethostname()
         self._client: Client | None = None
         self._supervisor: asyncio.Task[None] | None = None
         self._started = asyncio.Event()
@@ -168,7 +177,13 @@ class Manager:
         """Return the RBAC rules that these controllers and webhooks need, and the election."""
         own = (rule for spec in self._specs.values() for rule in rules_of(spec))
         return merged(
-            (*own, *self._admission.rules(), *rules_of_election(self.settings.election, self.name), *self._rules)
+            (
+                *own,
+                *self._admission.rules(),
+                *rules_of_election(self._election, self.name),
+                *rules_of_sharding(self.settings.sharding, self._specs.values()),
+                *self._rules,
+            )
         )
 
     @property
@@ -201,17 +216,26 @@ class Manager:
         return self._client
 
     @property
+    def _election(self) -> ElectionSettings:
+        return election_settings(self.settings, self._specs.values(), background=bool(self._background))
+
+    @property
     def leads(self) -> bool:
         """Whether this process may write now: while it runs and, with leader election, holds the lease."""
-        services, leadership = self._services, self._leadership
-        if services is None or not services.turn.leads:
+        if self._services is None:
             return False
-        try:
-            if leadership is not None:
-                leadership.fence.check()
-        except NotLeading:
-            return False
-        return True
+        return not self._leading or any(one.leads for one in self._leading)
+
+    def owns(self, object_: Resource) -> Owned:
+        """Return the owner of an object and the epoch in which it became the owner, as the object says.
+
+        Without sharding this replica owns every object while it leads, in epoch 0. Raises UsageError before the start.
+        """
+        if self._services is None:
+            raise UsageError(f"manager {self.name!r} owns nothing before it is started")
+        if self._member is not None:
+            return self._member.ownership.owns(object_.metadata)
+        return Owned(self._instance if self.leads else "", 0)
 
     async def start(self) -> None:
         """Start; returns when client, informers and controllers have been started, not when they are ready (`ready`).
@@ -273,7 +297,7 @@ class Manager:
     async def _supervise(self) -> None:
         config = self._config or await ClientConfig.load()
         loop = asyncio.get_running_loop()
-        instance = self.settings.instance or socket.gethostname()
+        instance = self._instance
         writers = (field_managers(self.name, spec) for spec in self._specs.values())
         self._managers = frozenset({self.name, *chain.from_iterable(writers)})
         async with contextlib.AsyncExitStack() as stack:
@@ -290,6 +314,16 @@ class Manager:
             leader_client = client if leadership is None else client.fenced_by(leadership.fence)
             if leader_client is not client:
                 stack.push_async_callback(leader_client.close)
+            ring = await open_ring(
+                stack,
+                config,
+                client,
+                self.settings,
+                self._specs.values(),
+                host=self._instance,
+                metrics=self.metrics,
+                random=self._random,
+            )
             recorder = await stack.enter_async_context(self._recorder(leader_client, instance))
             informers = await stack.enter_async_context(
                 InformerSet(
@@ -306,7 +340,7 @@ class Manager:
                     loop,
                     self.metrics,
                     threshold=self.settings.stall_seconds,
-                    lease_seconds=self.settings.election.renew_seconds if self.settings.election.enabled else 0.0,
+                    lease_seconds=renew_seconds(self.settings),
                 )
             )
             self._client = client
@@ -332,15 +366,20 @@ class Manager:
                 self._unfenced = replace(
                     self._services, client=client, events=everywhere, turn=Turn(leads=True), fenced=False
                 )
+            if leadership is not None:
+                self._leading += (Leading(leadership, self._services.turn, self._readiness),)
+            if ring is not None:
+                self._member = await join_ring(stack, ring, self._services, client, instance=instance)
+                self._leading += (self._member.leading,)
             try:
                 for spec in self._specs.values():
                     self._launch(spec)
                 background = self._launch_background(self._services)
                 self._started.set()
                 self._readiness.notify()
-                await self._work(self._services.turn, leadership, background)
+                await self._work(background, ring)
             finally:
-                self._services = self._unfenced = None
+                self._services = self._unfenced = self._member = None
 
     def _recorder(self, client: Client, instance: str) -> EventRecorder:
         return EventRecorder(client, controller=self.name, instance=instance, metrics=self.metrics, random=self._random)
@@ -349,11 +388,12 @@ class Manager:
         self, stack: contextlib.AsyncExitStack, config: ClientConfig, instance: str
     ) -> Leadership | None:
         """Return what decides when this process leads, to be released when all that is opened after it has ended; None: it always leads."""
-        if self._leadership is None and self.settings.election.enabled:
+        election = self._election
+        if self._leadership is None and election.enabled:
             self._leadership = await stack.enter_async_context(
                 LeaseElection(
                     config,
-                    self.settings.election,
+                    election,
                     name=self.name,
                     host=instance,
                     metrics=self.metrics,
@@ -364,17 +404,13 @@ class Manager:
             stack.push_async_callback(self._leadership.release)
         return self._leadership
 
-    async def _work(
-        self, turn: Turn, leadership: Leadership | None, background: tuple[asyncio.Task[None], ...]
-    ) -> None:
+    async def _work(self, background: tuple[asyncio.Task[None], ...], ring: Ring | None) -> None:
         """Run the controllers until the stop, or until a failure, which is fatal; then drain them, still leading."""
-        leading = None
-        if leadership is not None:
-            leading = asyncio.create_task(self._lead(turn, leadership), name=f"konverge leadership {self.name}")
+        leading = {asyncio.create_task(one.run(), name=f"konverge leadership {self.name}") for one in self._leading}
         try:
             while not self._stopping.is_set():
                 self._changed.clear()
-                running = (*self._tasks.values(), *background, *((leading,) if leading is not None else ()))
+                running = (*self._tasks.values(), *background, *leading)
                 await wait_first(self._stopping.wait(), self._changed.wait(), *running)
                 self._tasks = {name: task for name, task in self._tasks.items() if not task.done()}
         finally:
@@ -382,23 +418,18 @@ class Manager:
                 task.cancel()
             if background:
                 await asyncio.wait(background)
+            if ring is not None:
+                await ring.drain()
             await self._stop_controllers()
-            if leading is not None:
-                leading.cancel()
-                await asyncio.wait({leading})
-
-    async def _lead(self, turn: Turn, leadership: Leadership) -> None:
-        """Lead and stand by in turns."""
-        while True:
-            await leadership.acquire()
-            turn.begin()
-            self._readiness.notify()
-            await leadership.lost()
-            turn.end()
-            self._readiness.notify()
+            for task in leading:
+                task.cancel()
+            if leading:
+                await asyncio.wait(leading)
 
     def _launch(self, spec: Controller[Any]) -> None:
         services = self._services if spec.elected else self._unfenced
+        if self._member is not None and spec.family is not None:
+            services = self._member.services
         assert services is not None
         runner = self._runners[spec.name] = ControllerRunner(spec, services)
         self._tasks[spec.name] = asyncio.create_task(runner.run(), name=f"konverge controller {spec.name}")
@@ -435,21 +466,9 @@ class Manager:
         """Return per controller whether it works, and if not why; and the same of the webhooks."""
         waiting = (ControllerReport(name, State.STARTING) for name in self._specs if name not in self._runners)
         runners = (runner.report() for runner in self._runners.values())
-        return Report((*runners, *waiting), self._admission.report(), self._election_report())
-
-    def _election_report(self) -> ControllerReport | None:
-        leadership, services = self._leadership, self._services
-        if leadership is None or services is None:
-            return None
-        problem, holder = leadership.problem(), leadership.holder()
-        if services.turn.leads:
-            # Not a failed check: it leads until the lease runs out, and taking it out of its Service would mend nothing.
-            unrenewed = f", but cannot renew its lease: {' '.join(problem.split())}" if problem else ""
-            return ControllerReport("leader-election", State.RUNNING, note=f"this process leads{unrenewed}")
-        problems = (Obstacle(LEASE.group_kind, "Unreachable", problem),) if problem else ()
-        return ControllerReport(
-            "leader-election", State.WAITING, problems, note=f"stands by: {holder or 'no replica'} leads"
-        )
+        ring = () if self._member is None else (self._member.leading.report(),)
+        elections = (one.report() for one in self._leading if self._member is None or one is not self._member.leading)
+        return Report((*runners, *ring, *waiting), self._admission.report(), next(elections, None))
 
     async def ready(self, timeout: float | None = 60.0) -> Report:
         """Wait until every controller is ready or the manager has ended, `timeout` seconds at most (None: no limit); returns the report."""

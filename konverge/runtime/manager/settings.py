@@ -8,6 +8,7 @@ from konverge.client import ClientSettings
 from konverge.informers import InformerSettings
 from konverge.runtime.admission.settings import WebhookSettings
 from konverge.runtime.election.settings import ElectionSettings
+from konverge.runtime.sharding.settings import ShardingSettings
 
 __all__ = ["ManagerSettings"]
 
@@ -36,5 +37,7 @@ class ManagerSettings:
     """How kinds are listed and watched."""
     election: ElectionSettings = ElectionSettings()  # noqa: RUF009  # frozen, so one default serves all
     """Whether replicas elect one that writes, and by which Lease."""
+    sharding: ShardingSettings = ShardingSettings()  # noqa: RUF009  # frozen, so one default serves all
+    """Whether replicas share the objects, and by which ring."""
     webhooks: WebhookSettings = WebhookSettings()  # noqa: RUF009  # frozen, so one default serves all
     """Where webhooks are served, if there are any."""

@@ -18,7 +18,7 @@ from konverge.runtime.election.elector import LeaseElection
 from konverge.runtime.election.record import LEASE
 from konverge.runtime.http.health import checks_of
 from konverge.runtime.observability.failures import Failure
-from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
+from konverge.testing.apiserver.faults.rules import Hang, Match, Refuse, Rule
 
 
 async def test_one_replica_leads_and_the_other_writes_nothing() -> None:
@@ -248,6 +248,27 @@ async def test_the_queue_of_a_standby_does_not_grow_with_objects_that_come_and_g
         await asyncio.sleep(5)
         after = b.manager.runner("configmap").queue.statistics()
         assert after.ready == before.ready
+
+
+async def test_nothing_is_kept_of_an_object_that_goes_while_its_reconcile_waits_for_the_next_turn() -> None:
+    leadership = ScriptedLeadership()
+    async with Replicas(build) as replicas:
+        settings = kv.ManagerSettings(namespace=NAMESPACE)
+        config = replicas.server.config(namespace=NAMESPACE)
+        async with kv.Manager("scripted", config, settings=settings, leadership=leadership) as manager:
+            build(manager)
+            writes = Match(verbs=("write",), resources=("secrets",))
+            replicas.server.faults.add(Rule(writes, Hang(), count=1))
+            await source(replicas, "source-brief")
+            await asyncio.sleep(5)
+            leadership.lose()
+            await asyncio.sleep(1)
+            await replicas.client.delete(CONFIG_MAP, "source-brief", NAMESPACE)
+            await asyncio.sleep(1)
+            leadership.win()
+            await asyncio.sleep(60)
+            statistics = manager.client.ledger.statistics()
+            assert (statistics.writers, statistics.pending) == (0, 0)
 
 
 async def test_a_controller_on_every_replica_works_on_a_standby_too() -> None:

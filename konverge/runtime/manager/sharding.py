@@ -1,0 +1,91 @@
+"""Sharding as a part of a manager: the ring, the services of its controllers, and the election that is left beside it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+from konverge.client import Client, ClientConfig
+from konverge.errors import UsageError
+from konverge.metrics import Metrics
+from konverge.runtime.builder.builder import Controller
+from konverge.runtime.election.leadership import Turn
+from konverge.runtime.election.settings import ElectionSettings
+from konverge.runtime.events.recorder import EventRecorder
+from konverge.runtime.manager.leading import Leading
+from konverge.runtime.manager.settings import ManagerSettings
+from konverge.runtime.reconcile.services import ManagerServices
+from konverge.runtime.sharding.ownership import Ownership
+from konverge.runtime.sharding.ring import Ring
+
+__all__ = ["RingMember", "election_settings", "join_ring", "open_ring", "renew_seconds"]
+
+
+@dataclass(frozen=True, slots=True)
+class RingMember:
+    """The part that a manager takes in its ring."""
+
+    ownership: Ownership
+    services: ManagerServices
+    """The services of the controllers whose objects replicas share."""
+    leading: Leading
+
+
+def election_settings(
+    settings: ManagerSettings, controllers: Collection[Controller[Any]], *, background: bool
+) -> ElectionSettings:
+    """Return how a leader is elected: with sharding, for the controllers and the background work that are not shared alone."""
+    if not settings.sharding.enabled:
+        return settings.election
+    led = background or any(one.elected and one.family is None for one in controllers)
+    return replace(settings.election, enabled=led)
+
+
+def renew_seconds(settings: ManagerSettings) -> float:
+    """Return for how long the event loop may be blocked before a lease is lost; 0 without one."""
+    if settings.sharding.enabled:
+        return settings.sharding.renew_seconds
+    return settings.election.renew_seconds if settings.election.enabled else 0.0
+
+
+async def open_ring(
+    stack: contextlib.AsyncExitStack,
+    config: ClientConfig,
+    client: Client,
+    settings: ManagerSettings,
+    controllers: Collection[Controller[Any]],
+    *,
+    host: str,
+    metrics: Metrics,
+    random: Random,
+) -> Ring | None:
+    """Return the ring in which this replica takes part; its Lease is released when all that is opened after it has ended."""
+    if not settings.sharding.enabled:
+        return None
+    if all(one.family is None for one in controllers):
+        raise UsageError(
+            f"manager {client.name!r} has sharding, and no controller whose objects replicas can share: declare it with .sharded()"
+        )
+    ring = Ring(config, client, settings.sharding, name=client.name, host=host, metrics=metrics, random=random)
+    return await stack.enter_async_context(ring)
+
+
+async def join_ring(
+    stack: contextlib.AsyncExitStack, ring: Ring, services: ManagerServices, client: Client, *, instance: str
+) -> RingMember:
+    """Follow the ring, and return the services of the controllers whose objects replicas share."""
+    fenced = client.fenced_by(ring.fence)
+    stack.push_async_callback(fenced.close)
+    recorder = EventRecorder(
+        fenced, controller=services.manager, instance=instance, metrics=services.metrics, random=services.random
+    )
+    events = await stack.enter_async_context(recorder)
+    ownership = Ownership(ring, fenced, events, services.metrics, manager=services.manager)
+    stack.push_async_callback(ownership.close)
+    await stack.enter_async_context(ring.following(services.informers))
+    turn = Turn()
+    shared = replace(services, client=fenced, events=events, turn=turn, fenced=True, ownership=ownership)
+    return RingMember(ownership, shared, Leading(ring, turn, services.readiness))

@@ -1,0 +1,287 @@
+"""The objects of one replica: it claims and clears their stamps, as `decide` says.
+
+Guarantees: one table serves all controllers of a manager, so two controllers of one kind share an object's stamp, and it is cleared only
+when neither reconciles the object. A stamp counts as held when the API server has confirmed it, and no longer once a clear was sent. All is
+forgotten when a new term as a member begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Hashable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from konverge.client import Client
+from konverge.errors import Conflict, KonvergeError, NotFound, NotLeading
+from konverge.keys import Key, reached
+from konverge.logs import get_logger
+from konverge.metrics import Metrics
+from konverge.objects import Metadata
+from konverge.runtime.events.recorder import EventRecorder
+from konverge.runtime.events.types import Regarding
+from konverge.runtime.sharding.decision import ShardAction, ShardDecision, ShardView, decide, former_after
+from konverge.runtime.sharding.ring import Ring
+from konverge.runtime.sharding.stamp import Stamp, annotation_of, read_stamp
+from konverge.words import EventType, LogKey, Reason
+
+__all__ = ["Admission", "Owned", "Ownership"]
+
+_AGAIN = 0.05
+"""Seconds after a conflict: the cache shows by then what the other wrote, or the barrier of own writes puts the reconcile off."""
+_AFTER_FAILURE = 1.0
+
+
+class Owned(NamedTuple):
+    """The owner of an object, and the epoch in which it became the owner; `owner` "" for none."""
+
+    owner: str
+    epoch: int
+
+
+class Admission(NamedTuple):
+    """Whether an object may be reconciled now: in this epoch, if it is not 0; else it is looked at again after so many seconds, if any."""
+
+    epoch: int = 0
+    again: float | None = None
+    inherited: bool = False
+    """Whether another member owned the object before, whose writes the caches may not show yet."""
+
+
+@dataclass(slots=True)
+class _Object:
+    held: int = 0
+    version: str = ""
+    """The resourceVersion that the write of the held stamp made."""
+    inherited: bool = False
+    running: int = 0
+    writing: bool = False
+    former: Stamp | None = None
+    former_until: float = 0.0
+    wanted_since: float | None = None
+
+    @property
+    def empty(self) -> bool:
+        return not (self.held or self.running or self.writing or self.former or self.wanted_since is not None)
+
+
+class Ownership:
+    """Which objects this replica owns."""
+
+    def __init__(self, ring: Ring, client: Client, events: EventRecorder, metrics: Metrics, *, manager: str) -> None:
+        self.ring = ring
+        self.annotation = annotation_of(ring.name)
+        self._client = client
+        self._events = events
+        self._now = asyncio.get_running_loop().time
+        self._objects: dict[str, _Object] = {}
+        self._member = ""
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._manager = manager
+        self._metrics = metrics
+        metrics.shard_objects.labels(name=manager).set_function(self._count)
+        metrics.shard_orphan_age.labels(name=manager).set_function(self._orphan_age)
+        self._replaced = metrics.shard_replaced.labels(name=manager)
+        self._handover = metrics.shard_handover.labels(name=manager)
+        self._log = get_logger("konverge.sharding").bind(**{LogKey.NAME: ring.name})
+        for result in ("claimed", "cleared", "conflict", "failed"):
+            metrics.shard_writes.labels(name=manager, result=result)
+
+    def _count(self) -> float:
+        return float(sum(bool(one.held) for one in self._objects.values()))
+
+    def _orphan_age(self) -> float:
+        waits = (one.wanted_since for one in self._objects.values() if one.wanted_since is not None)
+        return max((self._now() - since for since in waits), default=0.0)
+
+    # --- questions -----------------------------------------------------------------------------------------------------------
+
+    def owns(self, metadata: Metadata) -> Owned:
+        """Return the owner that the stamp in the cache names."""
+        stamp = read_stamp(metadata.annotations, self.annotation, metadata.resource_version)
+        return Owned("", 0) if stamp is None else Owned(stamp.owner, stamp.epoch)
+
+    def concerns(self, metadata: Metadata, family: str) -> bool:
+        """Return whether there is anything to do for an object on this replica."""
+        if self.ring.desired(family) == self.ring.member:
+            return True
+        one = self._objects.get(metadata.uid)
+        return (one is not None and bool(one.held)) or self.owns(metadata).owner == self.ring.member
+
+    def changes(self, metadata: Metadata, family: str) -> bool:
+        """Return whether an object is to be claimed or handed over by this replica."""
+        if self.ring.draining:
+            return False
+        one = self._objects.get(metadata.uid)
+        held = one is not None and bool(one.held)
+        return self.concerns(metadata, family) and not (held and self.ring.desired(family) == self.ring.member)
+
+    def _decide(self, metadata: Metadata, family: str, one: _Object) -> ShardDecision:
+        version = metadata.resource_version
+        view = ShardView(
+            me=self.ring.member,
+            desired=self.ring.desired(family),
+            stamp=read_stamp(metadata.annotations, self.annotation, version),
+            version=version,
+            held=one.held,
+            current=_is_current(version, one),
+            former=one.former if self._now() < one.former_until else None,
+            running=one.running > 0,
+        )
+        decision = decide(view, self.ring.state_of)
+        wanted = decision.action in (ShardAction.WAIT, ShardAction.CLAIM) and view.desired == view.me
+        if not wanted:
+            one.wanted_since = None
+        elif one.wanted_since is None:
+            one.wanted_since = self._now()
+        return decision
+
+    # --- actions -------------------------------------------------------------------------------------------------------------
+
+    async def admit(self, key: Key, metadata: Metadata, family: str, writer: Hashable) -> Admission:
+        """Do what has to be done for an object, and return whether it may be reconciled; then `leave` follows."""
+        if self.ring.draining:
+            return Admission()
+        self._begin_term()
+        one = self._objects.setdefault(metadata.uid, _Object())
+        try:
+            if one.writing:
+                return Admission(again=_AGAIN)
+            decision = self._decide(metadata, family, one)
+            if decision.action is ShardAction.KEEP:
+                if not _is_current(metadata.resource_version, one):
+                    return Admission(again=_AGAIN)
+                one.running += 1
+                return Admission(decision.epoch, inherited=one.inherited)
+            if decision.action in (ShardAction.CLAIM, ShardAction.CLEAR):
+                return Admission(again=await self._write(key, metadata, one, decision, writer))
+            if one.former is not None and one.wanted_since is not None:
+                return Admission(again=max(_AGAIN, one.former_until - self._now()))
+            return Admission()
+        finally:
+            if one.empty:
+                self._objects.pop(metadata.uid, None)
+
+    def leave(self, uid: str) -> None:
+        """Take note of the end of a reconcile."""
+        one = self._objects.get(uid)
+        if one is not None and one.running:
+            one.running -= 1
+
+    def observe(self, key: Key, old: Metadata | None, new: Metadata | None, writer: Hashable) -> bool:
+        """Take note of a change of an object; returns whether its stamp changed."""
+        if new is None:
+            if old is not None:
+                self._objects.pop(old.uid, None)
+            return False
+        after = read_stamp(new.annotations, self.annotation, new.resource_version)
+        before = None if old is None else read_stamp(old.annotations, self.annotation, old.resource_version)
+        if old is None or (before == after and self.annotation not in (new.annotations or {}) and before is None):
+            return False
+        one = self._objects.get(new.uid)
+        former = former_after(None if one is None else one.former, before, after)
+        if former is not None and former.owner == self.ring.member:
+            former = None
+        if former is not None or (one is not None and one.former is not None):
+            one = self._objects.setdefault(new.uid, _Object())
+            if one.former != former:
+                one.former_until = self._now() + 2 * self.ring.settings.lease_seconds
+            one.former = former
+        if one is not None and one.held and _is_current(new.resource_version, one):
+            mine = Stamp(self.ring.member, one.held)
+            if after != mine and not one.writing and before == mine:
+                self._complain(key, new, after)
+                if one.running:
+                    self._spawn(self._stamp_again(key, new, one, writer))
+        return before != after
+
+    async def _stamp_again(self, key: Key, metadata: Metadata, one: _Object, writer: Hashable) -> None:
+        """Write the stamp again while a reconcile runs, so that no other member takes the object for free."""
+        decision = decide(
+            ShardView(
+                me=self.ring.member,
+                desired=self.ring.member,
+                stamp=read_stamp(metadata.annotations, self.annotation, metadata.resource_version),
+                version=metadata.resource_version,
+                held=one.held,
+                running=True,
+            ),
+            self.ring.state_of,
+        )
+        await self._write(key, metadata, one, decision, writer)
+
+    def _spawn(self, work: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.create_task(work, name=f"konverge stamp {self.ring.name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """End what is under way."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+        self._objects.clear()
+
+    def _begin_term(self) -> None:
+        if self._member != self.ring.member:
+            self._member = self.ring.member
+            self._objects.clear()
+
+    async def _write(
+        self, key: Key, metadata: Metadata, one: _Object, decision: ShardDecision, writer: Hashable
+    ) -> float | None:
+        """Write a stamp by compare-and-swap; returns after how many seconds to look again."""
+        claims = decision.action is ShardAction.CLAIM
+        member = self.ring.member
+        stamp = Stamp(member if claims else "", decision.epoch)
+        change = {
+            "metadata": {
+                "uid": metadata.uid,
+                "resourceVersion": metadata.resource_version,
+                "annotations": {self.annotation: str(stamp)},
+            }
+        }
+        before = read_stamp(metadata.annotations, self.annotation, metadata.resource_version)
+        inherited = one.inherited if one.held else before is not None or one.former is not None
+        if not claims:
+            one.held = 0  # whatever the response is: a write that was given up may still arrive
+        one.writing = True
+        result = "failed"
+        again: float | None = _AFTER_FAILURE
+        try:
+            written = await self._client.patch(
+                key.kind, key.name, key.namespace, patch=change, style="merge", writer=writer
+            )
+            result, again = ("claimed", 0.0) if claims else ("cleared", None)
+            if claims and self._member == member:
+                one.held, one.version = decision.epoch, written.metadata.resource_version
+                one.inherited = inherited
+                one.former = None
+                if one.wanted_since is not None:
+                    self._handover.observe(self._now() - one.wanted_since)
+                one.wanted_since = None
+        except Conflict:
+            result, again = "conflict", _AGAIN
+        except (NotFound, NotLeading):
+            again = None
+        except KonvergeError as error:
+            self._log.debug("a stamp could not be written", **{LogKey.KEY: key.path, LogKey.ERROR: str(error)})
+        finally:
+            one.writing = False
+            self._metrics.shard_writes.labels(name=self._manager, result=result).inc()
+        return again
+
+    def _complain(self, key: Key, metadata: Metadata, stamp: Stamp | None) -> None:
+        self._replaced.inc()
+        found = "removed" if stamp is None else f"replaced by {stamp}"
+        note = f"the annotation {self.annotation} was {found} while {self.ring.member} owned this object; it is written again"
+        self._log.warning(
+            "an ownership stamp was changed by another writer", **{LogKey.KEY: key.path, LogKey.CAUSE: found}
+        )
+        regarding = Regarding(key.kind, key.namespace, key.name, metadata.uid, metadata.resource_version)
+        self._events.record(regarding, Reason.SHARD_STAMP_REPLACED, note, EventType.WARNING, "Shard")
+
+
+def _is_current(version: str, one: _Object) -> bool:
+    return not one.version or reached(version, one.version) is not False

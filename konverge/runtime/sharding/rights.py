@@ -1,0 +1,28 @@
+"""The rights that sharding needs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from konverge.runtime.builder.builder import Controller
+from konverge.runtime.builder.rules import Rule, plural_of
+from konverge.runtime.election.record import LEASE
+from konverge.runtime.sharding.settings import ShardingSettings
+
+__all__ = ["rules_of_sharding"]
+
+
+def rules_of_sharding(settings: ShardingSettings, controllers: Iterable[Controller[Any]]) -> tuple[Rule, ...]:
+    """Return the rights on the members' Leases, whose names are new in each term, and on the objects that bear stamps.
+
+    >>> rules_of_sharding(ShardingSettings(mode="hash", namespace="web"), ())[0].resources
+    ('leases',)
+    """
+    if not settings.enabled:
+        return ()
+    verbs = ("create", "delete", "get", "list", "patch", "watch")
+    return (
+        Rule(LEASE.group, (plural_of(LEASE),), verbs, namespace=settings.namespace),
+        *(Rule(one.kind.group, (plural_of(one.kind),), ("patch",)) for one in controllers if one.family is not None),
+    )

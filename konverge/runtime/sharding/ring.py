@@ -1,0 +1,284 @@
+"""The shell of a ring: this replica's own Lease, and what it sees of the Leases of the others.
+
+    acquire   look at the ring, then create a Lease of one's own and hold it
+    lost      the fence closes: it could not be renewed in time, or was edited
+    again     as another member, under a new name: whoever took the old one for dead stays right
+    release   after the last reconcile; the objects of a member that has released are taken by others at once
+
+Guarantees: it is a `Leadership`, with a turn for each term as a member, so the fence, the end of running reconciles and the order of a stop
+are those of leader election. A member is taken for dead only by a look: a list of the Leases that was asked for when the Lease was overdue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from types import TracebackType
+from typing import Self
+
+from konverge.client import Client, ClientConfig, Fence
+from konverge.errors import KonvergeError, NotLeading
+from konverge.informers import Change, InformerSet, Selection
+from konverge.logs import get_logger
+from konverge.metrics import Metrics
+from konverge.objects import Metadata, Object
+from konverge.runtime.election.elector import LeaseElection
+from konverge.runtime.election.record import LEASE, LeaseRecord
+from konverge.runtime.election.settings import ElectionSettings
+from konverge.runtime.sharding.decision import MemberState
+from konverge.runtime.sharding.hashing import owner_of
+from konverge.runtime.sharding.members import Membership
+from konverge.runtime.sharding.settings import ShardingSettings
+from konverge.tasks import Broadcast
+from konverge.words import Annotation, Label, LogKey
+
+__all__ = ["Ring"]
+
+_RETRY = 1.0
+_OUTDATED = 600.0
+"""Seconds after which the Lease of a member that is gone is deleted; no stamp names it any more."""
+_NOT_A_NAME = re.compile(r"[^a-z0-9-]+")
+
+
+class _MemberFence:
+    """The fence of the present term; closed between two."""
+
+    def __init__(self) -> None:
+        self.term: Fence | None = None
+
+    def check(self) -> None:
+        if self.term is None:
+            raise NotLeading("not sent: this replica is not a member of its ring yet")
+        self.term.check()
+
+
+class Ring:
+    """The ring as one replica takes part in it. Use it with `async with`, and `following` within it."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        client: Client,
+        settings: ShardingSettings,
+        *,
+        name: str,
+        host: str,
+        metrics: Metrics,
+        random: Random,
+    ) -> None:
+        self.settings = settings
+        self.name = settings.ring_of(name)
+        self.namespace = settings.namespace or config.namespace or "default"
+        self.member = ""
+        """The name of this replica in the present term, which is also that of its Lease; "" before the first."""
+        self.changed = Broadcast()
+        """Notified when the members or their states changed."""
+        self.generation = 0
+        """How often they have changed."""
+        self._fence = _MemberFence()
+        self._config = config
+        self._client = client
+        self._manager = name
+        self._host = _NOT_A_NAME.sub("-", host.lower()).strip("-")[:100] or "host"
+        self._metrics = metrics
+        self._random = random
+        self._now = asyncio.get_running_loop().time
+        self._membership = Membership(settings)
+        self._live: tuple[str, ...] = ()
+        self._states: dict[str, MemberState] = {}
+        self.draining = False
+        """Whether this replica stops: it takes nothing more, and its release gives back what it has."""
+        self._term: LeaseElection | None = None
+        self._news = asyncio.Event()
+        self._problem = ""
+        self._log = get_logger("konverge.sharding").bind(**{LogKey.NAMESPACE: self.namespace, LogKey.NAME: self.name})
+
+    # --- the members ---------------------------------------------------------------------------------------------------------
+
+    def desired(self, key: str) -> str:
+        """Return the member that should own a key; "" if none is known."""
+        return owner_of(key, self._live)
+
+    def state_of(self, member: str) -> MemberState:
+        """Return the state of a member; one that is not known is waited for, and dead if no Lease of it comes."""
+        if member not in self._states:
+            self._membership.notice(member, self._now())
+            self._states = self._membership.states()
+            self._news.set()
+        return self._states[member]
+
+    @asynccontextmanager
+    async def following(self, informers: InformerSet) -> AsyncIterator[None]:
+        """Follow the Leases of the ring."""
+        informer = informers.acquire(Selection(LEASE, self.namespace, labels=self._labels))
+        registration = informer.add_handler("shard ring", self._on_lease)
+        task = asyncio.create_task(self._follow(), name=f"konverge ring {self.name}")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+            registration.remove()
+            informers.release(informer)
+
+    @property
+    def _labels(self) -> str:
+        return f"{Label.SHARD_RING}={self.name}"
+
+    def _on_lease(self, change: Change) -> None:
+        if change.new is not None:
+            record, draining = _read(change.new.decode(LEASE))
+            self._membership.observe(change.name, record, self._now(), draining=draining, initial=not self.member)
+        elif self._membership.state_of(change.name).gone:
+            self._membership.forget(change.name)
+        self._news.set()
+
+    async def _follow(self) -> None:
+        while True:
+            self._settle()
+            due = self._membership.look_at(self._now())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(due):
+                    await self._news.wait()
+            self._news.clear()
+            if self._now() >= due and not await self._look():
+                await asyncio.sleep(_RETRY)
+            await self._delete_outdated()
+
+    async def _look(self) -> bool:
+        """List the Leases; returns whether that succeeded."""
+        asked = self._now()
+        try:
+            found = await self._client.list(LEASE, self.namespace, labels=self._labels)
+        except KonvergeError as error:
+            if not self._problem:
+                self._log.warning("the leases of the ring cannot be listed", **{LogKey.ERROR: str(error)})
+            self._problem = str(error)
+            return False
+        self._problem = ""
+        self._membership.observe_all({one.name: _read(one) for one in found}, asked=asked, now=self._now())
+        return True
+
+    def _settle(self) -> None:
+        """Take over what was seen, and say so if it is new."""
+        live = self._membership.live(self._now())
+        if self.draining:
+            live = tuple(one for one in live if one != self.member)
+        states = self._membership.states()
+        if live == self._live and states == self._states:
+            return
+        if live != self._live:
+            self._log.info("the members of the ring changed", **{LogKey.MEMBERS: list(live)})
+        self._live, self._states = live, states
+        for state in MemberState:
+            count = sum(one is state for one in states.values())
+            self._metrics.shard_members.labels(name=self._manager, state=state.value).set(count)
+        self.generation += 1
+        self.changed.notify()
+
+    async def _delete_outdated(self) -> None:
+        for name in self._membership.outdated(self._now(), _OUTDATED):
+            if self.desired(name) != self.member:
+                continue
+            with contextlib.suppress(KonvergeError):
+                await self._client.delete(LEASE, name, self.namespace)
+            self._membership.forget(name)
+
+    # --- the own Lease -------------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.release()
+
+    @property
+    def fence(self) -> Fence:
+        """Refuses the writes of this process unless it is a member."""
+        return self._fence
+
+    async def acquire(self) -> None:
+        """Return once this replica is a member, under a name that was never used before."""
+        await self.release()
+        if not self.member:
+            while not await self._look_first():
+                await asyncio.sleep(_RETRY)
+        # The name is new in each term: others may have taken the former member for dead, and are right for good.
+        name = f"{self.name}-{self._host}-{self._random.getrandbits(40):010x}"
+        settings = self.settings
+        self._term = await LeaseElection(
+            self._config,
+            ElectionSettings(
+                enabled=True,
+                name=name,
+                namespace=self.namespace,
+                identity=self._host,
+                lease_seconds=settings.lease_seconds,
+                renew_seconds=settings.renew_seconds,
+                retry_seconds=settings.retry_seconds,
+            ),
+            name=f"{self._manager}-shard",
+            host=self._host,
+            metrics=self._metrics,
+            random=self._random,
+            labels={Label.SHARD_RING: self.name},
+        ).__aenter__()
+        await self._term.acquire()
+        self.member, self._fence.term = name, self._term.fence
+        self.generation += 1
+        self.changed.notify()
+        self._log.info("this replica is a member of the ring", **{LogKey.IDENTITY: name})
+
+    async def _look_first(self) -> bool:
+        """Take note of the members that are there before this one: they are counted at once."""
+        try:
+            found = await self._client.list(LEASE, self.namespace, labels=self._labels)
+        except KonvergeError as error:
+            self._problem = str(error)
+            return False
+        for one in found:
+            record, draining = _read(one)
+            self._membership.observe(one.name, record, self._now(), draining=draining, initial=True)
+        self._problem = ""
+        self._news.set()
+        return True
+
+    async def lost(self) -> None:
+        """Return once this replica has ceased to be a member, after the fence has closed."""
+        assert self._term is not None
+        await self._term.lost()
+
+    async def drain(self) -> None:
+        """Say that this member takes no object any more; its objects are taken by others when it has released its Lease."""
+        self.draining = True
+        self._settle()
+        if self.member:
+            with contextlib.suppress(KonvergeError, TimeoutError):
+                async with asyncio.timeout(_RETRY):
+                    mark = {"metadata": {"annotations": {Annotation.SHARD_DRAINING: "true"}}}
+                    await self._client.patch(LEASE, self.member, self.namespace, patch=mark, style="merge")
+
+    async def release(self) -> None:
+        """Give the Lease back, if this replica holds one."""
+        term, self._term, self._fence.term = self._term, None, None
+        if term is not None:
+            await term.__aexit__(None, None, None)
+
+    def problem(self) -> str:
+        """Return why this replica cannot be a member, or cannot see the others; "" if all is well."""
+        return self._problem or ("" if self._term is None else self._term.problem())
+
+    def holder(self) -> str:
+        """Return the name of this member."""
+        return self.member
+
+
+def _read(lease: Object | Metadata) -> tuple[LeaseRecord, bool]:
+    assert isinstance(lease, Object)
+    return LeaseRecord.of(lease.data.get("spec")), bool(lease.metadata.annotation(Annotation.SHARD_DRAINING))

@@ -1,0 +1,75 @@
+"""The ownership stamp: an annotation `<member>/<epoch>` on the object. Pure.
+
+    absent          no member has owned the object, or the stamp was removed by hand
+    <member>/<n>    owned since epoch n
+    /<n>            given back by the owner of epoch n
+
+Guarantees: the epochs of an object strictly increase, also if its stamp was removed or forged: the first one is the object's
+resourceVersion, and each later one is one greater than the last. An epoch is thus less than the resourceVersion of the object that bears
+it, and a stamp for which this does not hold was forged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from konverge.words import Annotation
+
+__all__ = ["Stamp", "annotation_of", "next_epoch", "read_stamp"]
+
+_FORM: Final = re.compile(r"([a-z0-9.-]{0,253})/([1-9][0-9]{0,18})")
+_FIRST: Final = 1
+"""The first epoch if the resourceVersion is not a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """The owner of an object, and the epoch in which it became the owner; without an owner, the epoch that ended.
+
+    >>> str(Stamp("operator-0-4d2f", 7)), str(Stamp("", 7))
+    ('operator-0-4d2f/7', '/7')
+    """
+
+    owner: str
+    epoch: int
+
+    def __str__(self) -> str:
+        return f"{self.owner}/{self.epoch}"
+
+
+def annotation_of(ring: str) -> str:
+    """Return the annotation of a ring's stamps: two operators may shard one kind, each with stamps of its own.
+
+    >>> annotation_of("shop")
+    'shard-owner.konverge.dev/shop'
+    """
+    return f"{Annotation.SHARD_OWNER}/{ring}"
+
+
+def read_stamp(annotations: Mapping[str, str] | None, annotation: str, version: str) -> Stamp | None:
+    """Return the stamp of an object at this version; None if it has none, or one that no member wrote.
+
+    >>> read_stamp({"shard-owner.konverge.dev/shop": "a/7"}, "shard-owner.konverge.dev/shop", "12")
+    Stamp(owner='a', epoch=7)
+    """
+    found = _FORM.fullmatch((annotations or {}).get(annotation, ""))
+    if found is None:
+        return None
+    epoch = int(found[2])
+    if version.isascii() and version.isdigit() and epoch >= int(version):
+        return None
+    return Stamp(found[1], epoch)
+
+
+def next_epoch(stamp: Stamp | None, version: str) -> int:
+    """Return the epoch of the next owner of an object with this stamp and resourceVersion.
+
+    >>> next_epoch(Stamp("a", 7), "12"), next_epoch(None, "12")
+    (8, 12)
+    """
+    if stamp is not None:
+        return stamp.epoch + 1
+    return int(version) if version.isascii() and version.isdigit() and int(version) > 0 else _FIRST

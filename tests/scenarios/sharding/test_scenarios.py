@@ -1,0 +1,303 @@
+"""Replicas that share their objects, in virtual time; the names are those of the rows of docs/guide/sharding.md."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from replicas import NAMESPACE
+from shards import STAMP, Shards
+from widgets import CONFIG_MAP
+
+import konverge as kv
+from konverge.runtime.election.record import LEASE
+from konverge.words import Reason
+
+
+async def started(shards: Shards, *names: str) -> None:
+    await asyncio.gather(*(shards.start(name) for name in names))
+
+
+async def test_s1_s2_three_replicas_own_every_object_and_each_reconciles_its_own() -> None:
+    async with Shards() as shards:
+        await started(shards, "a", "b", "c")
+        await shards.objects(30)
+        owners = await shards.settled("abc")
+        await shards.all_run_by(owners, since=0.0, within=10.0)
+        assert {(span.name, span.replica) for span in shards.spans} == set(owners.items())
+        assert shards.overlaps() == []
+
+
+async def test_s3_a_fourth_replica_takes_its_share_and_nothing_else_moves() -> None:
+    async with Shards() as shards:
+        await started(shards, "a", "b", "c")
+        await shards.objects(40)
+        before = await shards.settled("abc")
+        await shards.start("d")
+        after = await shards.settled("abcd")
+        moved = {name for name in before if before[name] != after[name]}
+        assert all(after[name] == "d" for name in moved)
+        assert shards.overlaps() == []
+        began = asyncio.get_running_loop().time()
+        await shards.stop("d")
+        assert await shards.settled("abc") == before
+        assert asyncio.get_running_loop().time() - began < 3
+        assert shards.overlaps() == []
+
+
+async def test_s4_the_objects_of_a_replica_that_died_are_reconciled_by_others_within_35_seconds() -> None:
+    async with Shards() as shards:
+        await started(shards, "a", "b", "c")
+        await shards.objects(30)
+        before = await shards.settled("abc")
+        await asyncio.sleep(30)
+        killed = asyncio.get_running_loop().time()
+        shards.kill("a")
+        after = await shards.settled("bc")
+        orphans = {name: after[name] for name in before if before[name] == "a"}
+        await shards.all_run_by(orphans, since=killed, within=35.0)
+        assert max(span.began for span in shards.spans) - killed <= 35.0
+        assert {name for name in before if before[name] != after[name]} == set(orphans)
+        assert shards.overlaps() == []
+
+
+async def test_s5_a_replica_that_stops_hands_over_when_its_last_reconcile_has_ended_and_no_key_waits_for_a_lease() -> (
+    None
+):
+    async with Shards() as shards:
+        await started(shards, "a", "b", "c")
+        await shards.objects(12)
+        before = await shards.settled("abc")
+        busy = next(name for name in before if before[name] == "a")
+        shards.blocked[busy] = asyncio.Event()
+        await shards.change(busy, "2")
+        await asyncio.sleep(1)
+        stop = asyncio.create_task(shards.stop("a"))
+        await asyncio.sleep(6)
+        assert await shards.stamps() == before
+        released = asyncio.get_running_loop().time()
+        shards.blocked.pop(busy).set()
+        await stop
+        after = await shards.settled("bc", within=5.0)
+        moved = {name: after[name] for name in before if before[name] == "a"}
+        await shards.all_run_by(moved, since=released, within=5.0)
+        assert max(span.began for span in shards.spans) - released <= 2.0
+        assert shards.overlaps() == []
+
+
+async def test_s6_a_key_whose_reconcile_runs_for_20_seconds_moves_when_it_has_ended_and_all_others_at_once() -> None:
+    async with Shards() as shards:
+        await started(shards, "a", "b")
+        await shards.objects(24)
+        before = await shards.settled("ab")
+        shards.blocked = {name: asyncio.Event() for name in before}
+        blocked = dict(shards.blocked)
+        for name in before:
+            await shards.change(name, "2")
+        await asyncio.sleep(1)
+        await shards.start("c")
+        await asyncio.sleep(20)
+        assert await shards.stamps() == before
+        began = asyncio.get_running_loop().time()
+        shards.blocked = {}
+        for event in blocked.values():
+            event.set()
+        await shards.settled("abc")
+        assert asyncio.get_running_loop().time() - began < 3
+        assert shards.overlaps() == []
+
+
+async def test_s7_a_replica_that_was_paused_for_a_minute_writes_nothing_when_it_wakes_and_owns_nothing() -> None:
+    async with Shards() as shards:
+        await started(shards, "a", "b", "c")
+        await shards.objects(12)
+        before = await shards.settled("abc")
+        busy = next(name for name in before if before[name] == "a")
+        shards.blocked[busy] = asyncio.Event()
+        await shards.change(busy, "2")
+        await asyncio.sleep(1)
+        shards.replicas["a"].wire.pause()
+        await asyncio.sleep(12)
+        shards.blocked.pop(busy).set()
+        await asyncio.sleep(48)
+        woke = asyncio.get_running_loop().time()
+        assert set((await shards.stamps()).values()) == {"b", "c"}
+        former = shards.writes("a")
+        shards.replicas["a"].wire.resume()
+        await asyncio.sleep(2)
+        assert shards.writes("a") == former
+        await shards.settled("abc")
+        assert [
+            span for span in shards.spans if span.replica == "a" and span.began < woke + 3 and span.ended is None
+        ] == []
+        assert shards.overlaps() == []
+
+
+async def test_s8_a_replica_that_is_cut_off_stops_itself_long_before_others_take_over() -> None:
+    async with Shards() as shards:
+        await started(shards, "a", "b", "c")
+        await shards.objects(12)
+        before = await shards.settled("abc")
+        shards.blocked = {name: asyncio.Event() for name in before if before[name] == "a"}
+        for name in shards.blocked:
+            await shards.change(name, "2")
+        await asyncio.sleep(1)
+        cut = asyncio.get_running_loop().time()
+        shards.kill("a")
+        await asyncio.sleep(10.5)
+        ended = [span.ended for span in shards.spans if span.replica == "a"]
+        assert all(end is not None and end - cut <= 10.0 for end in ended)
+        shards.blocked = {}
+        await shards.settled("bc")
+        assert [span for span in shards.spans if span.began > cut and span.began - cut < 20.0] == []
+        assert shards.overlaps() == []
+
+
+async def test_s9_replicas_that_see_another_ring_than_others_for_10_seconds_never_overlap() -> None:
+    async with Shards() as shards:
+        shards.cost = lambda: 0.5
+        await started(shards, "a", "b")
+        await shards.objects(16)
+        await shards.settled("ab")
+        release = shards.stall("a", "/leases")
+        await shards.start("c")
+        for number in range(16):
+            await shards.change(f"source-{number}", "2")
+        await asyncio.sleep(10)
+        release()
+        await shards.settled("abc")
+        assert shards.overlaps() == []
+
+
+async def test_s10_two_that_join_and_one_that_leaves_within_three_seconds_move_each_key_at_most_once() -> None:
+    async with Shards() as shards:
+        await started(shards, "a", "b", "c")
+        await shards.objects(40)
+        await shards.settled("abc")
+        claims = len(shards.claims)
+        await shards.start("d")
+        await shards.start("e")
+        await asyncio.sleep(1)
+        await shards.stop("a")
+        await shards.settled("bcde")
+        moved = [name for name, _ in shards.claims[claims:]]
+        assert len(moved) == len(set(moved))
+        assert shards.overlaps() == []
+
+
+async def test_s11_a_replica_that_never_becomes_a_member_orphans_nothing() -> None:
+    async with Shards() as shards:
+        await started(shards, "a", "b", "c")
+        starting = asyncio.create_task(shards.start("d", patience=30.0))
+        await asyncio.sleep(0)
+        shards.kill("d")
+        await shards.objects(20)
+        owners = await shards.settled("abc", within=20.0)
+        await shards.all_run_by(owners, since=0.0, within=10.0)
+        starting.cancel()
+
+
+async def test_s12_no_update_is_lost_while_objects_and_their_status_change_during_a_move() -> None:
+    async with Shards() as shards:
+        shards.cost = lambda: 0.3
+        await started(shards, "a", "b")
+        await shards.objects(16)
+        await shards.settled("ab")
+        starting = asyncio.create_task(shards.start("c"))
+        for round_ in range(20):
+            for number in range(16):
+                await shards.change(f"source-{number}", str(round_))
+            await asyncio.sleep(0.4)
+        await starting
+        await shards.settled("abc")
+        await asyncio.sleep(10)
+        copies = [await shards.copy(f"source-{number}") for number in range(16)]
+        assert copies == ["19"] * 16
+        assert shards.overlaps() == []
+
+
+async def test_s12_children_with_controllers_of_their_own_go_where_their_parent_goes() -> None:
+    parent = kv.objects.Metadata(name="web", uid="1")
+    reference = kv.objects.OwnerReference(api_version="v1", kind="ConfigMap", name="web", uid="1", controller=True)
+    child = kv.objects.Metadata(name="web-copy", uid="2", owner_references=(reference,))
+    spec: kv.Controller[Any] = kv.Controller.of(CONFIG_MAP).sharded()
+    assert spec.family is not None
+    assert spec.family(child) == spec.family(parent) == "1"
+
+
+async def test_s13_a_stamp_that_was_removed_or_forged_costs_one_write_and_an_event_and_no_overlap() -> None:
+    async with Shards() as shards:
+        await started(shards, "a", "b")
+        await shards.objects(8)
+        before = await shards.settled("ab")
+        mine = [name for name in before if before[name] == "a"][:2]
+        other = next(name for name in before if before[name] == "b")
+        foreign = (await shards.client.get(CONFIG_MAP, other, NAMESPACE)).metadata.annotation(STAMP)
+        shards.blocked = {name: asyncio.Event() for name in mine}
+        blocked = dict(shards.blocked)
+        for name in mine:
+            await shards.change(name, "2")
+        await asyncio.sleep(1)
+        claims = len(shards.claims)
+        await shards.stamp(mine[0], None)
+        await shards.stamp(mine[1], foreign)
+        await asyncio.sleep(2)
+        assert await shards.stamps() == before
+        assert sorted(name for name, _ in shards.claims[claims:]) == sorted(mine)
+        shards.blocked = {}
+        for event in blocked.values():
+            event.set()
+        await asyncio.sleep(40)
+        assert await shards.stamps() == before
+        assert shards.overlaps() == []
+        events = await shards.client.list(kv.kind("events.k8s.io/v1", "Event"), NAMESPACE)
+        assert sum(one.data["reason"] == Reason.SHARD_STAMP_REPLACED for one in events) == 2
+
+
+async def test_s14_after_a_restart_of_all_replicas_everything_is_owned_within_20_seconds_and_nothing_created_twice() -> (
+    None
+):
+    async with Shards() as shards:
+        await started(shards, "a", "b", "c")
+        await shards.objects(20)
+        await shards.settled("abc")
+        await asyncio.gather(*(shards.stop(name) for name in "abc"))
+        created = sum("ADDED secrets" in one.what for one in shards.audit)
+        began = asyncio.get_running_loop().time()
+        await started(shards, "d", "e", "f")
+        owners = await shards.settled("def", within=20.0)
+        await shards.all_run_by(owners, since=began, within=20.0 - (asyncio.get_running_loop().time() - began))
+        assert sum("ADDED secrets" in one.what for one in shards.audit) == created == 20
+        assert shards.overlaps() == []
+
+
+async def test_at_rest_no_stamp_is_written() -> None:
+    async with Shards() as shards:
+        await started(shards, "a", "b")
+        await shards.objects(10)
+        await shards.settled("ab")
+        await asyncio.sleep(10)
+        claims = len(shards.claims)
+        await asyncio.sleep(3600)
+        assert len(shards.claims) == claims == 10
+
+
+async def test_a_lease_that_was_deleted_by_hand_is_created_again_and_no_object_moves() -> None:
+    async with Shards() as shards:
+        await started(shards, "a", "b")
+        await shards.objects(10)
+        before = await shards.settled("ab")
+        claims = len(shards.claims)
+        for lease in await shards.client.list(LEASE, NAMESPACE):
+            await shards.client.delete(LEASE, lease.name, NAMESPACE)
+        await asyncio.sleep(60)
+        assert await shards.stamps() == before
+        assert len(shards.claims) == claims
+
+
+async def test_the_lease_of_a_member_that_died_is_deleted_by_another_after_a_while() -> None:
+    async with Shards() as shards:
+        await started(shards, "a", "b")
+        shards.kill("a")
+        await asyncio.sleep(700)
+        assert len(await shards.client.list(LEASE, NAMESPACE)) == 1

@@ -1,0 +1,166 @@
+"""An operator whose objects replicas share, and a record of each of its reconciles: which replica, which epoch, from when to when."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from replicas import NAMESPACE, REPLICA, Replicas
+from widgets import CONFIG_MAP, SECRET
+
+import konverge as kv
+from konverge.runtime.sharding.settings import ShardingSettings
+from konverge.runtime.sharding.stamp import annotation_of
+
+__all__ = ["HASH", "STAMP", "Span", "Shards"]
+
+HASH = ShardingSettings(mode="hash", namespace=NAMESPACE)
+STAMP = annotation_of("operator")
+
+
+@dataclass
+class Span:
+    """One reconcile."""
+
+    uid: str
+    name: str
+    replica: str
+    epoch: int
+    began: float
+    ended: float | None = None
+
+
+class _Copier:
+    """Copies each ConfigMap into a Secret that it owns, and waits in between as the test says."""
+
+    def __init__(self, shards: Shards, replica: str) -> None:
+        self._shards = shards
+        self._replica = replica
+
+    async def reconcile(self, object_: Any, ctx: kv.Context[Any]) -> kv.Outcome:
+        loop = asyncio.get_running_loop()
+        span = Span(object_.metadata.uid, object_.name, self._replica, ctx.epoch, loop.time())
+        self._shards.spans.append(span)
+        try:
+            await self._shards.pause(self._replica, object_.name)
+            value = object_.data["data"]["value"]
+            await ctx.own(SECRET.new(f"copy-of-{object_.name}", object_.namespace, stringData={"value": value}))
+        finally:
+            span.ended = loop.time()
+        return kv.Done()
+
+
+class Shards(Replicas):
+    """Replicas of one operator that share their objects. Use it with `async with`."""
+
+    def __init__(self, *, seed: int = 1, concurrency: int = 20, sharding: ShardingSettings = HASH) -> None:
+        super().__init__(self._add, sharding=sharding, seed=seed)
+        self.spans: list[Span] = []
+        self.claims: list[tuple[str, str]] = []
+        """Each stamp with an owner that was written by a replica: the object, and the stamp."""
+        self._stamps: dict[str, str] = {}
+        self.server.store.observers.append(self._note_stamp)
+        self.blocked: dict[str, asyncio.Event] = {}
+        """Objects whose reconciles wait for this."""
+        self.cost: Callable[[], float] = lambda: 0.0
+        """Seconds that a reconcile takes."""
+        self._concurrency = concurrency
+
+    def _add(self, manager: kv.Manager) -> None:
+        copier = _Copier(self, manager.settings.instance)
+        manager.add(
+            kv.Controller.of(CONFIG_MAP)
+            .owns(SECRET)
+            .sharded()
+            .with_(concurrency=self._concurrency)
+            .reconciled_by(copier)
+        )
+
+    async def pause(self, replica: str, name: str) -> None:
+        if name in self.blocked:
+            await self.blocked[name].wait()
+        cost = self.cost()
+        if cost:
+            await asyncio.sleep(cost)
+
+    def _note_stamp(self, event: Any) -> None:
+        entry = event.entry
+        if entry.resource[1] != "configmaps" or event.type == "DELETED":
+            return
+        metadata = entry.object()["metadata"]
+        stamp = (metadata.get("annotations") or {}).get(STAMP, "")
+        changed = self._stamps.get(metadata["uid"], "") != stamp
+        self._stamps[metadata["uid"]] = stamp
+        if changed and _replica(stamp) and REPLICA.get():
+            self.claims.append((metadata["name"], stamp))
+
+    # --- what happens --------------------------------------------------------------------------------------------------------
+
+    async def objects(self, count: int, *, begin: int = 0) -> None:
+        for number in range(begin, begin + count):
+            await self.client.create(CONFIG_MAP.new(f"source-{number}", NAMESPACE, data={"value": "1"}))
+
+    async def change(self, name: str, value: str) -> None:
+        await self.client.patch(CONFIG_MAP, name, NAMESPACE, patch={"data": {"value": value}}, style="merge")
+
+    async def stamp(self, name: str, value: str | None) -> None:
+        """Write the stamp of an object by hand, or remove it."""
+        change = {"metadata": {"annotations": {STAMP: value}}}
+        await self.client.patch(CONFIG_MAP, name, NAMESPACE, patch=change, style="merge")
+
+    # --- what is found -------------------------------------------------------------------------------------------------------
+
+    async def stamps(self) -> dict[str, str]:
+        """The owner of each object, as the stamp says: the name of the replica, "" for none."""
+        found = await self.client.list(CONFIG_MAP, NAMESPACE)
+        return {one.name: _replica(one.metadata.annotation(STAMP)) for one in found}
+
+    async def copy(self, name: str) -> str:
+        """The value in the copy of an object."""
+        secret = await self.client.get(SECRET, f"copy-of-{name}", NAMESPACE)
+        return base64.b64decode(secret.data["data"]["value"]).decode()
+
+    async def settled(self, owners: Iterable[str], *, within: float = 60.0) -> dict[str, str]:
+        """Wait until all objects are owned by these replicas, each of which owns some, and return the owners."""
+        wanted = set(owners)
+        async with asyncio.timeout(within):
+            while True:
+                found = await self.stamps()
+                if set(found.values()) == wanted:
+                    return found
+                await asyncio.sleep(0.25)
+
+    async def all_run_by(self, owners: dict[str, str], *, since: float, within: float) -> None:
+        """Wait until each of these objects was reconciled by its owner since a time."""
+        async with asyncio.timeout(within):
+            while True:
+                done = {(span.name, span.replica) for span in self.spans if span.began >= since and span.ended}
+                if set(owners.items()) <= done:
+                    return
+                await asyncio.sleep(0.25)
+
+    def overlaps(self) -> list[tuple[Span, Span]]:
+        """Return the reconciles of one object by two replicas that overlap, and those whose epoch is not greater than the one before."""
+        wrong = []
+        spans: dict[str, list[Span]] = {}
+        for span in self.spans:
+            spans.setdefault(span.uid, []).append(span)
+        for of_one in spans.values():
+            ordered = sorted(of_one, key=lambda span: span.began)
+            latest = ordered[0]
+            for span in ordered[1:]:
+                same = span.replica == latest.replica
+                if not same and (latest.ended is None or latest.ended > span.began or span.epoch <= latest.epoch):
+                    wrong.append((latest, span))
+                if same and span.epoch < latest.epoch:
+                    wrong.append((latest, span))
+                latest = span
+        return wrong
+
+
+def _replica(stamp: str) -> str:
+    owner = stamp.rpartition("/")[0]
+    return owner.removeprefix("operator-").rpartition("-")[0]

@@ -1,0 +1,138 @@
+"""A ring is judged by what this replica saw of the Leases, and by its own clock alone."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from konverge.runtime.election.record import LeaseRecord
+from konverge.runtime.sharding.decision import MemberState
+from konverge.runtime.sharding.members import Membership
+from konverge.runtime.sharding.settings import ShardingSettings
+
+SETTINGS = ShardingSettings(mode="hash")
+HELD = LeaseRecord("a_1", 15, "2026-11-23T11:00:00.000000Z", "2026-11-23T11:59:00.000000Z", 1)
+RELEASED = LeaseRecord("", 1, transitions=1)
+
+
+def ring(*names: str) -> Membership:
+    found = Membership(SETTINGS)
+    for name in names:
+        found.observe(name, HELD, 0.0, initial=True)
+    return found
+
+
+def renewed(number: int) -> LeaseRecord:
+    return LeaseRecord("a_1", 15, HELD.acquired, f"renewal {number}", 1)
+
+
+def test_a_member_expires_after_one_duration_keeps_its_place_and_is_dead_after_two() -> None:
+    found = ring("a", "b")
+    for now, state in ((14.9, "ready"), (15.0, "expired"), (29.9, "expired"), (30.0, "dead")):
+        found.observe_all({"a": (HELD, False), "b": (renewed(int(now)), False)}, asked=now, now=now)
+        assert found.state_of("a").value == state
+        assert found.live(now) == (("a", "b") if state != "dead" else ("b",))
+
+
+def test_a_member_is_judged_when_its_lease_was_asked_for_and_not_while_nothing_comes() -> None:
+    found = ring("a")
+    assert found.live(1000.0) == ("a",)
+    assert found.state_of("a") is MemberState.READY
+    assert found.look_at(5.0) == 15.0
+    found.observe_all({"a": (renewed(1), False)}, asked=1000.0, now=1000.0)
+    assert found.state_of("a") is MemberState.READY
+
+
+def test_a_late_event_that_shows_no_renewal_makes_no_member_dead() -> None:
+    found = ring("a")
+    found.observe("a", HELD, 40.0, draining=True)
+    assert found.state_of("a") is MemberState.DRAINING
+
+
+def test_a_dead_member_stays_dead_whatever_its_lease_says_later() -> None:
+    found = ring("a")
+    found.observe_all({"a": (HELD, False)}, asked=30.0, now=30.0)
+    found.observe_all({"a": (renewed(1), False)}, asked=31.0, now=31.0)
+    assert found.state_of("a") is MemberState.DEAD
+    assert found.live(100.0) == ()
+
+
+def test_a_released_member_is_gone_at_once_and_a_draining_one_takes_nothing_but_keeps_what_it_has() -> None:
+    found = ring("a", "b")
+    found.observe("a", renewed(1), 5.0, draining=True)
+    assert (found.state_of("a"), found.live(5.0)) == (MemberState.DRAINING, ("b",))
+    found.observe("a", RELEASED, 6.0, draining=True)
+    assert found.state_of("a") is MemberState.RELEASED
+
+
+def test_a_deleted_lease_makes_a_member_dead_only_after_two_durations() -> None:
+    found = ring("a", "b")
+    found.observe_all({"b": (renewed(1), False)}, asked=10.0, now=10.0)
+    assert found.state_of("a") is MemberState.READY
+    found.observe_all({"b": (renewed(2), False)}, asked=30.0, now=30.0)
+    assert found.state_of("a") is MemberState.DEAD
+
+
+def test_a_name_without_a_lease_is_unknown_for_two_durations_and_then_dead() -> None:
+    found = ring("a")
+    found.notice("x", 100.0)
+    found.observe_all({"a": (renewed(1), False)}, asked=129.0, now=129.0)
+    assert found.state_of("x") is MemberState.UNKNOWN
+    found.observe_all({"a": (renewed(2), False)}, asked=130.0, now=130.0)
+    assert found.state_of("x") is MemberState.DEAD
+
+
+def test_a_name_whose_lease_is_seen_later_joins_as_any_other() -> None:
+    found = ring("a")
+    found.notice("x", 100.0)
+    found.observe("x", HELD, 101.0)
+    assert found.state_of("x") is MemberState.READY
+    assert found.live(103.9) == ("a",)
+    assert found.live(104.0) == ("a", "x")
+
+
+def test_members_that_join_within_the_debounce_are_counted_together() -> None:
+    found = ring("a")
+    found.observe("b", HELD, 100.0)
+    found.observe("c", HELD, 102.0)
+    assert found.live(104.9) == ("a",)
+    assert found.look_at(104.0) <= 105.0
+    assert found.live(105.0) == ("a", "b", "c")
+
+
+def test_members_that_join_are_counted_at_once_when_another_leaves() -> None:
+    found = ring("a", "b")
+    found.observe("c", HELD, 100.0)
+    found.observe("b", RELEASED, 101.0)
+    assert found.live(101.0) == ("a", "c")
+
+
+def test_a_ring_at_rest_asks_for_nothing_before_a_lease_is_overdue() -> None:
+    found = ring("a")
+    found.observe("a", renewed(1), 5.0)
+    assert found.look_at(6.0) == 20.0
+    found.observe_all({"a": (renewed(1), False)}, asked=20.0, now=20.0)
+    assert found.look_at(20.0) == 35.0
+    found.observe_all({"a": (renewed(1), False)}, asked=35.0, now=35.0)
+    assert found.live(35.0) == ()
+    assert found.look_at(35.0) == math.inf
+
+
+def test_the_lease_of_a_member_that_is_long_gone_is_outdated() -> None:
+    found = ring("a", "b")
+    found.observe("a", RELEASED, 5.0)
+    assert found.outdated(600.0, 600.0) == ()
+    assert found.outdated(606.0, 600.0) == ("a",)
+    found.forget("a")
+    assert found.states() == {"b": MemberState.READY}
+
+
+@pytest.mark.parametrize("changed", [0.1, 0.7, 1000.3, 4711.9])
+def test_a_look_at_the_moment_when_it_is_due_settles_the_state_whatever_the_rounding(changed: float) -> None:
+    found = Membership(SETTINGS)
+    found.observe("a", HELD, changed, initial=True)
+    for state in (MemberState.EXPIRED, MemberState.DEAD):
+        due = found.look_at(changed)
+        found.observe_all({"a": (HELD, False)}, asked=due, now=due)
+        assert found.state_of("a") is state

@@ -1,0 +1,74 @@
+"""The hand-over protocol, in every order in which its parts can act; and mistakes in it, each of which the search finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from shard_model import Model, Overlap, search
+
+from konverge.runtime.sharding.decision import MemberState, ShardAction, ShardDecision, ShardView, decide
+
+StateOf = Callable[[str], MemberState]
+
+
+@pytest.mark.parametrize(
+    ("model", "at_least"),
+    [
+        pytest.param(Model(members=3, writes=2, faults=1), 50_000, id="three members that claim and clear once"),
+        pytest.param(Model(members=2, writes=3, faults=2), 50_000, id="two members, two faults and three writes"),
+        pytest.param(Model(members=2, objects=2, writes=1, faults=1), 50_000, id="two objects", marks=pytest.mark.slow),
+    ],
+)
+def test_no_two_members_reconcile_an_object_at_once_and_epochs_increase(model: Model, at_least: int) -> None:
+    assert search(model) > at_least
+
+
+def takes_what_expired(view: ShardView, state_of: StateOf) -> ShardDecision:
+    def hasty(member: str) -> MemberState:
+        return MemberState.DEAD if state_of(member) is not MemberState.UNKNOWN else MemberState.UNKNOWN
+
+    return decide(view, hasty)
+
+
+def clears_while_it_runs(view: ShardView, state_of: StateOf) -> ShardDecision:
+    return decide(replace(view, running=False), state_of)
+
+
+def trusts_its_name(view: ShardView, state_of: StateOf) -> ShardDecision:
+    if view.stamp is not None and view.stamp.owner == view.me:
+        return ShardDecision(ShardAction.KEEP, view.stamp.epoch)
+    return decide(view, state_of)
+
+
+def begins_epochs_anew(view: ShardView, state_of: StateOf) -> ShardDecision:
+    decision = decide(view, state_of)
+    return replace(decision, epoch=1) if decision.action is ShardAction.CLAIM and view.stamp is None else decision
+
+
+def keeps_what_it_should_hand_over(view: ShardView, state_of: StateOf) -> ShardDecision:
+    """Reconcile while the stamp is being cleared."""
+    decision = decide(view, state_of)
+    return replace(decision, action=ShardAction.CLEAR) if decision.action is ShardAction.DRAIN else decision
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        pytest.param({"decide": takes_what_expired}, id="a member takes objects of one that has only expired"),
+        pytest.param({"decide": clears_while_it_runs}, id="an owner clears its stamp while its reconcile runs"),
+        pytest.param({"decide": trusts_its_name}, id="a member takes any stamp with its name for its own"),
+        pytest.param({"decide": begins_epochs_anew}, id="epochs begin anew after a stamp was removed"),
+        pytest.param({"decide": keeps_what_it_should_hand_over}, id="a drain is taken for its acknowledgement"),
+        pytest.param({"blind_writes": True}, id="a stamp is written without comparing the version"),
+        pytest.param({"holds_after_clear": True}, id="an owner goes on after a clear whose response was lost"),
+        pytest.param({"releases_while_running": True}, id="a member releases its lease before its last reconcile ends"),
+        pytest.param({"comes_back": True}, id="a member that was dead comes back under its name"),
+        pytest.param({"former": lambda *_: None}, id="the stamp before one that was removed by hand is forgotten"),
+    ],
+)
+def test_the_search_finds_a_mistake_in_the_protocol(mistake: dict[str, Any]) -> None:
+    with pytest.raises(Overlap, match="begins"):
+        search(replace(Model(members=2, writes=4, faults=2), **mistake), limit=400_000)
