@@ -17,9 +17,17 @@ def own_resources() -> tuple[type[CustomResource[Any, Any]], ...]:
     """Return the classes of konverge's own kinds; this call imports their modules."""
     from konverge.crds.apps_v1alpha1 import ApplicationInstance
     from konverge.crds.ops_v1alpha1 import Cluster, Operation
+    from konverge.crds.pools_v1alpha1 import (
+        Nextcloud,
+        NextcloudInstance,
+        NextcloudPool,
+        NextcloudProfile,
+        NextcloudVersionMap,
+    )
     from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 
-    return (ApplicationInstance, Cluster, Operation, ResourcePool, ResourcePoolClaim)
+    pools = (Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile, NextcloudVersionMap)
+    return (ApplicationInstance, Cluster, Operation, ResourcePool, ResourcePoolClaim, *pools)
 
 
 def all_manifests() -> list[dict[str, Any]]:

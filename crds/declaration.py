@@ -23,6 +23,8 @@ _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
 _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
+_LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _CONDITION = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
 
@@ -105,6 +107,8 @@ class Declaration:
     scope: Scope
     short_names: tuple[str, ...]
     categories: tuple[str, ...]
+    labels: tuple[tuple[str, str], ...]
+    """Of the CustomResourceDefinition, sorted."""
     conditions: tuple[str, ...]
     columns: tuple[Column, ...]
     rules: tuple[Cel, ...]
@@ -164,6 +168,11 @@ class Declaration:
             f"{name!r} is no condition type; write it in CamelCase"
             for name in self.conditions
             if not _CONDITION.fullmatch(name)
+        ]
+        found += [
+            f"the label {key}={value!r} is not valid: a name of at most 63 characters after an optional domain, and such a value"
+            for key, value in self.labels
+            if not _LABEL_KEY.fullmatch(key) or not _LABEL_VALUE.fullmatch(value)
         ]
         found += _repeated("condition", self.conditions)
         found += _repeated("column", [column.name for column in self.columns])

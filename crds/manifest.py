@@ -54,7 +54,10 @@ def crd(*versions: type[CustomResource[Any, Any]]) -> dict[str, Any]:
         names["shortNames"] = list(first.short_names)
     if first.categories:
         names["categories"] = list(first.categories)
-    return _definition(first.group, names, first.scope, [_version(cls) for cls in ordered])
+    made = _definition(first.group, names, first.scope, [_version(cls) for cls in ordered])
+    if first.labels:
+        made["metadata"]["labels"] = dict(first.labels)
+    return made
 
 
 def crd_manifests(classes: Iterable[type[CustomResource[Any, Any]]]) -> list[dict[str, Any]]:
@@ -143,7 +146,7 @@ def _version(cls: type[CustomResource[Any, Any]]) -> dict[str, Any]:
 
 
 def _check(first: Declaration, all_of_them: list[Declaration]) -> None:
-    said_once = ("group", "kind", "plural", "singular", "scope", "short_names", "categories")
+    said_once = ("group", "kind", "plural", "singular", "scope", "short_names", "categories", "labels")
     for other in all_of_them:
         for name in said_once:
             if getattr(other, name) != getattr(first, name):

@@ -235,6 +235,7 @@ def resource(
     singular: str | None = None,
     short_names: tuple[str, ...] = (),
     categories: tuple[str, ...] = (),
+    labels: Mapping[str, str] | None = None,
     scope: Scope = "Namespaced",
     conditions: tuple[str, ...] = (),
     columns: tuple[Column, ...] = (),
@@ -247,9 +248,9 @@ def resource(
     """Declare a class to be a custom resource of this API version; the decorator returns the class itself.
 
     The kind is the name of the class, its plural what English makes of it. `conditions` are the types that controllers may mark.
-    Age is the last column unless one of that name is given. `rules` are CEL about the whole object (`self.spec`,
-    `self.metadata.name`). Several versions of one kind are several classes with the same `kind=`, one of them with `storage=True`;
-    `deprecated` is the warning that users of an old one see.
+    Age is the last column unless one of that name is given. `labels` are those of the CustomResourceDefinition. `rules` are CEL about the
+    whole object (`self.spec`, `self.metadata.name`). Several versions of one kind are several classes with the same `kind=`, one of them
+    with `storage=True`; `deprecated` is the warning that users of an old one see.
 
     Raises UsageError for names that the API server would refuse, SchemaError for a model that no structural schema can express.
 
@@ -274,6 +275,7 @@ def resource(
             scope=scope,
             short_names=short_names,
             categories=categories,
+            labels=tuple(sorted((labels or {}).items())),
             conditions=conditions,
             columns=columns,
             rules=rules,

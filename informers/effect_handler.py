@@ -153,6 +153,8 @@ class EffectHandler:
             await self._notify_handlers(difference(before, staging.table))
 
     async def _empty(self) -> None:
+        if not self.store.synced:  # at each poll of a kind that is not served, which changes nothing
+            return
         self.synced.clear()
         before = self._writer.clear()
         for registration in self.registrations:

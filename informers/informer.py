@@ -68,8 +68,10 @@ class Informer:
         self.selection = selection
         self.store = Store()
         self.users = 0
+        self.optional_users = 0
+        """Those of the users that can do without the kind."""
         self._budget = budget
-        self._reporter = Reporter(selection)
+        self._reporter = Reporter(selection, dispensable=lambda: self.optional_users == self.users)
         self._meters = Meters(metrics, name, selection.kind, self)
         self._effects = EffectHandler(
             self.store, reporter=self._reporter, denylist=denylist, budget=budget, meters=self._meters

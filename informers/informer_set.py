@@ -81,8 +81,10 @@ class InformerSet:
         while self._tasks:
             await asyncio.wait(set(self._tasks))
 
-    def acquire(self, selection: Selection) -> Informer:
+    def acquire(self, selection: Selection, *, optional: bool = False) -> Informer:
         """Return the informer of this selection, and start it if it is new; `release` gives it back.
+
+        `optional`: this user can do without the kind. If all users can, no warning is logged while the kind was never served.
 
         Raises UsageError outside the set's `async with` block.
         """
@@ -103,15 +105,17 @@ class InformerSet:
             )
             informer.start(self._spawn)
         informer.users += 1
+        informer.optional_users += optional
         return informer
 
-    def release(self, informer: Informer) -> None:
-        """Give an informer back, which stops after the last release. No-op after the end of the block."""
+    def release(self, informer: Informer, *, optional: bool = False) -> None:
+        """Give an informer back, as it was acquired; it stops after the last release. No-op after the end of the block."""
         if not self._open:
             return
         if self._informers.get(informer.selection) is not informer:
             raise UsageError(f"the informer of {informer.selection} was released more often than it was acquired")
         informer.users -= 1
+        informer.optional_users -= optional
         if not informer.users:
             del self._informers[informer.selection]
             informer.stop()

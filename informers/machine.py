@@ -239,13 +239,16 @@ def _reclassify(state: MachineState, given: Failed) -> Failed:
 def _not_found(state: MachineState, at: Moment, given: Failed) -> Result:
     """Repeat discovery after a 404 to a list or watch: the kind is gone, or cached discovery was stale."""
     if state.discovery_stale:
-        return _not_served(state, at, Failed(given.error, RestartCause.NOT_SERVED))
+        return _not_served(state, at, Failed(given.error, RestartCause.NOT_SERVED), ForgetDiscovery())
     after = _replace(state, phase=Phase.DISCOVERY, discovery_stale=True, rv_unavailable=True)
     return after, (Discard(), Restarted(given.cause), ForgetDiscovery(), Discover())
 
 
-def _not_served(state: MachineState, at: Moment, given: Failed) -> Result:
-    """Empty the store and poll discovery, because the kind is not served."""
+def _not_served(state: MachineState, at: Moment, given: Failed, *effects: Effect) -> Result:
+    """Empty the store and poll discovery, because the kind is not served.
+
+    A negative response of discovery stays in the client's cache for some seconds, so informers of one group share their polls.
+    """
     poll, seconds = state.poll.next(at.now, at.roll)
     after = _replace(
         initial_state(state.settings),
@@ -254,13 +257,8 @@ def _not_served(state: MachineState, at: Moment, given: Failed) -> Result:
         phase=Phase.DISCOVERY,
         paginated=state.paginated,
     )
-    return after, (
-        Discard(),
-        Clear(),
-        Unhealthy(RestartCause.NOT_SERVED, given.error),
-        ForgetDiscovery(),
-        Sleep(seconds),
-    )
+    effects = (Discard(), Clear(), Unhealthy(RestartCause.NOT_SERVED, given.error), *effects)
+    return after, (*effects, Sleep(seconds))
 
 
 def _lost_version(state: MachineState, at: Moment, given: Failed, *, tried: str) -> Result:

@@ -1,7 +1,8 @@
 """The problem of an informer, and its log lines.
 
 A problem holds from the first failure. It is logged at once if a right, a kind or the credentials are missing, because only an operator
-can mend it, otherwise after the third failure in a row. Each problem is logged once, and so is its end.
+can mend it, otherwise after the third failure in a row. Each problem is logged once, and so is its end. A kind that was never served is not
+logged if all users of the informer can do without it.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ _ATTEMPTS_BEFORE_LOG: Final = 3
 class Reporter:
     """Keeps the problem of one informer, and logs it."""
 
-    def __init__(self, selection: Selection) -> None:
+    def __init__(self, selection: Selection, *, dispensable: Callable[[], bool] = lambda: False) -> None:
         self._selection = selection
+        self._dispensable = dispensable
+        self._was_healthy = False
         self._info: ResourceInfo | None = None
         self._failures = 0
         # The cause of the problem that was logged; "" if none was logged since the informer was healthy.
@@ -57,6 +60,8 @@ class Reporter:
         self.problem = Problem(cause, self._message(cause, error), self._rule(cause, error), since)
         if before is None or before.cause != cause:
             self.notify()
+        if cause == RestartCause.NOT_SERVED and not self._was_healthy and self._dispensable():
+            return
         if self._logged != cause and (cause in _AT_ONCE or self._failures >= _ATTEMPTS_BEFORE_LOG):
             self._logged = cause
             keys: dict[str, Any] = {
@@ -70,6 +75,7 @@ class Reporter:
 
     def healthy(self) -> None:
         """Record that the informer is up to date."""
+        self._was_healthy = True
         if self._logged:
             _LOG.info("an informer is up to date again", **{LogKey.SELECTION: str(self._selection)})
         self._failures = 0

@@ -101,9 +101,10 @@ class InformerSettings:
     """A watch is retried from its version while the server responds with 5xx; after so long the objects are listed again."""
 
     poll_start: float = 1.0
-    poll_cap: float = 10.0
+    poll_cap: float = 30.0
     """Waits between two discoveries of a kind that is not served: doubled from start to cap, multiplied by a random factor of 1 to
-    1.2. So an informer starts within 12 s of its CRD (plus 5 s for which the client caches a negative discovery)."""
+    1.2. So an informer starts within 36 s of its CRD (plus 5 s for which the client caches a negative discovery), and a process whose
+    optional kinds are never installed hardly burdens the API server. The cap is that of the waits after failures."""
 
     slice: float = 0.005
     """The time that all informers of a set together may work on objects before they yield to the event loop."""

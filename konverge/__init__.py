@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         Reader,
         Report,
         Rule,
+        ShardingSettings,
         Webhook,
         WebhookSettings,
         back_reference,
@@ -99,6 +100,7 @@ __all__ = [
     "RequeueAfter",
     "RetryAfter",
     "Rule",
+    "ShardingSettings",
     "Status",
     "Terminal",
     "Webhook",
@@ -143,6 +145,7 @@ _HOMES = {
             "Manager",
             "ElectionSettings",
             "ManagerSettings",
+            "ShardingSettings",
         ),
         *(
             "Plan",

@@ -240,6 +240,31 @@ class Metrics:
         self.lease_losses = self._counter(
             "konverge_lease_losses_total", "Times that this process lost the lease while it led", ("name",)
         )
+        self.shard_members = self._gauge(
+            "konverge_shard_members", "Members of the ring, by their state as this replica sees it", ("name", "state")
+        )
+        self.shard_objects = self._gauge("konverge_shard_objects", "Objects that this replica owns", ("name",))
+        self.shard_writes = self._counter(
+            "konverge_shard_writes_total",
+            "Writes of ownership stamps: claimed, cleared, conflict, failed",
+            ("name", "result"),
+        )
+        self.shard_replaced = self._counter(
+            "konverge_shard_stamps_replaced_total",
+            "Stamps of this replica that another writer removed or replaced while it owned the object",
+            ("name",),
+        )
+        self.shard_handover = self._histogram(
+            "konverge_shard_handover_seconds",
+            "From the moment when this replica should own an object of another until it owned it",
+            ("name",),
+            RECONCILE_BUCKETS,
+        )
+        self.shard_orphan_age = self._gauge(
+            "konverge_shard_orphan_age_seconds",
+            "How long the object that has waited longest has waited for this replica to own it",
+            ("name",),
+        )
         self.caught_up = self._counter(
             "konverge_caught_up_total",
             "Caches compared with the API server at the begin of leading: shown, or given up after a time",

@@ -16,7 +16,8 @@ async def wait_first(*waits: Wait) -> None:
     """Return once one of these has ended, and raise its error if it failed.
 
     Guarantees: coroutines that have not ended are cancelled and awaited, also if the caller is cancelled; tasks and futures of the caller
-    go on. If several have ended by then, the first failure in the order of the arguments is raised.
+    go on. If several have ended by then, the first failure in the order of the arguments is raised, and those of other coroutines are
+    dropped, as all of them are if the caller is cancelled.
 
     >>> async def example() -> None:
     ...     stop = asyncio.Event()
@@ -36,6 +37,9 @@ async def wait_first(*waits: Wait) -> None:
             task.cancel()
         if cancelled:
             await asyncio.wait(cancelled)
+        for task, ours in own.items():
+            if ours and task.done() and not task.cancelled():
+                task.exception()  # looked at, so that asyncio does not complain of one that is dropped
     for task in own:
         if task.done() and not (task in cancelled and task.cancelled()):
             task.result()

@@ -24,6 +24,7 @@ class Reason:
     VALIDATION_FAILED: Final = "ValidationFailed"
     VALID: Final = "Valid"
     RECONCILE_FAILED: Final = "ReconcileFailed"
+    SHARD_STAMP_REPLACED: Final = "ShardStampReplaced"
 
 
 class EventType:
@@ -34,16 +35,19 @@ class EventType:
 
 
 class Label:
-    """Labels that the library writes: who owns an object of another namespace, and whose certificates a Secret holds."""
+    """Labels that the library writes: the owner of an object in another namespace, the users of a Secret and of a Lease."""
 
     OWNER_UID: Final = "konverge.dev/owner-uid"
     CERTIFICATES: Final = "konverge.dev/webhook-certificates"
+    SHARD_RING: Final = "konverge.dev/shard-ring"
 
 
 class Annotation:
     """Annotations that the library reads or writes."""
 
     OWNER: Final = "konverge.dev/owner"
+    SHARD_OWNER: Final = "shard-owner.konverge.dev"
+    SHARD_DRAINING: Final = "konverge.dev/shard-draining"
     INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
     INJECT_CA_FROM: Final = "cert-manager.io/inject-ca-from"
 
@@ -65,6 +69,7 @@ class Why:
     ASKED: Final = "asked"
     ELECTED: Final = "this replica leads"
     INTERRUPTED: Final = "interrupted by the loss of the lease"
+    SHARD: Final = "its owner or the members of the ring changed"
 
 
 class LogKey:
@@ -77,6 +82,7 @@ class LogKey:
     OUTCOME: Final = "outcome"
     ERROR: Final = "error"
     KIND: Final = "kind"
+    KINDS: Final = "kinds"
     NAMESPACE: Final = "namespace"
     NAME: Final = "name"
     CAUSE: Final = "cause"
@@ -103,4 +109,5 @@ class LogKey:
     EXPIRES: Final = "expires"
     IDENTITY: Final = "identity"
     HOLDER: Final = "holder"
+    MEMBERS: Final = "members"
     LIMIT: Final = "limit_seconds"

@@ -18,8 +18,8 @@ _TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]')
 _OPENING: Final = frozenset((b"{", b"["))
 
 
-def flattened(text: bytes) -> bytes:
-    """Return JSON, or lines of it, with every part below `LEVELS` replaced by `LEFT_OUT`.
+def flattened(text: bytes, levels: int = LEVELS) -> bytes:
+    """Return JSON, or lines of it, with every part below that many levels replaced by `LEFT_OUT`.
 
     >>> flattened(b'{"a": [1, "}"]}'), len(flattened(b"[" * 5000 + b"]" * 5000)) < 1000
     (b'{"a": [1, "}"]}', True)
@@ -30,10 +30,10 @@ def flattened(text: bytes) -> bytes:
         found = token.group()
         if found in _OPENING:
             depth += 1
-            if depth == LEVELS + 1:
+            if depth == levels + 1:
                 start = token.start()
         elif len(found) == 1:
-            if depth == LEVELS + 1:
+            if depth == levels + 1:
                 parts += (text[done:start], LEFT_OUT)
                 done = token.end()
             depth -= 1

@@ -103,7 +103,9 @@ class Sender:
         try:
             try:
                 return await self._attempt(call)
-            except Exception as first:  # noqa: BLE001  # the retries judge it
+            except Exception as first:
+                if _is_final(call.request, first):
+                    raise
                 return await self._retry(call, first)
         except Unreachable as error:
             if call.outcome_unknown and not error.maybe_done:
@@ -121,7 +123,6 @@ class Sender:
                 raise error
             return await self._attempt(call)
 
-        # Imports tenacity, so only at the first failure.
         from konverge.client.retry import retrying
 
         attempts = retrying(
@@ -226,6 +227,14 @@ class Sender:
             except TimeoutError as error:
                 raise Unreachable(f"{request.what}: no answer within {limit:g} s") from error
             yield stream
+
+
+def _is_final(request: Request, first: Exception) -> bool:
+    """Tell whether no attempt follows a failed first one: a 404 does not pay for the retry machinery either."""
+    # Imports tenacity, so only at the first failure.
+    from konverge.client.retry import may_repeat
+
+    return not may_repeat(request, first, 1)
 
 
 async def _error_of(stream: OpenStream, request: Request) -> ApiError:

@@ -41,6 +41,7 @@ from konverge.runtime.observability.readiness import ControllerReport, Report, S
 from konverge.runtime.reconcile.context import Context
 from konverge.runtime.reconcile.plan import ConditionUpdate, Delete, Plan
 from konverge.runtime.reconcile.status import StatusEditor
+from konverge.runtime.sharding.settings import ShardingSettings
 
 __all__ = [
     "HOLD",
@@ -71,6 +72,7 @@ __all__ = [
     "Reader",
     "Report",
     "Rule",
+    "ShardingSettings",
     "State",
     "StatusEditor",
     "Webhook",

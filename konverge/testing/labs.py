@@ -111,17 +111,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         assert isinstance(item, pytest.Function)
         assert item.parent is not None
         name = f"{item.name}[every fault]"
-        items.append(Explored.from_parent(item.parent, name=name, scenario=item.obj, foreign=_foreign(item)))
+        items.append(Explored.from_parent(item.parent, name=name, scenario=item.obj, **_options(item)))
 
 
-def _foreign(item: pytest.Item) -> bool:
+def _options(item: pytest.Item) -> dict[str, Any]:
+    """Return the arguments of the mark `scenario`."""
     marker = item.get_closest_marker("scenario")
     assert marker is not None
-    if marker.args or not marker.kwargs.keys() <= {"foreign"}:
+    quick = marker.kwargs.get("quick")
+    known = not marker.args and marker.kwargs.keys() <= {"foreign", "quick"}
+    if not known or not (quick is None or (isinstance(quick, int) and quick > 0)):
         raise pytest.UsageError(
-            f"{item.nodeid}: the mark `scenario` takes nothing but foreign=False, for a test that plays other people itself"
+            f"{item.nodeid}: the mark `scenario` takes nothing but foreign=False, for a test that plays other people itself, and "
+            "quick=NUMBER, the number of plans of --lab=quick, for one whose plans are dear"
         )
-    return bool(marker.kwargs.get("foreign", True))
+    return {"foreign": bool(marker.kwargs.get("foreign", True)), "quick": quick}
 
 
 def _timeout(config: pytest.Config) -> float | None:
@@ -143,10 +147,11 @@ def _timeout(config: pytest.Config) -> float | None:
 class Explored(pytest.Item):
     """A test that is rerun under every plan; it fails if one of these runs fails."""
 
-    def __init__(self, *, scenario: Callable[[Lab], Any], foreign: bool, **more: Any) -> None:
+    def __init__(self, *, scenario: Callable[[Lab], Any], foreign: bool, quick: int | None, **more: Any) -> None:
         super().__init__(**more)
         self._scenario = scenario
         self._foreign = foreign
+        self._quick = quick
         limit = _timeout(self.config)
         if limit is not None:
             self.add_marker(pytest.mark.timeout(limit))
@@ -175,6 +180,7 @@ class Explored(pytest.Item):
                 workers=options.lab_workers or ((os.cpu_count() or 1) if options.lab == "full" else 1),
                 only=only,
                 foreign=self._foreign,
+                quick=self._quick,
             )
         except UsageError as error:
             pytest.fail(str(error), pytrace=False)

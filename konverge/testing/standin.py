@@ -154,11 +154,11 @@ class StandIn:
                 await self._failed(error)
 
     async def create(self, made: Json) -> None:
-        """Create an object; one that exists is left as it is."""
+        """Create an object; one that exists is left as it is, and none is created in a namespace that is gone."""
         while True:
             try:
                 await self._client.create(Object(made))
-            except AlreadyExists:
+            except (AlreadyExists, NotFound):
                 return
             except KonvergeError as error:
                 await self._failed(error)

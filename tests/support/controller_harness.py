@@ -284,7 +284,7 @@ class Informers:
         self._managers = managers
         self.by_selection: dict[Selection, Informer] = {}
 
-    def acquire(self, selection: Selection) -> Informer:
+    def acquire(self, selection: Selection, *, optional: bool = False) -> Informer:
         informer = self.by_selection.get(selection)
         if informer is None:
             informer = Informer(selection, self._server.info(selection.kind), self._managers)
@@ -292,7 +292,7 @@ class Informers:
         informer.users += 1
         return informer
 
-    def release(self, informer: Informer) -> None:
+    def release(self, informer: Informer, *, optional: bool = False) -> None:
         informer.users -= 1
 
 

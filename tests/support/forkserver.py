@@ -103,6 +103,7 @@ class ForkServer:
 _PRELOADED: Final = (
     "konverge.client.kubeconfig",
     "konverge.daemon.engine",
+    "konverge.daemon.families",
     "konverge.daemon.programs",
     "konverge.daemon.run",
     "konverge.runtime.manager.manager",

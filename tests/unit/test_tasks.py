@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from typing import Any
 
 import pytest
 
@@ -109,3 +111,32 @@ async def test_a_broadcast_wakes_all_that_wait_and_keeps_nothing_for_later_waite
     assert not late.done()
     broadcast.notify()
     await late
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_coroutines_that_fail_together_leave_no_complaint_about_those_whose_failure_is_dropped(
+    cancelled: bool,
+) -> None:
+    complaints = list[dict[str, Any]]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    start = asyncio.Event()
+
+    async def fail(words: str) -> None:
+        await start.wait()
+        raise ValueError(words)
+
+    async def wait_for_both() -> None:
+        await wait_first(fail("first"), fail("second"))
+
+    waiting = asyncio.create_task(wait_for_both())
+    await asyncio.sleep(0.01)
+    start.set()
+    if cancelled:
+        await asyncio.sleep(0)
+        waiting.cancel()
+    with pytest.raises(asyncio.CancelledError if cancelled else ValueError):
+        await waiting
+    del waiting
+    await asyncio.sleep(0.01)
+    gc.collect()
+    assert complaints == []

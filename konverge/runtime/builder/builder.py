@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, Ty
 from konverge.errors import UsageError
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
-from konverge.objects import Metadata
+from konverge.objects import Metadata, Object
 from konverge.outcome import Outcome
+from konverge.runtime.builder.families import family_of
 from konverge.runtime.builder.predicates import Predicate
 from konverge.runtime.builder.rules import Rule
 from konverge.selectors import LabelSelector
@@ -29,7 +30,18 @@ if TYPE_CHECKING:
     from konverge.runtime.cache.readers import Caches
     from konverge.runtime.reconcile.context import Context
 
-__all__ = ["Controller", "Finalizes", "Gate", "Indexed", "Mapper", "Numbers", "Reconciles", "Watched"]
+__all__ = [
+    "Controller",
+    "Finalizes",
+    "Gate",
+    "Group",
+    "Grouping",
+    "Indexed",
+    "Mapper",
+    "Numbers",
+    "Reconciles",
+    "Watched",
+]
 
 R = TypeVar("R", bound=Resource)
 W = TypeVar("W", bound=Resource)
@@ -42,6 +54,7 @@ FailureReport: TypeAlias = "Callable[[Any, Context[Any], str], None]"
 """Sets in `ctx.status` that a reconcile of the object failed, with this message."""
 
 _NAME = re.compile(r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
+_METRIC = re.compile(r"^[a-zA-Z_][a-zA-Z0-9_]*$")
 _FINALIZER = re.compile(r"^[a-z0-9.-]+\.[a-z]+/[A-Za-z0-9._-]+$")
 
 
@@ -79,6 +92,21 @@ class Watched:
     """Of owned ones: whether an event that shows nothing but our own apply enqueues the owner."""
     known_by: Callable[[Metadata], str] | None = None
     """For owned kinds: returns the name of the owner of an object without a controller reference, "" if it has no owner of ours."""
+
+
+Group: TypeAlias = tuple[str, ...]
+"""Values of the labels of a gauge, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """A gauge with the number of objects in each group; the groups of `always` exist from the start of the controller."""
+
+    metric: str
+    help: str
+    labels: tuple[str, ...]
+    by: Callable[[Object], Iterable[Group]]
+    always: tuple[Group, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +176,8 @@ class Controller(Generic[R]):
     conditions: tuple[str, ...] | None = None
     counted: tuple[str, ...] = ()
     """The condition types whose objects are counted by status."""
+    groupings: tuple[Grouping, ...] = ()
+    """Gauges with the numbers of objects by other labels."""
     predicate: Predicate | None = None
     labels: str = ""
     rules: tuple[Rule, ...] = ()
@@ -159,6 +189,8 @@ class Controller(Generic[R]):
     gate: Gate | None = None
     elected: bool = True
     """Whether it works on the leader alone."""
+    family: Callable[[Metadata], str] | None = None
+    """The key by which replicas share its objects; None: they do not."""
     numbers: Numbers = field(default_factory=Numbers)
 
     @staticmethod
@@ -311,6 +343,31 @@ class Controller(Generic[R]):
             )
         return replace(self, counted=tuple(chosen))
 
+    def counts_objects(
+        self,
+        metric: str,
+        help_text: str,
+        *,
+        labels: Iterable[str],
+        by: Callable[[Object], Iterable[Group]],
+        always: Iterable[Group] = (),
+    ) -> Controller[R]:
+        """Show in a gauge of this name how many objects are in each group, for instance by phase.
+
+        `by` returns the groups of an object as it is stored, which need not fit the model: values of the labels in their order. Return
+        words of a fixed set: each group is a series, so names of objects would give as many series as there are objects. The groups
+        of `always` have a series from the start. Each event of such an object costs two more reads of it.
+        """
+        names = tuple(labels)
+        bad = [name for name in (metric, *names) if not _METRIC.match(name) or name.startswith("__")]
+        if bad:
+            raise UsageError(
+                f"controller {self.name!r}: .counts_objects({metric!r}): {bad[0]!r} is no name of a metric or label; write letters, "
+                "digits and _, and begin with a letter"
+            )
+        grouping = Grouping(metric, help_text, names, by, tuple(always))
+        return replace(self, groupings=(*self.groupings, grouping))
+
     def when(self, predicate: Predicate) -> Controller[R]:
         """Let only these changes of the primary kind enqueue the object. Creation, deletion and resync always do."""
         return replace(self, predicate=predicate)
@@ -357,6 +414,19 @@ class Controller(Generic[R]):
         For a controller that only reads, or whose replicas never write the same objects: its writes are not fenced.
         """
         return replace(self, elected=False)
+
+    def sharded(self, by: Callable[[Metadata], str] = family_of) -> Controller[R]:
+        """Let replicas share the objects of this controller, if its manager runs with sharding; else the elected leader has them all.
+
+        `by` returns a key from an object's metadata: objects of one key are reconciled by one replica. By default it is the uid of the
+        controller that owns the object, else its own uid, so children that have controllers of their own stay with their parent.
+
+        Guarantees: at most one replica reconciles an object at a time, and `ctx.epoch` is greater with each new owner.
+
+        Caveats: for a controller whose reconciles share nothing but the API server. One that decides by what it keeps in memory about other
+        objects, or takes from a common stock, is not to be sharded, or by the key of that stock.
+        """
+        return replace(self, family=by)
 
     def with_(
         self,

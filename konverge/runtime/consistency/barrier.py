@@ -3,7 +3,7 @@
 The rule of KEP-5647 (controllers of Kubernetes 1.36), for every kind: after a write, the object and its version are noted; before the next
 reconcile of the key the informer's store is compared with them. A store that is behind is waited for, up to a limit; after that the
 reconcile runs and is counted. The barrier is open if versions cannot be compared, or if no informer caches the object (another namespace,
-other labels). `look` is pure.
+other labels). `look`, `pause` and `BarrierWaits` are pure.
 
 Source: https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/5647-stale-controller-handling. A stale read in the
 field: https://github.com/kubernetes-sigs/controller-runtime/issues/1464
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Hashable
+from dataclasses import dataclass
 
 from konverge.client import Client, Write, WriteState
 from konverge.errors import KonvergeError, NotFound
@@ -22,7 +23,7 @@ from konverge.runtime.cache.readers import Caches
 from konverge.runtime.consistency.own_versions import OwnVersions
 from konverge.selectors import LabelSelector
 
-__all__ = ["FIRST_WAIT", "LONGEST_WAIT", "StalenessBarrier", "View", "look", "pause"]
+__all__ = ["FIRST_WAIT", "LONGEST_WAIT", "BarrierWaits", "StalenessBarrier", "View", "look", "pause"]
 
 FIRST_WAIT = 0.005
 LONGEST_WAIT = 0.25
@@ -61,6 +62,46 @@ def look(write: Write, informer: Informer | None) -> View:
 def pause(waited: float) -> float:
     """Return the seconds until the next look after having waited so long: doubling, from 5 ms to a quarter of a second."""
     return min(max(waited, FIRST_WAIT), LONGEST_WAIT)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    since: float
+    reasons: tuple[str, ...] = ()
+
+
+class BarrierWaits:
+    """The keys of one controller that wait at the barrier: since when, and for which reasons each was enqueued."""
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._waiting: dict[Key, _Waiting] = {}
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._waiting
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def pause(self, key: Key, reasons: tuple[str, ...], now: float) -> float | None:
+        """Return the seconds until the cache is looked at again; None if the key has waited for as long as it may."""
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            waiting = self._waiting[key] = _Waiting(now)
+        waited = now - waiting.since
+        if waited >= self._limit:
+            return None
+        waiting.reasons = tuple(dict.fromkeys((*waiting.reasons, *reasons)))
+        return pause(waited)
+
+    def take(self, key: Key, reasons: tuple[str, ...]) -> tuple[str, ...]:
+        """End the wait of a key; return the reasons from before and from now."""
+        waiting = self._waiting.pop(key, None)
+        return reasons if waiting is None else tuple(dict.fromkeys((*waiting.reasons, *reasons)))
+
+    def forget(self, key: Key) -> None:
+        """Drop a key that is gone."""
+        self._waiting.pop(key, None)
 
 
 def _is_later(own: str, version: str) -> bool:

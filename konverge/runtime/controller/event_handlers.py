@@ -7,11 +7,11 @@ our own status write: the event of a write often comes before its response, and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from konverge.errors import InvalidObject, UsageError
-from konverge.informers import Change
+from konverge.informers import Cached, Change
 from konverge.keys import Key
 from konverge.runtime.apply.applier import Applier
 from konverge.runtime.builder.builder import Controller, Watched
@@ -24,6 +24,7 @@ from konverge.runtime.controller.requests import (
     requests_for_owner,
     requests_mapped,
 )
+from konverge.runtime.controller.shard_gate import ShardGate
 from konverge.runtime.controller.watches import ControllerWatches
 from konverge.words import LogKey, Why
 from konverge.workqueue import WorkQueue
@@ -45,7 +46,9 @@ class EventHandlers:
         caches: Caches,
         applier: Applier,
         own_versions: OwnVersions,
+        forget: Callable[[Key], None],
         log: Any,
+        shards: ShardGate | None = None,
     ) -> None:
         self._spec = spec
         self._queue = queue
@@ -53,15 +56,19 @@ class EventHandlers:
         self._caches = caches
         self._applier = applier
         self._own_versions = own_versions
+        self._forget = forget
         self._log = log
+        self._shards = shards
         self.held_back: dict[Key, list[Change]] = {}
         """The events of each key that is being reconciled."""
         self.standing_by = False
-        """Whether no worker takes keys, so that keys of objects that are gone would pile up: they are dropped at once."""
+        """Whether no worker takes keys, so that keys of objects that are gone pile up: they are dropped, and all that is kept of them."""
 
     def on_primary(self, change: Change) -> None:
         """Handle an event of the controller's own kind."""
         key = Key("", self._spec.kind, change.namespace, change.name)
+        if self._shards is not None and self._shards.observe(key, change):
+            self.enqueue(key, Why.SHARD)  # whatever the controller's predicate says of the change
         held = self.held_back.get(key)
         if held is not None:
             held.append(change)
@@ -112,14 +119,31 @@ class EventHandlers:
             key = Key(key.cluster, own, key.namespace, key.name)
         if self.standing_by and self._watches.primary.store.get(key.namespace, key.name) is None:
             self._queue.remove(key)
+            self._forget(key)
             return
-        self._queue.add(key, reason=reason, priority=priority)
+        if self._shards is None or self._concerns(self._shards, key.namespace, key.name):
+            self._queue.add(key, reason=reason, priority=priority)
+
+    def _concerns(self, shards: ShardGate, namespace: str, name: str) -> bool:
+        """Whether a key is worked on here. One whose object is gone is, so that what is kept of it is dropped."""
+        cached = self._watches.primary.store.get(namespace, name)
+        return cached is None or shards.concerns(cached)
 
     async def enqueue_all(self, reason: str) -> None:
         """Enqueue every object, and yield to the event loop in between."""
-        kind = self._spec.kind
-        for number, (namespace, name) in enumerate(self._watches.primary.store.keys(), start=1):
-            self._queue.add(Key("", kind, namespace, name), reason=reason, priority=INITIAL_PRIORITY)
+        await self._enqueue_where(reason, None if self._shards is None else self._shards.concerns)
+
+    async def enqueue_shard_changes(self) -> None:
+        """Enqueue the objects that this replica is to claim or to hand over."""
+        assert self._shards is not None
+        await self._enqueue_where(Why.SHARD, self._shards.changes)
+
+    async def _enqueue_where(self, reason: str, chosen: Callable[[Cached], bool] | None) -> None:
+        kind, store = self._spec.kind, self._watches.primary.store
+        for number, (namespace, name) in enumerate(store.keys(), start=1):
+            cached = None if chosen is None else store.get(namespace, name)
+            if chosen is None or (cached is not None and chosen(cached)):
+                self._queue.add(Key("", kind, namespace, name), reason=reason, priority=INITIAL_PRIORITY)
             if number % _KEYS_AT_ONCE == 0:
                 await asyncio.sleep(0)
 

@@ -14,18 +14,20 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from konverge.clock import wall_clock
+from konverge.informers.delivery import Handler
 from konverge.keys import Key
 from konverge.logs import get_logger
 from konverge.runtime.builder.builder import Controller
 from konverge.runtime.cache.readers import Caches
-from konverge.runtime.controller.barrier_waits import BarrierWaits
-from konverge.runtime.controller.condition_counts import ConditionCounts
+from konverge.runtime.consistency.barrier import BarrierWaits
 from konverge.runtime.controller.event_handlers import EventHandlers
 from konverge.runtime.controller.metrics import ControllerMetrics
+from konverge.runtime.controller.object_counts import counts_of
 from konverge.runtime.controller.precondition import Precondition
 from konverge.runtime.controller.queue_metrics import PrometheusQueue
 from konverge.runtime.controller.reports import ReconcileReports
 from konverge.runtime.controller.requeue import Action, RequeueDecision, requeue_decision
+from konverge.runtime.controller.shard_gate import ShardGate
 from konverge.runtime.controller.watches import ControllerWatches
 from konverge.runtime.observability.failures import Failure
 from konverge.runtime.observability.history import History, ReconcileLog, ReconcileRecord
@@ -62,6 +64,16 @@ class ControllerRunner:
         self.caches = Caches(spec.name, self._watches.informers)
         self._services = ReconcileServices.of(spec, services, caches=self.caches, serves=self._watches.serves)
         self._reconciles = ReconcileRunner(spec, self._services)
+        self._shards: ShardGate | None = None
+        if services.ownership is not None:
+            self._shards = ShardGate(
+                spec,
+                services.ownership,
+                self.queue,
+                watches=self._watches,
+                barrier=self._reconciles.barrier,
+                forget=self._forget,
+            )
         self.events = EventHandlers(
             spec,
             self.queue,
@@ -69,11 +81,13 @@ class ControllerRunner:
             caches=self.caches,
             applier=self._services.applier,
             own_versions=self._services.own_versions,
+            forget=self._forget,
             log=self._log,
+            shards=self._shards,
         )
         self._barrier_waits = BarrierWaits(numbers.barrier)
         self._metrics = ControllerMetrics(services.metrics, spec.name, workers=numbers.concurrency)
-        self._conditions = ConditionCounts(services.metrics, spec.name, spec.counted)
+        self._counts = counts_of(spec, services.metrics)
         self._reports = ReconcileReports(self._log, changed)
         self._precondition = Precondition(spec.gate, spec.kind, services.client, self._log, changed=changed)
 
@@ -89,7 +103,10 @@ class ControllerRunner:
         self._metrics.open()
         events = self.events
         try:
-            primary, owned, watched = self._conditions.open(events.on_primary), events.on_owned, events.on_watched
+            primary: Handler = events.on_primary
+            owned, watched = events.on_owned, events.on_watched
+            for counts in self._counts:
+                primary = counts.open(primary)
             if self._shared.observer is not None:
                 primary, owned, watched = self._observed(primary), self._observed(owned), self._observed(watched)
             self.events.standing_by = not self._turn.leads
@@ -98,6 +115,12 @@ class ControllerRunner:
                 self._watches.count_catch_ups(self._shared.metrics)
             self._enter(State.SYNCING)
             await wait_first(self._watches.synced(), self._stopping.wait())
+            if self._watches.absent:
+                # One line in place of a warning for each kind, since an optional part may be left out on purpose.
+                self._log.info(
+                    "the cluster does not serve some optional kinds; they are used as soon as they are installed",
+                    **{LogKey.KINDS: list(self._watches.absent)},
+                )
             while not self._stopping.is_set():
                 self._enter(State.WAITING)
                 await wait_first(self._turn.begun(), self._stopping.wait())
@@ -106,7 +129,8 @@ class ControllerRunner:
             self._enter(State.STOPPED)
             self._metrics.close()
             self._watches.close()
-            self._conditions.close()
+            for counts in self._counts:
+                counts.close()
             self._queue_metrics.close()
             self._services.threads.close()
 
@@ -141,9 +165,14 @@ class ControllerRunner:
                 self._watches.watch_optional(self.events.enqueue_all), name=f"konverge watches {name}"
             )
             resync = tasks.create_task(self._resync(), name=f"konverge resync {name}")
+            helpers = [watcher, resync]
+            if self._shards is not None:
+                shared = self._shared
+                work = self._shards.run(self.events.enqueue_shard_changes, shared.client, shared.metrics)
+                helpers.append(tasks.create_task(work, name=f"konverge shards {name}"))
             await wait_first(self._stopping.wait(), self._turn.ended())
-            watcher.cancel()
-            resync.cancel()
+            for helper in helpers:
+                helper.cancel()
             if self._stopping.is_set():
                 self._enter(State.DRAINING)
                 await wait_first(self._drain(), self._turn.ended())
@@ -223,7 +252,13 @@ class ControllerRunner:
         cached = store.get(key.namespace, key.name)
         if cached is None:
             self._forget(key)
+            self._metrics.gone()
             return
+        epoch = 0
+        if self._shards is not None:
+            epoch = await self._shards.admit(key, cached)
+            if not epoch:
+                return
         loop = asyncio.get_running_loop()
         started, wall = loop.time(), wall_clock()
         reasons = self._barrier_waits.take(key, item.reasons)
@@ -231,9 +266,11 @@ class ControllerRunner:
         log = ReconcileLog(self._log, key, reconcile_id, reasons)
         self.events.held_back[key] = []
         try:
-            result = await self._reconciles.run(key, cached, reasons, log)
+            result = await self._reconciles.run(key, cached, reasons, log, epoch)
         finally:
             self.events.release(key)
+            if self._shards is not None:
+                self._shards.leave(key, cached)
         decision, trace = requeue_decision(result.ended), result.trace
         if decision.interrupted:
             self.queue.add_rate_limited(key, reason=Why.INTERRUPTED, priority=item.priority)
@@ -314,7 +351,6 @@ class ControllerRunner:
         self._reconciles.barrier.forget(key)
         services.claims.forget(self.spec.name, key)
         self._reports.forget(key)
-        self._metrics.gone()
 
     def _requeue(self, item: Item[Key], decision: RequeueDecision) -> str:
         """Requeue the key as decided; return when it runs next, in words."""

@@ -98,7 +98,7 @@ class ControllerWatches:
     def _feed(
         self, kind: Kind[Any], watch: Watched | None, selection: Selection, handler: Callable[[Change], None]
     ) -> Informer:
-        informer = self._set.acquire(selection)
+        informer = self._set.acquire(selection, optional=watch is not None and watch.optional)
         registration = informer.add_handler(self._spec.name, handler)
         registration.on_synced = self._notify
         informer.listeners.append(self._notify)
@@ -114,7 +114,7 @@ class ControllerWatches:
             feed.registration.on_synced = None
             feed.informer.listeners.remove(self._notify)
             feed.registration.remove()
-            self._set.release(feed.informer)
+            self._set.release(feed.informer, optional=feed.optional)
         self._feeds.clear()
 
     def _notify(self) -> None:
@@ -127,6 +127,11 @@ class ControllerWatches:
             while not feed.registration.has_synced and not (feed.optional and feed.known_absent):
                 await self._changes.wait()
             feed.served = feed.registration.has_synced
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """The optional kinds that the cluster does not serve."""
+        return tuple(sorted({feed.kind.group_kind for feed in self._feeds if feed.optional and feed.known_absent}))
 
     def count_catch_ups(self, metrics: Metrics) -> None:
         """Make the series of what `caught_up` counts, at 0: a rate shows no first event of a series that begins with it."""

@@ -103,6 +103,14 @@ class Context(Generic[R_co]):
         """The status of the object, written once when the reconcile ends."""
         return self._status
 
+    @property
+    def epoch(self) -> int:
+        """The epoch since which this replica owns the object, 0 if objects are not shared among replicas.
+
+        It is greater with each new owner: sent with an effect outside of Kubernetes, it lets a late request of a former owner be refused.
+        """
+        return self.trace.epoch
+
     def now(self) -> datetime:
         """Return the present moment, aware, in UTC."""
         return self._services.wall_clock()

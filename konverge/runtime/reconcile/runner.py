@@ -93,9 +93,11 @@ class ReconcileRunner:
 
     # --- the reconcile -------------------------------------------------------------------------------------------------------
 
-    async def run(self, key: Key, cached: Cached, reasons: tuple[str, ...], log: ReconcileLog) -> Result:
+    async def run(
+        self, key: Key, cached: Cached, reasons: tuple[str, ...], log: ReconcileLog, epoch: int = 0
+    ) -> Result:
         """Reconcile an object that the cache holds. Only cancellation leaves it as an exception."""
-        trace = ReconcileTrace(key, self.barrier.writer(key))
+        trace = ReconcileTrace(key, self.barrier.writer(key), epoch)
         try:
             step = next_step(cached.metadata, self._spec.finalizer_name)
             if step is FinalizerStep.IGNORE:

@@ -19,6 +19,8 @@ class ReconcileTrace:
     key: Key
     writer: Hashable
     """The name under which the write ledger keeps the writes of this key."""
+    epoch: int = 0
+    """The epoch since which this replica owns the object; 0 without sharding."""
     writes: list[str] = field(default_factory=list)
     skipped: int = 0
     look_again: float = math.inf

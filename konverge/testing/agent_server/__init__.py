@@ -5,7 +5,8 @@
     clusters.install(manager, settings, connect=plane.connect)      # in the same process, also in virtual time
     await plane.result(job)                                         # how it ended
 
-    web.run_app(application(plane))                                 # over HTTP
+    async with serving(plane) as url: ...                           # over HTTP, on the loopback
+    web.run_app(application(plane))                                 # over HTTP, as a process
 
     state.py    jobs, credentials and events of one cluster; decides every response (pure)
     faults.py   statuses, cut connections, slow responses, repeated deliveries, by request
@@ -18,7 +19,7 @@ The document of the protocol is docs/reference/pull-protocol.json; every exchang
 from __future__ import annotations
 
 from konverge.testing.agent_server.faults import Fault, Faults
-from konverge.testing.agent_server.http import application
+from konverge.testing.agent_server.http import application, serving
 from konverge.testing.agent_server.server import AgentServer, Exchange
 
-__all__ = ["AgentServer", "Exchange", "Fault", "Faults", "application"]
+__all__ = ["AgentServer", "Exchange", "Fault", "Faults", "application", "serving"]

@@ -1,6 +1,9 @@
-"""The aiohttp application of an `AgentServer`."""
+"""The aiohttp application of an `AgentServer`, and a listener for it on the loopback."""
 
 from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from aiohttp import web
 
@@ -9,7 +12,7 @@ from konverge.reconcilers.apps.clusters.transport import PlaneRequest
 from konverge.testing.agent_server.server import AgentServer, Cut
 from konverge.testing.agent_server.state import problem
 
-__all__ = ["application"]
+__all__ = ["application", "serving"]
 
 _MOST = 4 * 1024 * 1024
 
@@ -52,3 +55,15 @@ def application(server: AgentServer) -> web.Application:
     found = web.Application(client_max_size=_MOST)
     found.router.add_route("*", "/{path:.*}", handle)
     return found
+
+
+@asynccontextmanager
+async def serving(server: AgentServer, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
+    """Serve the protocol over HTTP without TLS, on a free port unless one is named; yields the URL for `controlPlaneEndpoint`."""
+    runner = web.AppRunner(application(server), access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+        yield f"http://{host}:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()

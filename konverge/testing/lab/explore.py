@@ -181,13 +181,15 @@ def explore(
     progress: Callable[[str], None] | None = None,
     workers: int = 1,
     foreign: bool = True,
+    quick: int | None = None,
     strict: bool | None = None,
 ) -> Report:
     """Run a scenario under every plan; see the module.
 
     `budget` is in seconds of CPU of each process, and replaces the number of plans in quick mode; `only` replaces the plans; `prune` False
     runs the pruned ones too; with `workers` of more than 1 the plans run in so many processes, where processes can be forked. `foreign`
-    False prunes the plans in which others touch the objects, for a scenario that plays these others itself. With `strict` (None: if the
+    False prunes the plans in which others touch the objects, for a scenario that plays these others itself. `quick` is the number of
+    plans of quick mode (None: `QUICK`). With `strict` (None: if the
     variable CI is set) a plan that the budget does not reach is a failure.
     """
     began, began_cpu = monotonic(), cpu_time()
@@ -216,8 +218,9 @@ def explore(
         )
         plans += [plan for plan in drawn if not skips(reference, plan)]
         if mode == "quick" and budget is None:
-            report.beyond = len(plans[QUICK:])
-            del plans[QUICK:]
+            most = QUICK if quick is None else quick
+            report.beyond = len(plans[most:])
+            del plans[most:]
     report.seconds = monotonic() - began
     allowed = budget if budget is not None else BUDGET if mode == "full" else float("inf")
     clock = CpuBudget(allowed, workers=workers, slots=len(plans), used=cpu_time() - began_cpu)

@@ -313,7 +313,7 @@ class Lab(Allowances):
         """
         chosen = settings or ManagerSettings(namespace=self.namespace, strict=True)
         if self._leases:
-            chosen = elected(chosen, name, self.namespace, "first")
+            chosen = elected(chosen, name, "first")
         metrics = self.metrics if not self._lives else Metrics()
         life = self._life(build, name, config or self.config, chosen, metrics)
         if life.manager.webhooks and chosen.webhooks == WebhookSettings():

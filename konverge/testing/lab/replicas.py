@@ -31,6 +31,8 @@ SLOW: Final = 240.0
 _DELAY: Final = 50.0
 """Seconds of a slow request: longer than the leader may take to renew."""
 _DAY: Final = 86400.0
+_NAMESPACE: Final = "kube-system"
+"""The namespace of the leases: not that of the objects, which plans delete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +43,10 @@ class Replica:
     wire: Wire | None
 
 
-def elected(settings: ManagerSettings, name: str, namespace: str, instance: str) -> ManagerSettings:
+def elected(settings: ManagerSettings, name: str, instance: str) -> ManagerSettings:
     """Return the settings of a replica that takes part in the election of a manager of this name."""
     election = ElectionSettings(
-        enabled=True, name=name, namespace=namespace, lease_seconds=_LEASE, renew_seconds=_RENEW, retry_seconds=_RETRY
+        enabled=True, name=name, namespace=_NAMESPACE, lease_seconds=_LEASE, renew_seconds=_RENEW, retry_seconds=_RETRY
     )
     return replace(settings, instance=instance, election=election)
 
@@ -62,13 +64,10 @@ def wrong_clock(faults: Sequence[Lease]) -> Iterator[None]:
 class LeaseFaults:
     """Does what a plan wants done to the lease of the process under test."""
 
-    def __init__(
-        self, client: Client, faults: Faults, replicas: Callable[[], Sequence[Replica]], namespace: str
-    ) -> None:
+    def __init__(self, client: Client, faults: Faults, replicas: Callable[[], Sequence[Replica]]) -> None:
         self._client = client
         self._faults = faults
         self._replicas = replicas
-        self._namespace = namespace
 
     async def act(self, fault: Lease) -> float:
         """Do one fault; returns the seconds that it lasts."""
@@ -81,7 +80,7 @@ class LeaseFaults:
             case "empty":
                 await self._edit(leaders[0], {"holderIdentity": ""})
             case "delete":
-                await self._client.delete(LEASE, leaders[0].manager.name, self._namespace)
+                await self._client.delete(LEASE, leaders[0].manager.name, _NAMESPACE)
             case "slow":
                 return self._slow_down(fault.seconds or SLOW)
             case "pause" | "twins":
@@ -90,7 +89,7 @@ class LeaseFaults:
 
     async def _edit(self, leader: Replica, spec: dict[str, Any]) -> None:
         with contextlib.suppress(NotFound):
-            await self._client.patch(LEASE, leader.manager.name, self._namespace, patch={"spec": spec}, style="merge")
+            await self._client.patch(LEASE, leader.manager.name, _NAMESPACE, patch={"spec": spec}, style="merge")
 
     def _slow_down(self, seconds: float) -> float:
         agents = {one.manager.name for one in self._replicas()}

@@ -191,7 +191,7 @@ async def _run_scenario(
             )
             injector.always = lab.always
             if plan.leases:
-                faults = LeaseFaults(other_client, server.faults, lab.replicas, lab.namespace)
+                faults = LeaseFaults(other_client, server.faults, lab.replicas)
                 injector.disturb_lease, injector.other_leaders = faults.act, faults.other_leaders
             async with lab:
                 injector.begin()

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
+from yaml_files import load_yaml
 
 __all__ = ["KINDS", "VERBS", "Case", "Kind", "Step", "load_cases", "step_of"]
 
@@ -70,13 +70,8 @@ class Kind:
         return f"/apis/{self.api}" if "/" in self.api else f"/api/{self.api}"
 
 
-def _load(path: Path) -> Any:
-    """Read a file; libyaml takes a seventh of the time, and each process of a test run reads all cases."""
-    return yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
-
-
 def _kinds() -> dict[str, Kind]:
-    document = _load(CASES.parent / "kinds.yaml")
+    document = load_yaml(CASES.parent / "kinds.yaml")
     return {
         alias: Kind(alias, **{**fields, "verbs": tuple(fields.get("verbs", VERBS))})
         for alias, fields in document.items()
@@ -180,7 +175,7 @@ def load_cases() -> list[Case]:
 
     cases = [Case(one.name, one.cells, one.steps, one.area, _pods(one.steps)) for one in generic_cases()]
     for path in sorted(CASES.glob("*.yaml")):
-        cases += [_case(one, path.stem) for one in _load(path) or ()]
+        cases += [_case(one, path.stem) for one in load_yaml(path) or ()]
     names = [f"{case.area}: {case.name}" for case in cases]
     twice = {name for name in names if names.count(name) > 1}
     assert not twice, f"cases of the same name: {sorted(twice)}"

@@ -96,6 +96,8 @@ class _Masker:
         self._uids = uids
         self._versions = versions
         self._namespace = namespace
+        self._texts: dict[str, str] = {}
+        """Masked texts by what they were: most texts of a record come many times."""
 
     def walk(self, data: Any, key: str) -> Any:
         if isinstance(data, dict):
@@ -135,6 +137,12 @@ class _Masker:
     def _text(self, text: str, key: str) -> str:
         if key == "resourceVersion":
             return self._versions.get(text, text)
+        masked = self._texts.get(text)
+        if masked is None:
+            masked = self._texts[text] = self._masked(text)
+        return masked
+
+    def _masked(self, text: str) -> str:
         text = _UID.sub(lambda found: self._uids.get(found.group(), "uid-?"), text)
         text = _TIME.sub("TIME", text)
         text = _VERSIONS.sub(self._version, text)

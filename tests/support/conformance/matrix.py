@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
-import yaml
 from conformance.cases import CASES, KINDS, VERBS, Case
+from yaml_files import load_yaml
 
 __all__ = ["differences", "expected_cells", "reasons", "report"]
 
@@ -62,7 +62,7 @@ def reasons() -> dict[str, str]:
 
 
 def _matrix() -> Any:
-    return yaml.safe_load((CASES.parent / "matrix.yaml").read_text())
+    return load_yaml(CASES.parent / "matrix.yaml")
 
 
 def report(cases: Sequence[Case], failed: Collection[str]) -> str:

@@ -1,4 +1,4 @@
-"""The state of both servers before the first case: the custom kinds that the cases share, established.
+"""The state of both servers before the first case: the custom kinds that the cases share, and our Operation, established.
 
 Guarantees: the same requests to both; returns when the kinds are served.
 """
@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
 from conformance.cases import step_of
 from conformance.running import Runner
 from conformance.targets import Target
+from yaml_files import load_yaml
+
+from konverge.crds import crd
+from konverge.crds.ops_v1alpha1 import Operation
 
 __all__ = ["prepare"]
 
@@ -23,6 +26,15 @@ async def prepare(target: Target) -> None:
     there = await target.send("GET", "/apis/conformance.example.com/v1", {"Accept": "application/json"}, b"")
     if there.status == 200:
         return
-    for given in yaml.safe_load(_SETUP.read_text()):
+    operation = crd(Operation)
+    ours = (
+        {"POST crd": operation},
+        {
+            f"GET crd/{operation['metadata']['name']}": None,
+            "until": {"status.conditions.[type=Established].status": "True"},
+        },
+        {"GET op": None, "until": 200},
+    )
+    for given in (*load_yaml(_SETUP), *ours):
         record = await runner.run(step_of(given))
         assert "unexpected" not in record, f"{target.name}: {record}"

@@ -13,11 +13,11 @@ from functools import cache
 from typing import Any, Final
 from urllib.parse import quote
 
-import yaml
 from conformance.cases import CASES, KINDS, Step, load_cases, step_of
 from fuzzing.bodies import carried, changed, json_patches
 from fuzzing.values import anything, fitting, texts
 from hypothesis import strategies as st
+from yaml_files import load_yaml
 
 from konverge.testing.apiserver.catalog import builtin, definition_of, schema_node
 from konverge.testing.apiserver.nodes import ANYTHING, Node
@@ -29,7 +29,7 @@ Data = dict[str, Any]
 
 SETUP: Final[tuple[Data, ...]] = tuple(
     json.loads(json.dumps(step.body))
-    for step in map(step_of, yaml.safe_load((CASES.parent / "setup.yaml").read_text()))
+    for step in map(step_of, load_yaml(CASES.parent / "setup.yaml"))
     if step.line == "POST crd"
 )
 """The definitions of the custom kinds."""

@@ -230,3 +230,28 @@ def test_yaml_is_the_same_each_time_and_says_what_the_data_says() -> None:
     manifests = all_manifests()
     assert to_yaml(*manifests) == to_yaml(*all_manifests())
     assert list(yaml.safe_load_all(to_yaml(*manifests))) == manifests
+
+
+def test_labels_are_those_of_the_definition_and_all_versions_share_them() -> None:
+    labels = {"example.com/contract": "v1", "team": ""}
+
+    @resource("example.com/v1", kind="Labelled", labels=labels)
+    class Labelled(CustomResource[SampleSpec, Status]):
+        """Has labels."""
+
+    @resource("example.com/v1alpha1", kind="Labelled", storage=False)
+    class Older(CustomResource[SampleSpec, Status]):
+        """Has none."""
+
+    assert crd(Labelled)["metadata"]["labels"] == labels
+    with pytest.raises(UsageError, match="labels"):
+        crd(Labelled, Older)
+
+
+@pytest.mark.parametrize("labels", [{"a b": "c"}, {"a": "b c"}, {"/a": ""}, {"a" * 64: ""}, {"a": "b" * 64}])
+def test_a_label_that_the_api_server_refuses_is_an_error_where_it_is_declared(labels: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match="is not valid"):
+
+        @resource("example.com/v1", labels=labels)
+        class Wrong(CustomResource[SampleSpec, Status]):
+            """Has a wrong label."""

@@ -451,11 +451,11 @@ async def test_an_informer_of_an_absent_kind_waits_until_it_is_served(
         assert informer.problem.cause == RestartCause.NOT_SERVED
         assert "install its CRD" in informer.problem.message
         assert not registration.has_synced
-        assert 50 <= len(api.discoveries) <= 75, "polled, but not hammered"
+        assert 20 <= len(api.discoveries) <= 26, "polled, but not hammered"
         api.info = served
         began = asyncio.get_running_loop().time()
         await api.synced_stream(api.body("a", 1))
-        assert asyncio.get_running_loop().time() - began <= 12.1
+        assert asyncio.get_running_loop().time() - began <= 36.1
         await registration.synced()
         assert heard.drain() == ["+a!"]
         assert informer.problem is None

@@ -181,3 +181,47 @@ async def test_the_log_names_the_missing_rbac_rule(api: Any, make_set: Any, sele
             await api.settle()
     (line,) = logs
     assert line["rbac_rule"] == {"apiGroups": ["example.com"], "resources": ["things"], "verbs": ["list", "watch"]}
+
+
+ABSENT = NotServed("example.com/v1", "Thing")
+
+
+@pytest.mark.parametrize(
+    ("dispensable", "happens", "logged"),
+    [
+        pytest.param(True, [ABSENT] * 5, [], id="an optional kind that was never served"),
+        pytest.param(True, [ABSENT, None], [], id="an optional kind that is installed later"),
+        pytest.param(True, [None, ABSENT, ABSENT], ["warning"], id="an optional kind that was served, and is gone"),
+        pytest.param(True, [DENIED], ["warning"], id="a right on an optional kind"),
+        pytest.param(False, [ABSENT] * 2, ["warning"], id="a kind that a user needs"),
+    ],
+)
+async def test_the_absence_of_a_kind_that_all_users_can_do_without_is_no_warning(
+    dispensable: bool, happens: list[Any], logged: list[str], selection: Selection
+) -> None:
+    from konverge.informers.problem import cause_of
+
+    reporter = Reporter(selection, dispensable=lambda: dispensable)
+    with capture_logs() as logs:
+        for error in happens:
+            if error is None:
+                reporter.healthy()
+            else:
+                reporter.unhealthy(cause_of(error), error)
+    assert [line["log_level"] for line in logs] == logged
+
+
+@pytest.mark.parametrize(("needed", "logged"), [(False, 0), (True, 1)])
+async def test_an_absent_kind_is_a_warning_if_one_of_its_users_needs_it(
+    api: Any, make_set: Any, selection: Selection, not_served: Exception, needed: bool, logged: int
+) -> None:
+    api.info = not_served
+    with capture_logs() as logs:
+        async with make_set() as informers:
+            first = informers.acquire(selection, optional=True)
+            second = informers.acquire(selection, optional=not needed)
+            await asyncio.sleep(60)
+            assert first.problem is not None
+            informers.release(second, optional=not needed)
+            informers.release(first, optional=True)
+    assert len([line for line in logs if line["log_level"] == "warning"]) == logged

@@ -227,6 +227,14 @@ def test_quick_runs_a_fixed_number_of_plans_with_one_of_every_kind_of_fault_amon
     assert {kind_of_fault(plan) for plan in chosen} == {kind_of_fault(plan) for plan in planned}
 
 
+def test_a_scenario_whose_plans_are_dear_runs_fewer_of_them_in_quick_mode_and_all_in_full_mode(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    every = drawn(monkeypatch, mode="full")
+    assert drawn(monkeypatch, mode="quick", quick=7) == every[:7]
+    assert drawn(monkeypatch, mode="full", quick=7) == every
+
+
 def test_the_plans_that_quick_leaves_out_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(import_module("konverge.testing.lab.explore"), "QUICK", 0)
     report = explore(scenario(careful))

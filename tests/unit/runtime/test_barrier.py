@@ -7,8 +7,9 @@ import pytest
 
 from konverge.client import Write, WriteState
 from konverge.informers import Selection
+from konverge.keys import Key
 from konverge.kinds import kind
-from konverge.runtime.consistency.barrier import LONGEST_WAIT, View, look, pause
+from konverge.runtime.consistency.barrier import LONGEST_WAIT, BarrierWaits, View, look, pause
 
 JOB = kind("batch/v1", "Job")
 
@@ -47,3 +48,16 @@ def test_waits_double_and_have_a_limit() -> None:
         waited += pauses[-1]
     assert pauses[:4] == [0.005, 0.005, 0.01, 0.02]
     assert max(pauses) == LONGEST_WAIT
+
+
+def test_a_key_waits_up_to_the_limit_from_its_first_wait_and_keeps_every_reason_once() -> None:
+    waits, key = BarrierWaits(limit=10), Key("", JOB, "web", "a")
+    assert [waits.pause(key, ("created",), 0.0), waits.pause(key, ("changed",), 0.125), waits.pause(key, (), 10.0)] == [
+        0.005,
+        0.125,
+        None,
+    ]
+    assert (key in waits, len(waits)) == (True, 1)
+    assert waits.take(key, ("changed", "resync")) == ("created", "changed", "resync")
+    assert waits.take(key, ("resync",)) == ("resync",)
+    assert (key in waits, len(waits)) == (False, 0)

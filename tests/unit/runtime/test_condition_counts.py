@@ -1,4 +1,4 @@
-"""`konverge_status_conditions`: how many objects of a controller have each status of a condition."""
+"""How many objects of a controller are in each group: `konverge_status_conditions`, and gauges of a controller's own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from controller_harness import ControllerHarness
+from structlog.testing import capture_logs
 from widgets import By, Widget
 
 import konverge as kv
@@ -124,3 +125,71 @@ def test_conditions_that_the_kind_does_not_declare_are_refused_at_once(
 
 def test_conditions_of_a_kind_without_a_model_are_counted_if_they_are_named() -> None:
     assert kv.Controller.of(VIEW).counts_conditions("Ready").counted == ("Ready",)
+
+
+def by_mode(found: kv.Object) -> list[tuple[str, ...]]:
+    return [(str(found.get("spec", "mode", default="none")),)]
+
+
+def grouped() -> kv.Controller[Widget]:
+    return controller().counts_objects(
+        "widgets", "Widgets by mode", labels=("mode",), by=by_mode, always=[("plain",), ("none",)]
+    )
+
+
+def shown(metrics: Metrics) -> dict[str, float]:
+    [family] = [one for one in metrics.registry.collect() if one.name == "widgets"]
+    return {one.labels["mode"]: one.value for one in family.samples}
+
+
+async def test_objects_are_counted_by_what_a_function_says_of_them() -> None:
+    async with ControllerHarness(grouped()) as harness:
+        assert shown(harness.metrics) == {"plain": 0, "none": 0}
+        harness.put(VIEW.new("a", "web", spec={"mode": "plain"}))
+        harness.put(VIEW.new("b", "web", spec={"mode": "odd"}))
+        await harness.settle()
+        assert shown(harness.metrics) == {"plain": 1, "none": 0, "odd": 1}
+        harness.put(VIEW.new("b", "web", spec={"mode": "plain"}))
+        await harness.settle()
+        assert shown(harness.metrics) == {"plain": 2, "none": 0, "odd": 0}
+        metrics = harness.metrics
+    assert shown(metrics) == {"plain": 0, "none": 0, "odd": 0}
+
+
+def test_a_gauge_whose_name_or_labels_prometheus_refuses_is_wrong_usage() -> None:
+    with pytest.raises(UsageError, match=r"controller 'widget': \.counts_objects\('widgets of mine'\)"):
+        controller().counts_objects("widgets of mine", "Widgets", labels=("mode",), by=by_mode)
+    with pytest.raises(UsageError, match=r"counts_objects\('widgets'\)"):
+        controller().counts_objects("widgets", "Widgets", labels=("__mode",), by=by_mode)
+
+
+def by_list(_found: kv.Object) -> Any:
+    return [("plain", "more")]
+
+
+def by_mistake(found: kv.Object) -> Any:
+    return [(found.to_dict()["nowhere"],)]
+
+
+@pytest.mark.parametrize(
+    ("by", "said"), [(by_list, "one value for each of the labels mode"), (by_mistake, "KeyError('nowhere')")]
+)
+async def test_a_mistake_in_a_function_that_counts_is_logged_once_and_keeps_no_object_from_its_reconcile(
+    by: Any, said: str
+) -> None:
+    reconciled: list[str] = []
+
+    async def note(found: Widget, _ctx: kv.Context[Widget]) -> kv.Outcome:
+        reconciled.append(found.name)
+        return kv.Done()
+
+    described = kv.Controller.of(Widget).counts_objects("widgets", "Widgets by mode", labels=("mode",), by=by)
+    with capture_logs() as logs:
+        async with ControllerHarness(described.reconciled_by(By(note))) as harness:
+            harness.put(VIEW.new("a", "web"))
+            harness.put(VIEW.new("b", "web"))
+            await harness.settle()
+    assert sorted(reconciled) == ["a", "b"]
+    [line] = [one for one in logs if one["log_level"] == "error"]
+    assert (line["event"], line["name"]) == ("objects are not counted", "widgets")
+    assert said in line["error"]

@@ -246,9 +246,10 @@ def test_a_thread_that_never_returns_fails_its_test_and_keeps_pytest_from_nothin
     [
         ("(foreign=False)", {"passed": 2}, "lab: *every fault*: * plans ran, 0 failed, * were pruned*"),
         ("(foreigners=False)", {}, "*the mark `scenario` takes nothing but foreign=False*"),
+        ("(quick=0)", {}, "*the mark `scenario` takes nothing but foreign=False*"),
     ],
 )
-def test_the_mark_of_a_scenario_takes_foreign_false_and_nothing_else(
+def test_the_mark_of_a_scenario_takes_foreign_false_a_number_of_quick_plans_and_nothing_else(
     lab_suite: pytest.Pytester, mark: str, outcomes: dict[str, int], line: str
 ) -> None:
     lab_suite.makepyfile(test_things=LAB_SUITE.replace("@pytest.mark.scenario", f"@pytest.mark.scenario{mark}"))

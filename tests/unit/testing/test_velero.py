@@ -6,6 +6,7 @@ repetitions. Not compared: times, texts, progress, and how writes of different o
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -16,6 +17,7 @@ from engine_stage import EngineStage, Json, recorded, ways
 from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.testing import Lab
+from konverge.testing.apiserver.faults.rules import Delay, Match, Rule
 from konverge.testing.velero import KINDS, VeleroServer, VeleroWorld, velero_crds
 
 
@@ -441,6 +443,21 @@ async def test_a_deleted_backup_comes_back_with_its_labels_and_owners_under_anot
         assert again.metadata.uid != first.metadata.uid
         assert again.metadata.label("a") == "b"
         assert [entry.name for entry in again.metadata.owner_references] == ["owner"]
+
+
+async def test_a_backup_of_a_deleted_namespace_is_asked_for_again_once_a_minute_and_not_more_often(lab: Lab) -> None:
+    async with EngineStage(lab, KINDS, velero_crds()) as stage:
+        velero = Velero(stage)
+        stage.stack.push_async_callback(velero.kill)
+        await velero.start()
+        await stage.make("Backup", "kept", {"includedNamespaces": ["shop"]})
+        await stage.until("Backup", "kept")
+        await lab.client.delete(kind("v1", "Namespace", namespaced=False), lab.namespace)
+        creates = lab.server.faults.add(
+            Rule(Match(verbs=("create",), resources=("backups.velero.io",)), Delay(seconds=0), count=1_000)
+        )
+        await asyncio.sleep(600)
+        assert 9 <= len(creates.hits) <= 11
 
 
 @pytest.mark.parametrize("recording", SCRIPTS)

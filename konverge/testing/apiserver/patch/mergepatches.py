@@ -6,10 +6,10 @@ included (a null item of a list stays).
 
 from __future__ import annotations
 
-import copy
 from typing import Any, TypeAlias
 
 from konverge.testing.apiserver.patch.wording import word_of
+from konverge.testing.apiserver.schemas.copying import copied
 from konverge.testing.apiserver.statuses import bad_request
 
 __all__ = ["merge_patch"]
@@ -32,7 +32,7 @@ def merge_patch(document: Data, patch: Any) -> Data:
 
 
 def _merged(document: Data, patch: Data) -> Data:
-    merged = copy.deepcopy({name: value for name, value in document.items() if name not in patch})
+    merged = copied({name: value for name, value in document.items() if name not in patch})
     for name, value in patch.items():
         if value is None:
             continue
@@ -46,7 +46,7 @@ def _merged(document: Data, patch: Data) -> Data:
 def _pruned(value: Any, found: Any) -> Any:
     """Take over a value; only what replaces an object keeps its nulls."""
     if isinstance(found, dict):
-        return copy.deepcopy(value)
+        return copied(value)
     return _without_nulls(value)
 
 

@@ -6,7 +6,6 @@ Nothing here reads or writes storage.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.reading import stored
 from konverge.testing.apiserver.registry.request import ResourceRequest
 from konverge.testing.apiserver.resources import Resource, Version
+from konverge.testing.apiserver.schemas.copying import copied
 from konverge.testing.apiserver.statuses import (
     FieldError,
     StatusError,
@@ -293,10 +293,10 @@ def as_stored(data: Data, resource: Resource) -> Data:
         return resource.alias.write(data)
     wanted = resource.api_version(resource.storage.name)
     if resource.custom and data.get("apiVersion") != wanted:
-        data = copy.deepcopy(data)
+        data = copied(data)
         _converted(data, wanted, resource, resource.storage)
     elif len(resource.versions) > 1:
-        data = resource.strategy.convert(copy.deepcopy(data), wanted)
+        data = resource.strategy.convert(copied(data), wanted)
     return {**data, "apiVersion": wanted}
 
 

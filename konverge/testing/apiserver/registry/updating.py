@@ -8,7 +8,6 @@ not stored, and the version stays. An object under deletion whose last finalizer
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from functools import partial
 from typing import Final, Literal, TypeAlias
@@ -21,6 +20,7 @@ from konverge.testing.apiserver.registry.creating import allocated
 from konverge.testing.apiserver.registry.pipeline import once, read, schema_of, validated
 from konverge.testing.apiserver.registry.request import ResourceRequest
 from konverge.testing.apiserver.registry.reviewing import mutated, reviewed
+from konverge.testing.apiserver.schemas.copying import copied
 from konverge.testing.apiserver.statuses import FieldError, StatusError, bad_request, conflict, invalid
 from konverge.testing.apiserver.storage import Changed, Entry
 
@@ -88,7 +88,7 @@ async def change(
 
 
 def _made(make: Make, old: Data) -> Data:
-    return make(copy.deepcopy(old), False)
+    return make(copied(old), False)
 
 
 async def _stored_otherwise(registry: Registry, request: ResourceRequest, entry: Entry, old: Data) -> bool:

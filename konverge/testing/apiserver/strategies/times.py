@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from functools import lru_cache
 from typing import Final
 
 from konverge.testing.apiserver.golang import moment
@@ -34,6 +35,7 @@ class BadTime(ValueError):
     """The text is not a time; the message is Go's."""
 
 
+@lru_cache(maxsize=1024)  # each write of an object reads its times several times
 def canonical_time(text: str, *, micro: bool = False) -> str:
     """Return a time as the server stores it.
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from record.schemas import GROUP, instance, value_fields
+from yaml_files import load_yaml
 
 from konverge.testing.apiserver import schemas
 from konverge.testing.apiserver.nodes import Node
 from konverge.testing.apiserver.statuses import FieldError, StatusError
 
 ROOM = Path(__file__).parent
-CASES = yaml.safe_load((ROOM / "cases.yaml").read_text())
+CASES = load_yaml(ROOM / "cases.yaml")
 RECORDED: dict[str, list[dict[str, Any]]] = json.loads((ROOM / "recorded.json").read_text())
 SPEC = {"type": "object", "properties": value_fields(CASES)}
 VALUES = Node({"type": "object", "properties": {"spec": SPEC}})

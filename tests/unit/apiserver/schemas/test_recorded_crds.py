@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from record.schemas import merged
+from yaml_files import load_yaml
 
 from konverge.testing.apiserver import schemas
 from konverge.testing.apiserver.statuses import FieldError
 
 ROOM = Path(__file__).parent
-CASES = yaml.safe_load((ROOM / "cases_crds.yaml").read_text())
+CASES = load_yaml(ROOM / "cases_crds.yaml")
 RECORDED: list[dict[str, Any]] = json.loads((ROOM / "recorded.json").read_text())["crds"]
 CHANGES = {(kind, case["name"]): case["change"] for kind in ("definitions", "updates") for case in CASES[kind]}
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from definitions import resource_of
+from yaml_files import load_yaml
 
 from konverge.testing.apiserver.catalog import builtin
 from konverge.testing.apiserver.tables import columns, table
@@ -18,7 +18,7 @@ from konverge.testing.apiserver.tables import columns, table
 HERE = Path(__file__).parent
 ROWS = json.loads((HERE / "recorded.json").read_text())
 WIDGET_ROWS = json.loads((HERE / "recorded_widgets.json").read_text())
-WIDGETS = resource_of(yaml.safe_load((HERE / "widgets.yaml").read_text())["definition"])
+WIDGETS = resource_of(load_yaml(HERE / "widgets.yaml")["definition"])
 KINDS = {resource.qualified: resource for resource in builtin({})}
 REAL = json.loads(resources.files("konverge.testing.apiserver.tables").joinpath("columns.json").read_text())
 

@@ -1,0 +1,33 @@
+"""A double of Nstance servers: one for each shard, with groups, instances, drains, streams, certificates and faults.
+
+It needs the extra `konverge[machines]`. In memory it runs in virtual time; on the loopback it speaks TLS 1.3 with Ed25519
+certificates.
+
+>>> from random import Random
+>>> world = NstanceWorld(random=Random(1))
+>>> shard = world.add_shard("us-west-2a")
+>>> shard.groups.static["workers"] = GroupSpec(template="std", size=2)
+>>> [one.key for one in shard.groups.all()]
+['workers']
+"""
+
+from __future__ import annotations
+
+from konverge.testing.nstance.faults import CallFault, Network, ShardFaults
+from konverge.testing.nstance.groups import GroupSpec, Template
+from konverge.testing.nstance.instances import Instance
+from konverge.testing.nstance.services import Call
+from konverge.testing.nstance.world import NstanceShard, NstanceWorld, ShardAddress
+
+__all__ = [
+    "Call",
+    "CallFault",
+    "GroupSpec",
+    "Instance",
+    "Network",
+    "NstanceShard",
+    "NstanceWorld",
+    "ShardAddress",
+    "ShardFaults",
+    "Template",
+]

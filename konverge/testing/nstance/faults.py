@@ -1,0 +1,55 @@
+"""The faults of a shard's double: of its connections, and of single calls."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+__all__ = ["CallFault", "Network", "ShardFaults"]
+
+
+class Network(enum.Enum):
+    """The reaction of a shard to connections."""
+
+    OPEN = "open"
+    REFUSED = "refused"
+    """A new connection is refused at once."""
+    SILENT = "silent"
+    """A new connection is never answered, and bytes on the ones that exist vanish: a half-open connection."""
+
+
+class CallFault(enum.Enum):
+    """The fate of one call."""
+
+    UNAVAILABLE = "unavailable"
+    """UNAVAILABLE, and the server did nothing."""
+    HANG = "hang"
+    """No response ever, and the server did nothing."""
+    CUT_BEFORE = "cut before"
+    """The connection ends, and the server did nothing."""
+    CUT_AFTER = "cut after"
+    """The server acted, then the connection ends without a response."""
+    GARBAGE = "garbage"
+    """A response that is not a message."""
+    LOST_LEADERSHIP = "lost leadership"
+    """The server acted, and answers UNAVAILABLE: it lost its leadership meanwhile."""
+
+
+@dataclass
+class ShardFaults:
+    """The faults that the next calls and connections meet. Change it while the shard is served."""
+
+    network: Network = Network.OPEN
+    next_calls: dict[str, list[CallFault]] = field(default_factory=dict)
+    """By the name of a method: the faults of its next calls, in order. "*" is every method."""
+
+    def add(self, method: str, fault: CallFault, *, times: int = 1) -> None:
+        """Let the next calls of a method fail."""
+        self.next_calls.setdefault(method, []).extend([fault] * times)
+
+    def take(self, method: str) -> CallFault | None:
+        """Return the fault of the call that begins now, which is used up."""
+        for name in (method, "*"):
+            if self.next_calls.get(name):
+                return self.next_calls[name].pop(0)
+        return None

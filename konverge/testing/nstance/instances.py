@@ -1,0 +1,167 @@
+"""The instances of a shard: they boot, drain and go, in the time of the loop.
+
+A drain begins with an event and a timer; an acknowledgement or the timer ends it, and the instance is deleted. An instance without a
+provider id drains without an event, as on the real server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from random import Random
+from typing import Final
+
+from konverge.clock import wall_clock
+
+__all__ = ["DELETED", "DELETING", "PENDING", "RUNNING", "Drain", "Fleet", "Instance", "Pace"]
+
+PENDING: Final = "pending"
+RUNNING: Final = "running"
+DELETING: Final = "deleting"
+DELETED: Final = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """A drain in progress."""
+
+    started: datetime
+    delete_at: datetime
+    reason: str
+
+
+@dataclass(eq=False)
+class Instance:
+    """One instance; `managed` ones belong to the size of their group, others were created on demand."""
+
+    id: str
+    tenant: str
+    group: str
+    managed: bool
+    created_at: datetime
+    provider_id: str = ""
+    status: str = PENDING
+    drain: Drain | None = None
+    reason: str = ""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it fills a place of its group: a draining one is replaced before it goes."""
+        return self.managed and self.status in {PENDING, RUNNING} and self.drain is None
+
+
+@dataclass
+class Pace:
+    """How long the steps of an instance take, in seconds."""
+
+    boot: float = 30.0
+    delete: float = 10.0
+    drain_timeout: float = 300.0
+    """Of groups without a timeout of their own; 0: instances are deleted without a drain."""
+    drain_timeouts: dict[str, float] = field(default_factory=dict)
+    """By group."""
+
+
+class Fleet:
+    """All instances of a shard.
+
+    `draining` and `gone` are called when a drain begins and when an instance was deleted.
+    """
+
+    def __init__(
+        self, *, random: Random, pace: Pace, draining: Callable[[Instance], None], gone: Callable[[Instance], None]
+    ) -> None:
+        self.instances: dict[str, Instance] = {}
+        self.pace = pace
+        self._random = random
+        self._draining = draining
+        self._gone = gone
+        self._timers: set[asyncio.TimerHandle] = set()
+
+    def create(self, tenant: str, group: str, *, managed: bool, id: str = "") -> Instance:  # noqa: A002  # the word of the protocol
+        """Create an instance; it runs after `pace.boot`. One with the same id is returned as it is."""
+        if id in self.instances:
+            return self.instances[id]
+        made = Instance(id or f"knc{self._random.getrandbits(80):020x}", tenant, group, managed, wall_clock())
+        self.instances[made.id] = made
+        self._later(self.pace.boot, lambda: self._boot(made))
+        return made
+
+    def scale(self, tenant: str, group: str, size: int) -> None:
+        """Create or drain instances of a group, the oldest first, until `size` of them count."""
+        alive = self.counting(tenant, group)
+        for _ in range(size - len(alive)):
+            self.create(tenant, group, managed=True)
+        for one in alive[: max(len(alive) - size, 0)]:
+            self.drain(one, "scale-down")
+
+    def counting(self, tenant: str, group: str) -> list[Instance]:
+        """Return the instances that fill the places of a group, the oldest first."""
+        return [one for one in self.instances.values() if (one.tenant, one.group) == (tenant, group) and one.counts]
+
+    def replace(self, id: str, reason: str) -> None:  # noqa: A002  # the word of the protocol
+        """Create a successor of a managed instance, and drain it once the successor runs."""
+        old = self.instances[id]
+        old.managed = False
+        successor = self.create(old.tenant, old.group, managed=True)
+        self._later(self.pace.boot, lambda: self.drain(old, reason) if successor.status == RUNNING else None)
+
+    def drain(self, one: Instance, reason: str) -> None:
+        """Begin the drain of an instance; without a drain timeout it is deleted at once."""
+        if one.drain is not None or one.status in {DELETING, DELETED}:
+            return
+        timeout = self.pace.drain_timeouts.get(one.group, self.pace.drain_timeout)
+        if timeout <= 0 or one.status != RUNNING:
+            self.delete(one, reason)
+            return
+        now = wall_clock()
+        begun = one.drain = Drain(now, now + timedelta(seconds=timeout), reason)
+        self._later(timeout, lambda: self.delete(one, reason) if one.drain is begun else None)
+        if one.provider_id:
+            self._draining(one)
+
+    def draining(self, tenant: str) -> list[Instance]:
+        """Return the instances of a tenant that are draining."""
+        found = [one for one in self.instances.values() if one.tenant == tenant and one.drain is not None]
+        return [one for one in found if one.status not in {DELETING, DELETED}]
+
+    def acknowledge(self, one: Instance) -> None:
+        """End a drain: the instance is deleted now."""
+        if one.drain is not None:
+            self.delete(one, one.drain.reason)
+
+    def delete(self, one: Instance, reason: str = "") -> None:
+        """Delete an instance; it is gone after `pace.delete`."""
+        if one.status not in {DELETING, DELETED}:
+            one.status, one.reason = DELETING, reason
+            self._later(self.pace.delete, lambda: self._delete(one))
+
+    def forget_drains(self) -> None:
+        """Lose the drains in progress: their instances go on as if nothing had been."""
+        for one in self.instances.values():
+            if one.status == RUNNING:
+                one.drain = None
+
+    def close(self) -> None:
+        """Stop all timers."""
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+
+    def _boot(self, one: Instance) -> None:
+        if one.status == PENDING:
+            one.status, one.provider_id = RUNNING, f"i-{self._random.getrandbits(64):016x}"
+
+    def _delete(self, one: Instance) -> None:
+        one.status, one.drain = DELETED, None
+        self._gone(one)
+
+    def _later(self, seconds: float, act: Callable[[], None]) -> None:
+        def run() -> None:
+            self._timers.discard(timer)
+            act()
+
+        timer = asyncio.get_running_loop().call_later(seconds, run)
+        self._timers.add(timer)

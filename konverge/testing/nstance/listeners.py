@@ -1,0 +1,215 @@
+"""Listeners of the double: on the loopback with TLS 1.3, or in memory; then no byte leaves the process.
+
+A connection in memory runs the whole of gRPC and HTTP/2; TLS alone is missing, so the checks of its handshake are made on the
+certificates. It needs no socket, so the virtual time of a test covers it.
+
+Guarantees: bytes arrive in order. A connection that one end closes is lost for the other in the next turn of the loop.
+
+Caveats: grpclib has no public way to give it a transport, so this uses what `grpclib.testing` uses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from grpclib.client import Channel
+from grpclib.encoding.proto import ProtoCodec
+from grpclib.protocol import H2Protocol
+from grpclib.server import Server
+from h2.errors import ErrorCodes
+
+from konverge.client.credentials import TlsMaterial
+from konverge.testing.certificates import KeyPair
+from konverge.testing.nstance.faults import Network, ShardFaults
+from konverge.testing.nstance.pki import NstanceAuthority
+
+__all__ = ["Listener", "MemoryChannel", "MemoryNetwork"]
+
+_TOO_MANY_PINGS: Final = ErrorCodes.ENHANCE_YOUR_CALM
+
+
+@dataclass(frozen=True, slots=True)
+class _PeerCertificate:
+    """The part of an SSL object that services read."""
+
+    encoded: bytes
+
+    def getpeercert(self, *, binary_form: bool) -> bytes:
+        assert binary_form
+        return self.encoded
+
+
+class _Pipe(asyncio.Transport):
+    """One end of a connection in memory."""
+
+    def __init__(self, own: asyncio.Protocol, faults: ShardFaults, peer: bytes) -> None:
+        super().__init__({"ssl_object": _PeerCertificate(peer)} if peer else {})
+        self.other: _Pipe | None = None
+        self._own = own
+        self._faults = faults
+        self._closing = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if data and not self._closing and self._faults.network is not Network.SILENT:
+            asyncio.get_running_loop().call_soon(self._deliver, bytes(data))
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            asyncio.get_running_loop().call_soon(self._lose)
+
+    def abort(self) -> None:
+        self.close()
+
+    def _deliver(self, data: bytes) -> None:
+        if self.other is not None and not self.other._closing:
+            self.other._own.data_received(data)
+
+    def _lose(self) -> None:
+        self._own.connection_lost(None)
+        if self.other is not None and self._faults.network is not Network.SILENT:
+            self.other.close()
+
+
+class Listener:
+    """A port of a shard: its services, and the connections to them."""
+
+    def __init__(
+        self,
+        services: Sequence[Any],
+        codec: ProtoCodec,
+        faults: ShardFaults,
+        authority: NstanceAuthority,
+        *,
+        asks_for_certificate: bool,
+    ) -> None:
+        self._services = list(services)
+        self._codec = codec
+        self._faults = faults
+        self._authority = authority
+        self._asks = asks_for_certificate
+        self._server: Server | None = None
+        self._sockets: asyncio.Server | None = None
+        self._connections: list[H2Protocol] = []
+
+    async def listen(self, identity: KeyPair, port: int = 0) -> int:
+        """Listen on the loopback with TLS, and return the port."""
+        context = self._context(identity)
+        loop = asyncio.get_running_loop()
+        self._sockets = await loop.create_server(self._accept, "127.0.0.1", port, ssl=context)
+        bound: int = self._sockets.sockets[0].getsockname()[1]
+        return bound
+
+    def accept(self, client: Callable[[], H2Protocol], tls: TlsMaterial) -> H2Protocol:
+        """Connect a client in memory, or raise as a handshake that fails does."""
+        peer = self._handshake(tls)
+        mine, theirs = self._protocol(), client()
+        near, far = _Pipe(theirs, self._faults, b""), _Pipe(mine, self._faults, peer)
+        near.other, far.other = far, near
+        mine.connection_made(far)
+        theirs.connection_made(near)
+        return theirs
+
+    def end_connections(self) -> None:
+        """Close every connection."""
+        for one in self._open():
+            one.processor.close("the server closed the connection")
+
+    def go_away(self) -> None:
+        """Send GOAWAY "too many pings" on every connection, then close it, as grpc-go does."""
+        for one in self._open():
+            one.connection._connection.close_connection(_TOO_MANY_PINGS, b"too_many_pings")
+            one.connection.flush()
+            one.processor.close("too many pings")
+
+    async def close(self) -> None:
+        """Close the port and all connections."""
+        if self._sockets is not None:
+            self._sockets.close()
+        self.end_connections()
+        for one in self._connections:
+            await one.handler.wait_closed()  # type: ignore[attr-defined]  # the handler of a server has it
+        self._connections.clear()
+        self._sockets = None
+
+    def _open(self) -> list[H2Protocol]:
+        return [one for one in self._connections if hasattr(one, "connection") and not one.connection.is_closing()]
+
+    def _protocol(self) -> H2Protocol:
+        if self._server is None:
+            self._server = Server(self._services, codec=self._codec)
+        made = self._server._protocol_factory()
+        self._connections = [*self._open(), made]
+        return made
+
+    def _accept(self) -> asyncio.Protocol:
+        return self._protocol() if self._faults.network is Network.OPEN else asyncio.Protocol()
+
+    def _context(self, identity: KeyPair) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.set_alpn_protocols(["h2"])
+        with tempfile.TemporaryDirectory() as folder:
+            chain = Path(folder, "chain.pem")
+            chain.touch(mode=0o600)
+            chain.write_bytes(identity.certificate + identity.key)
+            context.load_cert_chain(chain)
+        if self._asks:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(cadata=self._authority.certificate.decode())
+        return context
+
+    def _handshake(self, tls: TlsMaterial) -> bytes:
+        if tls.ca != self._authority.certificate:
+            raise ssl.SSLCertVerificationError(1, "certificate verify failed: unable to get local issuer certificate")
+        if not self._asks:
+            return b""
+        if not tls.certificate:
+            raise ssl.SSLError(1, "tlsv13 alert certificate required")
+        certificate = x509.load_pem_x509_certificate(tls.certificate)
+        if not self._authority.signed(certificate):
+            raise ssl.SSLError(1, "tlsv1 alert unknown ca")
+        return certificate.public_bytes(Encoding.DER)
+
+
+class MemoryChannel(Channel):
+    """A channel to a listener of a `MemoryNetwork`."""
+
+    def __init__(self, network: MemoryNetwork, host: str, port: int, tls: TlsMaterial) -> None:
+        super().__init__(host, port)
+        self._network = network
+        self._tls = tls
+
+    async def _create_connection(self) -> H2Protocol:
+        return await self._network.connect((str(self._host), int(self._port or 0)), self._protocol_factory, self._tls)
+
+
+class MemoryNetwork:
+    """Listeners by address, and channels to them."""
+
+    def __init__(self) -> None:
+        self.listeners: dict[tuple[str, int], Listener] = {}
+
+    def channel(self, host: str, port: int, tls: TlsMaterial) -> Channel:
+        """Return a channel; it connects at its first call."""
+        return MemoryChannel(self, host, port, tls)
+
+    async def connect(self, address: tuple[str, int], client: Callable[[], H2Protocol], tls: TlsMaterial) -> H2Protocol:
+        """Connect a client, as the network is now."""
+        listener = self.listeners.get(address)
+        if listener is None or listener._faults.network is Network.REFUSED:
+            raise ConnectionRefusedError(111, f"no server listens on {address[0]}:{address[1]}")
+        if listener._faults.network is Network.SILENT:
+            await asyncio.get_running_loop().create_future()
+        return listener.accept(client, tls)
