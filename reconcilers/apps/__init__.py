@@ -3,9 +3,8 @@
     words.py       condition types, reasons, labels, annotations
     settings.py    every number and switch
     observe.py     cache reads -> ObservedInstance
-    decide.py      ObservedInstance -> Blocked, or children to apply (validate.py, secrets.py, versions.py, render.py);
-                   status of the Flux objects -> conditions (freshness.py, sources.py, facts.py, translate.py, progress.py,
-                   report.py, values.py, messages.py, redaction.py)
+    decide.py      ObservedInstance -> Blocked, or children to apply (validate.py, secrets.py, render.py);
+                   status of the Flux objects -> conditions (reconcilers/shared/helm_release, report.py, messages.py)
     uninstall.py   remaining children -> the next step of an ordered uninstall
     contention.py  several instances of one Helm release -> the one that keeps it
     admission.py   the webhook: refuses invalid specs before they are stored

@@ -19,21 +19,23 @@ from konverge.fields import digest
 from konverge.kinds import kind_of
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
-from konverge.reconcilers.apps import messages, values
+from konverge.reconcilers.apps import messages
 from konverge.reconcilers.apps.adoption import obstacles, on_conflict
-from konverge.reconcilers.apps.facts import ConditionValue, ReleaseFacts, Translation
-from konverge.reconcilers.apps.freshness import DesiredRelease, FluxRelease, FluxSource, since, time_of
 from konverge.reconcilers.apps.observe import ObservedInstance, controls
 from konverge.reconcilers.apps.plans import Plan, plan_for
-from konverge.reconcilers.apps.progress import no_progress
-from konverge.reconcilers.apps.redaction import without_values
 from konverge.reconcilers.apps.render import RenderedChildren, children_of, desired_release
 from konverge.reconcilers.apps.report import ConditionReport, blocked, report, with_missing_values
 from konverge.reconcilers.apps.settings import Settings
-from konverge.reconcilers.apps.sources import FluxSources
-from konverge.reconcilers.apps.translate import translate
 from konverge.reconcilers.apps.validate import CheckInput, problem_of
 from konverge.reconcilers.apps.words import Annotation, Blocked, Degraded, Flux, Ready, Reconciling, Stalled, Type
+from konverge.reconcilers.shared.helm_release import values
+from konverge.reconcilers.shared.helm_release.facts import ConditionValue, ReleaseFacts, Translation
+from konverge.reconcilers.shared.helm_release.freshness import DesiredRelease, FluxRelease, FluxSource, since, time_of
+from konverge.reconcilers.shared.helm_release.progress import no_progress
+from konverge.reconcilers.shared.helm_release.redaction import without_values
+from konverge.reconcilers.shared.helm_release.rollout import rollout_annotations
+from konverge.reconcilers.shared.helm_release.sources import FluxSources
+from konverge.reconcilers.shared.helm_release.translate import translate
 from konverge.runtime import Child, Delete, Held
 
 __all__ = [
@@ -255,7 +257,7 @@ def plan_status(observed: ObservedInstance, facts: ReleaseFacts, applied: Applie
         draft.last_applied_chart = _chart(instance)
     return StatusPlan(
         translation.row,
-        _rollout_annotations(instance, facts, translation),
+        rollout_annotations(facts, translation, instance.generation),
         plan_for(instance, conditions, facts.now, draft=draft, outcome=_outcome(translation, facts.now)),
     )
 
@@ -270,29 +272,6 @@ def _with_held_fields(report: ConditionReport, held: Sequence[Held]) -> Conditio
         Type.RECONCILING: ConditionValue(False, Reconciling.STABLE),
     }
     return replace(report, conditions={**report.conditions, **drift})
-
-
-def _rollout_annotations(
-    instance: ApplicationInstance, facts: ReleaseFacts, translation: Translation
-) -> Mapping[str, str]:
-    """Return the annotations that record a rolled-out intent; empty if the release has them already."""
-    release = facts.release
-    if release is None or not translation.rolled_out:
-        return {}
-    repository = facts.sources.repository
-    annotations = {
-        Annotation.INTENT_HASH: facts.desired.intent,
-        Annotation.APPLIED_GENERATION: str(instance.generation),
-        Annotation.APPLIED_SOURCE: f"{facts.desired.source}@{repository.fetch_id}" if repository is not None else "",
-    }
-    present = {
-        Annotation.INTENT_HASH: release.rolled_out_intent,
-        Annotation.APPLIED_GENERATION: release.rolled_out_generation,
-        Annotation.APPLIED_SOURCE: release.rolled_out_source,
-    }
-    if facts.held:  # another manager may have changed the source; the earlier record stays
-        del annotations[Annotation.APPLIED_SOURCE], present[Annotation.APPLIED_SOURCE]
-    return {} if annotations == present else annotations
 
 
 def _reference(instance: ApplicationInstance) -> HelmReleaseRef:

@@ -27,6 +27,8 @@ from konverge.reconcilers.apps.kinds import (
     SECRET,
 )
 from konverge.reconcilers.apps.operations import install as operations
+from konverge.reconcilers.apps.operations.admission import validating_webhook as operation_webhook
+from konverge.reconcilers.apps.operations.metrics import OperationMetrics
 from konverge.reconcilers.apps.reconciler import ApplicationInstanceReconciler
 from konverge.reconcilers.apps.settings import Settings
 from konverge.reconcilers.apps.words import CONTROLLER, FINALIZER, Blocked, Flux, Label, Type
@@ -120,12 +122,13 @@ async def _warn_about_flux_rights(_client: Client) -> str:
     return ""
 
 
-def _operations(settings: Settings) -> Controller[Operation]:
+def _operations(settings: Settings, metrics: OperationMetrics | None = None) -> Controller[Operation]:
     return operations.controller(
         settings.operations,
         cluster_id=settings.cluster_id,
         watch_secrets=settings.watch_secrets,
         secret_namespaces=settings.secret_namespaces,
+        metrics=metrics,
     )
 
 
@@ -141,10 +144,13 @@ def install(manager: Manager, settings: Settings | None = None) -> None:
     chosen = Settings() if settings is None else settings
     manager.add(controller(chosen))
     if chosen.operations.enabled:
-        manager.add(_operations(chosen))
+        manager.add(_operations(chosen, OperationMetrics.within(manager.metrics)))
     reached = manager.settings.webhooks
     if chosen.check_at_admission or (chosen.check_at_admission is None and (reached.service or reached.url)):
         manager.add(validating_webhook(chosen))
+        if chosen.operations.enabled:
+            rows = operations.chosen_rows(chosen.operations, watch_secrets=chosen.watch_secrets)
+            manager.add(operation_webhook(chosen.operations, rows))
 
 
 def rules(settings: Settings | None = None) -> tuple[Rule, ...]:

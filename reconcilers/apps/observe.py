@@ -24,7 +24,7 @@ from konverge.reconcilers.apps.kinds import (
     SECRET,
 )
 from konverge.reconcilers.apps.settings import Settings
-from konverge.reconcilers.apps.values import ValuesFrom, token_of
+from konverge.reconcilers.shared.helm_release.values import ValuesFrom, token_of
 
 if TYPE_CHECKING:
     from konverge.runtime import Context

@@ -19,10 +19,10 @@ from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.durations import format_duration
 from konverge.fields import digest
 from konverge.objects import Object
-from konverge.reconcilers.apps.freshness import DesiredRelease
 from konverge.reconcilers.apps.kinds import HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 from konverge.reconcilers.apps.settings import Settings
 from konverge.reconcilers.apps.words import Annotation, Label
+from konverge.reconcilers.shared.helm_release.freshness import DesiredRelease
 
 __all__ = [
     "RenderedChildren",

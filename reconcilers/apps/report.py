@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from konverge.conditions import Condition, cut_condition, find_condition, truth
-from konverge.reconcilers.apps import messages
-from konverge.reconcilers.apps.facts import ConditionValue, Translation
-from konverge.reconcilers.apps.values import ValuesFrom
 from konverge.reconcilers.apps.words import Blocked, Flux, Ready, Reconciling, Suspended, Type
+from konverge.reconcilers.shared.helm_release.facts import ConditionValue, Translation
+from konverge.reconcilers.shared.helm_release.messages import missing_values
+from konverge.reconcilers.shared.helm_release.values import ValuesFrom
 from konverge.words import Reason
 
 __all__ = ["ConditionReport", "blocked", "report", "with_missing_values"]
@@ -68,7 +68,7 @@ def with_missing_values(translation: Translation, values: ValuesFrom | None) -> 
     if values is None or not values.lacking or translation.row in {"suspended", "being_deleted"}:
         return translation
     reason = Ready.WAITING_FOR_SECRET if values.kind == "Secret" else Flux.VALUES_ERROR
-    return replace(translation, ready=ConditionValue(False, reason, messages.missing_values(values)), rolled_out=False)
+    return replace(translation, ready=ConditionValue(False, reason, missing_values(values)), rolled_out=False)
 
 
 def report(translation: Translation, before: Sequence[Condition]) -> ConditionReport:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, field_validator, model_validator
 
 from konverge.reconcilers.apps.durations import Duration
 from konverge.reconcilers.apps.operations.settings import OperationSettings
-from konverge.reconcilers.apps.versions import VersionRange
+from konverge.reconcilers.shared.helm_release.versions import VersionRange
 
 __all__ = ["Duration", "ForbiddenVersions", "Settings"]
 
@@ -84,8 +84,9 @@ class Settings(_Frozen):
     """The namespaces in which Secrets are watched and read, and in which alone rights on them are needed; empty: wherever the manager
     watches. An instance elsewhere whose values come from a Secret is Blocked."""
     check_at_admission: bool | None = None
-    """Serve the webhook that refuses inline secrets, and what else the schema cannot see, before it is stored; null: if the manager says
-    how the API server reaches its webhooks (webhooks.service or webhooks.url). Without it such an instance is stored, and Blocked."""
+    """Serve the webhooks that refuse inline secrets, parameters of Operations that can never work, and what else the schema cannot see,
+    before it is stored; null: if the manager says how the API server reaches its webhooks (webhooks.service or webhooks.url). Without them
+    such an instance is stored, and Blocked, and such an Operation is Failed."""
 
     operations: OperationSettings = OperationSettings()
     """Operations: backups, restores, upgrades, commands."""

@@ -17,8 +17,6 @@ from datetime import datetime, timedelta
 from konverge.clock import from_rfc3339
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.apps import messages
-from konverge.reconcilers.apps.facts import ConditionValue
-from konverge.reconcilers.apps.freshness import FluxRelease
 from konverge.reconcilers.apps.observe import controls
 from konverge.reconcilers.apps.report import ConditionReport
 from konverge.reconcilers.apps.words import (
@@ -32,6 +30,9 @@ from konverge.reconcilers.apps.words import (
     Suspended,
     Type,
 )
+from konverge.reconcilers.shared.helm_release.facts import ConditionValue
+from konverge.reconcilers.shared.helm_release.freshness import FluxRelease
+from konverge.reconcilers.shared.helm_release.messages import failed as failed_release
 
 __all__ = ["RemainingChildren", "UninstallStep", "next_step"]
 
@@ -105,7 +106,7 @@ def _uninstalling(release: Object, now: datetime, patience: timedelta) -> Uninst
     seen = FluxRelease.of(release)
     failure = seen.find(Flux.RELEASED)
     failed = failure is not None and failure.is_false and failure.reason == Flux.UNINSTALL_FAILED
-    upstream = messages.failed(failure) if failed else ""
+    upstream = failed_release(failure) if failed else ""
     waited = _past_patience(release, now, patience)
     message = f"Flux uninstalls HelmRelease {release.name}" + (f"; {upstream}" if upstream else "")
     late = None if waited is None else messages.uninstall_overdue(release.name, patience, upstream)

@@ -18,8 +18,8 @@ from konverge.crds.apps_v1alpha1 import MAX_NAME, ApplicationInstance
 from konverge.objects import Object
 from konverge.reconcilers.apps.secrets import nulls, secrets
 from konverge.reconcilers.apps.settings import Settings
-from konverge.reconcilers.apps.versions import VersionRange, parse
 from konverge.reconcilers.apps.words import Annotation, Blocked, Label
+from konverge.reconcilers.shared.helm_release.versions import VersionRange, parse
 
 __all__ = ["AT_ADMISSION", "CHECKS", "SpecProblem", "CheckInput", "problem_of", "refusals"]
 

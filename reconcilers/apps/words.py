@@ -1,12 +1,22 @@
 """The vocabulary of the apps family: every word of its API is declared here once.
 
 Condition types and reasons are those of the original operator (docs/reference/apps.md#conditions), so that its users' dashboards and
-scripts keep working; those below "ours" have no counterpart there. Flux's reasons are passed on under Flux's names, which `Flux` lists.
+scripts keep working; those below "ours" have no counterpart there. The words of a release are those of reconcilers/shared/helm_release.
 """
 
 from __future__ import annotations
 
 from typing import Final
+
+from konverge.reconcilers.shared.helm_release.words import (
+    Degraded,
+    Flux,
+    Ready,
+    Reconciling,
+    ReleaseAnnotation,
+    Stalled,
+    Suspended,
+)
 
 __all__ = [
     "Annotation",
@@ -41,54 +51,6 @@ class Type:
     STALLED: Final = "Stalled"
 
 
-class Ready:
-    """Reasons of Ready."""
-
-    PLACEHOLDER: Final = "Placeholder"
-    HELM_RELEASE_READY: Final = "HelmReleaseReady"
-    HELM_RELEASE_FAILED: Final = "HelmReleaseFailed"
-    CHART_UNREACHABLE: Final = "ChartUnreachable"
-    WAITING_FOR_SECRET: Final = "WaitingForSecret"  # noqa: S105  # a reason
-    INSTALLING: Final = "Installing"
-    UPGRADING: Final = "Upgrading"
-    RECONCILING: Final = "Reconciling"
-    # ours
-    DELETING: Final = "Deleting"
-    HELM_RELEASE_MISSING: Final = "HelmReleaseMissing"
-    WAITING_FOR_DEPENDENCY: Final = "WaitingForDependency"
-    ROLLED_BACK: Final = "RolledBack"
-    REMEDIATION_FAILED: Final = "RemediationFailed"
-
-
-class Reconciling:
-    """Reasons of Reconciling."""
-
-    HELM_RELEASE_UPGRADING: Final = "HelmReleaseUpgrading"
-    HELM_RELEASE_INSTALLING: Final = "HelmReleaseInstalling"
-    CHART_SOURCE_SYNCING: Final = "ChartSourceSyncing"
-    STABLE: Final = "Stable"
-    # ours
-    UNINSTALLING: Final = "Uninstalling"
-    RETRYING: Final = "Retrying"
-
-
-class Degraded:
-    """Reasons of Degraded."""
-
-    HELM_RELEASE_DEGRADED: Final = "HelmReleaseDegraded"
-    HELM_RELEASE_FAILED: Final = "HelmReleaseFailed"
-    CHART_UNREACHABLE: Final = "ChartUnreachable"
-    DRIFTED: Final = "Drifted"
-    RECOVERED: Final = "Recovered"
-
-
-class Suspended:
-    """Reasons of Suspended."""
-
-    MANUALLY_SUSPENDED: Final = "ManuallySuspended"
-    ACTIVE: Final = "Active"
-
-
 class Blocked:
     """Reasons of Blocked; each is also the reason of the Ready=False that comes with it."""
 
@@ -105,13 +67,6 @@ class Deleting:
     WAITING_FOR_CHILD_RESOURCES: Final = "WaitingForChildResources"
 
 
-class Stalled:
-    """Reasons of Stalled that this family sets; others are passed on from Flux."""
-
-    UNINSTALL_TIMEOUT: Final = "UninstallTimeout"
-    PROGRESS_DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
-
-
 class Label:
     """Labels that the family reads or writes."""
 
@@ -126,71 +81,11 @@ class Label:
     """The value of NAMESPACE_GATE."""
 
 
-class Annotation:
+class Annotation(ReleaseAnnotation):
     """Annotations that the family reads or writes."""
 
     INSTANCE_NAME: Final = "app.vworkspace.io/application-instance"
     """On a child: the full name of the instance; the label of the same name may hold a shortened one."""
     INSTANCE_UID: Final = "app.vworkspace.io/application-instance-uid"
-    INTENT_HASH: Final = "vworkspace.io/applied-intent-hash"
-    """On the HelmRelease: digest of the intent that was rolled out last, values included."""
-    APPLIED_GENERATION: Final = "vworkspace.io/last-applied-generation"
-    """On the HelmRelease: the generation of the instance that was rolled out last."""
-    APPLIED_SOURCE: Final = "vworkspace.io/applied-source"
-    """On the HelmRelease: `digest@uid/generation` of the source from which was rolled out last, as it was fetched."""
-    VALUES_TOKEN: Final = "apps.vworkspace.io/values-token"  # noqa: S105  # an annotation
-    """On the HelmRelease: the state of the Secret or ConfigMap that Flux was last requested to read, or read at the install."""
     OVERRIDE_FORBIDDEN: Final = "apps.vworkspace.io/override-forbidden"
     """On an instance: `true`, or the one forbidden version that may run."""
-
-
-class Flux:
-    """Words of helm-controller and source-controller that we read or write."""
-
-    READY: Final = "Ready"
-    RECONCILING: Final = "Reconciling"
-    STALLED: Final = "Stalled"
-    RELEASED: Final = "Released"
-    REMEDIATED: Final = "Remediated"
-    TEST_SUCCESS: Final = "TestSuccess"
-    DRIFTED: Final = "Drifted"
-
-    FETCH_FAILED: Final = "FetchFailed"
-    BUILD_FAILED: Final = "BuildFailed"
-    STORAGE_FAILED: Final = "StorageOperationFailed"
-
-    DEPENDENCY_NOT_READY: Final = "DependencyNotReady"
-    SOURCE_NOT_READY: Final = "SourceNotReady"
-    ARTIFACT_FAILED: Final = "ArtifactFailed"
-    VALUES_ERROR: Final = "ValuesError"
-    HEALTH_CHECK_CANCELED: Final = "HealthCheckCanceled"
-    INSTALL_FAILED: Final = "InstallFailed"
-    UPGRADE_FAILED: Final = "UpgradeFailed"
-    TEST_FAILED: Final = "TestFailed"
-    UNINSTALL_FAILED: Final = "UninstallFailed"
-
-    PREREQUISITE_ERRORS: Final = frozenset(
-        {
-            "ValuesError",
-            "ChartMutateError",
-            "RESTClientError",
-            "ResourceManagerError",
-            "FactoryError",
-            "ConfigFactoryErr",
-            "StateError",
-            "ReconcileError",
-            "AccessDenied",
-            "InvalidCELExpression",
-        }
-    )
-    """Reasons of Ready=False before any release action, none of which is about the chart."""
-
-    DEPLOYED: Final = "deployed"
-    """Status of a release in `status.history`."""
-
-    REQUESTED_AT: Final = "reconcile.fluxcd.io/requestedAt"
-    """Annotation that requests a reconcile; `flux reconcile` writes it too."""
-    FINALIZER: Final = "finalizers.fluxcd.io"
-    CHART_OF_RELEASE: Final = "helm.toolkit.fluxcd.io/name"
-    """Label of a HelmChart: the HelmRelease that it was made for."""
-    CHART_OF_NAMESPACE: Final = "helm.toolkit.fluxcd.io/namespace"

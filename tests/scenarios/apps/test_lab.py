@@ -25,6 +25,10 @@ SPEC: dict[str, Any] = {
 }
 
 
+FEW = 30
+"""Plans of quick mode for other lives of the same reconciler, which are long: the first scenario runs one of every kind of fault on it."""
+
+
 def says(type_: str, status: str) -> Any:
     def test(found: ApplicationInstance) -> bool:
         condition = found.find_condition(type_)
@@ -109,7 +113,7 @@ def named(lab: Lab, name: str) -> ApplicationInstance:
     return ApplicationInstance.decode({"metadata": {"name": name}, "spec": spec})
 
 
-@pytest.mark.scenario
+@pytest.mark.scenario(quick=FEW)
 async def test_the_younger_of_two_instances_with_one_release_name_waits_until_the_older_is_deleted(lab: Lab) -> None:
     lab.may_differ(
         None, forget_history, forget_tokens, why="what Flux reports of the past of a release depends on the faults"
@@ -128,7 +132,7 @@ async def test_the_younger_of_two_instances_with_one_release_name_waits_until_th
     await lab.until(ApplicationInstance, "a-younger", says("Ready", "True"))
 
 
-@pytest.mark.scenario
+@pytest.mark.scenario(quick=FEW)
 async def test_a_change_of_values_in_a_secret_is_rolled_out(lab: Lab) -> None:
     lab.may_differ(None, forget_tokens, why="these annotations hold uids and versions")
     await lab.create(SECRET.new("vals", data={"values.yaml": "cmVwbGljYXM6IDE="}))

@@ -24,6 +24,8 @@ HELM = {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop
 OCI = {**HELM, "sourceType": "oci", "url": "oci://charts.example.com"}
 QUICK = Settings(source_grace=timedelta(seconds=1), stuck_after=timedelta(seconds=5))
 READY = says("Ready", "True", "HelmReleaseReady")
+FEW = 30
+"""Plans of quick mode for each of these lives of one reconciler, which are long: test_lab.py runs one of every kind of fault on it."""
 Test = Callable[[ApplicationInstance], bool]
 
 
@@ -127,8 +129,12 @@ def forget_history(data: dict[str, Any]) -> None:
         data["status"] = {"conditions": standing}
 
 
-@pytest.mark.scenario
+@pytest.mark.scenario(quick=FEW)
 async def test_another_url_of_a_helm_repository_is_named_only_after_flux_fetched_from_it(lab: Lab) -> None:
+    lab.skip_plans(
+        "applicationinstances*: recreate by hand *",
+        why="an instance that is made anew beside the steps has an older URL, and no chart that was applied before",
+    )
     shop, url = Shop(lab), HELM["url"]
     await shop.start(HELM)
     with shop.dead("https://dead.example.com"):
@@ -177,7 +183,7 @@ async def test_another_registry_is_named_only_after_flux_deployed_what_it_fetche
     assert release.get("status", "history", 0, "ociDigest") != history[0]["ociDigest"]
 
 
-@pytest.mark.scenario(foreign=False)
+@pytest.mark.scenario(foreign=False, quick=FEW)
 async def test_an_upgrade_that_flux_does_not_take_up_is_stalled_until_flux_is_back(lab: Lab) -> None:
     shop = Shop(lab)
     await shop.start(HELM)
@@ -188,7 +194,7 @@ async def test_an_upgrade_that_flux_does_not_take_up_is_stalled_until_flux_is_ba
     await shop.until(READY, lambda found: found.find_condition("Stalled") is None)
 
 
-@pytest.mark.scenario(foreign=False)
+@pytest.mark.scenario(foreign=False, quick=FEW)
 async def test_ready_follows_the_running_release_while_users_suspend_and_edit_it(lab: Lab) -> None:
     shop = Shop(lab)
     await shop.start(HELM)

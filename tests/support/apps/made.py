@@ -8,9 +8,9 @@ from typing import Any
 from konverge.clock import rfc3339
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.objects import Object
-from konverge.reconcilers.apps.facts import ReleaseFacts
-from konverge.reconcilers.apps.freshness import DesiredRelease, FluxRelease, FluxSource
-from konverge.reconcilers.apps.sources import FluxSources
+from konverge.reconcilers.shared.helm_release.facts import ReleaseFacts
+from konverge.reconcilers.shared.helm_release.freshness import DesiredRelease, FluxRelease, FluxSource
+from konverge.reconcilers.shared.helm_release.sources import FluxSources
 
 GRACE = timedelta(seconds=30)
 STUCK = timedelta(minutes=15)

@@ -17,7 +17,7 @@ from konverge.outcome import Done, RequeueAfter
 from konverge.reconcilers.apps import ApplicationInstanceReconciler, Settings, controller
 from konverge.reconcilers.apps.observe import controls
 from konverge.reconcilers.apps.render import children_of
-from konverge.reconcilers.apps.translate import translate
+from konverge.reconcilers.shared.helm_release.translate import translate
 from konverge.runtime.reconcile.finalizers import FinalizerStep, next_step
 
 OCI = {"chart": {"sourceType": "oci", "url": "oci://registry.example.com/charts"}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,8 @@ from konverge.reconcilers.apps.kinds import CONFIG_MAP, HELM_CHART, SECRET
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.runtime import Manager, cluster_role
 from konverge.runtime.builder.rules import narrowed_roles
-from konverge.testing import Lab
+from konverge.testing import Lab, install_crds
+from konverge.testing.velero import velero_crds
 
 WITHOUT_OPERATIONS = Settings(operations=OperationSettings(enabled=False))
 INSTANCE = kind("apps.vworkspace.io/v1alpha1", "ApplicationInstance")
@@ -180,3 +182,27 @@ async def test_a_start_without_service_account_and_url_allow_list_logs_one_warni
     assert len(warned) == warns
     for event in warned:
         assert "set apps.service_account, or apps.url_allow_list" in event
+
+
+async def test_engines_that_are_not_installed_are_one_line_of_the_log_and_no_warning(lab: Lab) -> None:
+    with capture_logs() as logs:
+        await lab.start(lambda manager: install(manager, Settings(url_allow_list=("https://a",))), name="konverge")
+    assert [line["event"] for line in logs if line["log_level"] == "warning"] == []
+    said = {line["controller"]: line["kinds"] for line in logs if "kinds" in line}
+    assert "HelmRelease.helm.toolkit.fluxcd.io" in said["applicationinstance"]
+    assert {"Backup.velero.io", "Workflow.argoproj.io", "ReplicationSource.volsync.backube"} < set(said["operation"])
+    assert len([line for line in logs if "kinds" in line]) == 2
+    unserved = [one for one in lab.manager.debug()["informers"]() if (one["problem"] or {}).get("cause") == "NotServed"]
+    assert len(unserved) == len({*said["operation"], *said["applicationinstance"]})
+
+
+async def test_an_engine_that_is_installed_later_is_used_and_its_absence_after_that_is_a_warning(lab: Lab) -> None:
+    await lab.start(lambda manager: install(manager, Settings(url_allow_list=("https://a",))), name="konverge")
+    with capture_logs() as logs:
+        await install_crds(lab.client, velero_crds())
+        await asyncio.sleep(60)
+        for definition in velero_crds():
+            await lab.client.delete(kind(definition["apiVersion"], definition["kind"]), definition["metadata"]["name"])
+        await asyncio.sleep(60)
+    gone = [line["selection"] for line in logs if line["log_level"] == "warning" and line["cause"] == "NotServed"]
+    assert "Backup.velero.io" in " ".join(gone)

@@ -12,8 +12,8 @@ import pytest
 from konverge.conditions import Condition
 from konverge.errors import Invalid
 from konverge.reconcilers.apps import ApplicationInstanceReconciler, Settings
-from konverge.reconcilers.apps.redaction import redacted, without_queries, without_values
-from konverge.reconcilers.apps.translate import translate
+from konverge.reconcilers.shared.helm_release.redaction import redacted, without_queries, without_values
+from konverge.reconcilers.shared.helm_release.translate import translate
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "flux"
 PLANTED = "hunter2-Tr0ub4dor"

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from konverge.conditions import Condition
-from konverge.reconcilers.apps.facts import ConditionValue, Translation
 from konverge.reconcilers.apps.report import blocked, report, with_missing_values
-from konverge.reconcilers.apps.values import ValuesFrom
+from konverge.reconcilers.shared.helm_release.facts import ConditionValue, Translation
+from konverge.reconcilers.shared.helm_release.values import ValuesFrom
 
 KEEP = Translation(row="looking_again")
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from konverge.reconcilers.apps import ApplicationInstanceReconciler, Settings
-from konverge.reconcilers.apps.facts import Translation
-from konverge.reconcilers.apps.translate import translate
+from konverge.reconcilers.shared.helm_release.facts import Translation
+from konverge.reconcilers.shared.helm_release.translate import translate
 
 OLD, NEW = "sha256:" + "a" * 64, "sha256:" + "b" * 64
 SETTLED = {"vworkspace.io/applied-intent-hash": "older", "vworkspace.io/applied-source": "older@HelmRepository-uid/1"}

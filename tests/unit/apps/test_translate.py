@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from konverge.reconcilers.apps.facts import Translation
-from konverge.reconcilers.apps.translate import ROWS, translate
+from konverge.reconcilers.shared.helm_release.facts import Translation
+from konverge.reconcilers.shared.helm_release.translate import ROWS, translate
 
 SAID = tuple[bool | None, str] | None
 """Status and reason, None where the condition is kept (Stalled: absent)."""
@@ -194,6 +194,16 @@ def test_row_8_a_failure_of_an_older_generation_of_the_source_does_not_count(mak
         "HelmChart", make.condition("FetchFailed", "True", "X", "old", generation=1, ago=90), generation=2
     )
     assert translation_of(make, make.condition("Ready", "False", "SourceNotReady"), chart=chart).row == "source_syncing"
+
+
+@pytest.mark.parametrize(("ahead", "left"), [(10, 20), (86_400, None)])
+def test_a_failure_that_is_ahead_of_our_clock_does_not_hide_an_unreachable_chart_for_as_long_as_clocks_differ(
+    make: Any, ahead: int, left: int | None
+) -> None:
+    chart = make.source("HelmChart", make.condition("FetchFailed", "True", "NoSource", "gone", ago=-ahead))
+    translation = translation_of(make, make.condition("Ready", "False", "SourceNotReady", ago=1), chart=chart)
+    assert translation.recheck == (None if left is None else make.now + timedelta(seconds=left))
+    assert translation.row == ("chart_unreachable" if left is None else "source_syncing")
 
 
 @pytest.mark.parametrize("condition", ["FetchFailed", "BuildFailed", "StorageOperationFailed"])

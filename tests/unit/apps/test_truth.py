@@ -10,8 +10,8 @@ from apps.made import Make
 from hypothesis import given
 from hypothesis import strategies as st
 
-from konverge.reconcilers.apps.facts import Translation
-from konverge.reconcilers.apps.translate import translate
+from konverge.reconcilers.shared.helm_release.facts import Translation
+from konverge.reconcilers.shared.helm_release.translate import translate
 
 SAID = tuple[bool | None, str] | None
 MINUTE = 60

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from konverge.objects import Metadata
-from konverge.reconcilers.apps.freshness import FluxRelease
-from konverge.reconcilers.apps.values import ValuesFrom, request_annotations, token_of
+from konverge.reconcilers.shared.helm_release.freshness import FluxRelease
+from konverge.reconcilers.shared.helm_release.values import ValuesFrom, request_annotations, token_of
 
 ASK = "reconcile.fluxcd.io/requestedAt"
 NOTE = "apps.vworkspace.io/values-token"

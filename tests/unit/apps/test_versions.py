@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from konverge.reconcilers.apps.versions import VersionRange, parse, same
+from konverge.reconcilers.shared.helm_release.versions import VersionRange, parse, same
 
 
 @pytest.mark.parametrize("text", ["1.2.3", "v1.2.3", "0.0.0", "1.2.3-rc.1", "1.2.3+build.5", "1.2.3-alpha-1.0+a-b"])

@@ -19,8 +19,8 @@ from typing import Final
 from konverge.clock import from_rfc3339
 from konverge.conditions import Condition, find_condition
 from konverge.objects import Object
-from konverge.reconcilers.apps.versions import same
-from konverge.reconcilers.apps.words import Annotation, Flux
+from konverge.reconcilers.shared.helm_release.versions import same
+from konverge.reconcilers.shared.helm_release.words import Flux, ReleaseAnnotation
 
 __all__ = ["FluxRelease", "FluxSource", "DesiredRelease", "since", "time_of"]
 
@@ -48,7 +48,7 @@ class DesiredRelease:
 
     def is_rolled_out_on(self, release: Object) -> bool:
         """Tell whether this intent was the last that was rolled out."""
-        return release.metadata.annotation(Annotation.INTENT_HASH) == self.intent
+        return release.metadata.annotation(ReleaseAnnotation.INTENT_HASH) == self.intent
 
 
 def since(condition: Condition | None) -> datetime | None:
@@ -140,9 +140,9 @@ class FluxRelease:
             created=metadata.created,
             requested=metadata.annotation(Flux.REQUESTED_AT),
             handled=_text(release.get("status", "lastHandledReconcileAt")),
-            rolled_out_intent=metadata.annotation(Annotation.INTENT_HASH),
-            rolled_out_generation=metadata.annotation(Annotation.APPLIED_GENERATION),
-            rolled_out_source=metadata.annotation(Annotation.APPLIED_SOURCE),
+            rolled_out_intent=metadata.annotation(ReleaseAnnotation.INTENT_HASH),
+            rolled_out_generation=metadata.annotation(ReleaseAnnotation.APPLIED_GENERATION),
+            rolled_out_source=metadata.annotation(ReleaseAnnotation.APPLIED_SOURCE),
             attempted_digest=_text(release.get("status", "lastAttemptedRevisionDigest")),
             latest_version=_text(latest.get("chartVersion")),
             latest_status=_text(latest.get("status")),

@@ -13,10 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from konverge.reconcilers.apps import messages
-from konverge.reconcilers.apps.facts import ConditionValue, ReleaseFacts
-from konverge.reconcilers.apps.freshness import since
-from konverge.reconcilers.apps.words import Flux, Stalled
+from konverge.reconcilers.shared.helm_release import messages
+from konverge.reconcilers.shared.helm_release.facts import ConditionValue, ReleaseFacts
+from konverge.reconcilers.shared.helm_release.freshness import since
+from konverge.reconcilers.shared.helm_release.words import Flux, Stalled
 
 __all__ = ["NoProgress", "no_progress"]
 

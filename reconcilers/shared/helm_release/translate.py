@@ -14,12 +14,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from konverge.reconcilers.apps import messages
-from konverge.reconcilers.apps.facts import ConditionValue, ReleaseFacts, Translation
-from konverge.reconcilers.apps.freshness import FluxRelease
-from konverge.reconcilers.apps.progress import no_progress
-from konverge.reconcilers.apps.redaction import redacted, without_queries
-from konverge.reconcilers.apps.words import Degraded, Flux, Ready, Reconciling, Suspended
+from konverge.reconcilers.shared.helm_release import messages
+from konverge.reconcilers.shared.helm_release.facts import ConditionValue, ReleaseFacts, Translation
+from konverge.reconcilers.shared.helm_release.freshness import FluxRelease
+from konverge.reconcilers.shared.helm_release.progress import no_progress
+from konverge.reconcilers.shared.helm_release.redaction import redacted, without_queries
+from konverge.reconcilers.shared.helm_release.words import Degraded, Flux, Ready, Reconciling, Suspended
 
 __all__ = ["ROWS", "translate"]
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from konverge.conditions import Condition
-from konverge.reconcilers.apps.freshness import DesiredRelease, FluxRelease, FluxSource, since
-from konverge.reconcilers.apps.redaction import without_queries
+from konverge.reconcilers.shared.helm_release.freshness import DesiredRelease, FluxRelease, FluxSource, since
+from konverge.reconcilers.shared.helm_release.redaction import without_queries
 
 __all__ = ["FluxSources", "SourceFailure"]
 
@@ -31,11 +31,15 @@ class SourceFailure:
 
     def outlasted(self, now: datetime, grace: timedelta) -> bool:
         """Tell whether the grace time has passed."""
-        return now - self.since >= grace
+        return self._lasts(now) >= grace
 
     def grace_left(self, now: datetime, grace: timedelta) -> timedelta:
         """Return the rest of the grace time."""
-        return max(self.since + grace - now, timedelta(0))
+        return max(grace - self._lasts(now), timedelta(0))
+
+    def _lasts(self, now: datetime) -> timedelta:
+        """Return the time since the failure; if it is ahead of us, clocks differ by that time, and to wait for it could take days."""
+        return abs(now - self.since)
 
 
 def _failure_message(source: FluxSource) -> str:

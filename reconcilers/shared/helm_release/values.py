@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from konverge.fields import digest
 from konverge.objects import Metadata
-from konverge.reconcilers.apps.freshness import FluxRelease
-from konverge.reconcilers.apps.words import Annotation, Flux
+from konverge.reconcilers.shared.helm_release.freshness import FluxRelease
+from konverge.reconcilers.shared.helm_release.words import Flux, ReleaseAnnotation
 
 __all__ = ["ValuesFrom", "request_annotations", "token_of"]
 
@@ -63,7 +63,7 @@ def request_annotations(values: ValuesFrom | None, before: FluxRelease | None, r
     """
     if values is None or not values.exists or recorded == values.token:
         return {}
-    note = {Annotation.VALUES_TOKEN: values.token}
+    note = {ReleaseAnnotation.VALUES_TOKEN: values.token}
     if before is None or values.token in (before.requested, before.handled):
         return note
     return {**note, Flux.REQUESTED_AT: values.token}

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from konverge.conditions import Condition
-from konverge.reconcilers.apps.freshness import DesiredRelease, FluxRelease
-from konverge.reconcilers.apps.sources import FluxSources, SourceFailure
-from konverge.reconcilers.apps.values import ValuesFrom
-from konverge.reconcilers.apps.words import Flux, Ready, Reconciling
+from konverge.reconcilers.shared.helm_release.freshness import DesiredRelease, FluxRelease
+from konverge.reconcilers.shared.helm_release.sources import FluxSources, SourceFailure
+from konverge.reconcilers.shared.helm_release.values import ValuesFrom
+from konverge.reconcilers.shared.helm_release.words import Flux, Ready, Reconciling
 
 __all__ = ["ReleaseFacts", "ConditionValue", "Translation"]
 

@@ -1,0 +1,4 @@
+"""Code that several families need: it knows no family, and families import it.
+
+helm_release/  a HelmRelease of Flux and its sources -> conditions
+"""
