@@ -1,102 +1,274 @@
-"""Operations on two targets under random events: created, cancelled, deleted, their Jobs ended or deleted, the process restarted.
+"""Operations on one target under random events, in any order: created, cancelled, deleted, ended by their engine, with a process that
+restarts or dies, a cache that lags, and a Lease that is edited by hand.
 
-After every write no two objects are at work on one target whose Operations exclude each other, none was made twice for one Operation, and
-no phase leaves a terminal one. In the end every Operation has ended: none waits for ever.
+After every write no two objects are at work whose Operations exclude each other, none was made twice for one Operation, no phase leaves a
+terminal one, and no Operation starts before an older one that waits for its turn too. In the end every Operation has ended, unless its
+engine is missing: none waits for ever, and those whose engine is missing hold up no other.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
 
 import pytest
 from apps.job_controller import JobController
+from apps.job_controller import ended as job_ended
 from apps.operation_safety import Safety
-from apps.operations import JOB, JOBS_FOR_ALL, Operations
-from hypothesis import HealthCheck, given, settings
+from apps.operations import JOB, JOBS_FOR_ALL, Operations, completed, failed
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from konverge.crds.ops_v1alpha1 import Operation
+from konverge.clock import wall_clock
+from konverge.crds.ops_v1alpha1 import CANCEL, Operation
+from konverge.objects import Object
+from konverge.reconcilers.apps.operations.conflicts import PATIENCE, Contestant, contestant_of
+from konverge.reconcilers.apps.operations.engines.registry import ROWS
+from konverge.reconcilers.apps.operations.turns import LEASE, lease_name
 from konverge.testing import Lab
-from konverge.testing.lab.plans import Plan
-from konverge.testing.lab.runs import run
+from konverge.testing.apiserver.faults.rules import Freeze, Match, Rule
+from konverge.testing.lab.environments import memory_lab
+from konverge.testing.loop import VirtualTimeLoop
 
 pytestmark = pytest.mark.slow
 
-TYPES = ("Backup", "Restore", "Upgrade", "Migration", "RunCommand")
-
-
-@dataclass(frozen=True)
-class Event:
-    """One event: `which` chooses among the Operations that exist, or a target."""
-
-    do: str
-    which: int = 0
-    type: str = "Backup"
-    exclusive: bool = False
-    seconds: float = 0.0
-
-
-EVENTS = st.builds(
-    Event,
-    do=st.sampled_from(["create"] * 6 + ["cancel", "delete", "lose", "restart", "wait", "wait"]),
-    which=st.integers(0, 5),
-    type=st.sampled_from(TYPES),
-    exclusive=st.sampled_from([False, False, False, True]),
-    seconds=st.sampled_from([0.0, 0.1, 3.0, 40.0]),
+T = TypeVar("T")
+VELERO = tuple(row for row in ROWS if row.engine.name == "velero")
+"""Its CustomResourceDefinitions are not installed, so its Operations wait."""
+TYPES = ("Restore", "Backup", "Upgrade", "Migration", "RunCommand")
+HOLDERS = "ops.vworkspace.io/holders"
+EDITS: tuple[str | None, ...] = (
+    None,
+    "",
+    "no JSON",
+    "[]",
+    '[{"uid": "gone", "name": "gone", "type": "Restore", "exclusive": true, "since": "2030-01-01T00:00:00Z"}]',
+    '[{"uid": 5, "name": null, "type": [], "exclusive": "x", "since": 7}]',
 )
+"""Edits of the Lease by hand: deleted, or with this list of holders."""
 
 
-async def _happens(ops: Operations, event: Event, number: int) -> None:
-    found = sorted((one.name for one in await ops.lab.client.list(Operation, ops.lab.namespace)), key=str)
-    if event.do == "create":
-        # Every third one fails, by its name (`_fails`).
-        await ops.create(
-            f"op-{number}",
-            event.type,
-            target=("one", "two")[event.which % 2],
-            parameters={"image": "busybox", "exclusive": event.exclusive},
-        )
-    elif event.do == "restart":
-        await ops.lab.stop()
-        await asyncio.sleep(event.seconds)
-        await ops.start(rows=JOBS_FOR_ALL)
-    elif event.do == "wait":
-        await asyncio.sleep(event.seconds)
-    elif not found:
-        return
-    elif event.do == "cancel":
-        await ops.lab.patch(Operation, found[event.which % len(found)], {"spec": {"cancel": True}})
-    elif event.do == "delete":
-        await ops.lab.delete(Operation, found[event.which % len(found)])
-    else:
-        jobs = list(await ops.lab.client.list(JOB, ops.lab.namespace))
-        if jobs:
-            await ops.lab.delete(JOB, jobs[event.which % len(jobs)].name)
+class FirstComeFirstServed:
+    """No Operation starts while an older one that it excludes waits for nothing but its turn, and has waited no longer than `PATIENCE`."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self._started: set[str] = set()
+        self._in_line: dict[str, datetime] = {}
+        self.fresh_since = wall_clock()
+        """Since when the process has seen every change at once: it cannot respect one that it has not seen."""
+        lab.always.append(self.check)
+
+    def check(self) -> None:
+        entries = self._lab.server.store.list(("ops.vworkspace.io", "operations"))
+        found = [contestant_of(Object(entry.object())) for entry in entries]
+        for one in found:
+            if one.waits_for_turn:
+                self._in_line.setdefault(one.uid, wall_clock())
+            else:
+                self._in_line.pop(one.uid, None)
+        for one in found:
+            if one.started and one.uid not in self._started:
+                self._started.add(one.uid)
+                self._check_start(one, found)
+
+    def _check_start(self, one: Contestant, found: list[Contestant]) -> None:
+        now = wall_clock()
+        older = [
+            other
+            for other in found
+            if other.waits_for_turn
+            and other.order < one.order
+            and other.excludes(one)
+            and now - self._in_line[other.uid] > timedelta(seconds=1)  # else they may have been looked at together
+        ]
+        if not older or now - self.fresh_since < timedelta(seconds=5):
+            return
+        first = min(older, key=lambda other: other.order)
+        moments = [other.finished for other in found if other.finished] + [first.created, one.created]
+        last = max(moment for moment in moments if isinstance(moment, datetime))
+        assert now - last >= PATIENCE, f"{one.name} started before {first.name}, which is older and waits for its turn"
 
 
-def _fails(job: str) -> bool:
-    return int(job.split("-")[1]) % 3 == 0
+class OneTarget(RuleBasedStateMachine):
+    """One target, and the daemon; users and engines act in the rules."""
 
+    @initialize()
+    def begin(self) -> None:
+        self.runner = asyncio.Runner(loop_factory=VirtualTimeLoop)
+        self.stack = AsyncExitStack()
+        self.number = 0
+        self.thaws_at = 0.0
+        self._do(self._begin())
 
-@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
-@given(events=st.lists(EVENTS, min_size=4, max_size=16), lasts=st.sampled_from([1.0, 20.0, 90.0]))
-def test_operations_that_exclude_each_other_never_work_at_once_and_none_waits_for_ever(
-    events: list[Event], lasts: float
-) -> None:
-    async def scenario(lab: Lab) -> None:
-        Safety(lab)
-        ops = await Operations(lab).start(rows=JOBS_FOR_ALL)
-        await lab.enter(JobController(lab.config, lab.namespace, seconds=lasts, fails=_fails, random=lab.rng()))
-        await ops.target("one")
-        await ops.target("two")
-        for number, event in enumerate(events):
-            await _happens(ops, event, number)
-        for _ in range(3 * len(events)):
-            left = [one for one in await lab.client.list(Operation, lab.namespace) if not one.finished or one.deleting]
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(work)
+
+    async def _begin(self) -> None:
+        self.lab = await self.stack.enter_async_context(memory_lab())
+        self.lab.dismiss()  # the invariant below reads the findings; faults end with the example
+        Safety(self.lab)
+        self.order = FirstComeFirstServed(self.lab)
+        self.ops = await Operations(self.lab).start(rows=(*JOBS_FOR_ALL, *VELERO))
+        await self.lab.enter(JobController(self.lab.config, self.lab.namespace, seconds=1e9, random=self.lab.rng()))
+        verbs = ("backup", "restore", "upgrade", "migration", "runcommand")
+        await self.ops.target(offers=dict.fromkeys(verbs, "job,velero"))
+
+    def _now(self) -> float:
+        return self.runner.get_loop().time()
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the daemon's cache may lag."""
+        return self._now() < self.thaws_at
+
+    async def _chosen(self, which: int) -> Operation | None:
+        found = sorted(await self.lab.client.list(Operation, self.lab.namespace), key=lambda one: one.name)
+        return found[which % len(found)] if found else None
+
+    async def _jobs(self) -> list[Object]:
+        return [job for job in await self.lab.client.list(JOB, self.lab.namespace) if not job_ended(job)]
+
+    # --- users ---------------------------------------------------------------------------------------------------------------
+
+    @rule(type_=st.sampled_from(TYPES), exclusive=st.sampled_from([False, False, False, True]), pause=st.booleans())
+    def create(self, type_: str, exclusive: bool, pause: bool) -> None:
+        self._do(self._create(type_, {"image": "busybox", "exclusive": exclusive}, "job", pause))
+
+    @rule(type_=st.sampled_from(["Backup", "Restore"]))
+    def create_without_an_engine(self, type_: str) -> None:
+        parameters = {} if type_ == "Backup" else {"backupName": "missing"}
+        self._do(self._create(type_, parameters, "velero", pause=False))
+
+    async def _create(self, type_: str, parameters: dict[str, Any], engine: str, pause: bool) -> None:
+        self.number += 1
+        await self.ops.create(f"op-{self.number:02}", type_, engine, parameters=parameters)
+        await asyncio.sleep(1.1 if pause else 0)
+
+    @rule(which=st.integers(0, 5), by=st.sampled_from(["field", "annotation", "deletion"]))
+    def cancel(self, which: int, by: str) -> None:
+        self._do(self._cancel(which, by))
+
+    async def _cancel(self, which: int, by: str) -> None:
+        found = await self._chosen(which)
+        if found is None:
+            return
+        if by == "deletion":
+            await self.lab.delete(Operation, found.name)
+        elif by == "annotation":
+            await self.lab.patch(Operation, found.name, {"metadata": {"annotations": {CANCEL: "true"}}})
+        else:
+            await self.lab.patch(Operation, found.name, {"spec": {"cancel": True}})
+
+    @rule(types=st.lists(st.sampled_from(TYPES[:4]), min_size=2, max_size=4))
+    def create_and_let_them_start_at_once(self, types: list[str]) -> None:
+        """Those that wait for the target are not in line: once it is ready, the Lease alone keeps them apart."""
+        self._do(self._create_several(types))
+
+    async def _create_several(self, types: list[str]) -> None:
+        await self.ops.ready(ready=False)
+        for type_ in types:
+            await self._create(type_, {"image": "busybox"}, "job", pause=False)
+        await asyncio.sleep(1)
+        await self.ops.ready()
+
+    @precondition(lambda self: not self.frozen)
+    @rule(text=st.sampled_from(EDITS))
+    def edit_the_lease(self, text: str | None) -> None:
+        """By hand, and while the cache is up to date: one of the two keeps Operations apart."""
+        self._do(self._edit(text))
+
+    async def _edit(self, text: str | None) -> None:
+        await asyncio.sleep(1)
+        name = lease_name("shop")
+        if await self.lab.find(LEASE, name) is None:
+            return
+        if text is None:
+            await self.lab.delete(LEASE, name)
+        else:
+            await self.lab.patch(LEASE, name, {"metadata": {"annotations": {HOLDERS: text}}})
+
+    # --- engines, processes and time -----------------------------------------------------------------------------------------
+
+    @rule(which=st.integers(0, 3), outcome=st.sampled_from(["completed", "completed", "failed", "deleted"]))
+    def end_a_job(self, which: int, outcome: str) -> None:
+        self._do(self._end(which, outcome))
+
+    async def _end(self, which: int, outcome: str) -> None:
+        jobs = await self._jobs()
+        if not jobs:
+            return
+        job = jobs[which % len(jobs)]
+        if outcome == "deleted":
+            await self.lab.delete(JOB, job.name)
+        else:
+            await self.ops.write_job(job, completed() if outcome == "completed" else failed())
+
+    @rule(down=st.sampled_from([None, 0.0, 3.0]))
+    def restart(self, down: float | None) -> None:
+        self._do(self._restart(down))
+
+    async def _restart(self, down: float | None) -> None:
+        if down is not None:
+            self.lab.crash(down=down)
+            await asyncio.sleep(down + 1)
+        else:
+            await self.lab.stop()
+            await self.ops.start(rows=(*JOBS_FOR_ALL, *VELERO))
+        self.order.fresh_since = wall_clock()
+
+    @rule(seconds=st.sampled_from([2.0, 20.0]), what=st.sampled_from(["operations.ops.vworkspace.io", "jobs.batch"]))
+    def let_the_cache_lag(self, seconds: float, what: str) -> None:
+        self.lab.server.faults.add(Rule(Match(verbs=("watch",), resources=(what,)), Freeze(seconds=seconds), count=4))
+        self.thaws_at = max(self.thaws_at, self._now() + seconds + 1)
+        self.order.fresh_since = wall_clock() + timedelta(seconds=seconds)
+
+    @rule(seconds=st.sampled_from([0.1, 2.0, 45.0]))
+    def wait(self, seconds: float) -> None:
+        self._do(asyncio.sleep(seconds))
+
+    @invariant()
+    def nothing_was_found(self) -> None:
+        if hasattr(self, "lab"):
+            assert self.lab.findings.problems == []
+
+    # --- the end -------------------------------------------------------------------------------------------------------------
+
+    def teardown(self) -> None:
+        if not hasattr(self, "lab"):
+            return
+        try:
+            self._do(self._ends())
+            self.nothing_was_found()
+        finally:
+            self._do(self.stack.aclose())
+            self.runner.close()
+
+    async def _ends(self) -> None:
+        """Every Operation ends if its engine is there, however many are in line."""
+        self.lab.server.faults.clear()
+        for _ in range(4 * (self.number + 2)):
+            for job in await self._jobs():
+                await self.ops.write_job(job, completed())
+            await asyncio.sleep(40)
+            stored = await self.lab.client.list(Operation, self.lab.namespace)
+            left = [one for one in stored if one.deleting or (not one.finished and one.spec.engine == "job")]
             if not left:
                 return
-            await asyncio.sleep(lasts + 60)
         raise AssertionError(f"{', '.join(one.name for one in left)} did not end: {left[0].conditions}")
 
-    assert run(scenario, Plan(name="as it is")).problems == []
+
+OneTarget.TestCase.settings = settings(
+    max_examples=8,
+    stateful_step_count=20,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+    phases=(Phase.generate,),  # shrinking would take minutes; an example has few steps
+)
+TestOperationsOnOneTarget = OneTarget.TestCase

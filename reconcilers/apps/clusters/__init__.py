@@ -7,11 +7,13 @@
     journal.py     the jobs that are not finished, and those that were
     events.py      changes of conditions -> events; the bounded buffer
     execute.py     a task -> writes to the API server -> a result
+    metrics.py     the instruments, under the original's names
     act.py         requests to the control plane over HTTP (transport.py: their interface)
     secrets.py     the Secrets of credential and journal
     agent.py       the loop of one agent; service.py: the agents of a manager, as background work
     decide.py      what was observed -> conditions and phase of a Cluster
     reconciler.py  the async shell
+    admission.py   the webhook: refuses an endpoint that is not used
 
 The API: docs/reference/pull-protocol.md. The guide: docs/guide/pull-mode.md.
 """

@@ -24,6 +24,7 @@ from konverge.errors import ApiError, KonvergeError, NotLeading
 from konverge.logs import get_logger
 from konverge.objects import Object
 from konverge.reconcilers.apps.clusters import protocol
+from konverge.reconcilers.apps.clusters.batch import Delivered, read_batch
 from konverge.reconcilers.apps.clusters.events import EventBuffer, snapshot
 from konverge.reconcilers.apps.clusters.execute import Executor, final_result
 from konverge.reconcilers.apps.clusters.jobs import Gates, JobRefusal, Task, read_job, result_of
@@ -39,7 +40,7 @@ from konverge.reconcilers.apps.clusters.secrets import (
 )
 from konverge.reconcilers.apps.clusters.settings import Settings
 from konverge.reconcilers.apps.clusters.transport import NoResponse, PlaneRequest, PlaneResponse, PlaneTransport
-from konverge.reconcilers.apps.clusters.words import FIELD_MANAGER, Authenticated, JobReason, Mode
+from konverge.reconcilers.apps.clusters.words import FIELD_MANAGER, UNKNOWN_KIND, Authenticated, JobReason, Mode
 from konverge.tasks import wait_first
 from konverge.words import LogKey
 
@@ -174,6 +175,7 @@ class Agent:
                 delay = await self._until_failure()
                 await asyncio.sleep(delay)
         finally:
+            self._metrics.agent_ended()
             await self._transport.close()
 
     async def _until_failure(self) -> float:
@@ -281,11 +283,9 @@ class Agent:
 
     def _responded(self, *, connected: bool = True) -> None:
         self.state = replace(self.state, last_round_trip=self._now())
-        if connected:
-            self._failures = 0
-            if self.state.step is not Step.CONNECTED:
-                self._show(1)
-                self._enter(Step.CONNECTED)
+        if connected and self.state.step is not Step.CONNECTED:
+            self._show(1)
+            self._enter(Step.CONNECTED)
 
     # --- credentials ---------------------------------------------------------------------------------------------------------
 
@@ -415,11 +415,15 @@ class Agent:
             if response.status != _OK:
                 raise _Failed(f"the control plane responds to the poll for jobs with status {response.status}")
             try:
-                batch = read(protocol.JobBatch, response.body)
+                jobs = read_batch(response.body)
             except protocol.Malformed as error:
-                raise _Failed(str(error)) from None
+                if limit > 1:
+                    limit = 1  # as above
+                    continue
+                raise _Failed(f"{error}; remove its oldest job from the control plane, or repair it") from None
+            self._failures = 0
             limit = min(limit * 2, self._settings.most_pending)
-            if not await self._take(batch.jobs):
+            if not await self._take(jobs):
                 await asyncio.sleep(
                     _SOONEST
                 )  # a control plane that does not wait, or repeats itself, is not asked in a loop
@@ -432,14 +436,14 @@ class Agent:
                 await self._write(self._journal.dropped(entry.job_id))
         await self._finish(tuple(entry.job_id for entry in self._journal.entries), resumed=True)
 
-    async def _take(self, jobs: Iterable[Mapping[str, Any]]) -> bool:
+    async def _take(self, jobs: Iterable[Delivered]) -> bool:
         """Carry out the jobs of a response; returns whether any was new."""
         now = self._now()
         fresh: list[JournalEntry] = []
         repeated: list[str] = []
         direct: list[tuple[str, JobResult]] = []
-        for raw in jobs:
-            found = read_job(raw, self._gates, now)
+        for job in jobs:
+            found = read_job(job.raw, self._gates, now, job.problem)
             job_id, key = (
                 (found.job_id, found.key)
                 if isinstance(found, JobRefusal)
@@ -454,7 +458,7 @@ class Agent:
                 self._refused(found)
                 if job_id:
                     direct.append((job_id, result_of(found, now)))
-            elif self._fits((*fresh, entry := JournalEntry(job_id=job_id, key=key, raw=raw))):
+            elif self._fits((*fresh, entry := JournalEntry(job_id=job_id, key=key, raw=job.raw))):
                 fresh.append(entry)
         if fresh:
             await self._write(self._journal.accepted(fresh))
@@ -469,7 +473,7 @@ class Agent:
 
     def _refused(self, refusal: JobRefusal) -> None:
         self._log.warning("a job is refused", **{LogKey.CAUSE: refusal.reason})
-        self._metrics.jobs.labels(kind="unknown", outcome=str(refusal.outcome)).inc()
+        self._metrics.jobs.labels(kind=UNKNOWN_KIND, outcome=str(refusal.outcome)).inc()
 
     def _fits(self, fresh: tuple[JournalEntry, ...]) -> bool:
         """Tell whether the journal has room for these entries; those without room are not acknowledged, so they come again."""

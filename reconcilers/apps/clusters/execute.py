@@ -177,8 +177,11 @@ class Executor:
         if found is not None and found.metadata.uid == uid and not found.metadata.deleting:
             try:
                 await self._client.delete(task.kind, task.name, task.namespace, uid=uid)
-            except Conflict:  # it went, and another of its name came: what was to be deleted is gone
-                pass
+            except Conflict:
+                left = await self._find(task)
+                if left is not None and left.metadata.uid == uid and not left.metadata.deleting:
+                    raise
+                # It went, and another of its name may have come: what was to be deleted is gone.
         result = _result(task, Outcome.SUCCEEDED, JobReason.DELETED, self._now())
         assert result.object is not None
         return result.model_copy(update={"object": result.object.model_copy(update={"uid": uid})})

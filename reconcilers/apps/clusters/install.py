@@ -12,6 +12,7 @@ from konverge.keys import Key
 from konverge.kinds import Kind
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.apps.clusters.act import PlaneHttpTransport
+from konverge.reconcilers.apps.clusters.admission import validating_webhook
 from konverge.reconcilers.apps.clusters.agent import AgentConfig
 from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE, OPERATION
 from konverge.reconcilers.apps.clusters.metrics import PullMetrics
@@ -98,3 +99,6 @@ def install(manager: Manager, settings: Settings | None = None, *, connect: Conn
     service = AgentService(PullMetrics.within(manager.metrics), connect)
     manager.add(controller(chosen, service, manager.report))
     manager.run_while_leading("agents", service.run)
+    reached = manager.settings.webhooks
+    if chosen.check_at_admission or (chosen.check_at_admission is None and (reached.service or reached.url)):
+        manager.add(validating_webhook(chosen))

@@ -18,6 +18,7 @@ import msgspec
 
 from konverge.kinds import Kind
 from konverge.objects import Object
+from konverge.reconcilers.apps.clusters.batch import TOO_DEEP
 from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE, APPLIED, OPERATION
 from konverge.reconcilers.apps.clusters.protocol import Job, JobResult, Malformed, ObjectIdentity, Outcome, read
 from konverge.reconcilers.apps.clusters.words import Intent, JobReason
@@ -92,13 +93,15 @@ class _Refused(Exception):
         self.reason = reason
 
 
-def read_job(raw: Mapping[str, Any], gates: Gates, now: datetime) -> Task | JobRefusal:
-    """Return the task of a job, or why it is refused."""
+def read_job(raw: Mapping[str, Any], gates: Gates, now: datetime, problem: str = "") -> Task | JobRefusal:
+    """Return the task of a job, or why it is refused; `problem` is why it could not be read (`batch.py`)."""
     found, key = raw.get("id"), raw.get("idempotencyKey")
     job_id = found if isinstance(found, str) and _JOB_ID.fullmatch(found) else ""
     known_key = key if isinstance(key, str) and len(key) <= 512 else ""  # the limit of the model
     try:
-        if len(msgspec.json.encode(raw)) > gates.most_bytes:
+        if problem:
+            raise _Refused(JobReason.MALFORMED, problem)
+        if _size(raw) > gates.most_bytes:
             raise _Refused(JobReason.TOO_LARGE, f"a job has at most {gates.most_bytes} bytes")
         job = read(Job, raw)
         if job.expires_at <= now:
@@ -115,6 +118,15 @@ def read_job(raw: Mapping[str, Any], gates: Gates, now: datetime) -> Task | JobR
         return JobRefusal(job_id=job_id, key=known_key, reason=JobReason.MALFORMED, message=str(error))
     except _Refused as error:
         return JobRefusal(job_id=job_id, key=known_key, reason=error.reason, message=str(error))
+
+
+def _size(raw: Mapping[str, Any]) -> int:
+    try:
+        return len(msgspec.json.encode(raw))
+    except RecursionError:
+        raise _Refused(JobReason.MALFORMED, TOO_DEEP) from None
+    except UnicodeEncodeError:
+        raise _Refused(JobReason.MALFORMED, "the job holds half of a surrogate pair, which cannot be stored") from None
 
 
 def _task(job: Job, gates: Gates) -> Task:

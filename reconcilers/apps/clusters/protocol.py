@@ -25,6 +25,7 @@ __all__ = [
     "EventBatch",
     "FieldOwner",
     "Job",
+    "JobKind",
     "JobBatch",
     "JobStatus",
     "Malformed",
@@ -74,6 +75,9 @@ Text = Annotated[str, Field(max_length=1024)]
 Token = Annotated[str, Field(min_length=1, max_length=8192, repr=False)]
 
 
+JobKind = Literal["apply", "delete", "intent"]
+
+
 class Outcome(StrEnum):
     """How a job ended."""
 
@@ -114,7 +118,7 @@ class Job(PlaneMessage):
     """One job. A key of the form `kind/namespace/name@generation`, or a hash of the intent, makes repeated deliveries harmless."""
 
     id: Id
-    kind: Literal["apply", "delete", "intent"]
+    kind: JobKind
     payload: dict[str, Any]
     idempotency_key: Annotated[str, Field(min_length=1, max_length=512)]
     created_at: AwareDatetime

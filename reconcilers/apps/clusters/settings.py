@@ -60,3 +60,6 @@ class Settings(BaseModel):
     """Allow http:// endpoints, over which credentials travel in the clear; without it only those on the loopback."""
     namespaces: tuple[str, ...] = ()
     """The namespaces in which jobs may write; empty: every one but the operator's and those whose names begin with `kube-`."""
+    check_at_admission: bool | None = None
+    """Serve the webhook that refuses an endpoint which the agent does not use; null: if the manager says how the API server reaches its
+    webhooks (webhooks.service or webhooks.url). Without it such a Cluster is stored, and its phase is Error."""

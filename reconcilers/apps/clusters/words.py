@@ -146,3 +146,7 @@ class Mode:
     """Values of the label `mode` of `connectivity_state`."""
 
     PULL: Final = "pull"
+
+
+UNKNOWN_KIND: Final = "unknown"
+"""The value of the label `kind` of a job that cannot be read."""

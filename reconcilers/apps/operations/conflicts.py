@@ -21,7 +21,16 @@ from konverge.clock import from_rfc3339
 from konverge.objects import Object
 from konverge.reconcilers.apps.operations.words import BlockedReason, OpCondition
 
-__all__ = ["PATIENCE", "TERMINAL", "Contestant", "blocker", "conflicting", "contestant_of", "first_in_line"]
+__all__ = [
+    "PATIENCE",
+    "TERMINAL",
+    "Contestant",
+    "blocker",
+    "conflicting",
+    "contestant_of",
+    "first_in_line",
+    "is_behind",
+]
 
 TERMINAL: Final = frozenset({"Succeeded", "Failed", "Cancelled"})
 """The phases that nothing leaves."""
@@ -60,6 +69,8 @@ class Contestant:
     """When it ended; None while it has not."""
     waits_for_turn: bool = False
     """Nothing but a conflict kept it from starting, when it was last looked at, or it has not been looked at yet."""
+    waits_for_window: bool = False
+    """Nothing but a maintenance window kept it from starting, when it was last looked at."""
 
     @property
     def order(self) -> tuple[str, str]:
@@ -94,6 +105,7 @@ def contestant_of(operation: Object) -> Contestant:
         blocked is not None and blocked.status == "True" and blocked.reason == BlockedReason.CONFLICTING_OPERATION
     )
     finished = phase in TERMINAL
+    waits = not finished and not metadata.deleting and not spec.get("cancel")
     return Contestant(
         uid=metadata.uid,
         name=metadata.name,
@@ -102,7 +114,11 @@ def contestant_of(operation: Object) -> Contestant:
         created=metadata.created,
         started=bool(status.get("startedAt")) and not finished,
         finished=(_moment(status.get("finishedAt")) or metadata.created) if finished else None,
-        waits_for_turn=in_line and not finished and not metadata.deleting and not spec.get("cancel"),
+        waits_for_turn=in_line and waits,
+        waits_for_window=waits
+        and blocked is not None
+        and blocked.is_true
+        and blocked.reason == BlockedReason.OUTSIDE_MAINTENANCE_WINDOW,
     )
 
 
@@ -112,6 +128,19 @@ def blocker(mine: Contestant, others: Iterable[Contestant]) -> Contestant | None
     return min(found, key=lambda one: one.order, default=None)
 
 
+def _older(mine: Contestant, others: Iterable[Contestant]) -> list[Contestant]:
+    return [
+        one
+        for one in others
+        if one.waits_for_turn and not one.started and mine.excludes(one) and one.order < mine.order
+    ]
+
+
+def is_behind(mine: Contestant, others: Iterable[Contestant]) -> bool:
+    """Tell whether an older Operation that excludes this one waits as well."""
+    return bool(_older(mine, others))
+
+
 def first_in_line(
     mine: Contestant, others: Iterable[Contestant], now: datetime, *, ended: Callable[[], Iterable[Contestant]] = tuple
 ) -> tuple[Contestant, timedelta] | None:
@@ -119,11 +148,7 @@ def first_in_line(
 
     `ended` returns the Operations of the target that have ended; it is called only if there is an older one.
     """
-    older = [
-        one
-        for one in others
-        if one.waits_for_turn and not one.started and mine.excludes(one) and one.order < mine.order
-    ]
+    older = _older(mine, others)
     if not older:
         return None
     first = min(older, key=lambda one: one.order)

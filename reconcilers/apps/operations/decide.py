@@ -1,7 +1,8 @@
 """The order of preconditions: what an Operation waits for before it gets its turn.
 
-TargetExists, TargetReady, CapabilityAdvertised, approval, NoConflictingOperation, then what the engine needs (its CustomResourceDefinition,
-related objects, Secrets). The first that does not hold is reported.
+TargetExists, TargetReady, CapabilityAdvertised, approval, NoConflictingOperation, then what the engine needs (its
+CustomResourceDefinition, related objects, Secrets), then what the namespace allows and the maintenance window (`policy.py`). The first that
+does not hold is reported.
 
 Guarantees: pure.
 """
@@ -16,7 +17,7 @@ from konverge.objects import Object
 from konverge.outcome import RequeueAfter
 from konverge.reconcilers.apps.operations import report
 from konverge.reconcilers.apps.operations.approval import lacking_approval
-from konverge.reconcilers.apps.operations.conflicts import Contestant, blocker, first_in_line
+from konverge.reconcilers.apps.operations.conflicts import Contestant, blocker, first_in_line, is_behind
 from konverge.reconcilers.apps.operations.engines.engine import EngineBlocked, EngineRequest, ObjectKey, Related, Target
 from konverge.reconcilers.apps.operations.engines.registry import VERBS
 from konverge.reconcilers.apps.operations.report import OpPlan
@@ -100,8 +101,13 @@ def _engines(text: str) -> frozenset[str]:
 
 
 def conflict(name: str, wait: timedelta | None = None) -> OpPlan:
-    """Return the plan of an Operation that another one excludes; its end wakes this one."""
-    message = f"waits until Operation {name} has ended"
+    """Return the plan of an Operation that another one excludes; its end wakes this one.
+
+    `name` is "" if older ones wait as well. Naming the one that runs would then be a write of every Operation in line at each turn.
+    """
+    message = (
+        f"waits until Operation {name} has ended" if name else "waits in line: older Operations of its target go first"
+    )
     return report.waiting(
         EngineBlocked(BlockedReason.CONFLICTING_OPERATION, message),
         outcome=None if wait is None else RequeueAfter(wait),
@@ -113,8 +119,8 @@ def check_turn(
 ) -> OpPlan | None:
     """Return the plan of an Operation whose turn it is not, as far as the cache shows; None if it is."""
     there = tuple(others)
-    running = blocker(mine, there)
+    running, behind = blocker(mine, there), is_behind(mine, there)
     if running is not None:
-        return conflict(running.name)
+        return conflict("" if behind else running.name)
     first = first_in_line(mine, there, now, ended=ended)
-    return None if first is None else conflict(first[0].name, first[1])
+    return None if first is None else conflict("", first[1])

@@ -10,7 +10,7 @@ from typing import Final
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.kinds import Kind
 from konverge.objects import Object
-from konverge.reconcilers.apps.kinds import SECRET
+from konverge.reconcilers.apps.kinds import NAMESPACE, SECRET
 from konverge.reconcilers.apps.operations.engines.registry import ROWS, EngineRow
 from konverge.reconcilers.apps.operations.indexes import (
     ACTIVE,
@@ -25,6 +25,7 @@ from konverge.reconcilers.apps.operations.indexes import (
     wakes_for,
 )
 from konverge.reconcilers.apps.operations.kinds import INSTANCE, VIEW
+from konverge.reconcilers.apps.operations.metrics import OperationMetrics, counted
 from konverge.reconcilers.apps.operations.reconciler import OperationReconciler
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.reconcilers.apps.operations.turns import LEASE
@@ -32,10 +33,19 @@ from konverge.reconcilers.apps.operations.words import CONTROLLER, FINALIZER, Bl
 from konverge.runtime import Controller, Rule
 from konverge.runtime.builder.rules import plural_of
 
-__all__ = ["controller"]
+__all__ = ["chosen_rows", "controller"]
 
 _AT_ONCE: Final = 4
 """Operations that are reconciled at once: each start reads and writes the Lease of its target."""
+
+
+def chosen_rows(
+    settings: OperationSettings, rows: tuple[EngineRow, ...] = ROWS, *, watch_secrets: bool = True
+) -> tuple[EngineRow, ...]:
+    """Return the rows of the engines that these settings allow."""
+    return tuple(
+        row for row in rows if row.engine.name in settings.engines and (watch_secrets or SECRET not in row.engine.gets)
+    )
 
 
 def controller(
@@ -45,17 +55,16 @@ def controller(
     rows: tuple[EngineRow, ...] = ROWS,
     watch_secrets: bool = True,
     secret_namespaces: tuple[str, ...] = (),
+    metrics: OperationMetrics | None = None,
 ) -> Controller[Operation]:
     """Return the description of the controller.
 
     `watch_secrets` and `secret_namespaces` are those of the family: engines that read Secrets are left out, or have the right there alone.
     """
     chosen = OperationSettings() if settings is None else settings
-    rows = tuple(
-        row for row in rows if row.engine.name in chosen.engines and (watch_secrets or SECRET not in row.engine.gets)
-    )
+    rows = chosen_rows(chosen, rows, watch_secrets=watch_secrets)
     described = (
-        Controller.of(Operation)
+        counted(Controller.of(Operation))
         .named(CONTROLLER)
         .finalizer(FINALIZER)
         .invalid_as(OpCondition.BLOCKED, BlockedReason.VALIDATION_FAILED)
@@ -73,6 +82,8 @@ def controller(
     gets = {kind for row in rows for kind in row.engine.gets}
     others = sorted({INSTANCE, LEASE, *made}, key=lambda one: one.group_kind)
     described = described.reads_live(Operation, *others)
+    if chosen.namespace_policy:
+        described = described.needs(Rule(NAMESPACE.group, (plural_of(NAMESPACE),), ("get",)))
     return (
         described.needs(
             Rule(LEASE.group, (plural_of(LEASE),), ("get", "create", "update")),
@@ -89,7 +100,7 @@ def controller(
             ),
         )
         .with_(concurrency=_AT_ONCE)
-        .reconciled_by(OperationReconciler(chosen, cluster_id=cluster_id, rows=rows))
+        .reconciled_by(OperationReconciler(chosen, cluster_id=cluster_id, rows=rows, metrics=metrics))
     )
 
 

@@ -30,13 +30,6 @@ Taken = tuple[str, timedelta | None]
 """The name of the Operation that has the turn, "" for this one; and when to look again if no event may come."""
 
 
-def _since(holder: Holder, now: datetime) -> datetime:
-    try:
-        return from_rfc3339(holder.since)
-    except ValueError:
-        return now
-
-
 async def _left(holder: Holder, namespace: str, ctx: Context[Any]) -> timedelta | None:
     """Return for how long a holder counts at least: None if it has no end that time brings, zero if it no longer counts."""
     cached = ctx.cache(VIEW).find(namespace, holder.name)
@@ -46,8 +39,13 @@ async def _left(holder: Holder, namespace: str, ctx: Context[Any]) -> timedelta 
         return timedelta(0)
     if cached.status.get("startedAt"):
         return None
-    now = ctx.now()
-    return max(timedelta(0), _since(holder, now) + UNCONFIRMED - now)
+    return _unconfirmed(from_rfc3339(holder.since), ctx.now())
+
+
+def _unconfirmed(since: datetime, now: datetime) -> timedelta:
+    """Return for how long the entry of an Operation that has not started still counts: one from far in the future does not."""
+    left = (since - now) + UNCONFIRMED  # not since + UNCONFIRMED, which may be beyond the calendar
+    return left if timedelta(0) < left <= 2 * UNCONFIRMED else timedelta(0)
 
 
 async def take_turn(mine: Contestant, namespace: str, instance: Object, ctx: Context[Any]) -> Taken:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from konverge.clock import from_rfc3339
 
-__all__ = ["moment"]
+__all__ = ["LocalStarts", "moment"]
 
 
 def moment(text: str | None, now: datetime, *, otherwise: datetime) -> datetime:
@@ -22,3 +22,32 @@ def moment(text: str | None, now: datetime, *, otherwise: datetime) -> datetime:
     except (ValueError, OverflowError):
         return otherwise
     return found if found <= now else otherwise
+
+
+class LocalStarts:
+    """When Operations started, by the clock of this process: a deadline must not wait until a clock that is a day behind has caught up.
+
+    Memory: an entry for each running Operation whose start and creation are in the future of this process.
+    """
+
+    def __init__(self) -> None:
+        self._first_seen: dict[str, datetime] = {}
+
+    def of(self, uid: str, text: str | None, created: datetime | None, now: datetime) -> datetime:
+        """Return the start; when the Operation was first seen, if the start and the creation are in the future.
+
+        >>> from datetime import UTC, timedelta
+        >>> starts, now, later = LocalStarts(), datetime(2030, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, 1, tzinfo=UTC)
+        >>> future = now + timedelta(days=1)
+        >>> [starts.of("a", "2030-01-02T00:00:00Z", future, at).hour for at in (now, later)]
+        [0, 0]
+        """
+        found = moment(text, now, otherwise=created or now)
+        if found > now:
+            return self._first_seen.setdefault(uid, now)
+        self._first_seen.pop(uid, None)
+        return found
+
+    def forget(self, uid: str) -> None:
+        """Drop what is remembered of an Operation that has ended."""
+        self._first_seen.pop(uid, None)

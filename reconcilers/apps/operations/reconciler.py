@@ -23,8 +23,10 @@ from konverge.clock import rfc3339
 from konverge.crds.ops_v1alpha1 import EngineRef, Operation
 from konverge.errors import AlreadyExists, BadRequest, Conflict, Invalid, NotServed, RetryAfter
 from konverge.kinds import Kind
+from konverge.metrics import Metrics
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
+from konverge.reconcilers.apps.kinds import NAMESPACE
 from konverge.reconcilers.apps.operations import report
 from konverge.reconcilers.apps.operations.child import (
     edited_by,
@@ -56,9 +58,12 @@ from konverge.reconcilers.apps.operations.history import beyond_limit, expiry
 from konverge.reconcilers.apps.operations.indexes import ACTIVE, ENDED, target_key
 from konverge.reconcilers.apps.operations.kinds import INSTANCE, VIEW
 from konverge.reconcilers.apps.operations.lease import take_turn
-from konverge.reconcilers.apps.operations.moments import moment
+from konverge.reconcilers.apps.operations.metrics import OperationMetrics
+from konverge.reconcilers.apps.operations.moments import LocalStarts, moment
+from konverge.reconcilers.apps.operations.policy import check_policy, first_at_opening
 from konverge.reconcilers.apps.operations.report import OpPlan
 from konverge.reconcilers.apps.operations.settings import OperationSettings
+from konverge.reconcilers.apps.operations.validate import refusal
 from konverge.reconcilers.apps.operations.words import (
     AcceptedReason,
     BlockedReason,
@@ -66,7 +71,7 @@ from konverge.reconcilers.apps.operations.words import (
     FailedReason,
     RunningReason,
 )
-from konverge.reconcilers.apps.redaction import without_values
+from konverge.reconcilers.shared.helm_release.redaction import without_values
 
 if TYPE_CHECKING:
     from konverge.runtime import Context
@@ -89,11 +94,18 @@ class OperationReconciler:
     """
 
     def __init__(
-        self, settings: OperationSettings, *, cluster_id: str = "", rows: tuple[EngineRow, ...] = ROWS
+        self,
+        settings: OperationSettings,
+        *,
+        cluster_id: str = "",
+        rows: tuple[EngineRow, ...] = ROWS,
+        metrics: OperationMetrics | None = None,
     ) -> None:
         self.settings = settings
         self.cluster_id = cluster_id
         self.rows = rows
+        self._metrics = OperationMetrics(Metrics()) if metrics is None else metrics
+        self._starts = LocalStarts()
 
     async def reconcile(self, operation: Operation, ctx: Context[Any]) -> Outcome:
         """Bring the Operation one step further, and report its state."""
@@ -104,7 +116,7 @@ class OperationReconciler:
             ttl = operation.spec.ttl_seconds_after_finished
             if ttl is not None or self.settings.history_limit is not None:
                 plan = replace(plan, outcome=RequeueAfter(max(timedelta(seconds=ttl or 0), _AT_ONCE)))
-        return await ctx.execute(plan)
+        return await self._carry_out(plan, operation, ctx)
 
     async def finalize(self, operation: Operation, ctx: Context[Any]) -> Outcome:
         """Cancel an Operation that runs; Done when its engine has stopped, or was never started."""
@@ -118,7 +130,14 @@ class OperationReconciler:
         plan = await self._follow(operation, ctx)
         if not _ends(plan) and isinstance(plan.outcome, Done):
             plan = replace(plan, outcome=RequeueAfter(_LOOK_AGAIN))
-        return await ctx.execute(plan)
+        return await self._carry_out(plan, operation, ctx)
+
+    async def _carry_out(self, plan: OpPlan, operation: Operation, ctx: Context[Any]) -> Outcome:
+        outcome = await ctx.execute(plan)
+        if _ends(plan):
+            self._starts.forget(operation.metadata.uid)
+        self._metrics.record(operation, plan.draft, ctx.now())
+        return outcome
 
     async def _step(self, operation: Operation, ctx: Context[Any]) -> OpPlan:
         if operation.status.started_at is not None:
@@ -148,11 +167,11 @@ class OperationReconciler:
 
     async def _start(self, operation: Operation, ctx: Context[Any]) -> OpPlan:
         now, namespace, spec = ctx.now(), operation.namespace, operation.spec
+        wrong = refusal(operation, self.settings, self.rows, now)
         row = row_of(spec.type, spec.engine, self.rows)
-        if row is None:
-            there = ", ".join(sorted(f"{one.type} by {one.engine.name}" for one in self.rows))
-            message = f"no engine {spec.engine} performs a {spec.type} here; there are: {there}"
-            return report.refused(AcceptedReason.CAPABILITY_MISSING, message, now)
+        if wrong is not None or row is None:
+            assert wrong is not None
+            return report.refused(wrong.reason, wrong.message, now)
         instance = ctx.cache(INSTANCE).find(namespace, spec.target_ref.name)
         plan = check_target(operation, instance, self.settings, self.cluster_id, now)
         if plan is not None:
@@ -174,10 +193,22 @@ class OperationReconciler:
             return _refused(made, operation, now)
         if isinstance(made, EngineBlocked):
             return report.waiting(made, outcome=RequeueAfter(_LOOK_AGAIN))
+        annotations = await self._namespace_annotations(namespace, ctx)
+        permission = check_policy(operation, dict(instance.metadata.annotations or {}), annotations, self.settings, now)
+        if permission.plan is not None:
+            return permission.plan
+        older = first_at_opening(mine, map(contestant_of, views.by_index(ACTIVE, target)), permission.opened, now)
+        if older is not None:
+            return conflict(older[0].name, older[1])
         holder, wait = await take_turn(mine, namespace, instance, ctx)
         if holder:
             return conflict(holder, wait)
         return report.claimed(now, ref_to(made), made.outputs, RequeueAfter(_AT_ONCE))
+
+    async def _namespace_annotations(self, namespace: str, ctx: Context[Any]) -> Mapping[str, str]:
+        """Read the annotations of a namespace live: a watch would need rights on the namespaces of the whole cluster."""
+        found = await ctx.live(NAMESPACE).find("", namespace) if self.settings.namespace_policy else None
+        return {} if found is None else dict(found.metadata.annotations or {})
 
     async def _render(
         self, operation: Operation, row: EngineRow, target: Target, ctx: Context[Any]
@@ -227,7 +258,8 @@ class OperationReconciler:
             request = request_for(operation, target, self.settings, ctx.now())
         request = replace(request, generation=ref.generation)
         kind = row.engine.kind(request)
-        stop = _Stop(operation, ctx.now())
+        metadata, now = operation.metadata, ctx.now()
+        stop = _Stop(operation, self._starts.of(metadata.uid, operation.status.started_at, metadata.created, now), now)
         if not fits(ref, kind):
             message = "status.engineRef names no object of this engine; look for the effects of the Operation"
             return report.ended(
@@ -355,9 +387,8 @@ class OperationReconciler:
 class _Stop:
     """Whether and why the object has to stop."""
 
-    def __init__(self, operation: Operation, now: datetime) -> None:
-        started = operation.status.started_at
-        self.started = moment(started, now, otherwise=operation.metadata.created or now)
+    def __init__(self, operation: Operation, started: datetime, now: datetime) -> None:
+        self.started = started
         self.asked = operation.asked_to_cancel or operation.deleting
         self._seconds = operation.spec.timeout_seconds
         limit = None if self._seconds is None else self.started + timedelta(seconds=self._seconds)

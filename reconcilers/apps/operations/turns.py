@@ -13,11 +13,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any, Final
 
+import msgspec
+
+from konverge.clock import from_rfc3339
 from konverge.kinds import kind
 from konverge.objects import Object
 from konverge.reconcilers.apps.operations.conflicts import Contestant, conflicting
@@ -30,6 +34,7 @@ LEASE: Final = kind("coordination.k8s.io/v1", "Lease", namespaced=True, plural="
 UNCONFIRMED: Final = timedelta(minutes=5)
 """How long a holder counts whose status does not say that it has its turn."""
 
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _PREFIX: Final = "operations-"
 _LONGEST: Final = 253
 
@@ -62,16 +67,27 @@ def lease_name(target: str) -> str:
 
 
 def holders_of(lease: Object | None) -> tuple[Holder, ...]:
-    """Read the holders; an unreadable list is empty, because the started Operations in the cache block as well.
+    """Read the holders. Entries that cannot be read do not count: Operations that started block by their status as well.
 
     >>> holders_of(None)
     ()
     """
     text = "" if lease is None else lease.metadata.annotation(OpAnnotation.HOLDERS)
     try:
-        return tuple(Holder(**entry) for entry in json.loads(text or "[]"))
-    except (TypeError, ValueError):
+        entries = json.loads(text or "[]")
+    except (ValueError, RecursionError):
         return ()
+    found = map(_holder, entries if isinstance(entries, list) else ())
+    return tuple(holder for holder in found if holder is not None)
+
+
+def _holder(entry: Any) -> Holder | None:
+    try:
+        holder = msgspec.convert(entry, Holder)
+        from_rfc3339(holder.since)
+    except ValueError:  # msgspec's ValidationError is one
+        return None
+    return holder if _NAME.fullmatch(holder.name) else None
 
 
 def with_holders(lease: Object | None, holders: Iterable[Holder], *, name: str, namespace: str, owner: Any) -> Object:

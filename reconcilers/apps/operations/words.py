@@ -13,6 +13,7 @@ __all__ = [
     "BlockedReason",
     "CancelledReason",
     "FailedReason",
+    "MetricName",
     "OpAnnotation",
     "OpCondition",
     "OpLabel",
@@ -110,6 +111,7 @@ class BlockedReason:
     TARGET_NOT_READY: Final = "TargetNotReady"
     DEPENDENCY_MISSING: Final = "DependencyMissing"
     MISSING_SECRET: Final = "MissingSecret"  # noqa: S105  # a reason
+    OUTSIDE_MAINTENANCE_WINDOW: Final = "OutsideMaintenanceWindow"
     MISSING_VOLUME_SNAPSHOT_CLASS: Final = "MissingVolumeSnapshotClass"
     AWAITING_RESUME: Final = "AwaitingResume"
     VALIDATION_FAILED: Final = "ValidationFailed"
@@ -117,6 +119,8 @@ class BlockedReason:
     UNBLOCKED: Final = "Unblocked"
     HOOK_REQUIRES_RELEASE: Final = "HookRequiresRelease"
     """The hook is read from the record of a release, and none is deployed."""
+    TYPE_NOT_ALLOWED: Final = "TypeNotAllowed"
+    """The namespace allows other types of Operations."""
 
 
 class OpLabel:
@@ -133,9 +137,23 @@ class OpAnnotation:
 
     CAPABILITY: Final = "ops.vworkspace.io/"
     """The prefix of an annotation of a target, `ops.vworkspace.io/<verb>: <engine>`: the engines that may act on it."""
+    ALLOWED_TYPES: Final = "ops.vworkspace.io/allowed-types"
+    """On a namespace: the types of Operations that may start in it, separated by commas."""
+    MAINTENANCE_WINDOW: Final = "ops.vworkspace.io/maintenance-window"
+    """On a target, or on a namespace for its targets: when disruptive Operations may start (`windows.py`)."""
     OPERATION_NAME: Final = "ops.vworkspace.io/operation-name"
     """On the object of an engine: `namespace/name` of the Operation."""
     HOLDERS: Final = "ops.vworkspace.io/holders"
     """On the Lease of a target: the Operations that have their turn, as JSON."""
     LAST_OPERATION: Final = "ops.vworkspace.io/last-operation"
     """On an ApplicationInstance: the UID of the Operation that edited its spec last."""
+
+
+class MetricName:
+    """Metrics of Operations. Their labels have words of fixed sets, and never the name of an object."""
+
+    OPERATIONS: Final = "konverge_operations"
+    BLOCKED: Final = "konverge_operations_blocked"
+    ENDED: Final = "konverge_operations_ended_total"
+    WAIT: Final = "konverge_operation_wait_seconds"
+    DURATION: Final = "konverge_operation_duration_seconds"

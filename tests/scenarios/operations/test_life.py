@@ -24,6 +24,8 @@ from konverge.crds.ops_v1alpha1 import CANCEL, Operation
 from konverge.errors import Invalid
 from konverge.reconcilers.apps.operations.approval import claim_for
 from konverge.reconcilers.apps.operations.settings import OperationSettings
+from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
+from konverge.testing.loop import CLOCK_ERROR
 
 RESTORES = FREE.model_copy(update={"approval_types": frozenset({"Restore"})})
 
@@ -239,6 +241,41 @@ async def test_an_operation_past_its_deadline_is_stopped_and_failed(ops: Operati
     await stopped(ops)
     found = await ops.until("run", phase("Failed"), shows("Failed", "True", "Timeout"))
     assert "60 s" in found.condition("Failed").message
+
+
+async def test_a_process_whose_clock_is_a_day_behind_keeps_the_deadline_of_an_operation_that_another_one_started(
+    ops: Operations,
+) -> None:
+    await ops.start()
+    await ops.target()
+    await ops.create(timeoutSeconds=60)
+    await ops.run_job()
+    await ops.until("run", phase("Running"))
+    await ops.lab.stop()
+    token = CLOCK_ERROR.set(-86_400)
+    try:
+        await ops.start()
+    finally:
+        CLOCK_ERROR.reset(token)
+    await asyncio.sleep(61)
+    await stopped(ops)
+    await ops.until("run", shows("Failed", "True", "Timeout"))
+
+
+@pytest.mark.parametrize("status", [403, 409, 429, 500, 503, 504])
+async def test_an_api_error_while_the_object_is_made_is_retried_and_does_not_end_the_operation(
+    ops: Operations, status: int
+) -> None:
+    await ops.start()
+    await ops.target()
+    refused = Rule(Match(verbs=("create",), resources=("jobs.batch",)), Refuse(status=status), count=4)
+    ops.lab.server.faults.add(refused)
+    await ops.create()
+    await ops.lab.until(Operation, "run", has_object, timeout=120)
+    assert len(refused.hits) == 4
+    (job,) = await ops.lab.client.list(JOB, ops.lab.namespace)
+    assert job.name == (await ops.job_of()).name
+    await ops.complete()
 
 
 # --- the engine's object is lost ---------------------------------------------------------------------------------------------------

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections import Counter
+from typing import Any
 
 import pytest
 from apps.operations import FREE, JOB, JOBS_FOR_ALL, Operations, completed, phase, shows
@@ -10,6 +13,7 @@ from apps.operations import FREE, JOB, JOBS_FOR_ALL, Operations, completed, phas
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
 from konverge.reconcilers.apps.operations.turns import LEASE, holders_of
+from konverge.reconcilers.apps.operations.words import OpAnnotation
 
 WAITS = shows("Blocked", "True", "ConflictingOperation")
 
@@ -94,6 +98,30 @@ async def test_x11_of_operations_created_together_one_starts_and_the_others_foll
     assert uids == sorted(uids), "all have one creationTimestamp, so the UID decides"
 
 
+async def test_the_status_of_an_operation_in_line_is_written_as_often_for_the_last_as_for_the_third(
+    ops: Operations,
+) -> None:
+    writes: Counter[str] = Counter()
+
+    def count(_call: Any, about: Any, _response: Any) -> None:
+        if (about.resource, about.subresource, about.verb) == ("operations", "status", "patch"):
+            writes[about.name] += 1
+
+    await ops.start(rows=JOBS_FOR_ALL)
+    await ops.target()
+    names = [f"restore-{number}" for number in range(8)]
+    for name in names:
+        await ops.create(name, "Restore")
+        await asyncio.sleep(1)
+    ops.lab.server.on_call.append(count)
+    last = await ops.get(names[-1])
+    assert last.condition("Blocked").message == "waits in line: older Operations of its target go first"
+    assert "Operation restore-0 has" in (await ops.get(names[1])).condition("Blocked").message
+    for name in names:
+        await ops.complete(name)
+    assert writes[names[-1]] == writes[names[2]], writes
+
+
 async def test_x11_two_replicas_cannot_both_start_a_conflicting_operation(ops: Operations) -> None:
     """The second process has not seen the first one's writes: the Lease is what stops it."""
     await ops.start(rows=JOBS_FOR_ALL)
@@ -112,6 +140,49 @@ async def test_x11_two_replicas_cannot_both_start_a_conflicting_operation(ops: O
     assert stored.status.engine_ref is not None
     found = await ops.lab.client.list(JOB, ops.lab.namespace)
     assert [job.name for job in found] == [stored.status.engine_ref.name]
+
+
+EDITED: tuple[str, ...] = (
+    "not JSON",
+    '{"uid": "5"}',
+    '["x", 5, null]',
+    "[" * 5_000,
+    '[{"uid": 5, "name": null, "type": [], "exclusive": "x", "since": 7}]',
+    '[{"uid": "5", "name": "", "type": "Restore", "exclusive": true, "since": "x"}]',
+    '[{"uid": "5", "name": "../pods", "type": "Restore", "exclusive": true, "since": "x"}]',
+    '[{"uid": "5", "name": "gone", "type": "Restore", "exclusive": true, "since": "x"}]',
+)
+
+
+@pytest.mark.parametrize("holders", EDITED)
+async def test_a_lease_that_was_edited_by_hand_neither_stops_nor_starts_an_operation(
+    ops: Operations, holders: str
+) -> None:
+    await ops.start(rows=JOBS_FOR_ALL)
+    await ops.target()
+    await ops.create("first", "Restore")
+    await ops.job_of("first")
+    await ops.lab.patch(LEASE, "operations-shop", {"metadata": {"annotations": {OpAnnotation.HOLDERS: holders}}})
+    await ops.create("second", "Restore")
+    await ops.until("second", WAITS)
+    await ops.complete("first")
+    await ops.complete("second")
+
+
+@pytest.mark.parametrize("since", ["x", "2999-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+async def test_a_lease_that_names_an_operation_that_never_started_holds_up_no_other(
+    ops: Operations, since: str
+) -> None:
+    await ops.start(FREE.model_copy(update={"approval_types": frozenset({"Upgrade"})}), rows=JOBS_FOR_ALL)
+    await ops.target()
+    older = await ops.create("older", "Upgrade")
+    await ops.until("older", shows("Blocked", "True", "AwaitingApproval"))
+    holder = {"uid": older.metadata.uid, "name": "older", "type": "Upgrade", "exclusive": False, "since": since}
+    await ops.lab.create(
+        LEASE.new("operations-shop", ops.lab.namespace, annotations={OpAnnotation.HOLDERS: json.dumps([holder])})
+    )
+    await ops.create("younger", "Restore")
+    await ops.complete("younger")
 
 
 async def test_backups_and_commands_run_beside_each_other(ops: Operations) -> None:

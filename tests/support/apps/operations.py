@@ -15,7 +15,9 @@ from konverge.objects import Object
 from konverge.reconcilers.apps.operations.engines.job import JobEngine
 from konverge.reconcilers.apps.operations.engines.registry import ROWS, EngineRow
 from konverge.reconcilers.apps.operations.install import controller
+from konverge.reconcilers.apps.operations.metrics import OperationMetrics
 from konverge.reconcilers.apps.operations.settings import OperationSettings
+from konverge.runtime import Manager
 from konverge.testing import Lab, install_crds
 
 JOB = kind("batch/v1", "Job", namespaced=True, plural="jobs")
@@ -41,9 +43,12 @@ class Operations:
         self, settings: OperationSettings = FREE, *, rows: tuple[EngineRow, ...] = ROWS, cluster_id: str = ""
     ) -> Operations:
         await install_crds(self.lab.client, [crd(Operation), crd(ApplicationInstance)])
-        await self.lab.start(
-            lambda manager: manager.add(controller(settings, cluster_id=cluster_id, rows=rows)), name="konverge"
-        )
+
+        def build(manager: Manager) -> None:
+            counts = OperationMetrics.within(manager.metrics)
+            manager.add(controller(settings, cluster_id=cluster_id, rows=rows, metrics=counts))
+
+        await self.lab.start(build, name="konverge")
         return self
 
     async def target(self, name: str = "shop", *, ready: bool = True, offers: dict[str, str] | None = None) -> None:

@@ -16,12 +16,12 @@ from pathlib import Path
 from konverge.conditions import Condition, find_condition, truth, with_condition
 from konverge.fields import digest
 from konverge.objects import Object
-from konverge.reconcilers.apps.facts import ReleaseFacts, Translation
-from konverge.reconcilers.apps.freshness import DesiredRelease, FluxRelease, FluxSource
 from konverge.reconcilers.apps.report import report, with_missing_values
-from konverge.reconcilers.apps.sources import FluxSources
-from konverge.reconcilers.apps.translate import translate
-from konverge.reconcilers.apps.values import ValuesFrom
+from konverge.reconcilers.shared.helm_release.facts import ReleaseFacts, Translation
+from konverge.reconcilers.shared.helm_release.freshness import DesiredRelease, FluxRelease, FluxSource
+from konverge.reconcilers.shared.helm_release.sources import FluxSources
+from konverge.reconcilers.shared.helm_release.translate import translate
+from konverge.reconcilers.shared.helm_release.values import ValuesFrom
 from konverge.runtime.reconcile.status import transitions
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "flux"

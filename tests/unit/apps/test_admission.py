@@ -13,10 +13,12 @@ from konverge.errors import Invalid
 from konverge.objects import Object
 from konverge.reconcilers import apps
 from konverge.reconcilers.apps.admission import validating_webhook
+from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.runtime import Manager, ManagerSettings
 from konverge.runtime.admission import WebhookSettings
 from konverge.testing import Lab, admit
 
+OPERATIONS = "/validate-ops-vworkspace-io-v1alpha1-operation"
 PATH = "/validate-apps-vworkspace-io-v1alpha1-applicationinstance"
 SETTINGS = apps.Settings(service_account="tenant", allowed_service_accounts=("robot",))
 SECRET: dict[str, Any] = {"values": {"source": "inline", "inline": {"db": {"password": "hunter2"}}}}
@@ -121,7 +123,13 @@ def test_the_webhook_is_served_if_it_has_a_service_or_url_or_the_setting_demands
 ) -> None:
     manager = Manager("konverge", settings=settings)
     apps.install(manager, apps.Settings(check_at_admission=desired))
-    assert [webhook.path for webhook in manager.webhooks] == ([PATH] if served else [])
+    assert [webhook.path for webhook in manager.webhooks] == ([PATH, OPERATIONS] if served else [])
+
+
+def test_without_operations_their_webhook_is_not_served() -> None:
+    manager = Manager("konverge", settings=REACHED)
+    apps.install(manager, apps.Settings(operations=OperationSettings(enabled=False)))
+    assert [webhook.path for webhook in manager.webhooks] == [PATH]
 
 
 async def test_inline_secrets_are_refused_at_admission_and_blocked_without_the_webhook(lab: Lab) -> None:

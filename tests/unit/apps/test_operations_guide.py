@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from apps.operations import FREE, Operations, has_object, phase
 from konverge.crds import crd
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.ops_v1alpha1 import Operation
+from konverge.reconcilers.apps.operations.policy import check_policy
 from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.testing import Lab
 
@@ -59,6 +61,23 @@ async def test_an_example_of_the_guide_succeeds_on_the_stand_ins(lab: Lab, examp
             await shop.ready(made.name, made.generation)
         await lab.create(Operation.decode(here(lab, example)))
         await shop.until(example["metadata"]["name"], phase("Succeeded"))
+
+
+def test_the_namespace_of_the_guide_lets_an_upgrade_start_on_saturday_night_and_a_runbook_never() -> None:
+    [namespace] = [one for one in EXAMPLES if one["kind"] == "Namespace"]
+    annotations = namespace["metadata"]["annotations"]
+    settings = OperationSettings()
+
+    def reason(type_: str, now: str) -> str:
+        given = next(one for one in EXAMPLES if one["kind"] == "Operation" and one["spec"]["type"] == type_)
+        moment = datetime.fromisoformat(now).replace(tzinfo=UTC)
+        plan = check_policy(Operation.decode(given), {}, annotations, settings, moment).plan
+        return "" if plan is None else plan.set_conditions[-1].reason
+
+    assert reason("Upgrade", "2030-01-05T21:30:00") == ""
+    assert reason("Upgrade", "2030-01-07T05:30:00") == "OutsideMaintenanceWindow"
+    assert reason("Backup", "2030-01-07T05:30:00") == ""
+    assert reason("Runbook", "2030-01-05T21:30:00") == "TypeNotAllowed"
 
 
 def test_every_engine_has_an_example() -> None:

@@ -11,9 +11,11 @@ import pytest
 from pull_kit import OPERATOR, TOKEN, World, ensure
 
 from konverge.reconcilers.apps.clusters.agent import Agent, Step
+from konverge.reconcilers.apps.clusters.events import deletion
 from konverge.reconcilers.apps.clusters.kinds import SECRET
 from konverge.reconcilers.apps.clusters.protocol import MEDIA_TYPE, Outcome
 from konverge.reconcilers.apps.clusters.secrets import credentials_of
+from konverge.reconcilers.apps.operations.kinds import INSTANCE
 
 
 def _connected(agent: Agent) -> bool:
@@ -73,7 +75,19 @@ async def test_a_refused_credential_stops_the_agent_until_something_changes(stat
         await asyncio.sleep(86_400)
         assert len(world.plane.exchanges) == asked
         assert (agent.state.step, agent.state.reason) == (Step.STOPPED, reason)
-    assert world.metrics.registry.get_sample_value("connectivity_state", {"mode": "pull"}) == -1
+        assert world.metrics.registry.get_sample_value("connectivity_state", {"mode": "pull"}) == -1
+
+
+async def test_a_process_whose_agent_has_ended_shows_no_state_of_the_connection() -> None:
+    async with World() as world:
+        agent = await world.start()
+        await world.plane.until(lambda: agent.state.step is Step.CONNECTED)
+        shown = world.metrics.registry.get_sample_value
+        assert shown("connectivity_state", {"mode": "pull"}) == 1
+        agent.record(deletion(INSTANCE.new("shop", "web")))
+        assert shown("event_buffer_occupancy") == 0.001
+    assert shown("connectivity_state", {"mode": "pull"}) is None
+    assert shown("event_buffer_occupancy") == 0
 
 
 async def test_an_expired_credential_has_a_reason_of_its_own() -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from pull_kit import BACKUP, World, ensure, manifest
 
 from konverge.errors import NotFound
+from konverge.reconcilers.apps.clusters.agent import Step
+from konverge.reconcilers.apps.clusters.jobs import Gates, JobRefusal, read_job
 from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE
 from konverge.reconcilers.apps.clusters.protocol import Outcome
 from konverge.testing.apiserver.faults.rules import Match, Refuse, Rule
@@ -107,6 +113,18 @@ async def test_a_deletion_removes_only_objects_of_the_control_plane() -> None:
     assert {(one.outcome, one.reason) for one in (foreign, written)} == {(Outcome.FAILED, "ForeignObject")}
 
 
+async def test_a_deletion_that_meets_a_conflict_is_sent_again_until_the_object_is_gone() -> None:
+    async with World() as world:
+        await world.start()
+        await world.plane.result(world.plane.submit("intent", ensure()))
+        deletes = Match(verbs=("delete",), resources=("applicationinstances.apps.vworkspace.io",))
+        world.server.faults.add(Rule(deletes, Refuse(status=409), count=2))
+        result = await world.plane.result(world.plane.submit("intent", deletion()))
+        with pytest.raises(NotFound):
+            await world.instance()
+    assert (result.outcome, result.reason) == (Outcome.SUCCEEDED, "Deleted")
+
+
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "another kind": ("apply", {**manifest(), "apiVersion": "v1", "kind": "Secret"}, "KindRefused"),
     "another version of the kind": ("apply", {**manifest(), "apiVersion": "apps.vworkspace.io/v9"}, "KindRefused"),
@@ -165,6 +183,84 @@ async def test_jobs_that_have_no_form_at_all_stop_nothing() -> None:
         assert (await world.plane.result(bad)).reason == "Malformed"
         assert (await world.plane.result(good)).outcome is Outcome.SUCCEEDED
     assert world.plane.job(nameless).acks == 0
+
+
+def hostile(payload: str, number: int) -> bytes:
+    """Return a job with a payload that is not encoded from values."""
+    head = f'"id": "hostile-{number}", "kind": "intent", "idempotencyKey": "hostile-{number}"'
+    times = '"createdAt": "2030-01-01T00:00:00Z", "expiresAt": "2040-01-01T00:00:00Z"'
+    return f'{{{head}, {times}, "payload": {payload}}}'.encode("utf-8", "surrogateescape")
+
+
+def nested(levels: int) -> str:
+    return '{"a":' * levels + "1" + "}" * levels
+
+
+DEEP = "the job is nested too deeply; make its values flatter"
+HOSTILE: dict[str, tuple[str, str]] = {
+    "deeper than an object of the protocol": (nested(100), DEEP),
+    "deeper than it can be encoded": (nested(950), DEEP),
+    "deeper than it can be decoded": (nested(100_000), DEEP),
+    "lists": ("[" * 5_000 + "]" * 5_000, DEEP),
+    "half of a surrogate pair": (r'{"a": "\ud800"}', "the job is not JSON"),
+    "no number of JSON": ('{"a": NaN}', "the job is not JSON"),
+    "a number beyond all": ('{"a": 1e400}', "the job is not JSON"),
+    "no UTF-8": ('{"a": "\udcff"}', "the job is not JSON"),
+}
+
+
+async def test_a_job_that_cannot_be_read_or_stored_is_refused_and_the_one_beside_it_is_carried_out() -> None:
+    async with World() as world:
+        for number, (payload, _) in enumerate(HOSTILE.values()):
+            world.plane.job(world.plane.submit("intent", {}, job_id=f"hostile-{number}")).text = hostile(
+                payload, number
+            )
+        values = {"source": "inline", "inline": json.loads(nested(80))}
+        good = world.plane.submit("intent", ensure("good", values=values))
+        await world.start()
+        results = [await world.plane.result(f"hostile-{number}") for number in range(len(HOSTILE))]
+        assert (await world.plane.result(good)).outcome is Outcome.SUCCEEDED
+        await world.plane.result(world.plane.submit("intent", ensure("another")))  # the journal was written once more
+        journal = (await world.secret("vworkspace-agent-journal")).get("data")
+    assert [(one.outcome, one.reason, one.message) for one in results] == [
+        (Outcome.FAILED, "Malformed", message) for _, message in HOSTILE.values()
+    ]
+    assert [one.idempotency_key for one in results] == [f"hostile-{number}" for number in range(len(HOSTILE))]
+    assert "disconnected" not in world.states
+    stored = b"".join(base64.b64decode(value) for value in journal.values())
+    assert b"good" in stored or b"job-1" in stored
+    assert b"hostile" not in stored
+
+
+@pytest.mark.parametrize("payload", [{"a": {}}, {"a": "\ud800"}], ids=["deep", "surrogate"])
+def test_a_job_that_cannot_be_encoded_is_refused_with_its_id(payload: dict[str, Any]) -> None:
+    inner = payload["a"]
+    for _ in range(5_000 if inner == {} else 0):
+        inner["a"] = inner = {}
+    found = read_job({"id": "a", "payload": payload}, Gates(cluster_id="east"), datetime(2030, 1, 1, tzinfo=UTC))
+    assert isinstance(found, JobRefusal)
+    assert (found.job_id, found.reason) == ("a", "Malformed")
+
+
+async def test_a_response_that_cannot_be_read_at_all_is_asked_for_again_one_job_at_a_time() -> None:
+    async with World() as world:
+        jobs = [world.plane.submit("intent", ensure(f"shop-{number}")) for number in range(3)]
+        broken = world.plane.submit("intent", {})
+        world.plane.job(broken).text = b'{"id": "'
+        agent = await world.start()
+        outcomes = [(await world.plane.result(job)).outcome for job in jobs]
+        await asyncio.sleep(3600)
+        asked = len(world.plane.exchanges)
+        await asyncio.sleep(3600)
+        assert len(world.plane.exchanges) - asked < 250, "the pauses between the attempts grow"
+        said = agent.state
+        assert said.step is Step.DISCONNECTED
+        assert "remove its oldest job" in said.message
+        del world.plane.state.jobs[broken]
+        last = world.plane.submit("intent", ensure("last"))
+        assert (await world.plane.result(last)).outcome is Outcome.SUCCEEDED
+        assert agent.state.step is Step.CONNECTED
+    assert outcomes == [Outcome.SUCCEEDED] * 3
 
 
 async def test_an_object_that_is_being_deleted_is_not_applied_to() -> None:

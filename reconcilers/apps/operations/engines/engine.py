@@ -243,7 +243,10 @@ class Engine(Protocol):
         """Return the related objects to read; called again with `request.related` until it names none that was not read."""
 
     def render(self, request: EngineRequest) -> Rendered | Edit | Refused | EngineBlocked:
-        """Return the object to create, or why there is none. A function of the request alone."""
+        """Return the object to create, or why there is none. A function of the request alone.
+
+        Without related objects it refuses whatever the parameters rule out, and nothing else: validation calls it so.
+        """
 
     def observe(
         self,

@@ -69,12 +69,6 @@ class HelmEngine:
 
     def render(self, request: EngineRequest) -> Edit | Refused | EngineBlocked:
         """Return the patch of the instance."""
-        instance = request.related.find(_instance(request))
-        if instance is None:
-            return EngineBlocked(
-                BlockedReason.TARGET_NOT_READY, f"ApplicationInstance {request.target.name} is missing"
-            )
-        spec: Mapping[str, Any] = instance.get("spec") or {}
         try:
             parameters = Parameters(request.parameters, known=("targetVersion", "valuesPatch", "exclusive"))
             parameters.switch("exclusive")
@@ -85,6 +79,12 @@ class HelmEngine:
             return Refused("parameters.targetVersion or parameters.valuesPatch is needed; write one of them or both")
         if version and _VERSION.fullmatch(version) is None:
             return Refused("parameters.targetVersion is not one exact version; write one, for instance 1.2.3")
+        instance = request.related.find(_instance(request))
+        if instance is None:
+            return EngineBlocked(
+                BlockedReason.TARGET_NOT_READY, f"ApplicationInstance {request.target.name} is missing"
+            )
+        spec: Mapping[str, Any] = instance.get("spec") or {}
         if spec.get("mode") == "placeholder" or not spec.get("chart"):
             return Refused(f"ApplicationInstance {request.target.name} is a placeholder and has no release to upgrade")
         if values and (spec.get("values") or {}).get("source") != "inline":

@@ -12,7 +12,7 @@ import copy
 import json
 import zlib
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 import yaml
@@ -21,18 +21,15 @@ from konverge.kinds import Kind
 from konverge.objects import Object
 from konverge.reconcilers.apps.kinds import HELM_RELEASE, SECRET
 from konverge.reconcilers.apps.operations.engines.engine import (
-    CancelAction,
     EngineBlocked,
     EngineRequest,
     ObjectRef,
-    Observation,
     Refused,
     Rendered,
     child_name,
-    object_lost,
 )
 from konverge.reconcilers.apps.operations.engines.job import LIMITS, job_limits
-from konverge.reconcilers.apps.operations.engines.job_status import JOB, observe_job, stop_job
+from konverge.reconcilers.apps.operations.engines.job_status import JOB, RunsOneJob
 from konverge.reconcilers.apps.operations.engines.parameters import BadParameter, Parameters
 from konverge.reconcilers.apps.operations.words import BlockedReason, FailedReason, OpLabel
 from konverge.reconcilers.apps.render import label_value
@@ -88,7 +85,7 @@ def _record(request: EngineRequest) -> ObjectRef | None:
     return ObjectRef(SECRET, namespace, f"sh.helm.release.v1.{newest.get('name')}.v{newest.get('version')}", live=True)
 
 
-class HelmHookJobEngine:
+class HelmHookJobEngine(RunsOneJob):
     """Clones the Job of a hook.
 
     >>> HelmHookJobEngine().name
@@ -96,13 +93,8 @@ class HelmHookJobEngine:
     """
 
     name = "helmHookJob"
-    makes: tuple[Kind[Object], ...] = (JOB,)
     reads: tuple[Kind[Object], ...] = (HELM_RELEASE,)
     gets: tuple[Kind[Object], ...] = (SECRET,)
-
-    def kind(self, _request: EngineRequest) -> Kind[Object]:
-        """Return Job."""
-        return JOB
 
     def needs(self, request: EngineRequest) -> tuple[ObjectRef, ...]:
         """Return the HelmRelease and, once it is known, the record of its release."""
@@ -141,26 +133,6 @@ class HelmHookJobEngine:
             return _clone(hook, name, limits, request)
         except ValueError as error:
             return Refused(str(error), FailedReason.PRECONDITION_FAILED)
-
-    def observe(
-        self,
-        _request: EngineRequest,
-        child: Mapping[str, Any],
-        *,
-        asked_to_cancel: bool,
-        started: datetime,  # noqa: ARG002  # of the interface; a Job needs no time
-        now: datetime,  # noqa: ARG002  # of the interface; a Job needs no time
-    ) -> Observation:
-        """Return the state of the Job."""
-        return observe_job(child, asked_to_cancel=asked_to_cancel)
-
-    def lost(self, request: EngineRequest, *, asked_to_cancel: bool) -> Observation:
-        """Return the end of an Operation whose Job was deleted."""
-        return object_lost(f"Job {request.operation.namespace}/{child_name(request)}", asked_to_cancel=asked_to_cancel)
-
-    def cancel(self, _request: EngineRequest, child: Mapping[str, Any]) -> CancelAction:
-        """Suspend the Job."""
-        return stop_job(child)
 
 
 def _clone(hook: Mapping[str, Any], name: str, limits: Mapping[str, Any], request: EngineRequest) -> Rendered | Refused:

@@ -5,23 +5,19 @@ Its pods run as the service account of the settings, with the restricted Pod Sec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from konverge.kinds import Kind
 from konverge.objects import Object
 from konverge.reconcilers.apps.operations.engines.engine import (
-    CancelAction,
     EngineRequest,
     ObjectRef,
-    Observation,
     Refused,
     Rendered,
     child_name,
-    object_lost,
 )
-from konverge.reconcilers.apps.operations.engines.job_status import JOB, observe_job, stop_job
+from konverge.reconcilers.apps.operations.engines.job_status import JOB, RunsOneJob
 from konverge.reconcilers.apps.operations.engines.parameters import BadParameter, Parameters
 
 __all__ = ["KEPT_AT_LEAST", "JobEngine", "job_limits"]
@@ -67,7 +63,7 @@ def _environment(given: Any) -> list[dict[str, Any]]:
     return [dict(pair) for pair in pairs]
 
 
-class JobEngine:
+class JobEngine(RunsOneJob):
     """Runs a command in a Job.
 
     >>> JobEngine().name
@@ -75,13 +71,8 @@ class JobEngine:
     """
 
     name = "job"
-    makes: tuple[Kind[Object], ...] = (JOB,)
     reads: tuple[Kind[Object], ...] = ()
     gets: tuple[Kind[Object], ...] = ()
-
-    def kind(self, _request: EngineRequest) -> Kind[Object]:
-        """Return Job."""
-        return JOB
 
     def needs(self, _request: EngineRequest) -> tuple[ObjectRef, ...]:
         """Return nothing."""
@@ -119,23 +110,3 @@ class JobEngine:
             ),
             kept=timedelta(seconds=limits["ttlSecondsAfterFinished"]),
         )
-
-    def observe(
-        self,
-        _request: EngineRequest,
-        child: Mapping[str, Any],
-        *,
-        asked_to_cancel: bool,
-        started: datetime,  # noqa: ARG002  # of the interface; a Job needs no time
-        now: datetime,  # noqa: ARG002  # of the interface; a Job needs no time
-    ) -> Observation:
-        """Return the state of the Job."""
-        return observe_job(child, asked_to_cancel=asked_to_cancel)
-
-    def lost(self, request: EngineRequest, *, asked_to_cancel: bool) -> Observation:
-        """Return the end of an Operation whose Job was deleted."""
-        return object_lost(f"Job {request.operation.namespace}/{child_name(request)}", asked_to_cancel=asked_to_cancel)
-
-    def cancel(self, _request: EngineRequest, child: Mapping[str, Any]) -> CancelAction:
-        """Suspend the Job."""
-        return stop_job(child)

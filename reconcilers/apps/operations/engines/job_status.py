@@ -10,19 +10,24 @@ Guarantees: pure. Source: docs/reference/job.md#translation.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from konverge.crds.ops_v1alpha1 import LogsRef
-from konverge.kinds import kind
+from konverge.kinds import Kind, kind
+from konverge.objects import Object
 from konverge.reconcilers.apps.operations.engines.engine import (
     CancelAction,
+    EngineRequest,
     EngineState,
     Observation,
     PatchChild,
+    child_name,
+    object_lost,
 )
 from konverge.reconcilers.apps.operations.words import CancelledReason, FailedReason, RunningReason, SucceededReason
 
-__all__ = ["JOB", "observe_job", "stop_job"]
+__all__ = ["JOB", "RunsOneJob", "observe_job", "stop_job"]
 
 JOB: Final = kind("batch/v1", "Job", namespaced=True, plural="jobs")
 
@@ -71,3 +76,33 @@ def observe_job(job: Mapping[str, Any], *, asked_to_cancel: bool) -> Observation
 def stop_job(_job: Mapping[str, Any]) -> CancelAction:
     """Return how to stop a Job: suspended, it ends its pods, and shows when none is left."""
     return _SUSPENDED
+
+
+class RunsOneJob:
+    """The part of an engine that is the same for every engine whose object is one Job: all but `needs` and `render`."""
+
+    makes: tuple[Kind[Object], ...] = (JOB,)
+
+    def kind(self, _request: EngineRequest) -> Kind[Object]:
+        """Return Job."""
+        return JOB
+
+    def observe(
+        self,
+        _request: EngineRequest,
+        child: Mapping[str, Any],
+        *,
+        asked_to_cancel: bool,
+        started: datetime,  # noqa: ARG002  # of the interface; a Job needs no time
+        now: datetime,  # noqa: ARG002  # of the interface; a Job needs no time
+    ) -> Observation:
+        """Return the state of the Job."""
+        return observe_job(child, asked_to_cancel=asked_to_cancel)
+
+    def lost(self, request: EngineRequest, *, asked_to_cancel: bool) -> Observation:
+        """Return the end of an Operation whose Job was deleted."""
+        return object_lost(f"Job {request.operation.namespace}/{child_name(request)}", asked_to_cancel=asked_to_cancel)
+
+    def cancel(self, _request: EngineRequest, child: Mapping[str, Any]) -> CancelAction:
+        """Suspend the Job."""
+        return stop_job(child)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from konverge.reconcilers.apps.redaction import without_queries, without_values
+from konverge.reconcilers.shared.helm_release.redaction import without_queries, without_values
 
 __all__ = ["counted", "excerpt"]
 

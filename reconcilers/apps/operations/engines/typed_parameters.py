@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from konverge.crds.durations import format_duration
 from konverge.reconcilers.apps.durations import parse_days
 from konverge.reconcilers.apps.operations.engines.engine import Refused
 
-__all__ = ["EngineParameters", "GoDuration", "ParameterGroup", "go_duration", "read_parameters"]
+__all__ = ["EngineParameters", "GoDuration", "ObjectName", "ParameterGroup", "go_duration", "read_parameters"]
 
 
 class ParameterGroup(BaseModel):
@@ -34,6 +34,9 @@ class EngineParameters(ParameterGroup):
     exclusive: bool = False
     """Read by the order of Operations alone: nothing else may run on the target meanwhile."""
 
+
+ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+"""The name of another object. One of another form cannot exist, so an Operation that waited for it would wait for ever."""
 
 P = TypeVar("P", bound=EngineParameters)
 

@@ -34,6 +34,7 @@ from konverge.reconcilers.apps.operations.engines.engine import (
 from konverge.reconcilers.apps.operations.engines.texts import excerpt
 from konverge.reconcilers.apps.operations.engines.typed_parameters import (
     EngineParameters,
+    ObjectName,
     ParameterGroup,
     read_parameters,
 )
@@ -52,18 +53,18 @@ _ERROR_GRACE: Final = timedelta(seconds=10)
 """How long Synchronizing=False/Error means nothing; up to 4.5 s were recorded in healthy runs."""
 _LOG_LINES: Final = 3
 
-Name = Annotated[str, Field(min_length=1, max_length=253)]
+Text = Annotated[str, Field(min_length=1, max_length=253)]
 
 
 class VolSyncRepository(ParameterGroup):
     """Where the data are stored."""
 
-    secret_name: Name
+    secret_name: ObjectName
     """A Secret beside the Operation, as the mover reads it."""
     type: Literal["restic", "rclone"] = "restic"
-    config_section: Name | None = None
+    config_section: Text | None = None
     """rclone: the section of its configuration."""
-    path: Name | None = None
+    path: Text | None = None
     """rclone: the path at the destination."""
 
     @model_validator(mode="after")
@@ -105,7 +106,7 @@ class VolSyncParameters(EngineParameters):
 
     direction: Literal["source", "destination"] | None = None
     """From or into the volume; by default `destination` for a Restore, else `source`."""
-    pvc: Name
+    pvc: ObjectName
     repository: VolSyncRepository
     copy_method: Literal["Snapshot", "Clone", "Direct"] | None = None
     """By default Snapshot for a source, Direct for a destination."""
@@ -172,7 +173,7 @@ class VolSyncEngine:
         child: Mapping[str, Any],
         *,
         asked_to_cancel: bool,
-        started: datetime,  # noqa: ARG002  # the interface
+        started: datetime,
         now: datetime,
     ) -> Observation:
         """Translate the status (docs/reference/volsync.md#states)."""
@@ -192,7 +193,7 @@ class VolSyncEngine:
         elif asked_to_cancel:
             found = Observation(EngineState.RUNNING, RunningReason.STOPPING, "", outputs)
         elif (status.get("latestMoverStatus") or {}).get("result") == "Failed":
-            found = _mover_failed(request, status, outputs, now - from_rfc3339(str(begun)))
+            found = _mover_failed(request, status, outputs, _ran(from_rfc3339(str(begun)), started, now))
         else:
             found = Observation(EngineState.RUNNING, RunningReason.ENGINE_STARTED, "", outputs)
         return found if found.state.final else _with_error(found, status, now)
@@ -236,6 +237,11 @@ def _log_tail(status: Mapping[str, Any]) -> str:
     """Return the last lines of the mover's log, which VolSync leaves out if it cannot read them."""
     lines = str((status.get("latestMoverStatus") or {}).get("logs") or "").strip().splitlines()
     return excerpt(" | ".join(lines[-_LOG_LINES:])) if lines else "its log is not known"
+
+
+def _ran(begun: datetime, started: datetime, now: datetime) -> timedelta:
+    """Return for how long a run has lasted. If it begins in the future, VolSync's clock differs from ours, and our own start counts."""
+    return now - (started if begun > now else begun)
 
 
 def _mover_failed(

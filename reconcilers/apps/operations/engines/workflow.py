@@ -32,7 +32,11 @@ from konverge.reconcilers.apps.operations.engines.engine import (
     object_lost,
 )
 from konverge.reconcilers.apps.operations.engines.texts import excerpt
-from konverge.reconcilers.apps.operations.engines.typed_parameters import EngineParameters, read_parameters
+from konverge.reconcilers.apps.operations.engines.typed_parameters import (
+    EngineParameters,
+    ObjectName,
+    read_parameters,
+)
 from konverge.reconcilers.apps.operations.words import (
     BlockedReason,
     CancelledReason,
@@ -54,19 +58,17 @@ _UNSEEN: Final = timedelta(minutes=2)
 _MOST_OUTPUTS: Final = 50
 _LONGEST_OUTPUT: Final = 1024
 
-Name = Annotated[str, Field(min_length=1, max_length=253)]
-
 
 class WorkflowParameters(EngineParameters):
     """The parameters of a Workflow."""
 
-    workflow_template: Name | None = None
-    template: Name | None = None
+    workflow_template: ObjectName | None = None
+    template: ObjectName | None = None
     """Another name of `workflowTemplate`."""
     cluster_scope: bool = False
     """Take a ClusterWorkflowTemplate."""
     workflow_template_parameters: dict[str, Any] = Field(default_factory=dict)
-    service_account_name: Name | None = None
+    service_account_name: ObjectName | None = None
     """The runner of the settings, or the account that the template names: an Operation gives no other rights to its pods."""
     target_chart_version: str | None = None
     snapshot_class_name: str | None = None

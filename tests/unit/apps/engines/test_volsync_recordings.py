@@ -219,6 +219,24 @@ def test_a_run_whose_mover_fails_is_given_up_and_stopped(request_of: Requests) -
     assert observed(request_of, child, MADE, retrySeconds=0).state is EngineState.FAILED
 
 
+def test_a_run_that_begins_in_the_future_is_given_up_by_the_time_since_its_operation_started(
+    request_of: Requests,
+) -> None:
+    """The clock of the process is behind that of VolSync."""
+    child = {
+        "metadata": {"name": "op-t1"},
+        "spec": {"trigger": {"manual": "t1"}},
+        "status": {
+            "lastSyncStartTime": rfc3339(MADE + timedelta(days=1)),
+            "latestMoverStatus": {"result": "Failed", "logs": "Fatal"},
+        },
+    }
+    for ran, given_up in ((0, False), (1799, False), (1800, True)):
+        found = observed(request_of, child, MADE + timedelta(seconds=ran))
+        assert found.state.final is given_up
+        assert found.recheck_after == (None if given_up else timedelta(seconds=1800 - ran))
+
+
 def test_a_log_that_volsync_could_not_read_is_said_to_be_unknown(request_of: Requests) -> None:
     child = {
         "spec": {"trigger": {"manual": "t1"}},

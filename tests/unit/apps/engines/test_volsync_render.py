@@ -98,6 +98,7 @@ def test_the_name_leaves_room_for_the_name_of_the_job(request_of: Requests) -> N
     ("parameters", "message"),
     [
         ({}, "parameters.pvc: required"),
+        ({"pvc": "data\x00", "repository": REPOSITORY}, "parameters.pvc"),
         ({"pvc": "data"}, "parameters.repository: required"),
         ({"pvc": "data", "repository": {}}, "parameters.repository.secretName: required"),
         ({"pvc": "data", "repository": {"secretName": "r", "type": "syncthing"}}, "parameters.repository.type"),

@@ -108,6 +108,9 @@ def test_an_operation_gives_its_pods_no_rights_that_the_template_does_not(
     [
         ({}, "workflowTemplate is required"),
         ({"workflowTemplate": "a", "template": "b"}, "name the same thing"),
+        ({"workflowTemplate": "\x00"}, "parameters.workflowTemplate"),
+        ({"template": "a\n"}, "parameters.template"),
+        ({"template": "Runbook"}, "parameters.template"),
         ({"workflowTemplate": "a", "timeoutSeconds": 0}, "parameters.timeoutSeconds"),
         ({"workflowTemplate": "a", "cancelStrategy": "Kill"}, "parameters.cancelStrategy"),
         ({"workflowTemplate": "a", "workflowTemplateParameters": ["x"]}, "parameters.workflowTemplateParameters"),
@@ -118,6 +121,7 @@ def test_wrong_parameters_of_a_workflow_are_refused(request_of: Requests, parame
     found = ENGINE.render(request_of("Runbook", **parameters))
     assert isinstance(found, Refused)
     assert message in found.message
+    assert found.message.isprintable()
 
 
 def test_a_workflow_is_kept_as_long_as_the_settings_say(request_of: Requests) -> None:

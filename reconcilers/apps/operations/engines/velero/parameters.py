@@ -6,12 +6,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from konverge.reconcilers.apps.operations.engines.typed_parameters import EngineParameters, GoDuration
+from konverge.reconcilers.apps.operations.engines.typed_parameters import EngineParameters, GoDuration, ObjectName
 
 __all__ = ["BackupParameters", "RestoreParameters"]
 
-Name = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-"""The name of an object."""
 Resources = tuple[Annotated[str, Field(min_length=1, max_length=253)], ...]
 """Resources as `deployments.apps` or `*`."""
 
@@ -39,10 +37,10 @@ class BackupParameters(_Selection):
     retention: GoDuration | None = None
     ttl: GoDuration | None = None
     """Another name of `retention`."""
-    storage_location: Name = "default"
-    snapshot_class_name: Name | None = None
+    storage_location: ObjectName = "default"
+    snapshot_class_name: ObjectName | None = None
     """A VolumeSnapshotClass for the volumes of its driver."""
-    csi_snapshot_class_name: Name | None = None
+    csi_snapshot_class_name: ObjectName | None = None
     """Another name of `snapshotClassName`."""
     snapshot_volumes: bool | None = None
     snapshot_move_data: bool | None = None
@@ -71,7 +69,7 @@ class BackupParameters(_Selection):
 class RestoreParameters(_Selection):
     """Parameters of a Restore."""
 
-    backup_name: Name
+    backup_name: ObjectName
     """The Velero Backup, as in the outputs of the Operation that made it."""
     namespace_mapping: dict[str, str] = Field(default_factory=dict)
     # camelCase of the library would be restorePvs

@@ -1,0 +1,65 @@
+"""The validating webhook of Operations: refuses a spec that can never work before it is stored, by the rules of the reconciler.
+
+An Operation that another object keeps from starting (a conflict, a target that is missing, an approval) is admitted, and Blocked until that
+changes. Fields that cannot be changed are the schema's.
+
+A convenience: if the webhook cannot be reached the write is stored (failurePolicy Ignore), and the reconciler ends the Operation as Failed.
+An update is checked only if it changes the parameters, so an Operation that was stored earlier can still be cancelled and deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from konverge.clock import wall_clock
+from konverge.crds.ops_v1alpha1 import Operation
+from konverge.errors import InvalidObject
+from konverge.objects import Object
+from konverge.reconcilers.apps.operations.engines.registry import EngineRow
+from konverge.reconcilers.apps.operations.kinds import VIEW
+from konverge.reconcilers.apps.operations.settings import OperationSettings
+from konverge.reconcilers.apps.operations.validate import refusal
+from konverge.runtime import AdmissionRequest, Allow, Deny, Webhook
+
+__all__ = ["validating_webhook"]
+
+_SECONDS: Final = 3
+"""The webhook's timeout: a response needs no read."""
+_CHANGES_THE_SPEC: Final = "request.operation == 'CREATE' || object.spec != oldObject.spec"
+
+
+def _parameters(operation: Object) -> Any:
+    return operation.get("spec", "parameters") or {}
+
+
+def _checks(
+    settings: OperationSettings, rows: tuple[EngineRow, ...]
+) -> Callable[[AdmissionRequest[Object]], Allow | Deny]:
+    def check(request: AdmissionRequest[Object]) -> Allow | Deny:
+        given, stored = request.object, request.old
+        if given.metadata.deleting or (stored is not None and _parameters(stored) == _parameters(given)):
+            return Allow()
+        try:
+            operation = Operation.decode(given.to_dict())
+        except InvalidObject:
+            return Allow()  # the API server refuses an object that breaks the schema
+        found = refusal(operation, settings, rows, wall_clock())
+        return Allow() if found is None else Deny(found.message, code=422)
+
+    return check
+
+
+def validating_webhook(settings: OperationSettings, rows: tuple[EngineRow, ...]) -> Webhook[Object]:
+    """Return the description of the webhook.
+
+    >>> validating_webhook(OperationSettings(), ()).path
+    '/validate-ops-vworkspace-io-v1alpha1-operation'
+    """
+    return (
+        Webhook.validating(VIEW)
+        .only_if("changes-the-spec", _CHANGES_THE_SPEC)
+        .within(_SECONDS)
+        .ignoring_failures()
+        .handled_by(_checks(settings, rows))
+    )

@@ -1,0 +1,150 @@
+"""Approval and retention of Operations, and an upgrade, as the lab plays them: `make test` once and quick, `make lab` under every plan.
+
+After every write: never two objects at work for one target whose Operations exclude each other, no object made twice for one Operation, no
+phase leaves a terminal one, and nothing begins without an approval of the parameters that it begins with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from apps.job_controller import JobController
+from apps.lab import QUICK
+from apps.operation_safety import Safety
+from apps.operations import FREE, JOB, JOBS_FOR_ALL, Operations, phase, shows
+
+from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.crds.ops_v1alpha1 import Operation
+from konverge.reconcilers import apps
+from konverge.reconcilers.apps.operations.approval import claim_for
+from konverge.reconcilers.apps.operations.settings import OperationSettings
+from konverge.testing import Lab, install_crds
+from konverge.testing.flux import HelmController, flux_crds
+
+FEW = 30
+"""Plans of quick mode: the lives are long."""
+
+
+def forget_uids(data: dict[str, Any]) -> None:
+    """Take out what is made of the UID of an Operation or its Job, and when it was looked at."""
+    status = data.get("status") or {}
+    for name in ("engineRef", "outputs", "logsRef", "startedAt", "finishedAt"):
+        status.pop(name, None)
+    for condition in status.get("conditions", ()):
+        condition.pop("message", None)
+
+
+async def start(lab: Lab, settings: OperationSettings) -> Operations:
+    Safety(lab)
+    lab.may_differ(
+        Operation, forget_uids, why="names and times of Jobs depend on UIDs and on how long the process was down"
+    )
+    lab.may_differ(JOB, why="an Operation that was made anew has another Job, and one whose Job was deleted has none")
+    ops = await Operations(lab).start(settings, rows=JOBS_FOR_ALL, cluster_id="east")
+    await lab.enter(JobController(lab.config, lab.namespace, random=lab.rng()))
+    await ops.target()
+    return ops
+
+
+async def approve(lab: Lab, approved: Operation) -> None:
+    claim = claim_for(approved, cluster="east", expires=datetime(2040, 1, 1, tzinfo=UTC))
+    await lab.patch(Operation, approved.name, {"spec": {"approvals": {"claim": claim}}})
+
+
+@pytest.mark.scenario(quick=FEW)
+async def test_an_operation_that_was_changed_after_its_approval_waits_for_another_one(lab: Lab) -> None:
+    def only_what_was_approved() -> None:
+        for entry in lab.server.store.list(("batch", "jobs")):
+            (container,) = entry.object()["spec"]["template"]["spec"]["containers"]
+            assert container["image"] == "restic:2", "a Job runs what was not approved"
+
+    lab.always.append(only_what_was_approved)
+    ops = await start(lab, FREE.model_copy(update={"approval_types": frozenset({"Restore"})}))
+    first = await ops.create("restore", "Restore", parameters={"image": "restic:1"})
+    await ops.until("restore", shows("Blocked", "True", "AwaitingApproval"))
+    changed = await lab.patch(Operation, "restore", {"spec": {"parameters": {"image": "restic:2"}}})
+    await approve(lab, first)
+    await ops.until("restore", lambda found: "for another digest" in _said(found))
+    await approve(lab, changed)
+    await ops.until("restore", phase("Succeeded"))
+
+
+def _said(found: Operation) -> str:
+    blocked = found.find_condition("Blocked")
+    return "" if blocked is None else blocked.message
+
+
+@pytest.mark.scenario(quick=FEW)
+async def test_finished_operations_go_when_their_time_has_passed_or_enough_younger_ones_have_ended(lab: Lab) -> None:
+    ops = await start(lab, FREE.model_copy(update={"history_limit": 1}))
+    await ops.create("short", "Backup", ttlSecondsAfterFinished=20)
+    await lab.until_gone(Operation, "short", timeout=120)
+    await ops.create("older", "Upgrade")
+    await ops.until("older", phase("Succeeded"))
+    await asyncio.sleep(2)  # of virtual time: ends are compared in whole seconds
+    await ops.create("younger", "Upgrade")
+    await lab.until_gone(Operation, "older", timeout=120)
+    await ops.until("younger", phase("Succeeded"))
+
+
+def forget_releases(data: dict[str, Any]) -> None:
+    """Take out what Flux tells of a release's past, and notes with the UID of a source."""
+    for name in ("applied-source", "last-applied-generation"):
+        (data["metadata"].get("annotations") or {}).pop(f"vworkspace.io/{name}", None)
+    if data["kind"] == "HelmRelease" and "status" in data:
+        standing = [{"type": one["type"], "status": one["status"]} for one in data["status"].get("conditions", ())]
+        data["status"] = {"conditions": standing}
+    if data["kind"] == "Operation":
+        forget_uids(data)
+        for name in (
+            "phase",
+            "conditions",
+        ):  # Failed if its target was replaced in between; the scenario reads the reason
+            data.get("status", {}).pop(name, None)
+
+
+def succeeded_or_target_replaced(found: Operation) -> bool:
+    """Another client may replace the instance in between: it is gone then, or Blocked until the release of its predecessor is."""
+    lost = any(shows("Failed", "True", reason)(found) for reason in ("EngineObjectLost", "PolicyDenied"))
+    return phase("Succeeded")(found) or lost
+
+
+def _version(lab: Lab) -> str:
+    for entry in lab.server.store.list(("apps.vworkspace.io", "applicationinstances")):
+        return str(entry.object()["spec"]["chart"]["version"])
+    return ""
+
+
+@pytest.mark.scenario(quick=FEW)
+async def test_an_upgrade_changes_the_instance_once_and_the_version_stays(lab: Lab) -> None:
+    versions: list[str] = []
+
+    def only_forwards() -> None:
+        now = _version(lab)
+        if now and now != (versions[-1] if versions else ""):
+            versions.append(now)
+        assert versions in ([], ["1.0.0"], ["1.0.0", "1.1.0"]), f"the version went {' -> '.join(versions)}"
+
+    Safety(lab)
+    lab.always.append(only_forwards)
+    lab.may_differ(None, forget_releases, why="what Flux reports of the past of a release depends on the faults")
+    await install_crds(lab.client, flux_crds())
+    await lab.enter(HelmController(lab.config, namespace=lab.namespace, random=lab.rng()))
+    only_helm = QUICK.model_copy(update={"operations": OperationSettings(engines=frozenset({"helm"}))})
+    await lab.start(lambda manager: apps.install(manager, only_helm), name="konverge")
+    chart = {"sourceType": "helm", "url": "https://charts.example.com", "name": "shop", "version": "1.0.0"}
+    spec = {
+        "appRef": {"catalogId": "shop"},
+        "chart": chart,
+        "release": {"name": "shop", "namespace": lab.namespace},
+        "values": {"source": "inline", "inline": {"replicas": 1}},
+    }
+    metadata = {"name": "shop", "annotations": {"ops.vworkspace.io/upgrade": "helm"}}
+    await lab.create(ApplicationInstance.decode({"metadata": metadata, "spec": spec}))
+    target = {"apiVersion": "apps.vworkspace.io/v1alpha1", "kind": "ApplicationInstance", "name": "shop"}
+    given = {"targetRef": target, "type": "Upgrade", "engine": "helm", "parameters": {"targetVersion": "1.1.0"}}
+    await lab.create(Operation.decode({"metadata": {"name": "up"}, "spec": given}))
+    await lab.until(Operation, "up", succeeded_or_target_replaced, timeout=60)

@@ -1,0 +1,60 @@
+"""Operations whose Jobs run on the real Job controller: the test writes the status of their pods, as a kubelet would."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from apps.operations import Operations, phase, shows
+
+from konverge.clock import rfc3339, wall_clock
+from konverge.crds.ops_v1alpha1 import Operation
+from konverge.kinds import kind
+from konverge.objects import Object
+
+POD = kind("v1", "Pod", namespaced=True)
+ACCOUNT = kind("v1", "ServiceAccount", namespaced=True)
+
+
+class Kubelet(Operations):
+    """A lab on a real control plane with the controller of Operations, in which the pods of Jobs run and end when the test says so."""
+
+    async def account(self) -> None:
+        """Make the service account, without which the Job controller can create no pod."""
+        await self.lab.create(ACCOUNT.new("vworkspace-operation-runner"))
+
+    async def run_job(self, name: str = "run") -> Object:
+        job = await self.job_of(name)
+        started = {"name": "command", "started": True, "state": {"running": {"startedAt": rfc3339(wall_clock())}}}
+        await self._write(job, {"phase": "Running", "containerStatuses": [self._container(started, ready=True)]})
+        await self.until(name, phase("Running"), shows("Running", "True"))
+        return job
+
+    async def complete(self, name: str = "run") -> Operation:
+        job = await self.job_of(name)
+        ended = {"exitCode": 0, "reason": "Completed", "finishedAt": rfc3339(wall_clock())}
+        state = {"name": "command", "started": False, "state": {"terminated": ended}}
+        await self._write(job, {"phase": "Succeeded", "containerStatuses": [self._container(state, ready=False)]})
+        return await self.until(name, phase("Succeeded"))
+
+    def _container(self, status: dict[str, Any], *, ready: bool) -> dict[str, Any]:
+        return {"image": "busybox", "imageID": "", "ready": ready, "restartCount": 0, **status}
+
+    async def _write(self, job: Object, status: dict[str, Any]) -> None:
+        pod = await self._pod(job)
+        ready = "True" if status["phase"] == "Running" else "False"
+        conditions = [{"type": "Ready", "status": ready, "lastTransitionTime": rfc3339(wall_clock())}]
+        await self.lab.patch(POD, pod, {"status": {**status, "conditions": conditions}}, subresource="status")
+
+    async def _pod(self, job: Object) -> str:
+        async with asyncio.timeout(60 * self.lab.patience):
+            while True:
+                pods = await self.lab.client.list(POD, self.lab.namespace)
+                mine = [
+                    pod.name
+                    for pod in pods
+                    if pod.metadata.controller and pod.metadata.controller.uid == job.metadata.uid
+                ]
+                if mine:
+                    return mine[0]
+                await asyncio.sleep(0.1)

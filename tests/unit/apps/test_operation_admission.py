@@ -1,0 +1,158 @@
+"""The webhook of Operations says what the reconciler would say, earlier, and admits everything that may work one day."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from apps.operations import Operations, shows
+
+from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.crds.ops_v1alpha1 import Operation
+from konverge.errors import Invalid
+from konverge.objects import Object
+from konverge.reconcilers import apps
+from konverge.reconcilers.apps.operations.admission import validating_webhook
+from konverge.reconcilers.apps.operations.engines.registry import ROWS
+from konverge.reconcilers.apps.operations.settings import OperationSettings
+from konverge.testing import Lab, admit, install_crds
+from konverge.testing.argo import argo_crds
+from konverge.testing.velero import velero_crds
+from konverge.testing.volsync import volsync_crds
+
+WEBHOOK = validating_webhook(OperationSettings(), ROWS)
+REPOSITORY = {"repository": {"secretName": "repo"}}
+RESTIC = {"pvc": "data", **REPOSITORY}
+
+INVALID: dict[str, tuple[str, str, dict[str, Any], str]] = {
+    "no such engine for the type": ("Backup", "job", {}, "no engine job performs a Backup here"),
+    "a job without an image": ("RunCommand", "job", {}, "parameters.image is missing or not a text"),
+    "a job with an unknown parameter": ("RunCommand", "job", {"image": "a", "imagee": "b"}, "parameters.imagee is not known"),
+    "a job with a bad environment": ("RunCommand", "job", {"image": "a", "env": 3}, "parameters.env is neither a map"),
+    "a job with a bad limit": ("Runbook", "job", {"image": "a", "backoffLimit": -1}, "parameters.backoffLimit is not a whole number"),
+    "a hook without a name": ("Migration", "helmHookJob", {}, "parameters.hookName is missing or not a text"),
+    "two names of a deadline": (
+        "Migration",
+        "helmHookJob",
+        {"hookName": "a", "timeoutSeconds": 1, "activeDeadlineSeconds": 1},
+        "mean the same; write one of them",
+    ),
+    "an upgrade to nothing": ("Upgrade", "helm", {}, "parameters.targetVersion or parameters.valuesPatch is needed"),
+    "an upgrade to a range": ("Upgrade", "helm", {"targetVersion": "1.x"}, "is not one exact version"),
+    "an unknown parameter of velero": ("Backup", "velero", {"tll": "1h"}, "parameters.tll: unknown; the engine knows"),
+    "a retention that is no duration": ("Backup", "velero", {"retention": "soon"}, "parameters.retention: write a duration"),
+    "a restore of nothing": ("Restore", "velero", {}, "parameters.backupName: required"),
+    "a restore into another namespace": (
+        "Restore",
+        "velero",
+        {"backupName": "a", "namespaceMapping": {"web": "other"}},
+        "parameters.namespaceMapping: an Operation restores the namespace",
+    ),
+    "a restore of Operations": (
+        "Restore",
+        "velero",
+        {"backupName": "a", "includedResources": ["operations.ops.vworkspace.io"]},
+        "cannot be restored",
+    ),
+    "a workflow without a template": ("Runbook", "workflow", {}, "workflowTemplate is required"),
+    "a template of an impossible name": ("Runbook", "workflow", {"template": "A b"}, "parameters.template"),
+    "a copy of no volume": ("Backup", "volsync", REPOSITORY, "parameters.pvc: required"),
+    "a scheduled copy": ("Backup", "volsync", {**RESTIC, "schedule": "@daily"}, "schedule: an Operation is one run"),
+    "a restore that retains": ("Restore", "volsync", {**RESTIC, "retain": {"daily": 1}}, "parameters.retain: only a source has it"),
+}  # fmt: skip
+VALID: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "a command": ("RunCommand", "job", {"image": "a", "exclusive": True}),
+    "a hook that may not exist": ("Migration", "helmHookJob", {"hookName": "a"}),
+    "an upgrade of a target that may be a placeholder": ("Upgrade", "helm", {"targetVersion": "1.2.3"}),
+    "a backup into a location that may not exist": ("Backup", "velero", {"storageLocation": "s3", "retention": "30d"}),
+    "a restore of a backup that may not exist": ("Restore", "velero", {"backupName": "a"}),
+    "a template that may not exist": ("Runbook", "workflow", {"workflowTemplate": "a"}),
+    "a copy of a volume that may not exist": ("Backup", "volsync", RESTIC),
+}
+
+
+def operation(type_: str, engine: str, parameters: Any, name: str = "run", **more: Any) -> Object:
+    target = {"apiVersion": "apps.vworkspace.io/v1alpha1", "kind": "ApplicationInstance", "name": "shop"}
+    spec = {"targetRef": target, "type": type_, "engine": engine, "parameters": parameters, **more}
+    return Object(Operation.decode({"metadata": {"name": name, "namespace": "web"}, "spec": spec}).to_dict())
+
+
+@pytest.mark.parametrize("case", INVALID, ids=str)
+async def test_an_operation_that_can_never_work_is_refused(case: str) -> None:
+    type_, engine, parameters, said = INVALID[case]
+    answer = await admit(WEBHOOK, operation(type_, engine, parameters))
+    assert not answer.allowed
+    assert said in answer.message
+
+
+@pytest.mark.parametrize("case", VALID, ids=str)
+async def test_an_operation_that_waits_for_another_object_is_admitted(case: str) -> None:
+    assert (await admit(WEBHOOK, operation(*VALID[case]))).allowed
+
+
+async def test_the_reconciler_says_the_same_of_each_and_accepts_the_rest(lab: Lab) -> None:
+    await install_crds(lab.client, [*velero_crds(), *argo_crds(), *volsync_crds()])
+    here = await Operations(lab).start(OperationSettings(require_capability=False))
+    wrong = {f"wrong-{number}": case[:3] for number, case in enumerate(INVALID.values())}
+    right = {f"right-{number}": case for number, case in enumerate(VALID.values())}
+    for name, (type_, engine, parameters) in {**wrong, **right}.items():
+        await here.create(name, type_, engine, parameters=parameters)
+    for name, (type_, engine, parameters) in wrong.items():
+        found = await here.until(name, shows("Failed", "True", "PreconditionFailed"))
+        accepted = found.find_condition("Accepted")
+        assert accepted is not None
+        assert accepted.status == "False"
+        given = operation(type_, engine, parameters, name)
+        given.data["metadata"]["namespace"] = lab.namespace
+        assert accepted.message == (await admit(WEBHOOK, given)).message
+    for name in right:
+        found = await here.until(name, shows("Blocked", "True", "TargetNotReady"))
+        assert not found.finished
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "allowed"),
+    [
+        pytest.param({"image": "a"}, {"image": "b"}, True, id="other parameters"),
+        pytest.param({"image": "a"}, {"imagee": "b"}, False, id="parameters that can never work"),
+        pytest.param({"imagee": "a"}, {"imagee": "a"}, True, id="wrong ones that were stored earlier"),
+    ],
+)
+async def test_an_update_is_checked_if_it_changes_the_parameters(before: Any, after: Any, allowed: bool) -> None:
+    old = operation("RunCommand", "job", before)
+    answer = await admit(WEBHOOK, operation("RunCommand", "job", after, cancel=True), old=old)
+    assert answer.allowed is allowed
+
+
+async def test_an_approval_of_another_digest_is_admitted_and_waits() -> None:
+    old = operation("RunCommand", "job", {"image": "a"})
+    claim: dict[str, Any] = {"approvals": {"required": True, "claim": '{"digest": "sha256:other"}'}}
+    assert (await admit(WEBHOOK, operation("RunCommand", "job", {"image": "a"}, **claim), old=old)).allowed
+
+
+async def test_an_engine_that_is_switched_off_is_refused() -> None:
+    only = validating_webhook(OperationSettings(), tuple(row for row in ROWS if row.engine.name == "job"))
+    assert (await admit(only, operation("RunCommand", "job", {"image": "a"}))).allowed
+    answer = await admit(only, operation("Backup", "velero", {}))
+    assert answer.message.startswith("no engine velero performs a Backup here; there are: Migration by job")
+
+
+async def test_the_api_server_refuses_at_admission_and_admits_a_conflict(lab: Lab) -> None:
+    settings = apps.Settings(check_at_admission=True)
+    await lab.start(lambda manager: apps.install(manager, settings), name="konverge")
+    here = Operations(lab)
+    with pytest.raises(Invalid, match=r"parameters\.image is missing"):
+        await here.create("wrong", parameters={})
+    assert await lab.find(Operation, "wrong") is None
+    instance = {"mode": "placeholder", "appRef": {"catalogId": "shop"}}
+    offers = {"ops.vworkspace.io/runcommand": "job"}
+    await lab.create(
+        ApplicationInstance.decode({"metadata": {"name": "shop", "annotations": offers}, "spec": instance})
+    )
+    alone = {"image": "a", "exclusive": True}
+    await here.create("first", parameters=alone)
+    await here.job_of("first")
+    await here.create("second", parameters=alone)
+    await here.until("second", shows("Blocked", "True", "ConflictingOperation"))
+    with pytest.raises(Invalid, match="parameters cannot be changed"):
+        await lab.patch(Operation, "first", {"spec": {"parameters": {"image": "b"}}})

@@ -1,0 +1,57 @@
+"""The webhook of Clusters refuses an endpoint that the agent would not use, in the words of the condition."""
+
+from __future__ import annotations
+
+import pytest
+from pull_kit import TOKEN
+from pull_lab import Plane, is_
+
+from konverge.crds.ops_v1alpha1 import Cluster
+from konverge.objects import Object
+from konverge.reconcilers.apps import clusters
+from konverge.reconcilers.apps.clusters.admission import validating_webhook
+from konverge.runtime import Manager, ManagerSettings
+from konverge.runtime.admission import WebhookSettings
+from konverge.testing import Lab, admit
+
+WEBHOOK = validating_webhook(clusters.Settings())
+
+
+def cluster(endpoint: str, **more: object) -> Object:
+    spec = {"clusterId": "east", "controlPlaneEndpoint": endpoint, "registrationToken": TOKEN, **more}
+    return Object(Cluster.decode({"metadata": {"name": "east"}, "spec": spec}).to_dict())
+
+
+@pytest.mark.parametrize("endpoint", ["http://plane.example.com", "https://[::1"])
+async def test_an_endpoint_that_is_not_used_is_refused_in_the_words_of_the_condition(lab: Lab, endpoint: str) -> None:
+    here = Plane(lab)
+    await here.run()
+    await here.create(controlPlaneEndpoint=endpoint)
+    found = await here.until(is_("Authenticated", "False", "ValidationFailed"))
+    condition = found.find_condition("Authenticated")
+    assert condition is not None
+    answer = await admit(WEBHOOK, cluster(endpoint))
+    assert not answer.allowed
+    assert answer.message == condition.message
+
+
+@pytest.mark.parametrize("endpoint", ["https://plane.example.com", "http://127.0.0.1:8443", "http://localhost"])
+async def test_an_endpoint_that_is_used_is_admitted(endpoint: str) -> None:
+    assert (await admit(WEBHOOK, cluster(endpoint))).allowed
+
+
+async def test_a_cluster_stored_earlier_can_still_be_changed_in_other_fields() -> None:
+    old = cluster("http://plane.example.com")
+    assert (await admit(WEBHOOK, cluster("http://plane.example.com", rotateCredentials=True), old=old)).allowed
+    assert not (await admit(WEBHOOK, cluster("http://other.example.com"), old=old)).allowed
+
+
+@pytest.mark.parametrize(
+    ("desired", "service", "served"), [(None, "", 0), (None, "a/b", 1), (True, "", 1), (False, "a/b", 0)]
+)
+def test_the_webhook_is_served_if_it_can_be_reached_or_the_setting_demands_it(
+    desired: bool | None, service: str, served: int
+) -> None:
+    manager = Manager("konverge", settings=ManagerSettings(webhooks=WebhookSettings(service=service)))
+    clusters.install(manager, clusters.Settings(check_at_admission=desired))
+    assert len(manager.webhooks) == served
