@@ -1,7 +1,10 @@
 """The families of reconcilers that the daemon hosts: one folder for each, built only on the library's public face.
 
     apps    ApplicationInstance -> Flux HelmRelease
+    machines  machine pools over the shards of Nstance, in the contract of Cluster API
+    pools   NextcloudPool, Nextcloud -> NextcloudInstance -> Flux HelmRelease, CloudNativePG Cluster, bucket
     quota   ResourcePool, ResourcePoolClaim -> ResourceQuota
+    shared  code that several families need; it knows none
 
 A family decides in pure code (`observe` -> frozen `Seen`, `decide` -> frozen `Plan`) and acts in one thin reconciler. Families do not
 know each other. Importing one starts nothing; its `install(manager, settings)` adds its controllers to a manager.

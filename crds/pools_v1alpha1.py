@@ -1,0 +1,582 @@
+"""`k8s.bnerd.com/v1alpha1`: pools of Nextclouds that are ready to be claimed.
+
+NextcloudPool keeps a number of unassigned NextcloudInstances, a Nextcloud claims one for its tenant, a NextcloudProfile holds defaults, a
+NextcloudVersionMap says which chart installs which version.
+
+Guarantees: group, kinds, fields, short names and labels are those of the bnerd Nextcloud operator, so its objects are accepted.
+`claimRef`, `reclaimPolicy`, `instanceNamespace` and the fields of a status that say so are ours. No field that a tenant writes has a
+default in the schema: a Nextcloud sets exactly the fields that its author wrote, and all others keep the values of the pool. The API
+server itself checks that the claim of an instance never changes and is never removed, so a used instance cannot go back into its pool,
+and that an assigned Nextcloud is not pointed at another instance.
+
+Caveats: the names of Secrets (`credentialsSecret`) are those of the namespace of the NextcloudInstance.
+
+Source: docs/reference/pools.md#kinds.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field
+
+from konverge.crds.declaration import Column, Scale
+from konverge.crds.durations import Duration
+from konverge.crds.markers import Cel, Immutable, IntOrString, ListMap, ListSet, PreserveUnknown
+from konverge.crds.resource import CustomResource, resource
+from konverge.crds.status import Status
+from konverge.model import Model
+
+__all__ = [
+    "GROUP",
+    "MAX_INSTANCE_NAME",
+    "MAX_POOL_NAME",
+    "Admin",
+    "AppliedS3Config",
+    "Backups",
+    "ClaimRef",
+    "DataBackup",
+    "Database",
+    "Helm",
+    "ReleaseRef",
+    "IngressSettings",
+    "IngressTls",
+    "InstanceRef",
+    "InstanceSettings",
+    "Lifecycle",
+    "Mail",
+    "Nextcloud",
+    "NextcloudInstance",
+    "NextcloudInstanceSpec",
+    "NextcloudInstanceStatus",
+    "NextcloudPool",
+    "NextcloudPoolSpec",
+    "NextcloudPoolStatus",
+    "NextcloudProfile",
+    "NextcloudProfileSpec",
+    "NextcloudSpec",
+    "NextcloudStatus",
+    "NextcloudVersionMap",
+    "NextcloudVersionMapSpec",
+    "ObservedProfile",
+    "Persistence",
+    "Phase",
+    "PoolSelector",
+    "Postgres",
+    "PostgresBackup",
+    "PostgresBackupS3",
+    "PostgresStorage",
+    "ProfileRef",
+    "ReclaimPolicy",
+    "Redis",
+    "Resources",
+    "S3",
+    "Template",
+    "TemplateMetadata",
+    "VersionEntry",
+]
+
+GROUP = "k8s.bnerd.com"
+
+MAX_POOL_NAME = 63
+"""The longest name of a pool: it is the value of a label on each of its instances."""
+MAX_INSTANCE_NAME = 47
+"""The longest name of an instance: with a suffix of three characters it still names a CloudNativePG cluster (50) and a release (53)."""
+
+_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+_DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+_QUANTITY = r"^(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTP]i)|[numkMGTPE]|Ei|([eE](\+|-)?[0-9]+))?$"
+# No user and password (they would be stored in the clear), no query, no fragment.
+_ENDPOINT = r"^(https?://)?[^\s/?#@]+(/[^\s?#@]*)?$"
+
+ReclaimPolicy: TypeAlias = Literal["Delete", "Retain"]
+Phase: TypeAlias = Literal["Pending", "Provisioning", "Ready", "Degraded", "Failed", "Deleting", "Released"]
+
+ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=_SUBDOMAIN)]
+NamespaceName = Annotated[str, Field(min_length=1, max_length=63, pattern=_DNS_LABEL)]
+Version = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9]([-+._A-Za-z0-9]*[A-Za-z0-9])?$")]
+Amount = Annotated[int | str, IntOrString(_QUANTITY, max_length=64)]
+Bucket = Annotated[str, Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][-.a-z0-9]*[a-z0-9]$")]
+Endpoint = Annotated[str, Field(max_length=2048, pattern=_ENDPOINT)]
+Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+LabelValue = Annotated[str, Field(max_length=63)]
+
+
+class IngressTls(Model):
+    """TLS of the ingress."""
+
+    enabled: bool | None = None
+    """Whether the ingress serves HTTPS."""
+    secret_name: ObjectName | None = None
+    """The Secret with the certificate; left out, the name of the release with -tls. Not part of the original's API."""
+
+
+class IngressSettings(Model):
+    """How the Nextcloud is reached from outside."""
+
+    enabled: bool | None = None
+    """Whether there is an ingress."""
+    host: Annotated[str, Field(min_length=1, max_length=253)] | None = None
+    """The host name."""
+    class_name: ObjectName | None = None
+    """The ingress class."""
+    annotations: dict[str, str] | None = None
+    """Annotations of the ingress."""
+    tls: IngressTls | None = None
+
+
+class PostgresStorage(Model):
+    """The volume of the database."""
+
+    size: Amount | None = None
+    """How much is requested."""
+    storage_class: ObjectName | None = None
+    """The storage class; left out, that of the cluster. Not part of the original's API."""
+
+
+class PostgresBackupS3(Model):
+    """Where the backups of the database are written."""
+
+    bucket: Bucket | None = None
+    endpoint: Endpoint | None = None
+    credentials_secret: ObjectName | None = None
+    """The Secret with the keys of the bucket."""
+
+
+class PostgresBackup(Model):
+    """Backups of the managed database."""
+
+    enabled: bool | None = None
+    s3: PostgresBackupS3 | None = None
+
+
+class Postgres(Model):
+    """The managed PostgreSQL cluster."""
+
+    replicas: Annotated[int, Field(ge=1, le=16)] | None = None
+    """How many members the cluster has; left out, 1."""
+    storage: PostgresStorage | None = None
+    backup: PostgresBackup | None = None
+
+
+class Database(Model):
+    """The database."""
+
+    type: Literal["sqlite", "postgresql", "postgres", "pgsql", "mysql", "mariadb"] | None = None
+    """Which database; left out, SQLite. postgres and pgsql mean postgresql."""
+    managed: bool | None = None
+    """Whether the operator creates the database: a CloudNativePG cluster. PostgreSQL only."""
+    credentials_secret: ObjectName | None = None
+    """The Secret with host, database, user and password of an external database."""
+    delete_on_cleanup: bool | None = None
+    """Whether the managed database is deleted with the instance; left out, it is kept."""
+    postgres: Postgres | None = None
+
+
+class Redis(Model):
+    """The cache."""
+
+    enabled: bool | None = None
+    credentials_secret: ObjectName | None = None
+    """The Secret with the password; left out, one is generated."""
+
+
+class S3(Model):
+    """Object storage for the files."""
+
+    enabled: bool | None = None
+    """Whether files are kept in object storage."""
+    bucket: Bucket | None = None
+    """An existing bucket, which is never deleted; left out, one is created."""
+    credentials_secret: ObjectName | None = None
+    """The Secret with the keys of the bucket."""
+    endpoint: Endpoint | None = None
+    """The URL of the object storage; left out, that of the operator's settings. Not part of the original's API."""
+    region: Annotated[str, Field(max_length=63)] | None = None
+    """The region. Not part of the original's API."""
+
+
+class DataBackup(Model):
+    """Backups of the files."""
+
+    enabled: bool | None = None
+    bucket: Bucket | None = None
+    endpoint: Endpoint | None = None
+    region: Annotated[str, Field(max_length=63)] | None = None
+    credentials_secret: ObjectName | None = None
+    schedule: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    """When, as cron writes it."""
+    delete_on_cleanup: bool | None = None
+    """Whether the backup is deleted with the instance; left out, it is kept."""
+
+
+class Backups(Model):
+    """Backups beside those of the database."""
+
+    data: DataBackup | None = None
+
+
+class Admin(Model):
+    """The administrator's account."""
+
+    credentials_secret: ObjectName | None = None
+    """The Secret with user and password; left out, one is generated."""
+
+
+class Mail(Model):
+    """Outgoing mail."""
+
+    enabled: bool | None = None
+    credentials_secret: ObjectName | None = None
+    """The Secret with host, user and password of the mail server."""
+
+
+class Resources(Model):
+    """Requests and limits of the containers."""
+
+    requests: dict[str, Amount] | None = None
+    limits: dict[str, Amount] | None = None
+
+
+class Persistence(Model):
+    """The volume for files that are not in object storage."""
+
+    enabled: bool | None = None
+    size: Amount | None = None
+    storage_class: ObjectName | None = None
+    """The storage class; left out, that of the cluster. Not part of the original's API."""
+
+
+class Helm(Model):
+    """The chart."""
+
+    version: Version | None = None
+    """The version of the chart; it wins over the version map."""
+    values: Annotated[dict[str, Any] | None, PreserveUnknown(), Field(repr=False)] = None
+    """Values of the chart; they win over everything that the operator generates. Secrets do not belong here."""
+
+
+class InstanceSettings(Model):
+    """How a Nextcloud is to be: the part that tenants, pools and profiles write alike. A field that is left out has no opinion."""
+
+    version: Version | None = None
+    """The version of Nextcloud: 33.0.1, a prefix (33: the newest of them), latest or stable."""
+    replicas: Annotated[int, Field(ge=0, le=100)] | None = None
+    """How many pods serve it."""
+    ingress: IngressSettings | None = None
+    database: Database | None = None
+    redis: Redis | None = None
+    s3: S3 | None = None
+    backups: Backups | None = None
+    admin: Admin | None = None
+    mail: Mail | None = None
+    apps: (
+        Annotated[tuple[Annotated[str, Field(min_length=1, max_length=128)], ...], ListSet(), Field(max_length=256)]
+        | None
+    ) = None
+    """Apps to enable."""
+    resources: Resources | None = None
+    persistence: Persistence | None = None
+    helm: Helm | None = None
+
+
+class ReleaseRef(Model):
+    """The Flux HelmRelease that installs the Nextcloud."""
+
+    name: str
+    namespace: str
+
+
+class InstanceRef(Model):
+    """A NextcloudInstance."""
+
+    name: ObjectName
+    namespace: NamespaceName | None = None
+    """Its namespace; left out, the one in which the operator creates instances."""
+
+
+class PoolSelector(Model):
+    """Which pools may serve the Nextcloud. An empty selector counts as none."""
+
+    match_labels: Annotated[dict[str, LabelValue], Field(max_length=64)] = Field(default_factory=dict)
+    """The labels that an instance must have: those of `template.metadata.labels` of its pool."""
+
+
+class NextcloudSpec(InstanceSettings):
+    """The desired state. instanceRef wins over poolSelector, which wins over profile; with none of them a bare instance is created."""
+
+    instance_ref: InstanceRef | None = None
+    """The instance to bind."""
+    pool_selector: PoolSelector | None = None
+    """Takes an idle instance of a pool; if there is none it waits, and no instance is created."""
+    profile: ObjectName | None = None
+    """The profile whose defaults a new instance gets. With poolSelector or instanceRef it is only recorded, but it must exist."""
+
+
+class NextcloudStatus(Status):
+    """The observed state; phase, helmRelease, url, version and most conditions are those of the instance."""
+
+    instance_ref: InstanceRef | None = None
+    """The assigned instance."""
+    applied_profile: str | None = None
+    phase: Phase | None = None
+    helm_release: ReleaseRef | None = None
+    url: str | None = None
+    version: str | None = None
+    pool: str | None = None
+    """The pool that the instance came from. Not part of the original's API."""
+    assigned_at: Time | None = None
+    """When the instance was assigned. Not part of the original's API."""
+
+
+_INSTANCE_CONDITIONS = ("Ready", "SecretsReady", "DatabaseReady", "BucketReady", "BackupsReady", "ReleaseReady")
+
+_ASSIGNED = "has(oldSelf.status) && has(oldSelf.status.instanceRef)"
+_KEEPS_INSTANCE = Cel(
+    f"!({_ASSIGNED}) || (has(oldSelf.spec.instanceRef) ? has(self.spec.instanceRef) && self.spec.instanceRef == oldSelf.spec.instanceRef "
+    ": !has(self.spec.instanceRef) || self.spec.instanceRef.name == oldSelf.status.instanceRef.name)",
+    "an assigned Nextcloud keeps its instance; delete it and create another to get another instance",
+    reason="FieldValueForbidden",
+    field_path=".spec",
+)
+
+
+@resource(
+    f"{GROUP}/v1alpha1",
+    plural="nextclouds",
+    short_names=("nc",),
+    conditions=("InstanceAssigned", "DriftFight", *_INSTANCE_CONDITIONS),
+    columns=(
+        Column("Phase", ".status.phase"),
+        Column("URL", ".status.url"),
+        Column("Version", ".status.version"),
+        Column("Instance", ".status.instanceRef.name"),
+        Column("Pool", ".status.pool"),
+    ),
+    rules=(_KEEPS_INSTANCE,),
+)
+class Nextcloud(CustomResource[NextcloudSpec, NextcloudStatus]):
+    """A tenant's Nextcloud: claims an instance and says how it is to be."""
+
+
+class ClaimRef(Model):
+    """The Nextcloud that an instance belongs to."""
+
+    namespace: NamespaceName
+    name: ObjectName
+    uid: Annotated[str, Field(min_length=1, max_length=128)]
+
+
+class NextcloudInstanceSpec(InstanceSettings):
+    """The desired state."""
+
+    profile: ObjectName | None = None
+    """The profile whose defaults were merged into this spec when the instance was created."""
+    claim_ref: (
+        Annotated[
+            ClaimRef,
+            Immutable(
+                "the claim of an instance cannot be changed or removed: a used instance never goes to another tenant"
+            ),
+        ]
+        | None
+    ) = None
+    """The Nextcloud that has taken the instance; written once. Not part of the original's API."""
+    reclaim_policy: ReclaimPolicy | None = None
+    """The fate of the instance when its Nextcloud is deleted, as its pool had it at the claim. Not part of the original's API."""
+
+
+class AppliedS3Config(Model):
+    """The bucket in use."""
+
+    auto_created: bool = False
+    """Whether the operator created the bucket; only then it is deleted with the instance."""
+    bucket: str | None = None
+    endpoint: str | None = None
+    region: str | None = None
+
+
+class NextcloudInstanceStatus(Status):
+    """The observed state."""
+
+    phase: Phase | None = None
+    helm_release: ReleaseRef | None = None
+    url: str | None = None
+    version: str | None = None
+    applied_s3_config: Annotated[AppliedS3Config | None, Field(alias="appliedS3Config")] = None
+    claim_ref: ClaimRef | None = None
+    """A copy of spec.claimRef. Not part of the original's API."""
+    assigned_at: Time | None = None
+    """When the instance was first seen with a claim. Not part of the original's API."""
+    ready_at: Time | None = None
+    """When the instance became ready for the first time. Not part of the original's API."""
+
+
+_SHORT_INSTANCE_NAME = Cel(
+    f"oldSelf.hasValue() || (self.metadata.name.size() <= {MAX_INSTANCE_NAME} && self.metadata.name.matches('{_DNS_LABEL}'))",
+    f"the name of a NextcloudInstance has at most {MAX_INSTANCE_NAME} lower-case letters, digits and dashes, because its release and its "
+    "database are named after it; choose a shorter one",
+    optional_old_self=True,
+)
+
+
+@resource(
+    f"{GROUP}/v1alpha1",
+    short_names=("nci",),
+    conditions=_INSTANCE_CONDITIONS,
+    columns=(
+        Column("Phase", ".status.phase"),
+        Column("Assigned", r".metadata.labels.k8s\.bnerd\.com/assigned"),
+        Column("Nextcloud", ".spec.claimRef.name"),
+        Column("Version", ".status.version"),
+        Column("URL", ".status.url"),
+    ),
+    rules=(_SHORT_INSTANCE_NAME,),
+)
+class NextcloudInstance(CustomResource[NextcloudInstanceSpec, NextcloudInstanceStatus]):
+    """A Nextcloud that runs: a member of a pool, or assigned to a tenant."""
+
+
+class ProfileRef(Model):
+    """A NextcloudProfile."""
+
+    name: ObjectName
+
+
+class TemplateMetadata(Model):
+    """Metadata of the instances of a pool."""
+
+    labels: Annotated[dict[str, LabelValue], Field(max_length=64)] = Field(default_factory=dict)
+    """Labels of the instances: poolSelector.matchLabels of a Nextcloud selects them."""
+
+
+class Template(Model):
+    """The instances of a pool."""
+
+    metadata: TemplateMetadata = TemplateMetadata()
+    spec: InstanceSettings = InstanceSettings()
+    """The spec of new instances; it wins over the profile."""
+
+
+class Lifecycle(Model):
+    """The life of instances over time."""
+
+    recreate_on_profile_change: bool = False
+    """Whether unassigned instances are replaced, a quarter of them at a time, when the profile changes."""
+    max_unassigned_age: Duration = timedelta(hours=168)
+    """After this time an unassigned instance is replaced; 0s: never."""
+    reclaim_policy: ReclaimPolicy = "Delete"
+    """The fate of an instance whose Nextcloud is deleted. Retain keeps bucket, database, volumes, Secrets and namespace."""
+
+
+class NextcloudPoolSpec(Model):
+    """The desired state."""
+
+    replicas: Annotated[int, Field(ge=0, le=10_000)] = 1
+    """How many unassigned instances are kept."""
+    profile_ref: ProfileRef | None = None
+    """The profile whose defaults new instances get."""
+    template: Template = Template()
+    instance_namespace: NamespaceName | None = None
+    """The namespace of the instances; left out, that of the operator's settings. Not part of the original's API."""
+    lifecycle: Lifecycle = Lifecycle()
+
+
+class ObservedProfile(Model):
+    """The profile as it was last seen."""
+
+    name: str
+    digest: str
+    """The SHA-256 of the resolved profile."""
+    observed_at: Time
+
+
+class NextcloudPoolStatus(Status):
+    """The observed state; only ready, assigned and observedProfile are part of the original's API."""
+
+    ready: int = 0
+    """Unassigned instances that are ready."""
+    assigned: int = 0
+    """Instances that a Nextcloud has taken."""
+    unassigned: int = 0
+    """Instances that no Nextcloud has taken, ready or not."""
+    provisioning: int = 0
+    """Unassigned instances that are not ready yet."""
+    failed: int = 0
+    """Unassigned instances that failed or made no progress for too long."""
+    replicas: int = 0
+    """Unassigned instances, as `kubectl scale` and autoscalers read them."""
+    selector: str | None = None
+    """The labels of the unassigned instances, for autoscalers."""
+    observed_profile: ObservedProfile | None = None
+
+
+_SHORT_POOL_NAME = Cel(
+    f"oldSelf.hasValue() || self.metadata.name.size() <= {MAX_POOL_NAME}",
+    f"the name of a NextcloudPool has at most {MAX_POOL_NAME} characters, because it is the value of a label; choose a shorter one",
+    optional_old_self=True,
+)
+
+
+@resource(
+    f"{GROUP}/v1alpha1",
+    short_names=("ncp",),
+    scope="Cluster",
+    conditions=("Ready", "ProfileResolved", "Progressing"),
+    columns=(
+        Column("Desired", ".spec.replicas", type="integer"),
+        Column("Ready", ".status.ready", type="integer"),
+        Column("Provisioning", ".status.provisioning", type="integer"),
+        Column("Assigned", ".status.assigned", type="integer"),
+        Column("Profile", ".spec.profileRef.name"),
+    ),
+    scale=Scale(".spec.replicas", ".status.replicas", ".status.selector"),
+    rules=(_SHORT_POOL_NAME,),
+)
+class NextcloudPool(CustomResource[NextcloudPoolSpec, NextcloudPoolStatus]):
+    """Unassigned Nextclouds that are kept ready to be claimed."""
+
+
+class NextcloudProfileSpec(Model):
+    """The defaults."""
+
+    defaults: InstanceSettings = InstanceSettings()
+    """The values of new instances for which neither the pool's template nor the Nextcloud has others."""
+
+
+@resource(
+    f"{GROUP}/v1alpha1",
+    short_names=("ncprofile",),
+    scope="Cluster",
+    columns=(Column("Version", ".spec.defaults.version"),),
+)
+class NextcloudProfile(CustomResource[NextcloudProfileSpec, Status]):
+    """Defaults that pools and Nextclouds share. Existing instances do not follow later edits."""
+
+
+class VersionEntry(Model):
+    """How one version of Nextcloud is installed."""
+
+    version: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[0-9]+(\.[0-9]+)*$")]
+    """The exact version of Nextcloud, as in 33.0.1."""
+    chart_version: Version
+    """The version of the chart that installs it."""
+    image: Annotated[str, Field(max_length=512)] | None = None
+    """The image; left out, that of the chart."""
+
+
+class NextcloudVersionMapSpec(Model):
+    """The known versions."""
+
+    versions: Annotated[tuple[VersionEntry, ...], ListMap("version"), Field(max_length=512)] = ()
+    """The known versions, in any order."""
+    aliases: Annotated[dict[str, Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=64)] = Field(
+        default_factory=dict
+    )
+    """Other words for a version: latest, stable."""
+
+
+@resource(f"{GROUP}/v1alpha1", short_names=("ncvm",), scope="Cluster")
+class NextcloudVersionMap(CustomResource[NextcloudVersionMapSpec, Status]):
+    """Which chart and image install which version of Nextcloud; without one, the map of the operator's settings is used."""

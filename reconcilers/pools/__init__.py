@@ -1,0 +1,20 @@
+"""The family of Nextcloud pools: NextcloudPool keeps instances ready, a Nextcloud claims one, a NextcloudInstance runs.
+
+A drop-in for the bnerd Nextcloud operator (`k8s.bnerd.com/v1alpha1`). Behaviour and decisions: docs/reference/pools.md.
+
+    words.py, settings.py, metrics.py, kinds.py
+    names.py       names of instances; profiles.py: the merge of a profile, and its digest; members.py: an instance as pools see it
+    claims/        which Nextcloud gets which instance; drift, release, and the sweeper of instances whose Nextcloud is gone
+    pool/          how many instances are created, replaced and deleted
+    instances/     the objects of an instance; buckets/: its bucket
+
+Guarantees: an instance is taken by one write that carries the resourceVersion of what was read, so it never has two tenants. An instance
+that was taken never goes back into its pool.
+"""
+
+from __future__ import annotations
+
+from konverge.reconcilers.pools.install import OTHER_KINDS, install
+from konverge.reconcilers.pools.settings import PoolSettings
+
+__all__ = ["OTHER_KINDS", "PoolSettings", "install"]

@@ -1,0 +1,308 @@
+"""S3 over HTTP, by aiobotocore: the one effect of the family outside of Kubernetes.
+
+Guarantees: no call lasts longer than its time limit. Keys, endpoints and regions come from `S3Access` alone: neither the environment nor
+~/.aws is read. No error contains a credential, a text of the server, or the key of an object.
+
+Caveats: aiobotocore and botocore log requests, with the access key in their headers, at level DEBUG of their own loggers. The daemon never
+lowers foreign loggers below WARNING (cmd/konverged/logs.py); other programs should not either.
+
+The retries of botocore are off: `retries.py` repeats calls in the virtual time of the lab too, and its delays have jitter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import os
+import ssl
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from konverge.client.credentials import TlsMaterial
+from konverge.client.tls import TlsOptions, make_context
+from konverge.errors import ConfigError
+from konverge.reconcilers.pools.buckets.api import PAGE, ObjectVersion, S3Access, S3Api, Upload, VersionPage
+from konverge.reconcilers.pools.buckets.failures import BucketFailure, failure_of
+from konverge.reconcilers.pools.buckets.words import BucketReason
+
+__all__ = ["HttpS3", "HttpS3Connections", "s3_client_installed"]
+
+Value = TypeVar("Value")
+
+_SECONDS: Final = 30.0
+"""The limit of one call: a DeleteObjects of 1,000 versions takes seconds on a slow server."""
+_CONNECT_SECONDS: Final = 10.0
+_ACCOUNTS: Final = 16
+"""How many accounts keep their connections; beyond that those that were not used for longest are closed."""
+_NO_TAGS: Final = frozenset({"NoSuchTagSet", "NoSuchTagSetError"})
+_NOT_IMPLEMENTED: Final = frozenset({"NotImplemented", "MethodNotAllowed"})
+
+
+def s3_client_installed() -> bool:
+    """Tell whether the extra `konverge[pools]` is installed."""
+    return importlib.util.find_spec("aiobotocore") is not None
+
+
+def _missing() -> BucketFailure:
+    return BucketFailure(
+        BucketReason.CLIENT_MISSING,
+        "no S3 client is installed: pip install 'konverge[pools]', or choose ObjectBucketClaims",
+    )
+
+
+@dataclass(slots=True)
+class _Account:
+    """A connected account; one that has users is not closed."""
+
+    api: HttpS3
+    stack: AsyncExitStack
+    users: int = 0
+
+
+class HttpS3Connections:
+    """Accounts of S3 servers over HTTP; `close` ends all connections.
+
+    `seconds` is the limit of one call.
+    """
+
+    def __init__(self, *, seconds: float = _SECONDS) -> None:
+        self._seconds = seconds
+        self._session: Any = None
+        self._accounts: dict[S3Access, _Account] = {}
+        self._lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def of(self, access: S3Access) -> AsyncIterator[S3Api]:
+        """Return the operations of an account."""
+        async with self._lock:
+            account = self._accounts.pop(access, None) or await self._connect(access)
+            self._accounts[access] = account  # the last is the most recently used
+            account.users += 1
+            await self._close_idle()
+        try:
+            yield account.api
+        finally:
+            account.users -= 1
+
+    async def close(self) -> None:
+        """Close all connections."""
+        async with self._lock:
+            while self._accounts:
+                await self._accounts.popitem()[1].stack.aclose()
+
+    async def _close_idle(self) -> None:
+        idle = [access for access, account in self._accounts.items() if not account.users]
+        for access in idle[: max(0, len(self._accounts) - _ACCOUNTS)]:
+            await self._accounts.pop(access).stack.aclose()
+
+    async def _connect(self, access: S3Access) -> _Account:
+        if self._session is None:
+            self._session = await asyncio.to_thread(_load)
+        async with AsyncExitStack() as stack:
+            try:
+                authorities = stack.enter_context(_authorities(access.ca_bundle))
+                options = _options(access, self._seconds, authorities)
+                client = await stack.enter_async_context(self._session.create_client("s3", **options))
+            except ConfigError:
+                raise BucketFailure(
+                    BucketReason.UNREACHABLE, "the CA bundle of the object storage is no PEM certificate"
+                ) from None
+            except ValueError:  # botocore: the endpoint cannot be parsed
+                raise BucketFailure(BucketReason.UNREACHABLE, "the endpoint of the object storage is no URL") from None
+            return _Account(HttpS3(client, access.region, self._seconds), stack.pop_all())
+
+
+def _load() -> Any:
+    """Return a session with the model of S3 loaded: 0.3 s of CPU, in a thread so that the loop goes on."""
+    try:
+        session = importlib.import_module("aiobotocore.session").AioSession()
+    except ModuleNotFoundError:
+        raise _missing() from None
+    for variable in ("config_file", "credentials_file"):
+        session.set_config_variable(variable, os.devnull)
+    session.set_config_variable("profile", None)
+    session.warm_up_loader_caches("s3")
+    return session
+
+
+@contextmanager
+def _authorities(bundle: str) -> Iterator[str | bool]:
+    """Return what botocore verifies certificates by: a file of the bundle, else the system's authorities; by itself it takes certifi's.
+
+    aiobotocore has a setting for an SSLContext, which it refuses beside its own (aiobotocore/httpsession.py, _create_connector).
+    """
+    if not bundle:
+        yield ssl.get_default_verify_paths().cafile or True
+        return
+    make_context(TlsMaterial(ca=bundle.encode()), TlsOptions())  # raises ConfigError
+    with tempfile.TemporaryDirectory(prefix="konverge-") as folder:
+        path = Path(folder, "ca.pem")
+        path.write_text(bundle)
+        yield str(path)
+
+
+def _options(access: S3Access, seconds: float, authorities: str | bool) -> dict[str, Any]:
+    config = importlib.import_module("aiobotocore.config").AioConfig(
+        connect_timeout=min(seconds, _CONNECT_SECONDS),
+        read_timeout=seconds,
+        retries={"total_max_attempts": 1},
+        s3={"addressing_style": "path" if access.path_style else "virtual"},
+        signature_version="s3v4",
+        # Checksums in trailers are an addition of AWS that other servers refuse (https://github.com/boto/boto3/issues/4392).
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        ignore_configured_endpoint_urls=True,
+        user_agent_extra="konverge",
+    )
+    return {
+        "endpoint_url": access.endpoint if "://" in access.endpoint else f"https://{access.endpoint}",
+        "region_name": access.region,
+        "aws_access_key_id": access.access_key,
+        "aws_secret_access_key": access.secret_key,
+        "verify": authorities,
+        "config": config,
+    }
+
+
+class HttpS3:
+    """The operations of S3 on one account."""
+
+    def __init__(self, client: Any, region: str, seconds: float) -> None:
+        self._client = client
+        self._region = region
+        self._seconds = seconds
+
+    @asynccontextmanager
+    async def _limited(self, operation: str) -> AsyncIterator[None]:
+        """Apply the time limit, and turn every error into a BucketFailure without causes: those may quote credentials."""
+        exceptions = importlib.import_module("botocore.exceptions")
+        unreadable = importlib.import_module("botocore.parsers").ResponseParserError
+        try:
+            async with asyncio.timeout(self._seconds):
+                yield
+        except exceptions.ClientError as error:
+            said = error.response.get("Error", {}), error.response.get("ResponseMetadata", {})
+            raise failure_of(operation, str(said[0].get("Code", "")), int(said[1].get("HTTPStatusCode", 0))) from None
+        except TimeoutError:
+            raise BucketFailure(
+                BucketReason.UNREACHABLE, f"{operation}: no response within {self._seconds:g} s"
+            ) from None
+        except (exceptions.ParamValidationError, exceptions.NoCredentialsError) as error:
+            raise BucketFailure(BucketReason.REFUSED, f"{operation}: {type(error).__name__}") from None
+        except (exceptions.BotoCoreError, unreadable, OSError) as error:
+            # Only the name: the text may hold the URL of a proxy with a password.
+            raise BucketFailure(BucketReason.UNREACHABLE, f"{operation}: {type(error).__name__}") from None
+
+    async def _call(self, operation: str, method: Callable[..., Awaitable[Value]], **arguments: Any) -> Value:
+        async with self._limited(operation):
+            return await method(**arguments)
+
+    async def head(self, bucket: str) -> bool:
+        """Tell whether the bucket exists."""
+        try:
+            await self._call("HeadBucket", self._client.head_bucket, Bucket=bucket)
+        except BucketFailure as failure:
+            if failure.absent:
+                return False
+            raise
+        return True
+
+    async def create(self, bucket: str) -> None:
+        """Create the bucket; succeeds if this account has it already."""
+        # us-east-1 is the one region that may not be named: https://github.com/boto/boto3/issues/125
+        place = {} if self._region in {"", "us-east-1"} else {"LocationConstraint": self._region}
+        more = {"CreateBucketConfiguration": place} if place else {}
+        try:
+            await self._call("CreateBucket", self._client.create_bucket, Bucket=bucket, **more)
+        except BucketFailure as failure:
+            if failure.code != "BucketAlreadyOwnedByYou":
+                raise
+
+    async def tags(self, bucket: str) -> Mapping[str, str] | None:
+        """Return the tags of the bucket; None if the server has no tags of buckets."""
+        try:
+            found = await self._call("GetBucketTagging", self._client.get_bucket_tagging, Bucket=bucket)
+        except BucketFailure as failure:
+            if failure.code in _NO_TAGS:
+                return {}
+            if failure.code in _NOT_IMPLEMENTED:
+                return None
+            raise
+        return {tag["Key"]: tag["Value"] for tag in found.get("TagSet", ())}
+
+    async def tag(self, bucket: str, tags: Mapping[str, str]) -> None:
+        """Replace the tags of the bucket."""
+        tagging = {"TagSet": [{"Key": key, "Value": value} for key, value in tags.items()]}
+        try:
+            await self._call("PutBucketTagging", self._client.put_bucket_tagging, Bucket=bucket, Tagging=tagging)
+        except BucketFailure as failure:
+            if failure.code not in _NOT_IMPLEMENTED:
+                raise
+
+    async def first_versions(self, bucket: str, prefix: str = "") -> VersionPage:
+        """Return the first page of versions and delete markers; of plain objects, if the server has no versions."""
+        where = {"Bucket": bucket, "MaxKeys": PAGE, "Prefix": prefix}
+        try:
+            found = await self._call("ListObjectVersions", self._client.list_object_versions, **where)
+        except BucketFailure as failure:
+            if failure.code not in _NOT_IMPLEMENTED:
+                raise
+            found = await self._call("ListObjectsV2", self._client.list_objects_v2, **where)
+        parts = [*found.get("Versions", ()), *found.get("DeleteMarkers", ()), *found.get("Contents", ())]
+        versions = [ObjectVersion(one["Key"], one.get("VersionId", "")) for one in parts]
+        return VersionPage(versions, bool(found.get("IsTruncated")))
+
+    async def delete_versions(self, bucket: str, versions: Sequence[ObjectVersion]) -> Mapping[str, int]:
+        """Delete at most PAGE versions; return the error codes of those that stay, with their numbers."""
+        named = [
+            {"Key": one.key, "VersionId": one.version} if one.version else {"Key": one.key} for one in versions[:PAGE]
+        ]
+        found = await self._call(
+            "DeleteObjects", self._client.delete_objects, Bucket=bucket, Delete={"Objects": named, "Quiet": True}
+        )
+        stay: dict[str, int] = {}
+        for error in found.get("Errors", ()):
+            code = failure_of("DeleteObjects", str(error.get("Code", "")), 0).code or "Unknown"
+            if code not in {"NoSuchKey", "NoSuchVersion"}:
+                stay[code] = stay.get(code, 0) + 1
+        return stay
+
+    async def uploads(self, bucket: str) -> Sequence[Upload]:
+        """Return some uploads that were not completed; none if the server cannot list them."""
+        try:
+            found = await self._call("ListMultipartUploads", self._client.list_multipart_uploads, Bucket=bucket)
+        except BucketFailure as failure:
+            if failure.code in _NOT_IMPLEMENTED:
+                return ()
+            raise
+        return [Upload(one["Key"], one["UploadId"]) for one in found.get("Uploads", ())]
+
+    async def abort(self, bucket: str, upload: Upload) -> None:
+        """Abort an upload; succeeds if it is gone."""
+        try:
+            await self._call(
+                "AbortMultipartUpload",
+                self._client.abort_multipart_upload,
+                Bucket=bucket,
+                Key=upload.key,
+                UploadId=upload.upload,
+            )
+        except BucketFailure as failure:
+            if failure.code != "NoSuchUpload":
+                raise
+
+    async def delete(self, bucket: str) -> bool:
+        """Delete the bucket; False if it is not empty."""
+        try:
+            await self._call("DeleteBucket", self._client.delete_bucket, Bucket=bucket)
+        except BucketFailure as failure:
+            if failure.code == "BucketNotEmpty":
+                return False
+            if not failure.absent:
+                raise
+        return True

@@ -1,0 +1,180 @@
+"""Indexes of instances and Nextclouds, and which Nextclouds a change of another object concerns. They are computed once for each event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from konverge.crds.pools_v1alpha1 import Nextcloud
+from konverge.informers import Cached, Change
+from konverge.keys import Key
+from konverge.kinds import kind_of
+from konverge.objects import Metadata, Object
+from konverge.reconcilers.pools.claims.turns import WaitingClaim, labels_of, pair, selector_key, selectors_of, turns
+from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD
+from konverge.reconcilers.pools.members import is_idle
+from konverge.reconcilers.pools.words import InstancePhase, InstanceReason, PoolsCondition, PoolsLabel
+
+if TYPE_CHECKING:
+    from konverge.runtime import Caches, Reader
+
+__all__ = [
+    "BY_CLAIM",
+    "IDLE",
+    "NAMED",
+    "PROFILED",
+    "READY_IDLE",
+    "WAITING",
+    "by_claim",
+    "claim_changed",
+    "claims_of_instance",
+    "claims_of_profile",
+    "competitors",
+    "idle",
+    "is_gone",
+    "leaves_the_line",
+    "named",
+    "others_in_line",
+    "profiled",
+    "ready_idle",
+    "waiting",
+]
+
+BY_CLAIM: Final = "claim-uid"
+"""Instances by the UID of their claim."""
+READY_IDLE: Final = "ready-idle"
+"""Instances that can be handed out, by each of their labels."""
+IDLE: Final = "idle"
+"""Instances that can be handed out once they are ready, by each of their labels."""
+WAITING: Final = "waiting"
+"""Nextclouds that wait for an instance of a pool, by their selector."""
+NAMED: Final = "names-instance"
+"""Nextclouds without an instance, by the name of the instance that they name."""
+PROFILED: Final = "waits-for-profile"
+"""Nextclouds without an instance, by their profile."""
+
+_OUT_OF_LINE: Final = (InstanceReason.PROFILE_NOT_FOUND, InstanceReason.INVALID)
+"""Such a Nextcloud waits for something else, and does not hold up others."""
+
+
+def by_claim(instance: Object) -> tuple[str, ...]:
+    """Return the values of the index BY_CLAIM."""
+    uid = instance.get("spec", "claimRef", "uid", default="") or instance.metadata.label(PoolsLabel.CLAIM_UID)
+    return (str(uid),) if uid else ()
+
+
+def _pairs(instance: Object) -> tuple[str, ...]:
+    return tuple(pair(name, value) for name, value in labels_of(instance.metadata).items())
+
+
+def ready_idle(instance: Object) -> tuple[str, ...]:
+    """Return the values of the index READY_IDLE."""
+    ready = is_idle(instance) and instance.get("status", "phase", default="") == InstancePhase.READY
+    return _pairs(instance) if ready else ()
+
+
+def idle(instance: Object) -> tuple[str, ...]:
+    """Return the values of the index IDLE."""
+    return _pairs(instance) if is_idle(instance) else ()
+
+
+def _wants(nextcloud: Object) -> bool:
+    return not nextcloud.metadata.deleting and not nextcloud.get("status", "instanceRef", "name", default="")
+
+
+def waiting(nextcloud: Object) -> tuple[str, ...]:
+    """Return the values of the index WAITING."""
+    labels = nextcloud.get("spec", "poolSelector", "matchLabels", default={}) or {}
+    if not _wants(nextcloud) or not labels or nextcloud.get("spec", "instanceRef", default=None):
+        return ()
+    condition = nextcloud.find_condition(PoolsCondition.INSTANCE_ASSIGNED)
+    if condition is not None and condition.reason in _OUT_OF_LINE:
+        return ()
+    return (selector_key(labels),)
+
+
+def named(nextcloud: Object) -> tuple[str, ...]:
+    """Return the values of the index NAMED."""
+    name = nextcloud.get("spec", "instanceRef", "name", default="")
+    return (str(name),) if name and _wants(nextcloud) else ()
+
+
+def profiled(nextcloud: Object) -> tuple[str, ...]:
+    """Return the values of the index PROFILED."""
+    name = nextcloud.get("spec", "profile", default="")
+    return (str(name),) if name and _wants(nextcloud) else ()
+
+
+def competitors(
+    instances: Iterable[Metadata], nextclouds: Reader[Any], taken: Reader[Any], *, but: str = ""
+) -> list[WaitingClaim]:
+    """Return the Nextclouds that wait for one of these instances and have none; that of the UID `but` aside."""
+    return [
+        WaitingClaim(one.creation_timestamp or "", one.uid, one.namespace, one.name, selector)
+        for selector in selectors_of(instances)
+        for one in nextclouds.metadata_by_index(WAITING, selector)
+        if one.uid != but and not taken.metadata_by_index(BY_CLAIM, one.uid)
+    ]
+
+
+def _key(namespace: str, name: str) -> Key:
+    return Key("", kind_of(Nextcloud), namespace, name)
+
+
+def _with_a_turn(labels: dict[str, str], caches: Caches) -> list[Key]:
+    """Return the Nextclouds whose turn it is to take an instance with one of these labels."""
+    instances = caches(INSTANCE)
+    found = {
+        (one.namespace, one.name): one
+        for name, value in labels.items()
+        for one in instances.metadata_by_index(READY_IDLE, pair(name, value))
+    }
+    line = competitors(found.values(), caches(NEXTCLOUD), instances)
+    return [_key(claim.namespace, claim.name) for claim, _ in turns(line, found.values())]
+
+
+def claims_of_instance(instance: Object, caches: Caches) -> Iterable[Key]:
+    """Map an instance to the Nextcloud that has it, to those that name it, and to those whose turn it is to take it."""
+    claim = instance.get("spec", "claimRef", default={}) or {}
+    keys = [_key(str(claim.get("namespace", "")), str(claim.get("name", "")))] if claim.get("name") else []
+    keys += [_key(one.namespace, one.name) for one in caches(NEXTCLOUD).metadata_by_index(NAMED, instance.name)]
+    if ready_idle(instance):
+        keys += _with_a_turn(labels_of(instance.metadata), caches)
+    return keys
+
+
+def claims_of_profile(profile: Object, caches: Caches) -> Iterable[Key]:
+    """Map a profile to the Nextclouds that name it and have no instance yet."""
+    return [_key(one.namespace, one.name) for one in caches(NEXTCLOUD).metadata_by_index(PROFILED, profile.name)]
+
+
+def others_in_line(nextcloud: Object, caches: Caches) -> Iterable[Key]:
+    """Map a Nextcloud that waits, or waited, to those whose turn it is."""
+    labels = nextcloud.get("spec", "poolSelector", "matchLabels", default={}) or {}
+    return [
+        key
+        for key in _with_a_turn(dict(labels), caches)
+        if (key.namespace, key.name) != (nextcloud.namespace, nextcloud.name)
+    ]
+
+
+def leaves_the_line(change: Change) -> bool:
+    """Accept changes after which a Nextcloud no longer waits for the instances that it waited for."""
+    old = _line(change.old)
+    return bool(old) and old != _line(change.new)
+
+
+def claim_changed(change: Change) -> bool:
+    """Accept changes of an instance that concern its claim, for the sweeper: not those of its status."""
+    if change.old is None or change.new is None:
+        return True
+    return by_claim(change.old.decode(INSTANCE)) != by_claim(change.new.decode(INSTANCE))
+
+
+def is_gone(change: Change) -> bool:
+    """Accept the end of an object."""
+    return change.new is None
+
+
+def _line(cached: Cached | None) -> tuple[str, ...]:
+    return () if cached is None else waiting(cached.decode(NEXTCLOUD))

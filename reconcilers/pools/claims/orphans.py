@@ -1,0 +1,85 @@
+"""The sweeper: instances whose Nextcloud is gone without having released them, for instance because its finalizer was removed by hand.
+
+Guarantees: an instance is an orphan only if the API server itself has no Nextcloud of its claim's UID. It is marked first, with an event,
+and reclaimed by its policy after a grace time. It never goes back into a pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from konverge.clock import from_rfc3339, rfc3339
+from konverge.keys import Key
+from konverge.objects import Metadata, Object
+from konverge.outcome import Done, Outcome, RequeueAfter
+from konverge.reconcilers.pools.claims.indexes import BY_CLAIM
+from konverge.reconcilers.pools.claims.release import release_step
+from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD
+from konverge.reconcilers.pools.settings import PoolSettings
+from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsEvent
+from konverge.words import EventType
+
+if TYPE_CHECKING:
+    from konverge.runtime import Caches, Context
+
+__all__ = ["OrphanReconciler", "instances_of_claim"]
+
+
+def instances_of_claim(nextcloud: Object, caches: Caches) -> Iterable[Key]:
+    """Map a Nextcloud that is gone to its instances."""
+    if caches(NEXTCLOUD).metadata(nextcloud.namespace, nextcloud.name) is not None:
+        return []
+    found = caches(INSTANCE).metadata_by_index(BY_CLAIM, nextcloud.metadata.uid)
+    return [Key("", INSTANCE, one.namespace, one.name) for one in found]
+
+
+class OrphanReconciler:
+    """Reclaims instances whose Nextcloud is gone."""
+
+    def __init__(self, settings: PoolSettings) -> None:
+        self._grace = timedelta(seconds=settings.orphan_grace)
+
+    async def reconcile(self, instance: Object, ctx: Context[Any]) -> Outcome:
+        """Mark an orphan, and release it after the grace time."""
+        ctx.status.skip_write()
+        metadata, claim = instance.metadata, instance.get("spec", "claimRef", default={}) or {}
+        uid = str(claim.get("uid", ""))
+        if not uid or metadata.deleting or metadata.annotation(PoolsAnnotation.RELEASED) == uid:
+            return Done()
+        where = (str(claim.get("namespace", "")), str(claim.get("name", "")))
+        marked = metadata.annotation(PoolsAnnotation.ORPHANED_SINCE)
+        cached = ctx.cache(NEXTCLOUD).metadata(*where)
+        if cached is not None and cached.uid == uid and not marked:
+            return Done()
+        stored = await ctx.live(NEXTCLOUD).find(*where)
+        if stored is not None and stored.metadata.uid == uid:
+            if marked:
+                await self._mark(metadata, None, ctx)
+            return Done()
+        if not marked:
+            await self._mark(metadata, rfc3339(ctx.now()), ctx)
+            message = (
+                f"Nextcloud {'/'.join(where)} is gone without having released it; it is reclaimed in {self._grace}"
+            )
+            ctx.event(PoolsEvent.ORPHANED, message, type_=EventType.WARNING)
+            return RequeueAfter(self._grace)
+        left = _since(marked, ctx) + self._grace - ctx.now()
+        if left > timedelta(0):
+            return RequeueAfter(left)
+        found = await ctx.live(INSTANCE).find(metadata.namespace, metadata.name)
+        if found is not None and found.metadata.uid == metadata.uid:
+            await release_step(found, uid, ctx)
+        return Done()
+
+    async def _mark(self, metadata: Metadata, since: str | None, ctx: Context[Any]) -> None:
+        patch = {"metadata": {"uid": metadata.uid, "annotations": {PoolsAnnotation.ORPHANED_SINCE: since}}}
+        await ctx.patch(INSTANCE, metadata.name, metadata.namespace, patch=patch)
+
+
+def _since(text: str, ctx: Context[Any]) -> datetime:
+    try:
+        return from_rfc3339(text)
+    except ValueError:
+        return ctx.now()

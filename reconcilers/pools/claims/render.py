@@ -1,0 +1,98 @@
+"""The writes of a Nextcloud to its instance. Pure.
+
+`lock_patch` is the one write that takes an instance; `tenant_intent` is everything that the Nextcloud says about it, applied server-side
+with force. Fields outside of the intent belong to the pool's template or to other managers and stay as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from konverge.crds.pools_v1alpha1 import Nextcloud
+from konverge.objects import Metadata, Object
+from konverge.reconcilers.pools.kinds import INSTANCE
+from konverge.reconcilers.pools.profiles import merge
+from konverge.reconcilers.pools.words import Finalizer, PoolsAnnotation, PoolsLabel
+
+__all__ = ["claim_labels", "label_value", "lock_patch", "tenant_intent", "tenant_spec"]
+
+_MAX_LABEL: Final = 63
+CONTROL_FIELDS: Final = ("instanceRef", "poolSelector", "profile")
+"""Fields of a Nextcloud that say how it gets its instance; they are not copied."""
+
+
+def label_value(name: str) -> str:
+    """Return a name as a label can hold it: a long one is cut and gets a hash.
+
+    >>> label_value("main"), len(label_value("x" * 200))
+    ('main', 63)
+    """
+    if len(name) <= _MAX_LABEL:
+        return name
+    return f"{name[:52].rstrip('.-')}-{hashlib.sha256(name.encode()).hexdigest()[:10]}"
+
+
+def claim_labels(nextcloud: Nextcloud) -> dict[str, str]:
+    """Return the labels of an instance that the Nextcloud has."""
+    return {
+        PoolsLabel.ASSIGNED: PoolsLabel.TRUE,
+        PoolsLabel.TENANT: nextcloud.namespace,
+        PoolsLabel.NEXTCLOUD: label_value(nextcloud.name),
+        PoolsLabel.CLAIM_UID: nextcloud.uid,
+    }
+
+
+def _claim(nextcloud: Nextcloud) -> dict[str, str]:
+    return {"namespace": nextcloud.namespace, "name": nextcloud.name, "uid": nextcloud.uid}
+
+
+def lock_patch(nextcloud: Nextcloud, instance: Metadata, policy: str = "") -> dict[str, Any]:
+    """Return the merge patch that takes exactly this version of an instance: claim, labels, policy and finalizer in one write.
+
+    Without a policy the instance keeps that which it has.
+    """
+    finalizers = instance.finalizers
+    if Finalizer.INSTANCE not in finalizers:
+        finalizers = (*finalizers, Finalizer.INSTANCE)
+    return {
+        "metadata": {
+            "uid": instance.uid,
+            "resourceVersion": instance.resource_version,
+            "labels": claim_labels(nextcloud),
+            "finalizers": list(finalizers),
+        },
+        "spec": {"claimRef": _claim(nextcloud), **({"reclaimPolicy": policy} if policy else {})},
+    }
+
+
+def tenant_spec(nextcloud: Nextcloud) -> dict[str, Any]:
+    """Return the fields that the tenant set."""
+    spec: dict[str, Any] = nextcloud.to_dict().get("spec", {})
+    return {name: value for name, value in spec.items() if name not in CONTROL_FIELDS}
+
+
+def tenant_intent(
+    nextcloud: Nextcloud, name: str, namespace: str, *, uid: str = "", defaults: str = "", profile: str = ""
+) -> Object:
+    """Return what the Nextcloud says about its instance.
+
+    `defaults` is the annotation with the defaults of the profile that the instance was created with; they stand below what the tenant set,
+    and come back where the tenant removes a field.
+    """
+    base: Mapping[str, Any] = msgspec.json.decode(defaults) if defaults else {}
+    spec = merge(base, tenant_spec(nextcloud))
+    made = INSTANCE.new(
+        name,
+        namespace,
+        labels=claim_labels(nextcloud),
+        annotations={PoolsAnnotation.PROFILE_DEFAULTS: defaults} if defaults else None,
+        spec={**spec, "claimRef": _claim(nextcloud), **({"profile": profile} if profile else {})},
+    )
+    data = made.to_dict()
+    if uid:
+        data["metadata"]["uid"] = uid  # an instance that was deleted and created anew is not ours
+    return INSTANCE.decode(data)

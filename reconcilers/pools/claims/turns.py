@@ -1,0 +1,94 @@
+"""Which waiting Nextcloud takes which idle instance: the older first. Pure.
+
+Guarantees: `turns` gives each instance to one claim at most and each claim one instance at most, so concurrent reconciles of several
+claims do not compete. The oldest claims get the oldest instances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final
+
+from konverge.objects import Metadata
+from konverge.reconcilers.pools.words import PoolsLabel
+
+__all__ = ["WaitingClaim", "labels_of", "matches", "order_of", "pair", "selector_key", "selectors_of", "turns"]
+
+_MOST_PAIRS: Final = 6
+"""Of an instance with more labels only the selectors with one label, or with all of them, are looked for."""
+_NOT_SELECTED: Final = frozenset(
+    {PoolsLabel.ASSIGNED, PoolsLabel.CLAIM_UID, PoolsLabel.TENANT, PoolsLabel.NEXTCLOUD, PoolsLabel.FORCE_DELETE}
+)
+"""Labels that say nothing about an idle instance."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingClaim:
+    """A Nextcloud that waits for an instance of a pool."""
+
+    created: str
+    uid: str
+    namespace: str
+    name: str
+    selector: str
+
+
+def pair(name: str, value: str) -> str:
+    """Return one label as the indexes write it."""
+    return f"{name}={value}"
+
+
+def selector_key(labels: Mapping[str, str]) -> str:
+    """Return a selector in one form.
+
+    >>> selector_key({"b": "2", "a": "1"})
+    'a=1,b=2'
+    """
+    return ",".join(sorted(pair(name, value) for name, value in labels.items()))
+
+
+def labels_of(instance: Metadata) -> dict[str, str]:
+    """Return the labels of an idle instance that selectors are about."""
+    return {name: value for name, value in (instance.labels or {}).items() if name not in _NOT_SELECTED}
+
+
+def matches(selector: str, instance: Metadata) -> bool:
+    """Whether an instance has all labels of a selector."""
+    labels = instance.labels or {}
+    return all(labels.get(name) == value for name, _, value in (one.partition("=") for one in selector.split(",")))
+
+
+def selectors_of(instances: Iterable[Metadata]) -> frozenset[str]:
+    """Return the selectors that match one of these instances: a waiting claim with another one does not compete for them.
+
+    >>> sorted(selectors_of([Metadata(labels={"a": "1", "b": "2"})]))
+    ['a=1', 'a=1,b=2', 'b=2']
+    """
+    shapes = {tuple(sorted(labels_of(instance).items())) for instance in instances}
+    found: set[str] = set()
+    for labels in shapes:
+        sizes = range(1, len(labels) + 1) if len(labels) <= _MOST_PAIRS else (1, len(labels))
+        for size in sizes:
+            found.update(selector_key(dict(chosen)) for chosen in combinations(labels, size))
+    return frozenset(found)
+
+
+def order_of(instance: Metadata) -> tuple[str, str, str]:
+    """Return the order in which idle instances are handed out: the oldest first."""
+    return (instance.creation_timestamp or "", instance.name, instance.namespace)
+
+
+def turns(claims: Iterable[WaitingClaim], instances: Iterable[Metadata]) -> list[tuple[WaitingClaim, Metadata]]:
+    """Return who takes what: claims in the order of their age, each with the oldest instance that is left and matches."""
+    left = sorted(instances, key=order_of)
+    found: list[tuple[WaitingClaim, Metadata]] = []
+    for claim in sorted(claims, key=lambda one: (one.created, one.uid)):
+        if not left:
+            break
+        for place, instance in enumerate(left):
+            if matches(claim.selector, instance):
+                found.append((claim, left.pop(place)))
+                break
+    return found

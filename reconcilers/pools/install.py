@@ -1,0 +1,136 @@
+"""The family's controllers in a manager: their watches, predicates, indexes and RBAC rules.
+
+Guarantees: claims, pools and the sweeper read instances and Nextclouds as thin views, so an object that does not fit its model stays
+visible to all others.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from konverge.crds.pools_v1alpha1 import GROUP, Nextcloud, NextcloudPool, NextcloudProfile, NextcloudVersionMap
+from konverge.errors import UsageError
+from konverge.objects import Object
+from konverge.reconcilers.pools.claims import indexes
+from konverge.reconcilers.pools.claims.orphans import OrphanReconciler, instances_of_claim
+from konverge.reconcilers.pools.claims.reconciler import NextcloudReconciler
+from konverge.reconcilers.pools.instances.install import instance_controller
+from konverge.reconcilers.pools.kinds import INSTANCE, NEXTCLOUD, POOL, PROFILE
+from konverge.reconcilers.pools.metrics import PoolMetrics
+from konverge.reconcilers.pools.pool.indexes import (
+    BY_POOL,
+    by_pool,
+    counts_for_pool,
+    pool_of,
+    pools_of_profile,
+)
+from konverge.reconcilers.pools.pool.reconciler import NextcloudPoolReconciler
+from konverge.reconcilers.pools.settings import PoolSettings
+from konverge.reconcilers.pools.words import Finalizer, PoolsCondition, PoolsController
+from konverge.runtime import Controller, Rule
+
+if TYPE_CHECKING:
+    from konverge.runtime import Manager
+
+__all__ = ["OTHER_KINDS", "claim_controller", "controllers", "install", "orphan_controller", "pool_controller"]
+
+OTHER_KINDS = (NextcloudProfile, NextcloudVersionMap)
+"""The kinds of the family that no controller is for."""
+
+_NO_STATUS = "orphans"
+"""The suffix of the field manager of the sweeper, which writes no status."""
+
+
+def _none(*_: Any) -> tuple[()]:
+    """Map an object that is only looked up to no key."""
+    return ()
+
+
+def pool_controller(
+    settings: PoolSettings, metrics: PoolMetrics, random: Random | None = None
+) -> Controller[NextcloudPool]:
+    """Return the controller of NextcloudPools."""
+    chosen = Random() if random is None else random  # noqa: S311  # names, no secrets
+    return (
+        Controller.of(NextcloudPool)
+        .named(PoolsController.POOL)
+        .finalizer(Finalizer.POOL)
+        .counts_conditions()
+        .watches(INSTANCE, to=pool_of, when=counts_for_pool)
+        .watches(PROFILE, to=pools_of_profile)
+        .indexes(INSTANCE, BY_POOL, by=by_pool)
+        .reads_live(INSTANCE)
+        .needs(Rule(GROUP, (str(INSTANCE.plural),), ("create", "delete", "list")))
+        .with_(concurrency=settings.pools_at_once, barrier=settings.barrier)
+        .reconciled_by(NextcloudPoolReconciler(settings, metrics, chosen))
+    )
+
+
+def claim_controller(settings: PoolSettings, metrics: PoolMetrics) -> Controller[Nextcloud]:
+    """Return the controller of Nextclouds."""
+    return (
+        Controller.of(Nextcloud)
+        .named(PoolsController.NEXTCLOUD)
+        .finalizer(Finalizer.NEXTCLOUD)
+        .counts_conditions(PoolsCondition.INSTANCE_ASSIGNED, PoolsCondition.DRIFT_FIGHT, PoolsCondition.READY)
+        .watches(NEXTCLOUD, to=indexes.others_in_line, when=indexes.leaves_the_line)
+        .watches(INSTANCE, to=indexes.claims_of_instance)
+        .watches(PROFILE, to=indexes.claims_of_profile)
+        .watches(POOL, to=_none)
+        .indexes(NEXTCLOUD, indexes.WAITING, by=indexes.waiting)
+        .indexes(NEXTCLOUD, indexes.NAMED, by=indexes.named)
+        .indexes(NEXTCLOUD, indexes.PROFILED, by=indexes.profiled)
+        .indexes(INSTANCE, indexes.BY_CLAIM, by=indexes.by_claim)
+        .indexes(INSTANCE, indexes.READY_IDLE, by=indexes.ready_idle)
+        .indexes(INSTANCE, indexes.IDLE, by=indexes.idle)
+        .reads_live(INSTANCE)
+        .needs(Rule(GROUP, (str(INSTANCE.plural),), ("create", "delete", "list", "patch")))
+        .with_(concurrency=settings.claims_at_once)
+        .reconciled_by(NextcloudReconciler(settings, metrics))
+    )
+
+
+def orphan_controller(settings: PoolSettings) -> Controller[Object]:
+    """Return the sweeper of instances whose Nextcloud is gone."""
+    return (
+        Controller.of(INSTANCE)
+        .named(PoolsController.ORPHANS)
+        .writes_status_as(_NO_STATUS)
+        .when(indexes.claim_changed)
+        .watches(NEXTCLOUD, to=instances_of_claim, when=indexes.is_gone)
+        .indexes(INSTANCE, indexes.BY_CLAIM, by=indexes.by_claim)
+        .reads_live(INSTANCE, NEXTCLOUD)
+        .needs(Rule(GROUP, (str(INSTANCE.plural),), ("delete", "patch")))
+        .reconciled_by(OrphanReconciler(settings))
+    )
+
+
+def controllers(
+    settings: PoolSettings, metrics: PoolMetrics, random: Random | None = None
+) -> tuple[Controller[Any], ...]:
+    """Return the controllers that fill pools and assign instances, without the one that makes instances run."""
+    return (
+        pool_controller(settings, metrics, random),
+        claim_controller(settings, metrics),
+        orphan_controller(settings),
+    )
+
+
+def install(manager: Manager, settings: PoolSettings | None = None) -> None:
+    """Add the family's controllers and metrics to a manager.
+
+    >>> from konverge.runtime import Manager
+    >>> manager = Manager("konverge")
+    >>> install(manager)
+    >>> [controller.name for controller in manager.controllers]
+    ['nextcloudpool', 'nextcloud', 'nextcloud-orphans', 'nextcloudinstance']
+    """
+    if manager.settings.namespace:
+        raise UsageError(
+            "the family of pools reconciles cluster-wide objects: install it into a manager without a namespace"
+        )
+    chosen = PoolSettings() if settings is None else settings
+    for controller in controllers(chosen, PoolMetrics.within(manager.metrics)):
+        manager.add(controller)
+    manager.add(instance_controller(chosen.instances))

@@ -1,0 +1,42 @@
+"""The account of an S3 server, from the Secret that `s3.credentialsSecret` names.
+
+Keys are those that ObjectBucketClaims and most tools use: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; optional are endpoint, region and
+ca.crt. Guarantees: pure; the content goes into `S3Access` alone, whose repr hides it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from konverge.crds.pools_v1alpha1 import AppliedS3Config
+from konverge.objects import Object
+from konverge.reconcilers.pools.buckets import S3Access
+from konverge.reconcilers.pools.instances.settings import MaterialSettings
+
+__all__ = ["access_from"]
+
+
+def access_from(secret: Object | None, applied: AppliedS3Config, settings: MaterialSettings) -> S3Access | None:
+    """Return the account; None if the Secret is missing or incomplete, or no endpoint is known."""
+    found = _plain(secret)
+    access_key, secret_key = found.get("AWS_ACCESS_KEY_ID", ""), found.get("AWS_SECRET_ACCESS_KEY", "")
+    endpoint = applied.endpoint or found.get("endpoint") or settings.s3_endpoint
+    if not (access_key and secret_key and endpoint):
+        return None
+    return S3Access(
+        endpoint=endpoint,
+        region=applied.region or found.get("region") or settings.s3_region,
+        access_key=access_key,
+        secret_key=secret_key,
+        path_style=settings.s3_path_style,
+        ca_bundle=found.get("ca.crt", ""),
+    )
+
+
+def _plain(secret: Object | None) -> dict[str, str]:
+    data = {} if secret is None else secret.get("data", default={}) or {}
+    try:
+        return {str(key): base64.b64decode(value, validate=True).decode().strip() for key, value in data.items()}
+    except (binascii.Error, ValueError, TypeError):
+        return {}

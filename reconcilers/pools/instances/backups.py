@@ -1,0 +1,85 @@
+"""Backups of the managed database: CloudNativePG writes them to a bucket, on a schedule. Pure.
+
+The backups of the files are in file_backups.py. BackupsReady is about both, and never keeps an instance from being ready.
+
+Source: docs/reference/cloudnativepg.md#backups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from konverge.conditions import Condition
+from konverge.crds.pools_v1alpha1 import InstanceSettings, PostgresBackupS3
+from konverge.kinds import Kind, kind
+from konverge.objects import Object
+from konverge.reconcilers.pools.instances.steps import StepState
+from konverge.reconcilers.pools.instances.words import BackupReason, Cnpg
+from konverge.reconcilers.pools.words import StepReason
+
+__all__ = ["SCHEDULED_BACKUP", "backup_section", "backup_state", "backup_target", "schedule_spec"]
+
+SCHEDULED_BACKUP: Final[Kind[Object]] = kind(
+    "postgresql.cnpg.io/v1", "ScheduledBackup", namespaced=True, plural="scheduledbackups"
+)
+
+
+def backup_target(spec: InstanceSettings) -> PostgresBackupS3 | None:
+    """Return where the backups of a managed database go; None if none are asked for, or bucket or keys are missing."""
+    database = spec.database
+    backup = database.postgres.backup if database is not None and database.managed and database.postgres else None
+    if backup is None or not backup.enabled or backup.s3 is None:
+        return None
+    return backup.s3 if backup.s3.bucket and backup.s3.credentials_secret else None
+
+
+def backup_section(target: PostgresBackupS3 | None, cluster: str) -> Mapping[str, Any]:
+    """Return `spec.backup` of the Cluster, as a part of its spec; each Cluster has a folder of its own in the bucket."""
+    if target is None:
+        return {}
+    keys = {
+        "accessKeyId": {"name": target.credentials_secret, "key": "AWS_ACCESS_KEY_ID"},
+        "secretAccessKey": {"name": target.credentials_secret, "key": "AWS_SECRET_ACCESS_KEY"},
+    }
+    store: dict[str, Any] = {"destinationPath": f"s3://{target.bucket}/{cluster}", "s3Credentials": keys}
+    if target.endpoint:
+        store["endpointURL"] = target.endpoint if "://" in target.endpoint else f"https://{target.endpoint}"
+    return {"backup": {"barmanObjectStore": store}}
+
+
+def schedule_spec(cluster: str, schedule: str) -> dict[str, Any]:
+    """Return the spec of a ScheduledBackup: six fields, the first are seconds. Its Backups go with the Cluster.
+
+    >>> schedule_spec("nc-db", "0 0 2 * * *")["cluster"]
+    {'name': 'nc-db'}
+    """
+    return {
+        "schedule": schedule,
+        "cluster": {"name": cluster},
+        "backupOwnerReference": "cluster",
+        "method": "barmanObjectStore",
+    }
+
+
+def backup_state(spec: InstanceSettings, cluster: Object | None) -> StepState:
+    """Return the state of the backups of the database; `cluster` is the managed one."""
+    postgres = spec.database.postgres if spec.database else None
+    if postgres is None or postgres.backup is None or not postgres.backup.enabled:
+        return StepState(ready=True, reason=StepReason.NOT_WANTED)
+    if backup_target(spec) is None:
+        message = "name bucket and credentialsSecret in database.postgres.backup.s3 of a managed database"
+        return StepState(ready=False, reason=BackupReason.INCOMPLETE, message=message)
+    for type_ in (Cnpg.ARCHIVING, Cnpg.LAST_BACKUP):
+        said = _condition(cluster, type_)
+        if said is not None and said.is_false:
+            return StepState(ready=False, reason=BackupReason.FAILING, message=f"{type_}: {said.message}")
+    return StepState(ready=True, reason=BackupReason.SCHEDULED)
+
+
+def _condition(cluster: Object | None, type_: str) -> Condition | None:
+    found = None if cluster is None else cluster.get("status", "conditions")
+    for entry in found if isinstance(found, list) else ():
+        if isinstance(entry, dict) and entry.get("type") == type_:
+            return Condition.lenient(entry)
+    return None

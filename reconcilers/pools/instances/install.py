@@ -1,0 +1,92 @@
+"""The controller of instances: its watches and RBAC rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random, SystemRandom
+from typing import TYPE_CHECKING
+
+from konverge.crds.pools_v1alpha1 import NextcloudInstance, NextcloudVersionMap
+from konverge.keys import Key
+from konverge.kinds import kind_of
+from konverge.objects import Object
+from konverge.reconcilers.pools.buckets import BucketProvider, ClaimedBuckets, S3Buckets, S3Folders
+from konverge.reconcilers.pools.buckets.act import HttpS3Connections
+from konverge.reconcilers.pools.buckets.api import S3Connections
+from konverge.reconcilers.pools.buckets.object_bucket_claim import CONFIG_MAP, OBJECT_BUCKET_CLAIM
+from konverge.reconcilers.pools.instances.backups import SCHEDULED_BACKUP
+from konverge.reconcilers.pools.instances.dismantle import NAMESPACE, VOLUME_CLAIM
+from konverge.reconcilers.pools.instances.file_backups import CRON_JOB
+from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
+from konverge.reconcilers.pools.instances.reconciler import NextcloudInstanceReconciler
+from konverge.reconcilers.pools.instances.secrets import SECRET
+from konverge.reconcilers.pools.instances.settings import MaterialSettings
+from konverge.reconcilers.pools.kinds import INSTANCE
+from konverge.reconcilers.pools.words import Finalizer, PoolsController
+from konverge.reconcilers.shared.helm_release.kinds import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
+from konverge.reconcilers.shared.helm_release.words import Flux
+from konverge.runtime import Controller, Rule, by_back_reference
+
+if TYPE_CHECKING:
+    from konverge.runtime import Caches
+
+__all__ = ["buckets_of", "instance_controller"]
+
+
+def buckets_of(settings: MaterialSettings, connections: S3Connections, rng: Random) -> BucketProvider:
+    """Return the provider of buckets that the settings name."""
+    if settings.bucket_provider == "objectbucketclaim":
+        return ClaimedBuckets(settings.bucket_storage_class)
+    return S3Buckets(connections, rng)
+
+
+def instance_of_chart(chart: Object, _caches: Caches) -> Iterable[Key]:
+    """Map a HelmChart of Flux to the instance of its HelmRelease, which has the instance's name."""
+    name, namespace = chart.metadata.label(Flux.CHART_OF_RELEASE), chart.metadata.label(Flux.CHART_OF_NAMESPACE)
+    return (Key("", kind_of(NextcloudInstance), namespace, name),) if name and namespace else ()
+
+
+def every_instance(_map: NextcloudVersionMap, caches: Caches) -> Iterable[Key]:
+    """Map a NextcloudVersionMap to all instances: any of them may name a prefix or an alias."""
+    return caches(NextcloudInstance).keys()
+
+
+def instance_controller(
+    settings: MaterialSettings | None = None,
+    *,
+    buckets: BucketProvider | None = None,
+    s3: S3Connections | None = None,
+    rng: Random | None = None,
+) -> Controller[NextcloudInstance]:
+    """Return the controller of NextcloudInstances; S3 connects when it is first used. `buckets` replaces the provider of the settings."""
+    chosen = MaterialSettings() if settings is None else settings
+    random = SystemRandom() if rng is None else rng
+    connections = HttpS3Connections() if s3 is None else s3
+    provider = buckets_of(chosen, connections, random) if buckets is None else buckets
+    folders = S3Folders(connections, random)
+    described = (
+        Controller.of(NextcloudInstance)
+        .named(PoolsController.INSTANCE)
+        .finalizer(Finalizer.INSTANCE)
+        .owns(HELM_RELEASE, optional=True)
+        .owns(HELM_REPOSITORY, optional=True)
+        .owns(OCI_REPOSITORY, optional=True)
+        .owns(CRON_JOB)
+        .watches(HELM_CHART, to=instance_of_chart, optional=True)
+        .watches(NextcloudVersionMap, to=every_instance, optional=True)
+        .watches(CNPG_CLUSTER, to=by_back_reference(NextcloudInstance), optional=True)
+        .reads_live(SECRET, CNPG_CLUSTER, HELM_RELEASE, VOLUME_CLAIM, NAMESPACE, INSTANCE, SCHEDULED_BACKUP, CRON_JOB)
+        .needs(
+            Rule("", ("secrets",), ("create", "delete")),
+            Rule("", ("persistentvolumeclaims",), ("list", "delete")),
+            Rule("", ("namespaces",), ("delete",)),
+            Rule("k8s.bnerd.com", ("nextcloudinstances",), ("list",)),
+            Rule("postgresql.cnpg.io", ("clusters", "scheduledbackups"), ("create", "patch", "delete")),
+        )
+        .with_(concurrency=chosen.at_once)
+    )
+    if chosen.bucket_provider == "objectbucketclaim":
+        described = described.reads_live(OBJECT_BUCKET_CLAIM, CONFIG_MAP).needs(
+            Rule("objectbucket.io", ("objectbucketclaims",), ("create", "patch", "delete"))
+        )
+    return described.reconciled_by(NextcloudInstanceReconciler(chosen, provider, folders, random))

@@ -1,0 +1,85 @@
+"""The Secrets of an instance: which it needs, which are generated, and with which content.
+
+A Secret is generated once, before the release exists. One that is gone later is reported and not generated anew, because the database and
+the volume of Nextcloud know the old password.
+
+Guarantees: pure; randomness is an argument, which the daemon gives as `random.SystemRandom()`. A password is in no repr.
+"""
+
+from __future__ import annotations
+
+import base64
+import string
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from konverge.crds.pools_v1alpha1 import InstanceSettings
+from konverge.kinds import Kind, kind
+from konverge.objects import Object
+from konverge.reconcilers.pools.instances.backups import backup_target
+from konverge.reconcilers.pools.instances.file_backups import copy_target
+from konverge.reconcilers.pools.instances.names import secret_name
+
+__all__ = ["SECRET", "NeededSecret", "content_of", "external_database", "needed_secrets", "password"]
+
+SECRET: Final[Kind[Object]] = kind("v1", "Secret", namespaced=True, plural="secrets")
+
+_LETTERS: Final = string.ascii_letters + string.digits
+_LENGTH: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class NeededSecret:
+    """A Secret beside the instance. `generated`: it is made if it is missing; else its author makes it."""
+
+    purpose: str
+    name: str
+    generated: bool = False
+
+
+def needed_secrets(instance: str, spec: InstanceSettings) -> Iterator[NeededSecret]:
+    """Yield the Secrets that must exist before the database; that of a managed database is made by CloudNativePG."""
+    admin = spec.admin.credentials_secret if spec.admin else None
+    yield NeededSecret("admin", admin or secret_name(instance, "admin"), generated=admin is None)
+    if external_database(spec):
+        assert spec.database is not None, "checked by external_database"
+        yield NeededSecret("db", spec.database.credentials_secret or secret_name(instance, "db"))
+    if spec.redis and spec.redis.enabled:
+        given = spec.redis.credentials_secret
+        yield NeededSecret("redis", given or secret_name(instance, "redis"), generated=given is None)
+    if spec.s3 and spec.s3.enabled and spec.s3.credentials_secret:
+        yield NeededSecret("s3", spec.s3.credentials_secret)
+    target = backup_target(spec)
+    if target is not None and target.credentials_secret:
+        yield NeededSecret("backup", target.credentials_secret)
+    copies = copy_target(spec)
+    if copies is not None and copies.credentials_secret:
+        yield NeededSecret("backup", copies.credentials_secret)
+    if spec.mail and spec.mail.enabled:
+        given = spec.mail.credentials_secret
+        yield NeededSecret("mail", given or secret_name(instance, "mail"))
+
+
+def external_database(spec: InstanceSettings) -> bool:
+    """Tell whether the database exists elsewhere, and its Secret says where."""
+    database = spec.database
+    return database is not None and database.type not in (None, "sqlite") and not database.managed
+
+
+def password(rng: Random) -> str:
+    """Return a password of 32 letters and digits: 190 bits.
+
+    >>> len(password(Random(1)))
+    32
+    """
+    return "".join(rng.choice(_LETTERS) for _ in range(_LENGTH))
+
+
+def content_of(purpose: str, rng: Random) -> dict[str, str]:
+    """Return the data of a generated Secret, in base64."""
+    plain = {"redis-password": password(rng)}
+    if purpose == "admin":
+        plain = {"username": "admin", "password": password(rng)}
+    return {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}

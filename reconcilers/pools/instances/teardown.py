@@ -1,0 +1,80 @@
+"""Which parts of an instance may be deleted. Pure; the order is that of `NextcloudInstanceReconciler.finalize`.
+
+An assigned instance goes only after its Nextcloud released it, or with the label force-delete. Retain keeps everything but the release.
+A database goes if database.deleteOnCleanup says so, or, if it says nothing, with the namespace that the instance owns: an explicit false
+keeps database and namespace. A spare member of a pool has no tenant's data: Retain is not about it, and its database goes unless
+deleteOnCleanup is false; otherwise each roll of a pool would leave databases and buckets behind.
+"""
+
+from __future__ import annotations
+
+from konverge.crds.pools_v1alpha1 import NextcloudInstance
+from konverge.objects import Object
+from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
+from konverge.words import Label
+
+__all__ = [
+    "controls",
+    "deletes_database",
+    "is_ours",
+    "is_protected",
+    "is_released",
+    "is_spare",
+    "keeps_data",
+    "owns_namespace",
+]
+
+
+def is_released(instance: NextcloudInstance) -> bool:
+    """Tell whether the Nextcloud that claimed the instance has let go of it."""
+    claim = instance.spec.claim_ref
+    return claim is not None and instance.metadata.annotation(PoolsAnnotation.RELEASED) == claim.uid
+
+
+def is_protected(instance: NextcloudInstance) -> bool:
+    """Tell whether the deletion of the instance has to wait: it is assigned."""
+    taken = instance.spec.claim_ref is not None or instance.metadata.label(PoolsLabel.ASSIGNED) == PoolsLabel.TRUE
+    forced = instance.metadata.label(PoolsLabel.FORCE_DELETE) == PoolsLabel.TRUE
+    return taken and not forced and not is_released(instance)
+
+
+def is_spare(instance: NextcloudInstance) -> bool:
+    """Tell whether the instance is a member of a pool that was never assigned: every sign of a claim alone says otherwise."""
+    metadata, status = instance.metadata, instance.status
+    claimed = (
+        instance.spec.claim_ref,
+        status.claim_ref,
+        status.assigned_at,
+        metadata.label(PoolsLabel.CLAIM_UID),
+        metadata.annotation(PoolsAnnotation.RELEASED),
+    )
+    member = bool(metadata.label(PoolsLabel.POOL)) and metadata.label(PoolsLabel.ASSIGNED) == PoolsLabel.FALSE
+    return member and not any(claimed)
+
+
+def keeps_data(instance: NextcloudInstance) -> bool:
+    """Tell whether bucket, database, volumes, Secrets and namespace outlive the instance."""
+    return instance.spec.reclaim_policy == "Retain" and not is_spare(instance)
+
+
+def is_ours(instance: NextcloudInstance, found: Object) -> bool:
+    """Tell whether an object was made for this very instance."""
+    return found.metadata.label(Label.OWNER_UID) == instance.uid
+
+
+def controls(instance: NextcloudInstance, found: Object) -> bool:
+    """Tell whether an object has the controller reference of the instance."""
+    owner = found.metadata.controller
+    return owner is not None and owner.uid == instance.uid
+
+
+def owns_namespace(instance: NextcloudInstance, namespace: Object | None) -> bool:
+    """Tell whether a namespace carries the label of the instance."""
+    return namespace is not None and namespace.metadata.label(PoolsLabel.INSTANCE) == instance.name
+
+
+def deletes_database(instance: NextcloudInstance, *, owns_the_namespace: bool) -> bool:
+    """Tell whether the managed database is deleted with the instance."""
+    database = instance.spec.database
+    said = None if database is None else database.delete_on_cleanup
+    return owns_the_namespace or is_spare(instance) if said is None else said

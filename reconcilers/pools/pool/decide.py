@@ -1,0 +1,227 @@
+"""Which unassigned instances of a pool are deleted, and how many are created. Pure.
+
+`decide_pool` takes one observation and returns a plan. The order of its rules:
+
+1. A profile that is missing: nothing is created or deleted.
+2. Too many: failed ones are deleted first, then the oldest.
+3. Replacement of failed ones (with backoff), and of stale and expired ones: so many at a time that at most a quarter of the pool, or
+   one instance, is not ready because of it.
+4. Too few: as many are created as the window still allows.
+
+Guarantees: an instance that was taken is never deleted. In no window more than the allowed number is created, whatever the cache shows:
+`recent` has the creations that this process made or saw, and the members show those of an earlier one.
+
+Caveats: a process that has just started does not know of instances that an earlier one created and deleted within the same window.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from konverge.reconcilers.pools.members import Member
+
+__all__ = ["Doomed", "PoolLimits", "PoolPlan", "PoolState", "age_limit", "counts_of", "decide_pool"]
+
+_SHARE: Final = 4
+"""A quarter of the pool is replaced at a time."""
+_JITTER: Final = 0.1
+"""Instances that were created together expire over a tenth of their age."""
+_FAR: Final = timedelta(days=7)
+"""The longest time until a pool is looked at again."""
+
+EXCESS: Final = "excess"
+FAILED: Final = "failed"
+STALE: Final = "made with another profile"
+EXPIRED: Final = "too old"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLimits:
+    """The limits that the settings give."""
+
+    creates: int = 10
+    window: timedelta = timedelta(seconds=60)
+    deadline: timedelta = timedelta(minutes=30)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolState:
+    """A pool as it was observed."""
+
+    replicas: int
+    members: tuple[Member, ...] = ()
+    digest: str | None = ""
+    """The digest of its profile; "" without one, None if it is missing."""
+    observed_digest: str | None = None
+    """The digest in the status; None if none was recorded yet."""
+    recreate: bool = False
+    max_age: timedelta = timedelta(hours=168)
+    recent: tuple[tuple[str, datetime], ...] = ()
+    """Name and moment of creations that this process made or saw, also of instances that are gone."""
+    replace_after: datetime | None = None
+    """Until when failed instances are not replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doomed:
+    """An instance to delete, and why."""
+
+    member: Member
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCounts:
+    """The members of a pool by state."""
+
+    ready: int = 0
+    provisioning: int = 0
+    failed: int = 0
+    unassigned: int = 0
+    assigned: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPlan:
+    """The creations and deletions that a pool needs."""
+
+    create: int = 0
+    delete: tuple[Doomed, ...] = ()
+    counts: PoolCounts = field(default_factory=PoolCounts)
+    digest: str | None = None
+    """The digest to record; None leaves the recorded one."""
+    stale: int = 0
+    """How many instances are still to be replaced."""
+    again: timedelta | None = None
+    """When time alone changes the plan."""
+
+
+def counts_of(members: tuple[Member, ...], now: datetime, limits: PoolLimits) -> PoolCounts:
+    """Count the members by state; those that are being deleted count as neither."""
+    alive = [member for member in members if not member.deleting]
+    free = [member for member in alive if not member.taken]
+    ready = sum(member.ready for member in free)
+    failed = sum(not member.ready and member.failed(now, limits.deadline) for member in free)
+    return PoolCounts(
+        ready=ready,
+        provisioning=len(free) - ready - failed,
+        failed=failed,
+        unassigned=len(free),
+        assigned=len(alive) - len(free),
+    )
+
+
+def age_limit(member: Member, max_age: timedelta) -> timedelta:
+    """Return the age at which an instance is replaced: by its UID up to a tenth earlier than the others'."""
+    part = int.from_bytes(hashlib.sha256(member.uid.encode()).digest()[:4], "big") / 2**32
+    return max_age * (1 - _JITTER * part)
+
+
+def decide_pool(state: PoolState, now: datetime, limits: PoolLimits) -> PoolPlan:
+    """Return the plan for a pool."""
+    counts = counts_of(state.members, now, limits)
+    if state.digest is None:
+        return PoolPlan(counts=counts)
+    free = sorted(
+        (member for member in state.members if not member.taken and not member.deleting),
+        key=lambda member: (member.created, member.name),
+    )
+    stale = [member for member in free if _is_stale(member, state)]
+    digest = None if _roll_is_open(stale, state) else state.digest
+    moments: list[timedelta] = []
+    doomed = _excess(free, state, now, limits)
+    if not doomed:
+        doomed = _replaced(free, stale, state, now, limits, moments)
+    gone = {one.member.uid for one in doomed}
+    kept = [member for member in free if member.uid not in gone]
+    missing = state.replicas - len(kept)
+    left, refill = _tokens(state, now, limits)
+    if missing > left:
+        moments.append(refill)
+    moments += [
+        member.created + limits.deadline - now
+        for member in kept
+        if not member.ready and not member.failed(now, limits.deadline)
+    ]
+    return PoolPlan(
+        create=max(0, min(missing, left)),
+        delete=tuple(doomed),
+        counts=counts,
+        digest=digest,
+        stale=len(stale),
+        again=min((moment for moment in moments if moment > timedelta(0)), default=None),
+    )
+
+
+def _is_stale(member: Member, state: PoolState) -> bool:
+    """Whether a member was made with another profile; one without a stamp is as old as the recorded digest."""
+    made_with = member.stamp or (state.digest if state.observed_digest is None else state.observed_digest)
+    return made_with != state.digest
+
+
+def _roll_is_open(stale: list[Member], state: PoolState) -> bool:
+    """Whether the recorded digest is still needed to know members without a stamp as stale."""
+    return state.recreate and state.observed_digest is not None and any(not member.stamp for member in stale)
+
+
+def _excess(free: list[Member], state: PoolState, now: datetime, limits: PoolLimits) -> list[Doomed]:
+    number = len(free) - state.replicas
+    if number <= 0:
+        return []
+    order = sorted(free, key=lambda member: not (not member.ready and member.failed(now, limits.deadline)))
+    return [Doomed(member, EXCESS) for member in order[:number]]
+
+
+def _replaced(
+    free: list[Member],
+    stale: list[Member],
+    state: PoolState,
+    now: datetime,
+    limits: PoolLimits,
+    moments: list[timedelta],
+) -> list[Doomed]:
+    failed = [member for member in free if not member.ready and member.failed(now, limits.deadline)]
+    doomed: list[Doomed] = []
+    if failed and state.replace_after is not None and state.replace_after > now:
+        moments.append(state.replace_after - now)
+    else:
+        doomed = [Doomed(member, FAILED) for member in failed]
+    known = {member.uid for member in failed}
+    unwanted = [
+        Doomed(member, STALE if member in stale else EXPIRED)
+        for member in free
+        if member.uid not in known
+        and ((state.recreate and member in stale) or _expired(member, state.max_age, now, moments))
+    ]
+    budget = max(1, state.replicas // _SHARE)
+    waiting = sum(not one.member.ready for one in unwanted)
+    ready = sum(member.ready for member in free)
+    unavailable = max(0, state.replicas - ready - waiting)
+    # Those that are not ready go first: to replace them costs nothing.
+    unwanted.sort(key=lambda one: one.member.ready)
+    return doomed + unwanted[: max(0, budget - unavailable)]
+
+
+def _expired(member: Member, max_age: timedelta, now: datetime, moments: list[timedelta]) -> bool:
+    if max_age <= timedelta(0):
+        return False
+    left = age_limit(member, max_age) - (
+        now - member.created
+    )  # not a moment: it may be after the last year of a calendar
+    if left > timedelta(0):
+        moments.append(min(left, _FAR))
+        return False
+    return True
+
+
+def _tokens(state: PoolState, now: datetime, limits: PoolLimits) -> tuple[int, timedelta]:
+    """Return how many instances may be created now, and when that number grows."""
+    since = now - limits.window
+    shown = {member.name: member.created for member in state.members}
+    used = sorted(moment for moment in (shown | dict(state.recent)).values() if moment > since)
+    left = max(0, limits.creates - len(used))
+    # A timestamp of the API has whole seconds: one more second keeps a window's creations apart from the next one's.
+    return left, (used[0] + limits.window - now + timedelta(seconds=1) if used else limits.window)

@@ -1,0 +1,40 @@
+"""Profiles: their merge with a spec, and the digest by which a change of them is noticed. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+__all__ = ["merge", "profile_digest"]
+
+
+def merge(defaults: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the defaults with everything of `over` on them; maps are merged at every level, all else is replaced.
+
+    >>> merge({"s3": {"enabled": True, "bucket": "a"}, "apps": ["x"]}, {"s3": {"bucket": "b"}, "apps": ["y"]})
+    {'s3': {'enabled': True, 'bucket': 'b'}, 'apps': ['y']}
+    """
+    found = dict(defaults)
+    for name, value in over.items():
+        there = found.get(name)
+        found[name] = merge(there, value) if isinstance(there, Mapping) and isinstance(value, Mapping) else value
+    return found
+
+
+def profile_digest(name: str, defaults: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a profile, the same for any order of its fields; "" without a profile.
+
+    A Secret that the profile names is not part of it: its rotation is not noticed.
+
+    >>> profile_digest("a", {"x": 1, "y": 2}) == profile_digest("a", {"y": 2, "x": 1})
+    True
+    >>> profile_digest("a", {}) == profile_digest("b", {}), profile_digest("", {})
+    (False, '')
+    """
+    if not name:
+        return ""
+    text = msgspec.json.encode({"name": name, "defaults": defaults}, order="deterministic")
+    return hashlib.sha256(text).hexdigest()

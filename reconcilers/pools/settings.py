@@ -1,0 +1,75 @@
+"""Settings of the pools family: every number and word list, with unit, default and reason.
+
+Guarantees: the defaults are safe to run with.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from konverge.reconcilers.pools.instances.settings import MaterialSettings
+from konverge.reconcilers.pools.names import ADJECTIVES, MAX_WORD, NOUNS
+
+__all__ = ["PoolSettings"]
+
+Seconds = Annotated[float, Field(gt=0)]
+Word = Annotated[str, Field(pattern=r"^[a-z]+$", max_length=MAX_WORD)]
+
+
+def _some(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse an empty list, after the words themselves were found to be right."""
+    if not words:
+        raise ValueError("give at least one word")
+    return words
+
+
+Words = Annotated[tuple[Word, ...], AfterValidator(_some)]
+
+
+class PoolSettings(BaseModel):
+    """Settings of the controllers of pools and of Nextclouds.
+
+    >>> PoolSettings(instance_namespace="clouds").creates_per_window
+    10
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    instance_namespace: Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)] = (
+        "nextcloud-instances"
+    )
+    """The namespace of new instances, of a pool that names none and of Nextclouds without a pool. It must exist."""
+    creates_per_window: Annotated[int, Field(ge=1)] = 10
+    """The most instances that one pool creates in a window: a large step must not overwhelm the API server or the databases."""
+    window: Seconds = 60.0
+    """Seconds of such a window."""
+    retry: Seconds = 60.0
+    """The longest time in seconds until a claim that waits looks again; watches wake it earlier."""
+    progress_deadline: Seconds = 1800.0
+    """Seconds after which an unassigned instance that is not ready counts as failed: a database alone takes minutes."""
+    replace_backoff: Seconds = 60.0
+    """Seconds until failed instances of a pool are replaced again; doubled with each round, until one instance becomes ready."""
+    replace_backoff_limit: Seconds = 3600.0
+    """The longest such time."""
+    orphan_grace: Seconds = 600.0
+    """Seconds that an instance whose Nextcloud is gone is kept before it is reclaimed."""
+    drift_limit: Annotated[int, Field(ge=1)] = 5
+    """How many corrections within drift_window are a fight with another manager."""
+    drift_window: Seconds = 600.0
+    """Seconds in which corrections are counted."""
+    drift_pause: Seconds = 60.0
+    """Seconds between corrections during a fight."""
+    claims_at_once: Annotated[int, Field(ge=1)] = 4
+    """Workers of the controller of Nextclouds."""
+    pools_at_once: Annotated[int, Field(ge=1)] = 2
+    """Workers of the controller of pools."""
+    barrier: Seconds = 600.0
+    """Seconds to wait for the caches to show own writes. Longer than elsewhere: a stale cache could make a pool too large."""
+    adjectives: Words = ADJECTIVES
+    """The first words of names."""
+    nouns: Words = NOUNS
+    """The second words of names."""
+    instances: MaterialSettings = MaterialSettings()
+    """How the instances themselves are made."""

@@ -1,0 +1,192 @@
+"""The vocabulary of the family: labels, annotations, finalizers, condition types and reasons, events, phases.
+
+Guarantees: labels, annotations and the reasons ProfileNotFound, PoolExhausted and BareFreshCreation are those of the bnerd Nextcloud
+operator; a comment says what is ours.
+
+Source: docs/reference/pools.md#words.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "PoolsController",
+    "DriftReason",
+    "PoolsEvent",
+    "Finalizer",
+    "InstanceReason",
+    "InstancePhase",
+    "PoolReason",
+    "PoolsAnnotation",
+    "PoolsCondition",
+    "PoolsLabel",
+    "StepReason",
+]
+
+
+class PoolsController:
+    """Names of the controllers in metrics, logs and debug."""
+
+    POOL: Final = "nextcloudpool"
+    NEXTCLOUD: Final = "nextcloud"
+    INSTANCE: Final = "nextcloudinstance"
+    ORPHANS: Final = "nextcloud-orphans"
+
+
+class Finalizer:
+    """Finalizers of the family."""
+
+    NEXTCLOUD: Final = "k8s.bnerd.com/nextcloud"
+    """Holds a deleted Nextcloud until its instance is deleted or released."""
+    INSTANCE: Final = "k8s.bnerd.com/instance"
+    """Holds a deleted instance until what it materialised is deleted, in order."""
+    POOL: Final = "k8s.bnerd.com/pool"
+    """Holds a deleted pool until its unassigned instances are deleted."""
+
+
+class PoolsLabel:
+    """Labels that the family writes and reads. Except for `instance` they are on a NextcloudInstance."""
+
+    ASSIGNED: Final = "k8s.bnerd.com/assigned"
+    """ "false": a member of a pool that can be taken; "true": taken."""
+    POOL: Final = "k8s.bnerd.com/pool"
+    TENANT: Final = "k8s.bnerd.com/tenant"
+    """The namespace of the Nextcloud."""
+    NEXTCLOUD: Final = "k8s.bnerd.com/nextcloud"
+    """The name of the Nextcloud; one that no label can hold is cut, and spec.claimRef has it whole."""
+    INSTANCE: Final = "k8s.bnerd.com/instance"
+    """On a namespace: the instance that owns it, and with which it may be deleted."""
+    FORCE_DELETE: Final = "k8s.bnerd.com/force-delete"
+    """On an assigned instance: it may be deleted although its Nextcloud exists."""
+    # ours
+    CLAIM_UID: Final = "k8s.bnerd.com/claim-uid"
+    """The UID of the Nextcloud: by it a claim finds its instance after a crash."""
+
+    TRUE: Final = "true"
+    FALSE: Final = "false"
+
+
+class PoolsAnnotation:
+    """Annotations."""
+
+    RECONCILE: Final = "k8s.bnerd.com/reconcile"
+    """On a Nextcloud or an instance: each new value causes a reconcile."""
+    RUN_MAINTENANCE: Final = "k8s.bnerd.com/run-maintenance"
+    """On an instance: run the maintenance of Nextcloud now."""
+    # ours
+    RELEASED: Final = "k8s.bnerd.com/released-by"
+    """On an instance: the UID of the Nextcloud that let go of it. Such an instance may be deleted; with Retain it stays, as Released."""
+    PROFILE_DIGEST: Final = "k8s.bnerd.com/profile-digest"
+    """On an instance: the digest of the profile that it was created with."""
+    PROFILE_DEFAULTS: Final = "k8s.bnerd.com/profile-defaults"
+    """On an instance that a Nextcloud with a profile created: the defaults of that profile, as JSON."""
+    ORPHANED_SINCE: Final = "k8s.bnerd.com/orphaned-since"
+    """On an instance: since when its Nextcloud has been missing."""
+
+
+class InstancePhase:
+    """`status.phase` of an instance, which its Nextcloud shows."""
+
+    PENDING: Final = "Pending"
+    PROVISIONING: Final = "Provisioning"
+    READY: Final = "Ready"
+    DEGRADED: Final = "Degraded"
+    FAILED: Final = "Failed"
+    DELETING: Final = "Deleting"
+    RELEASED: Final = "Released"
+
+
+class PoolsCondition:
+    """Condition types."""
+
+    # of a Nextcloud
+    INSTANCE_ASSIGNED: Final = "InstanceAssigned"
+    DRIFT_FIGHT: Final = "DriftFight"
+    # of an instance, shown by its Nextcloud
+    READY: Final = "Ready"
+    SECRETS_READY: Final = "SecretsReady"
+    DATABASE_READY: Final = "DatabaseReady"
+    BUCKET_READY: Final = "BucketReady"
+    BACKUPS_READY: Final = "BackupsReady"
+    RELEASE_READY: Final = "ReleaseReady"
+    # of a pool, beside Ready
+    PROFILE_RESOLVED: Final = "ProfileResolved"
+    PROGRESSING: Final = "Progressing"
+
+
+class InstanceReason:
+    """Reasons of InstanceAssigned; the event about it has its reason."""
+
+    PROFILE_NOT_FOUND: Final = "ProfileNotFound"
+    POOL_EXHAUSTED: Final = "PoolExhausted"
+    # ours
+    ASSIGNED: Final = "Assigned"
+    """An instance of a pool."""
+    BOUND: Final = "Bound"
+    """The instance that instanceRef names."""
+    CREATED: Final = "Created"
+    """A new instance."""
+    INSTANCE_NOT_FOUND: Final = "InstanceNotFound"
+    INSTANCE_TAKEN: Final = "InstanceTaken"
+    INSTANCE_LOST: Final = "InstanceLost"
+    """The assigned instance was deleted; no other one is taken."""
+    RELEASING: Final = "Releasing"
+    """The Nextcloud is being deleted, and waits for its instance."""
+    INVALID: Final = "InvalidSpec"
+    """The API server refuses the instance."""
+
+
+class DriftReason:
+    """Reasons of DriftFight."""
+
+    FIGHTING: Final = "AnotherManager"
+    """Another manager sets fields of the tenant again and again."""
+    SETTLED: Final = "Settled"
+
+
+class PoolReason:
+    """Reasons of the conditions of a pool."""
+
+    FULL: Final = "Full"
+    """Ready: as many ready instances as are wanted."""
+    FILLING: Final = "Filling"
+    """Ready=False: instances are missing or not ready yet."""
+    EMPTY: Final = "Exhausted"
+    """Ready=False: no instance can be taken."""
+    RESOLVED: Final = "Resolved"
+    NO_PROFILE: Final = "NoProfile"
+    """The pool names no profile."""
+    PROFILE_NOT_FOUND: Final = "ProfileNotFound"
+    CREATING: Final = "CreatingInstances"
+    TRIMMING: Final = "DeletingInstances"
+    ROLLING: Final = "ReplacingInstances"
+    WAITING: Final = "WaitingForInstances"
+    SETTLED: Final = "Settled"
+    DELETING: Final = "Deleting"
+    CREATE_FAILED: Final = "CreateFailed"
+    """Progressing=False: the API server refuses new instances."""
+    INVALID: Final = "InvalidSpec"
+
+
+class StepReason:
+    """Reasons of Ready and of the steps of an instance, where the step has no word of its own."""
+
+    READY: Final = "Ready"
+    NOT_READY: Final = "NotReady"
+    NOT_WANTED: Final = "NotWanted"
+    """The spec does not ask for it."""
+    FAILED: Final = "Failed"
+
+
+class PoolsEvent:
+    """Reasons of events that belong to no condition."""
+
+    BARE_FRESH_CREATION: Final = "BareFreshCreation"
+    # ours
+    DRIFT_CORRECTED: Final = "DriftCorrected"
+    INSTANCE_CREATED: Final = "InstanceCreated"
+    INSTANCE_REPLACED: Final = "InstanceReplaced"
+    INSTANCE_RELEASED: Final = "InstanceReleased"
+    ORPHANED: Final = "Orphaned"
+    """The Nextcloud of an instance is gone without having released it."""

@@ -1,0 +1,37 @@
+"""The kinds of pools on kube-apiserver: their definitions keep within its budget for CEL, and decide as on the in-memory server."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from conformance.targets import memory_target, real_target
+from pools.crd_cases import CASES, Kinds
+
+from konverge.testing import ControlPlane
+
+pytestmark = pytest.mark.control_plane
+
+Answers = dict[str, tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def answers(control_plane: ControlPlane) -> tuple[Answers, Answers]:
+    """The responses of the real and of the in-memory server, by case."""
+
+    async def ask() -> tuple[Answers, Answers]:
+        async with real_target(control_plane) as real, memory_target() as memory:
+            found: list[Answers] = []
+            for kinds in (Kinds(real), Kinds(memory)):
+                await kinds.install()
+                found.append({name: await kinds.play(case) for name, case in CASES.items()})
+            return found[0], found[1]
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_servers_decide_in_the_same_words_what_may_be_written(answers: tuple[Answers, Answers], name: str) -> None:
+    real, memory = answers
+    assert CASES[name].words in real[name][1]
+    assert memory[name] == real[name]

@@ -1,0 +1,14 @@
+"""The kit of the scenarios of pools; it is in tests/support/pools/lab.py."""
+
+from __future__ import annotations
+
+import pytest
+from pools.lab import Clouds, OneTenant
+
+from konverge.testing import Lab
+
+
+@pytest.fixture
+def clouds(lab: Lab) -> Clouds:
+    lab.always.append(OneTenant(lab))
+    return Clouds(lab)

@@ -1,0 +1,156 @@
+"""The whole family on the stand-ins: pools, claims and instances with database, bucket and release; `pytest --lab=quick` adds the faults.
+
+After every write, also of other programs: an instance has one tenant, the data of a retained or living instance and of users stay, and no
+password changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import pytest
+from pools.family import Family, whole_family
+from pools.materials import CLAIM
+
+from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool
+from konverge.errors import NotFound
+from konverge.reconcilers.pools.buckets.failures import failure_of
+from konverge.reconcilers.pools.instances.settings import MaterialSettings
+from konverge.reconcilers.pools.kinds import INSTANCE
+from konverge.testing import Lab
+
+FEW: Final = 6
+"""Plans of quick mode for each: with two stand-ins below three controllers a run is dear."""
+STEPS: Final = ("Ready", "SecretsReady", "DatabaseReady", "BucketReady", "BackupsReady", "ReleaseReady")
+KEPT: Final = {"Secret/*-admin", "Secret/*-redis", "Secret/*-db-app", "Cluster/*-db", "PersistentVolumeClaim/*-data"}
+_HOUR: Final = 3600
+
+
+async def until_full(here: Family, replicas: int = 1) -> None:
+    def is_full(pool: NextcloudPool) -> bool:
+        return pool.status.ready == pool.status.unassigned == replicas
+
+    await here.pool_until("small", is_full, 6 * _HOUR)
+
+
+@pytest.mark.scenario(foreign=False, quick=FEW)
+async def test_p13_a_deleted_nextcloud_takes_its_instance_and_all_of_it_along_and_the_pool_is_full_again(
+    lab: Lab,
+) -> None:
+    here = await whole_family(lab).start()
+    await here.full_pool()
+    await here.claim()
+    taken = await here.ready()
+    shown = await lab.get(Nextcloud, "main")
+    said = {one.type: one.status for one in shown.conditions}
+    assert said == dict.fromkeys(("InstanceAssigned", *STEPS), "True")
+    uid, bucket = (await lab.get(INSTANCE, taken)).metadata.uid, await here.fill(taken)
+    here.below.s3.fail(failure_of("DeleteObjects", "SlowDown", 503), "DeleteObjects", times=6)
+    await lab.delete(Nextcloud, "main")
+    await lab.until_gone(Nextcloud, "main", timeout=6 * _HOUR)
+    assert uid not in {one.metadata.uid for one in await here.instances()}
+    assert bucket not in here.below.s3.buckets
+    await until_full(here)
+    [spare] = [one.name for one in await here.instances()]
+    assert {one for one in await here.below.left() if spare not in one} == {"Secret/s3-keys"}
+
+
+@pytest.mark.scenario(foreign=False, quick=FEW)
+async def test_p14_with_retain_all_that_makes_the_data_readable_stays_and_the_next_nextcloud_gets_another_instance(
+    lab: Lab,
+) -> None:
+    here = await whole_family(lab).start()
+    await here.full_pool(policy="Retain")
+    await here.claim()
+    taken = await here.ready()
+    bucket, password = await here.fill(taken, 10), await here.password(taken)
+    await lab.delete(Nextcloud, "main")
+    await lab.until_gone(Nextcloud, "main", timeout=_HOUR)
+
+    def is_released(one: NextcloudInstance) -> bool:
+        return one.status.phase == "Released" and "are kept" in one.condition("Ready").message
+
+    await lab.until(NextcloudInstance, taken, is_released, timeout=_HOUR)
+    assert await here.parts(taken) == {*KEPT, f"Bucket/{bucket}".replace(taken, "*")}
+    assert await here.password(taken) == password
+    assert len(here.below.s3.buckets[bucket].versions) == 10
+    await here.claim("next")
+    assert await here.ready("next") != taken
+    await until_full(here)
+
+
+@pytest.mark.scenario(foreign=False, quick=FEW)
+async def test_a_deleted_pool_takes_its_spare_instances_with_their_databases_and_leaves_the_assigned_one(
+    lab: Lab,
+) -> None:
+    here = await whole_family(lab).start()
+    await here.full_pool(policy="Retain", database={"type": "postgresql", "managed": True})
+    await here.claim()
+    taken = await here.ready()
+    bucket = await here.fill(taken, 10)
+    await lab.client.delete(NextcloudPool, "small")
+    async with asyncio.timeout(6 * _HOUR):
+        while await pool_is_there(lab):
+            await asyncio.sleep(1)
+    assert [one.name for one in await here.instances()] == [taken]
+    assert await here.parts(taken) == {*KEPT, "HelmRelease/*", f"Bucket/{bucket}".replace(taken, "*")}
+    assert set(here.below.s3.buckets) == {bucket}
+    await here.patch(Nextcloud, "main", {"spec": {"replicas": 3}})
+    await lab.until(NextcloudInstance, taken, lambda one: one.spec.replicas == 3)
+
+
+async def pool_is_there(lab: Lab) -> bool:
+    try:
+        await lab.client.get(NextcloudPool, "small")
+    except NotFound:
+        return False
+    return True
+
+
+@pytest.mark.scenario(foreign=False, quick=3)
+async def test_instances_whose_database_never_becomes_ready_are_replaced_until_one_does(lab: Lab) -> None:
+    here = whole_family(lab)
+    here.below.databases.stuck.add("*")
+    here.below.settings = MaterialSettings(database_deadline=120)
+    await here.start()
+    await here.full_pool()
+    await here.claim()
+
+    def is_exhausted(pool: NextcloudPool) -> bool:
+        return pool.status.failed > 0 and pool.condition("Ready").reason == "Exhausted"
+
+    await here.pool_until("small", is_exhausted, _HOUR)
+    await here.says("main", "False", "PoolExhausted")
+    here.below.databases.stuck.clear()
+    await here.ready()
+    await until_full(here)
+    alive = {one.name for one in await here.instances()}
+    assert {
+        one.removeprefix("Cluster/").removesuffix("-db")
+        for one in await here.below.left()
+        if "-db" in one and one.startswith("Cluster/")
+    } == alive
+    assert len(here.below.s3.buckets) == len(alive)
+
+
+async def test_an_instance_that_is_bound_by_name_shows_its_steps_on_the_nextcloud_and_keeps_its_assignment(
+    lab: Lab,
+) -> None:
+    here = whole_family(lab)
+    here.below.databases.stuck.add("*")
+    await here.start()
+    await here.instance("one", version="33.0.1", database={"type": "postgresql", "managed": True})
+    await here.claim(tier=None, instanceRef={"name": "one"})
+
+    def shows(found: Nextcloud) -> bool:
+        said = found.find_condition("DatabaseReady")
+        return said is not None and said.reason == "DatabaseProvisioning"
+
+    shown = await lab.until(Nextcloud, "main", shows, timeout=_HOUR)
+    assert shown.condition("InstanceAssigned").is_true
+    assert (shown.status.phase, shown.condition("Ready").reason) == ("Provisioning", "DatabaseProvisioning")
+    here.below.databases.stuck.clear()
+    await here.ready()
+    assert (await lab.get(Nextcloud, "main")).condition("InstanceAssigned").is_true
+    assert (await lab.get(INSTANCE, "one")).get("status", "claimRef", "name") != CLAIM["uid"]

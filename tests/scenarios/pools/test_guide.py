@@ -1,0 +1,90 @@
+"""The examples of docs/guide/pools.md in the order of the page, and the claims of docs/guide/pools-migration.md."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pools.lab import Clouds
+
+from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance
+from konverge.kinds import kind_of
+from konverge.objects import Object
+from konverge.reconcilers.pools.kinds import INSTANCE
+from konverge.reconcilers.pools.words import PoolsLabel
+
+GUIDE = Path(__file__).parents[3] / "docs" / "guide"
+if not GUIDE.exists():
+    pytest.skip("docs/ is not part of the wheel", allow_module_level=True)
+EXAMPLES: list[dict[str, Any]] = [
+    document
+    for block in re.findall(r"^```yaml\n(.*?)^```$", (GUIDE / "pools.md").read_text(), re.MULTILINE | re.DOTALL)
+    for document in yaml.safe_load_all(block)
+]
+
+
+async def apply(here: Clouds, document: dict[str, Any]) -> None:
+    found = Object(document)
+    namespace = "" if found.kind_name in ("NextcloudPool", "NextcloudProfile") else here.lab.namespace
+    if namespace:
+        document = {**document, "metadata": {**document["metadata"], "namespace": namespace}}
+    await here.lab.client.create(kind_of(found).decode(document))
+
+
+async def test_each_of_the_four_modes_of_the_guide_does_what_the_page_says(clouds: Clouds) -> None:
+    here = await clouds.start()
+    for document in EXAMPLES:
+        if document["metadata"]["name"] == "by-reference":
+            await apply(here, document)
+            await here.says("by-reference", "False", "InstanceNotFound")
+            await here.instance("nc-made-by-hand")
+            continue
+        await apply(here, document)
+        if document["kind"] == "NextcloudPool":
+            await here.filled("small")
+    reasons = {"from-a-pool": "Assigned", "by-reference": "Bound", "from-a-profile": "Created", "bare": "Created"}
+    specs: dict[str, Any] = {}
+    for name, reason in reasons.items():
+        served = await here.says(name, "True", reason)
+        assert served.status.instance_ref is not None
+        specs[name] = (await here.lab.get(NextcloudInstance, served.status.instance_ref.name)).spec
+    assert (specs["from-a-pool"].version, specs["from-a-pool"].ingress.host) == ("33.0.1", "cloud.example.com")
+    assert (specs["from-a-profile"].version, specs["from-a-profile"].replicas) == ("33.0.1", 2)
+    assert (specs["bare"].version, specs["bare"].profile) == (None, None)
+    assert await here.events("BareFreshCreation")
+    await here.filled("small")
+
+
+def migration_patch() -> str:
+    [found] = re.findall(r"--type merge -p '(\{\n.*?)'\n", (GUIDE / "pools-migration.md").read_text(), re.DOTALL)
+    return str(found)
+
+
+async def test_an_instance_of_the_original_keeps_its_tenant_once_the_page_of_the_move_was_followed(
+    clouds: Clouds,
+) -> None:
+    here = await clouds.start()
+    await here.lab.stop()
+    taken = {PoolsLabel.ASSIGNED: PoolsLabel.TRUE, "tier": "small"}
+    await here.instance("nc-old-one-a1b2c3", taken, replicas=3)
+    await here.instance("nc-free-one-a1b2c3", {**taken, PoolsLabel.ASSIGNED: PoolsLabel.FALSE})
+    claim = await here.claim(replicas=3)
+    status = {"status": {"instanceRef": {"name": "nc-old-one-a1b2c3", "namespace": here.lab.namespace}}}
+    await here.lab.patch(Nextcloud, "main", status, subresource="status")
+    await here.run()
+    await here.says("main", "False", "InstanceLost")
+    await here.claim("next", tier="small")
+    await here.says("next", "True", "Assigned")
+    words = {"UID": claim.uid, "TENANT": here.lab.namespace, "NEXTCLOUD": "main"}
+    text = re.sub("|".join(words), lambda found: words[found[0]], migration_patch())
+    await here.patch(INSTANCE, "nc-old-one-a1b2c3", json.loads(text))
+    served = await here.assigned()
+    assert served.status.instance_ref is not None
+    assert served.status.instance_ref.name == "nc-old-one-a1b2c3"
+    free = await here.lab.get(NextcloudInstance, "nc-free-one-a1b2c3")
+    assert free.spec.claim_ref is not None
+    assert free.spec.claim_ref.name == "next"

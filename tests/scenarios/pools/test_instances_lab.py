@@ -1,0 +1,73 @@
+"""The life of an instance as the lab plays it: `pytest --lab=quick` ends the process between any two writes, and more.
+
+After each write: a bucket exists only if the status said before that it is created, and nothing that others made is deleted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pools.materials import NAME, Materials, OnlyOurs
+
+from konverge.crds.pools_v1alpha1 import NextcloudInstance
+from konverge.reconcilers.pools.buckets.failures import failure_of
+from konverge.testing import Lab
+
+
+def forget(data: dict[str, Any]) -> None:
+    """Take out moments, passwords, and notes made of UIDs and versions: these differ from run to run."""
+    for name in ("applied-intent-hash", "applied-source", "last-applied-generation"):
+        (data["metadata"].get("annotations") or {}).pop(f"vworkspace.io/{name}", None)
+    (data["metadata"].get("labels") or {}).pop("konverge.dev/owner-uid", None)
+    if data["kind"] == "Secret":
+        data.pop("data", None)
+    if data["kind"] == "HelmRelease":
+        data["spec"]["values"].get("nextcloud", {}).pop("objectStore", None)
+    if "status" in data:
+        data["status"] = {"phase": data["status"].get("phase")} if data["kind"] == "NextcloudInstance" else {}
+
+
+async def started(lab: Lab, *kept: tuple[str, str, str]) -> Materials:
+    lab.may_differ(None, forget, why="passwords are random, the name of a bucket has the UID, and Flux tells its past")
+    here = Materials(lab)
+    here.databases.seconds = 20
+    lab.always.append(OnlyOurs(lab, here.s3, (*kept, ("", "secrets", "s3-keys"))))
+    lab.skip_plans("the namespace is deleted *", why="it takes the Secrets of users")
+    lab.skip_plans("the CRD of clusters* goes *", why="the databases go with it, and the stand-in keeps their Secrets")
+    lab.skip_plans("clusters*: delete by hand *", why="a database that is gone is reported, and not made anew")
+    return await here.start()
+
+
+@pytest.mark.scenario(quick=20)
+async def test_an_instance_is_made_while_s3_and_database_are_late_and_deleted_while_s3_is_down(lab: Lab) -> None:
+    lab.skip_plans(
+        "nextcloudinstances*: recreate by hand *",
+        why="a new instance does not take Secrets and database of one whose finalizer was removed",
+    )
+    here = await started(lab)
+    here.s3.fail(failure_of("CreateBucket", "SlowDown", 503), "CreateBucket", times=6)
+    await here.create()
+    await here.phase("Ready")
+    here.s3.fill(next(iter(here.s3.buckets)), 1_500)
+    here.s3.fail(failure_of("DeleteObjects", "SlowDown", 503), "DeleteObjects", times=6)
+    await here.deleted()
+    assert await here.left() == {"Secret/s3-keys"}
+    assert not here.s3.buckets
+
+
+@pytest.mark.scenario(quick=20)
+async def test_a_retained_instance_keeps_its_data(lab: Lab) -> None:
+    lab.skip_plans(
+        "nextcloudinstances*: recreate by hand *", why="a new instance does not take the data of a retained one"
+    )
+    here = await started(lab)
+    await here.create(claimed=True, policy="Retain")
+    await here.phase("Ready")
+    await here.released()
+    await here.phase("Released")
+    await here.deleted()
+    assert await here.left() >= {f"Cluster/{NAME}-db", f"Secret/{NAME}-admin"}
+    assert here.s3.buckets
+    assert not here.s3.deleted_buckets
+    assert await lab.find(NextcloudInstance, NAME) is None

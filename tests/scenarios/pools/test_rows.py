@@ -1,0 +1,509 @@
+"""The rows of the family: what a claim and a pool must do, one test for each.
+
+After every write, also of other programs, `OneTenant` holds: no instance has two tenants, none is handed out twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from pools.lab import Clouds
+
+from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile
+from konverge.errors import Contested
+from konverge.reconcilers.pools.claims.render import lock_patch
+from konverge.reconcilers.pools.kinds import INSTANCE
+from konverge.reconcilers.pools.settings import PoolSettings
+from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsLabel
+
+FREE = {PoolsLabel.ASSIGNED: PoolsLabel.FALSE, "tier": "small"}
+
+
+async def test_p1_a_pool_of_25_is_filled_in_three_windows_of_at_most_ten(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.pool(replicas=25)
+    found = []
+    await asyncio.sleep(1)
+    for _ in range(3):
+        found.append(len(await here.instances()))
+        await asyncio.sleep(62)
+    assert found == [10, 20, 25]
+    assert (await here.filled()).status.ready == 25
+
+
+async def test_p2_of_too_many_the_oldest_go_and_assigned_ones_stay(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.pool(replicas=5)
+    await here.filled()
+    await here.claim()
+    taken = (await here.assigned()).status.instance_ref
+    assert taken is not None
+    await here.filled()
+    await asyncio.sleep(5)
+    order = sorted(
+        (one for one in await here.instances() if one.name != taken.name),
+        key=lambda one: (one.metadata.creation_timestamp, one.name),
+    )
+    await here.patch(NextcloudPool, "small", {"spec": {"replicas": 3}}, "")
+    await here.filled()
+    assert {one.name for one in await here.instances()} == {taken.name, *(one.name for one in order[2:])}
+
+
+async def test_p3_of_two_claims_on_one_instance_one_gets_it(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.instance("one", FREE)
+    await here.lab.until(NextcloudInstance, "one", lambda found: found.status.phase == "Ready")
+    await asyncio.gather(here.claim("a", replicas=3), here.claim("b", replicas=4))
+    await asyncio.sleep(5)
+    found = [await here.lab.get(Nextcloud, name) for name in ("a", "b")]
+    reasons = sorted(one.condition("InstanceAssigned").reason for one in found)
+    assert reasons == ["Assigned", "PoolExhausted"]
+    [winner] = [one for one in found if one.status.instance_ref is not None]
+    instance = await here.lab.get(NextcloudInstance, "one")
+    assert instance.spec.claim_ref is not None
+    assert (instance.spec.claim_ref.uid, instance.spec.replicas) == (winner.uid, winner.spec.replicas)
+
+
+@pytest.mark.parametrize("taken", ["one", "two"])
+async def test_p4_after_a_crash_behind_the_lock_the_same_instance_is_resumed(clouds: Clouds, taken: str) -> None:
+    here = await clouds.start()
+    for name in ("one", "two"):
+        await here.instance(name, FREE)
+        await here.lab.until(NextcloudInstance, name, lambda found: found.status.phase == "Ready")
+    await here.lab.stop()
+    claim = await here.claim(replicas=4)
+    instance = await here.lab.get(INSTANCE, taken)
+    await here.patch(INSTANCE, taken, lock_patch(claim, instance.metadata, "Delete"))
+    await here.run()
+    served = await here.assigned()
+    assert served.status.instance_ref is not None
+    assert served.status.instance_ref.name == taken
+    found = {one.name: (one.spec.get("replicas"), bool(one.spec.get("claimRef"))) for one in await here.instances()}
+    other = {"one": "two", "two": "one"}[taken]
+    assert found == {taken: (4, True), other: (None, False)}
+
+
+async def test_p5_a_claim_that_came_first_wins_against_a_pool_that_shrinks(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.pool(replicas=3)
+    await here.filled()
+    await asyncio.gather(here.claim("a"), here.patch(NextcloudPool, "small", {"spec": {"replicas": 0}}, ""))
+    await asyncio.sleep(5)
+    found = await here.lab.get(Nextcloud, "a")
+    left = await here.instances()
+    if found.status.instance_ref is not None:
+        assert [one.name for one in left] == [found.status.instance_ref.name]
+    else:
+        assert left == []
+
+
+async def test_p6_a_pool_without_an_idle_instance_blocks_and_nothing_is_created(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.profile(replicas=2)
+    await here.claim(profile="base")
+    blocked = await here.says("main", "False", "PoolExhausted")
+    assert (
+        "no idle instance is left with the labels tier=small: 0 are ready"
+        in blocked.condition("InstanceAssigned").message
+    )
+    assert await here.instances() == []
+    await asyncio.sleep(130)
+    [event] = await here.events("PoolExhausted")
+    assert event.get("type") == "Warning"
+    await here.pool(replicas=1)
+    served = await here.assigned()
+    assert served.status.applied_profile == "base"
+    assert served.status.instance_ref is not None
+    instance = await here.lab.get(NextcloudInstance, served.status.instance_ref.name)
+    assert instance.spec.replicas == 1, "the profile of a Nextcloud from a pool is only recorded"
+
+
+@pytest.mark.parametrize("mode", ["pool", "reference", "profile"])
+async def test_p7_a_missing_profile_blocks_in_every_mode_before_anything_is_taken(clouds: Clouds, mode: str) -> None:
+    here = await clouds.start()
+    await here.instance("free", FREE)
+    spec: dict[str, Any] = {"instanceRef": {"name": "free"}} if mode == "reference" else {}
+    await here.claim(tier="small" if mode == "pool" else None, profile="base", **spec)
+    await here.says("main", "False", "ProfileNotFound")
+    await asyncio.sleep(5)
+    [instance] = await here.instances()
+    assert instance.get("spec", "claimRef") is None
+    await here.profile(replicas=2)
+    served = await here.assigned()
+    assert served.status.applied_profile == "base"
+    assert len(await here.instances()) == (2 if mode == "profile" else 1)
+
+
+async def test_p8_a_nextcloud_that_names_nothing_gets_a_bare_instance(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.claim(tier=None, version="33")
+    served = await here.says("main", "True", "Created")
+    [instance] = await here.instances()
+    assert instance.spec == {
+        "version": "33",
+        "claimRef": {"namespace": here.lab.namespace, "name": "main", "uid": served.uid},
+    }
+    [event] = await here.events("BareFreshCreation")
+    assert event.get("type") == "Normal"
+    assert instance.metadata.owner_references == ()
+
+
+async def test_a_profile_stands_below_what_the_tenant_sets_and_comes_back_where_he_removes_it(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.profile(replicas=2, s3={"enabled": True, "bucket": "profile"})
+    await here.claim(tier=None, profile="base", s3={"bucket": "tenant"}, apps=["mail"])
+    await here.says("main", "True", "Created")
+    await here.patch(NextcloudProfile, "base", {"spec": {"defaults": {"replicas": 9}}}, "")
+    [instance] = await here.instances()
+    assert {name: instance.spec.get(name) for name in ("replicas", "s3", "apps", "profile")} == {
+        "replicas": 2,
+        "s3": {"enabled": True, "bucket": "tenant"},
+        "apps": ["mail"],
+        "profile": "base",
+    }
+    await here.patch(Nextcloud, "main", {"spec": {"s3": None, "apps": None}})
+    await asyncio.sleep(2)
+    [instance] = await here.instances()
+    assert instance.spec["s3"] == {"enabled": True, "bucket": "profile"}
+    assert "apps" not in instance.spec
+    assert instance.spec["replicas"] == 2
+
+
+async def test_p9_an_edit_of_the_tenants_fields_is_set_back_and_one_of_the_template_stays(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.pool(replicas=1, template={"resources": {"requests": {"cpu": "1"}}})
+    await here.filled()
+    await here.claim(ingress={"host": "cloud.example.com"})
+    served = await here.assigned()
+    assert served.status.instance_ref is not None
+    name = served.status.instance_ref.name
+    assert (await here.events("DriftCorrected")) == []
+    edit = {"spec": {"ingress": {"host": "evil.example.com"}, "resources": {"requests": {"cpu": "2"}}}}
+    await here.patch(INSTANCE, name, edit)
+
+    def is_back(found: NextcloudInstance) -> bool:
+        return found.spec.ingress is not None and found.spec.ingress.host == "cloud.example.com"
+
+    back = await here.lab.until(NextcloudInstance, name, is_back)
+    assert back.spec.resources is not None
+    assert back.spec.resources.requests == {"cpu": "2"}
+    await asyncio.sleep(2)
+    [event] = await here.events("DriftCorrected")
+    assert event.get("type") == "Warning"
+    assert ".spec.ingress.host (edited by" in event.get("note")
+
+
+async def test_a_manager_that_edits_again_and_again_is_reported_as_a_fight(clouds: Clouds) -> None:
+    here = await clouds.start(settings=PoolSettings(drift_limit=2))
+    here.lab.expects(Contested, "two writers")
+    await here.pool(replicas=1)
+    await here.filled()
+    await here.claim(version="33")
+    served = await here.assigned()
+    assert served.status.instance_ref is not None
+    name = served.status.instance_ref.name
+    for number in range(3):
+        await here.patch(INSTANCE, name, {"spec": {"version": f"{number}"}})
+        await here.lab.until(NextcloudInstance, name, lambda found: found.spec.version == "33")
+
+    def fights(found: Nextcloud) -> bool:
+        return found.find_condition("DriftFight") is not None
+
+    await here.lab.until(Nextcloud, "main", fights)
+    await here.patch(INSTANCE, name, {"spec": {"version": "9"}})
+    await asyncio.sleep(20)
+    assert (await here.lab.get(NextcloudInstance, name)).spec.version == "9", "corrections are made slowly in a fight"
+    await asyncio.sleep(60)
+    assert (await here.lab.get(NextcloudInstance, name)).spec.version == "33"
+    await asyncio.sleep(1300)
+    assert not fights(await here.lab.get(Nextcloud, "main"))
+
+
+async def test_p10_a_changed_profile_replaces_unassigned_instances_a_quarter_at_a_time(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.profile(version="32")
+    await here.pool(replicas=8, profileRef={"name": "base"}, lifecycle={"recreateOnProfileChange": True})
+    await here.filled()
+    await here.claim()
+    taken = (await here.assigned()).status.instance_ref
+    assert taken is not None
+    pool = await here.filled()
+    assert pool.status.observed_profile is not None
+    lowest = []
+
+    def count() -> None:
+        entries = here.lab.server.store.list(("k8s.bnerd.com", "nextcloudinstances"))
+        ready = [
+            one for one in (entry.object() for entry in entries) if (one.get("status") or {}).get("phase") == "Ready"
+        ]
+        lowest.append(
+            sum("claimRef" not in one["spec"] and "deletionTimestamp" not in one["metadata"] for one in ready)
+        )
+
+    here.lab.always.append(count)
+    await here.patch(NextcloudProfile, "base", {"spec": {"defaults": {"version": "33"}}}, "")
+    before = pool.status.observed_profile.digest
+
+    def rolled(found: NextcloudPool) -> bool:
+        observed = found.status.observed_profile
+        return observed is not None and observed.digest != before and found.status.ready == 8
+
+    await here.pool_until("small", rolled)
+    while any(one.spec.get("version") != "33" for one in await here.instances() if one.name != taken.name):
+        await asyncio.sleep(1)
+    assert min(lowest) >= 6
+    assert (await here.lab.get(NextcloudInstance, taken.name)).spec.version == "32"
+
+
+async def test_p11_the_first_look_at_a_profile_records_its_digest_and_deletes_nothing(clouds: Clouds) -> None:
+    here = await clouds.start()
+    for number in range(3):
+        await here.instance(f"old-{number}", {**FREE, PoolsLabel.POOL: "small"})
+    names = [one.name for one in await here.instances()]
+    await here.profile(version="32")
+    await here.pool(replicas=3, profileRef={"name": "base"}, lifecycle={"recreateOnProfileChange": True})
+    pool = await here.filled()
+    assert pool.status.observed_profile is not None
+    await asyncio.sleep(120)
+    assert [one.name for one in await here.instances()] == names
+    await here.patch(NextcloudProfile, "base", {"spec": {"defaults": {"version": "33"}}}, "")
+    while names and any(one.name in names for one in await here.instances()):
+        await asyncio.sleep(1)
+    changed = await here.filled()
+    assert changed.status.observed_profile is not None
+    assert changed.status.observed_profile.digest != pool.status.observed_profile.digest
+
+
+async def test_p12_what_is_too_old_is_replaced_and_assigned_instances_stay(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.pool(replicas=4, lifecycle={"maxUnassignedAge": "1h"})
+    await here.filled()
+    await here.claim()
+    taken = (await here.assigned()).status.instance_ref
+    assert taken is not None
+    await here.filled()
+    old = {one.name for one in await here.instances()} - {taken.name}
+    await asyncio.sleep(3700)
+    await here.filled()
+    assert {one.name for one in await here.instances()} & (old | {taken.name}) == {taken.name}
+
+
+async def test_p13_with_delete_the_nextcloud_goes_after_its_instance_and_the_pool_is_full_again(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.pool(replicas=1)
+    await here.filled()
+    await here.claim()
+    taken = (await here.assigned()).status.instance_ref
+    assert taken is not None
+    await here.patch(INSTANCE, taken.name, {"metadata": {"finalizers": ["k8s.bnerd.com/instance", "example.com/hold"]}})
+    await here.lab.delete(Nextcloud, "main")
+    await asyncio.sleep(10)
+    held = await here.lab.get(Nextcloud, "main")
+    assert held.deleting
+    assert (await here.lab.get(NextcloudInstance, taken.name)).deleting
+    await here.patch(INSTANCE, taken.name, {"metadata": {"finalizers": None}})
+    await here.lab.until_gone(Nextcloud, "main", timeout=120)
+    await here.filled()
+    assert taken.name not in {one.name for one in await here.instances()}
+
+
+async def test_p14_with_retain_the_instance_is_kept_and_never_handed_out_again(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.pool(replicas=1, lifecycle={"reclaimPolicy": "Retain"})
+    await here.filled()
+    await here.claim()
+    taken = (await here.assigned()).status.instance_ref
+    assert taken is not None
+    await here.patch(NextcloudPool, "small", {"spec": {"lifecycle": {"reclaimPolicy": "Delete"}}}, "")
+    await here.lab.delete(Nextcloud, "main")
+    await here.lab.until_gone(Nextcloud, "main")
+    await here.claim("next")
+    other = (await here.assigned("next")).status.instance_ref
+    kept = await here.lab.get(NextcloudInstance, taken.name)
+    assert other is not None
+    assert other.name != taken.name
+    assert kept.spec.claim_ref is not None
+    assert (kept.deleting, kept.spec.reclaim_policy, kept.spec.claim_ref.name) == (False, "Retain", "main")
+    assert kept.annotations[PoolsAnnotation.RELEASED] == kept.spec.claim_ref.uid
+
+
+async def test_p15_the_garbage_collector_leaves_an_assigned_instance_alone(clouds: Clouds) -> None:
+    here = await clouds.start()
+    elsewhere = await here.lab.namespace_also("tenant")
+    await here.pool(replicas=1)
+    await here.filled()
+    made = await here.lab.client.create(
+        Nextcloud.decode(
+            {
+                "metadata": {"name": "main", "namespace": elsewhere},
+                "spec": {"poolSelector": {"matchLabels": {"tier": "small"}}},
+            }
+        )
+    )
+    await asyncio.sleep(120)
+    mine = [one for one in await here.instances() if one.get("spec", "claimRef", "uid") == made.uid]
+    assert [one.metadata.owner_references for one in mine] == [()]
+
+
+async def test_p16_an_instance_of_another_nextcloud_is_never_bound(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.instance("one", FREE)
+    await here.claim("a", tier=None, instanceRef={"name": "one"})
+    await here.says("a", "True", "Bound")
+    await here.claim("b", tier=None, instanceRef={"name": "one"})
+    await here.says("b", "False", "InstanceTaken")
+    await here.claim("c", tier=None, instanceRef={"name": "none"})
+    await here.says("c", "False", "InstanceNotFound")
+    await here.instance("none")
+    await here.says("c", "True", "Bound")
+    assert (await here.lab.get(Nextcloud, "b")).status.instance_ref is None
+
+
+async def test_a_pool_that_is_deleted_takes_its_unassigned_instances_with_it(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.pool(replicas=2)
+    await here.filled()
+    await here.claim()
+    taken = (await here.assigned()).status.instance_ref
+    assert taken is not None
+    await here.lab.client.delete(NextcloudPool, "small")
+    while await here.lab.client.list(NextcloudPool) and (await here.lab.client.list(NextcloudPool)).items:
+        await asyncio.sleep(1)
+    assert [one.name for one in await here.instances()] == [taken.name]
+    await here.patch(Nextcloud, "main", {"spec": {"version": "33"}})
+    await here.lab.until(NextcloudInstance, taken.name, lambda found: found.spec.version == "33")
+
+
+async def test_waiting_claims_are_served_in_the_order_of_their_age(clouds: Clouds) -> None:
+    here = await clouds.start()
+    for name in ("c", "a", "b"):
+        await here.claim(name)
+        await here.says(name, "False", "PoolExhausted")
+        await asyncio.sleep(2)
+    served: list[str] = []
+    for number in range(3):
+        await here.instance(f"one-{number}", FREE)
+        await asyncio.sleep(2)
+        served += [
+            name
+            for name in ("a", "b", "c")
+            if name not in served and (await here.lab.get(Nextcloud, name)).status.instance_ref is not None
+        ]
+    assert served == ["c", "a", "b"]
+
+
+async def test_failed_instances_are_replaced_more_and_more_slowly(clouds: Clouds) -> None:
+    here = await clouds.start(ready=False)
+    await here.pool(replicas=2)
+    seen: set[str] = set()
+    for _ in range(30):
+        for one in await here.instances():
+            seen.add(one.name)
+            if not one.metadata.deleting and one.get("status", "phase", default="") != "Failed":
+                await here.phase(one.name, "Failed")
+        await asyncio.sleep(10)
+    assert 6 <= len(seen) <= 10, "after 60, 120 and 240 seconds"
+    pool = await here.lab.client.get(NextcloudPool, "small")
+    assert (pool.condition("Ready").status, pool.condition("Ready").reason) == ("False", "Exhausted")
+
+
+async def test_a_pool_whose_instances_are_refused_says_why_once(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.pool(replicas=1, labels={"tier": "no label: it has spaces"})
+
+    def refused(found: NextcloudPool) -> bool:
+        said = found.find_condition("Progressing")
+        return said is not None and said.reason == "CreateFailed"
+
+    pool = await here.pool_until("small", refused)
+    assert "metadata.labels" in pool.condition("Progressing").message
+    await asyncio.sleep(600)
+    assert (
+        await here.lab.client.get(NextcloudPool, "small")
+    ).metadata.resource_version == pool.metadata.resource_version
+    fixed = {"spec": {"template": {"metadata": {"labels": {"tier": "small"}}}}}
+    await here.patch(NextcloudPool, "small", fixed, "")
+    await here.filled()
+
+
+async def test_an_instance_whose_nextcloud_lost_its_finalizer_is_reclaimed_after_a_grace_time(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.pool(replicas=1)
+    await here.filled()
+    await here.claim()
+    taken = (await here.assigned()).status.instance_ref
+    assert taken is not None
+    await here.lab.stop()
+    await here.patch(Nextcloud, "main", {"metadata": {"finalizers": None}})
+    await here.lab.delete(Nextcloud, "main")
+    await here.run()
+    await asyncio.sleep(60)
+    assert (await here.lab.get(NextcloudInstance, taken.name)).deleting is False
+    [event] = await here.events("Orphaned")
+    assert event.get("type") == "Warning"
+    await here.lab.until_gone(INSTANCE, taken.name, timeout=900)
+
+
+async def test_a_nextcloud_whose_instance_was_deleted_says_so_and_takes_no_other_one(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.pool(replicas=1)
+    await here.filled()
+    await here.claim()
+    taken = (await here.assigned()).status.instance_ref
+    assert taken is not None
+    await here.lab.delete(INSTANCE, taken.name)
+    lost = await here.says("main", "False", "InstanceLost")
+    await asyncio.sleep(120)
+    assert [one.spec.get("claimRef") for one in await here.instances()] == [None]
+    assert (lost.status.phase, lost.find_condition("Ready")) == ("Failed", None)
+
+
+@pytest.mark.parametrize("policy", ["Delete", "Retain"])
+async def test_an_instance_that_is_bound_by_name_keeps_its_own_policy(clouds: Clouds, policy: str) -> None:
+    here = await clouds.start()
+    await here.instance("one", reclaimPolicy=policy)
+    await here.claim(tier=None, instanceRef={"name": "one"})
+    await here.says("main", "True", "Bound")
+    assert (await here.lab.get(NextcloudInstance, "one")).spec.reclaim_policy == policy
+    await here.lab.delete(Nextcloud, "main")
+    await here.lab.until_gone(Nextcloud, "main")
+    assert len(await here.instances()) == (1 if policy == "Retain" else 0)
+
+
+async def test_an_instance_of_a_pool_that_is_gone_has_the_policy_of_the_pool(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.pool(replicas=1, lifecycle={"reclaimPolicy": "Retain"})
+    await here.filled()
+    [instance] = await here.instances()
+    await here.lab.stop()
+    await here.patch(NextcloudPool, "small", {"metadata": {"finalizers": None}}, "")
+    await here.lab.client.delete(NextcloudPool, "small")
+    await here.run()
+    await here.claim()
+    served = await here.assigned()
+    assert served.status.instance_ref is not None
+    assert served.status.instance_ref.name == instance.name
+    assert (await here.lab.get(NextcloudInstance, instance.name)).spec.reclaim_policy == "Retain"
+
+
+async def test_the_metrics_count_what_a_pool_and_its_claims_do(clouds: Clouds) -> None:
+    here = await clouds.start()
+    await here.pool(replicas=2)
+    await here.filled()
+    await here.claim(version="33")
+    served = await here.assigned()
+    assert served.status.instance_ref is not None
+    await here.filled()
+    await here.patch(INSTANCE, served.status.instance_ref.name, {"spec": {"version": "1"}})
+    await here.lab.until(NextcloudInstance, served.status.instance_ref.name, lambda one: one.spec.version == "33")
+    value = here.lab.manager.metrics.registry.get_sample_value
+    of_pool = {"pool": "small"}
+    for state, number in {"ready": 2, "assigned": 1, "failed": 0, "provisioning": 0}.items():
+        assert value("konverge_nextcloud_pool_instances", {**of_pool, "state": state}) == number, state
+    assert value("konverge_nextcloud_pool_replicas", of_pool) == 2
+    assert value("konverge_nextcloud_pool_creates_total", of_pool) == 3
+    assert value("konverge_nextcloud_pool_create_failures_total", of_pool) == 0
+    assert value("konverge_nextcloud_claim_wait_seconds_count") == 1
+    assert value("konverge_nextcloud_drift_corrections_total") == 1

@@ -1,0 +1,153 @@
+"""Objects of the kinds of pools that the API server itself must accept or reject: one table for the in-memory server and for the real one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from conformance.targets import Target
+
+from konverge.crds import CustomResource, crd
+from konverge.crds.pools_v1alpha1 import (
+    GROUP,
+    Nextcloud,
+    NextcloudInstance,
+    NextcloudPool,
+    NextcloudProfile,
+    NextcloudVersionMap,
+)
+
+__all__ = ["CASES", "KINDS", "Case", "Kinds"]
+
+KINDS: tuple[type[CustomResource[Any, Any]], ...] = (
+    NextcloudPool,
+    Nextcloud,
+    NextcloudInstance,
+    NextcloudProfile,
+    NextcloudVersionMap,
+)
+_PLURALS = {
+    "NextcloudPool": "nextcloudpools",
+    "NextcloudInstance": "namespaces/default/nextcloudinstances",
+    "Nextcloud": "namespaces/default/nextclouds",
+}
+CLAIM = {"namespace": "acme", "name": "main", "uid": "u-1"}
+KEEPS = "an assigned Nextcloud keeps its instance"
+ONCE = "a used instance never goes to another tenant"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A spec that is created, then replaced; `words` is a part of the refusal of the last write, "" if it must be accepted."""
+
+    kind: str
+    spec: dict[str, Any]
+    words: str = ""
+    after: dict[str, Any] | None = None
+    status: dict[str, Any] | None = None
+    name: str = "x"
+
+
+def _claimed(**claim: Any) -> dict[str, Any]:
+    return {"claimRef": {**CLAIM, **claim}}
+
+
+CASES: dict[str, Case] = {
+    "an empty pool": Case("NextcloudPool", {}),
+    "a pool of fewer than none": Case("NextcloudPool", {"replicas": -1}, "greater than or equal to 0"),
+    "a pool whose name is no label": Case("NextcloudPool", {}, "at most 63 characters", name="p" * 64),
+    "a pool with an age in days": Case("NextcloudPool", {"lifecycle": {"maxUnassignedAge": "7d"}}, "should match"),
+    "a pool with an unknown policy": Case("NextcloudPool", {"lifecycle": {"reclaimPolicy": "Recycle"}}, "Unsupported"),
+    "an empty Nextcloud": Case("Nextcloud", {}),
+    "a Nextcloud with chart values": Case("Nextcloud", {"helm": {"values": {"a": {"b": [1, "two"]}}}}),
+    "a Nextcloud with an app twice": Case("Nextcloud", {"apps": ["mail", "mail"]}, "Duplicate"),
+    "another selector after the assignment": Case(
+        "Nextcloud", {}, "", {"poolSelector": {"matchLabels": {"a": "b"}}}, {"instanceRef": {"name": "one"}}
+    ),
+    "the same instance after the assignment": Case(
+        "Nextcloud", {}, "", {"instanceRef": {"name": "one"}}, {"instanceRef": {"name": "one"}}
+    ),
+    "another instance after the assignment": Case(
+        "Nextcloud", {}, KEEPS, {"instanceRef": {"name": "two"}}, {"instanceRef": {"name": "one"}}
+    ),
+    "another instance before the assignment": Case(
+        "Nextcloud", {"instanceRef": {"name": "one"}}, "", {"instanceRef": {"name": "two"}}
+    ),
+    "a bound instance that is no longer named": Case(
+        "Nextcloud", {"instanceRef": {"name": "one"}}, KEEPS, {}, {"instanceRef": {"name": "one"}}
+    ),
+    "an instance": Case("NextcloudInstance", {}),
+    "an instance whose name is too long for its database": Case(
+        "NextcloudInstance", {}, "at most 47 lower-case letters", name="n" * 48
+    ),
+    "an instance with a dot in its name": Case("NextcloudInstance", {}, "at most 47 lower-case letters", name="a.b"),
+    "an instance is taken": Case("NextcloudInstance", {}, "", _claimed()),
+    "a taken instance is edited": Case("NextcloudInstance", _claimed(), "", {**_claimed(), "replicas": 2}),
+    "a taken instance is released": Case(
+        "NextcloudInstance", _claimed(), "claimRef cannot be removed once it is set", {}
+    ),
+    "a taken instance is given to another": Case("NextcloudInstance", _claimed(), ONCE, _claimed(uid="u-2")),
+}
+
+
+class Kinds:
+    """Writes objects of the kinds to one server."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    async def send(self, method: str, path: str, body: Any = None) -> tuple[int, dict[str, Any]]:
+        """Send one request; returns status and document."""
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "pools-cases/1.0"}
+        reply = await self._target.send(method, path, headers, b"" if body is None else json.dumps(body).encode())
+        return reply.status, json.loads(reply.body) if "json" in reply.content_type else {}
+
+    async def install(self) -> None:
+        """Install the definitions, and wait until their kinds are served and their rules are in force."""
+        at = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        for wanted in map(crd, KINDS):
+            status, document = await self.send("POST", at, wanted)
+            assert status in {201, 409}, document
+        async with asyncio.timeout(180):
+            for case in (CASES["a pool whose name is no label"], CASES["an instance with a dot in its name"]):
+                while (await self._write("POST", case, case.spec))[0] != 422:
+                    await asyncio.sleep(0.1)
+            while (await self._write("POST", CASES["a Nextcloud with an app twice"], {"apps": ["a", "a"]}))[0] != 422:
+                await asyncio.sleep(0.1)
+
+    async def play(self, case: Case) -> tuple[int, str]:
+        """Carry a case out and remove its object; returns the status and message of its last write."""
+        status, document = await self._write("POST", case, case.spec)
+        if status != 201:
+            return status, str(document.get("message", ""))
+        try:
+            if case.status is not None:
+                status, document = await self._write("PUT", case, case.spec, document, "/status", case.status)
+                assert status == 200, document
+            if case.after is not None:
+                status, document = await self._write("PUT", case, case.after, document)
+            return status, str(document.get("message", ""))
+        finally:
+            await self.send("DELETE", f"{_path(case)}/{case.name}")
+
+    async def _write(
+        self,
+        method: str,
+        case: Case,
+        spec: dict[str, Any],
+        stored: dict[str, Any] | None = None,
+        subresource: str = "",
+        status: dict[str, Any] | None = None,
+    ) -> tuple[int, dict[str, Any]]:
+        metadata = (stored or {}).get("metadata", {"name": case.name})
+        body = {"apiVersion": f"{GROUP}/v1alpha1", "kind": case.kind, "metadata": metadata, "spec": spec}
+        if stored is not None and (status or stored.get("status")):
+            body["status"] = status or stored["status"]
+        path = _path(case) + ("" if method == "POST" else f"/{case.name}{subresource}")
+        return await self.send(method, path, body)
+
+
+def _path(case: Case) -> str:
+    return f"/apis/{GROUP}/v1alpha1/{_PLURALS[case.kind]}"

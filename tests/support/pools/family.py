@@ -1,0 +1,161 @@
+"""A lab in which the whole family runs: pools, claims and instances, with Flux, CloudNativePG and an S3 server played below it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from pools.lab import Clouds, OneTenant, forget_names
+from pools.materials import FULL, Materials
+
+from konverge.crds.pools_v1alpha1 import Nextcloud
+from konverge.reconcilers.pools.install import claim_controller, orphan_controller, pool_controller
+from konverge.reconcilers.pools.instances import instance_controller
+from konverge.reconcilers.pools.instances.dismantle import VOLUME_CLAIM
+from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
+from konverge.reconcilers.pools.instances.secrets import SECRET
+from konverge.reconcilers.pools.kinds import INSTANCE
+from konverge.reconcilers.pools.metrics import PoolMetrics
+from konverge.reconcilers.shared.helm_release.kinds import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY
+from konverge.runtime import Manager, ManagerSettings
+from konverge.testing import Lab
+
+__all__ = ["DataKept", "Family", "whole_family"]
+
+_OWNER = "konverge.dev/owner-uid"
+_RELEASE = "app.kubernetes.io/instance"
+
+
+class DataKept:
+    """The safety predicate about data, from the stored objects alone.
+
+    For as long as an instance is not deleted, and for ever if it was claimed with Retain, its bucket, its Cluster with the Secret, its
+    generated Secrets and the volumes of its release stay, and no Secret changes its content. The Secret of a user stays in any case.
+    """
+
+    def __init__(self, here: Materials) -> None:
+        self._lab = here.lab
+        self._s3 = here.s3
+        self._found: dict[str, dict[tuple[str, str], str]] = {}
+        self._retained: set[str] = set()
+        self._users: set[str] = set()
+
+    def __call__(self) -> None:
+        present = {(kind, one["metadata"]["name"]): one for kind, one in self._stored()}
+        instances = [entry.object() for entry in self._lab.server.store.list(("k8s.bnerd.com", "nextcloudinstances"))]
+        live: dict[str, dict[str, Any]] = {}
+        for one in instances:
+            uid, spec = one["metadata"]["uid"], one.get("spec") or {}
+            if spec.get("reclaimPolicy") == "Retain" and spec.get("claimRef"):
+                self._retained.add(uid)
+            if "deletionTimestamp" not in one["metadata"]:
+                live[uid] = one
+        for uid in [uid for uid in self._found if uid not in live and uid not in self._retained]:
+            del self._found[uid]
+        for uid, found in self._found.items():
+            for (kind, name), content in found.items():
+                there = present.get((kind, name))
+                assert there is not None, f"{kind} {name} of an instance that keeps it is gone"
+                assert _content(kind, there) == content, f"{kind} {name} of the instance {uid} was replaced or changed"
+        for uid, one in live.items():
+            self._found.setdefault(uid, {}).update(
+                {at: _content(at[0], there) for at, there in present.items() if _is_of(one, at, there)}
+            )
+        self._keep_users(present)
+
+    def _keep_users(self, present: dict[tuple[str, str], dict[str, Any]]) -> None:
+        names = {name for kind, name in present if kind == "Secret" and name == "s3-keys"}
+        assert self._users <= names, "a Secret of a user was deleted"
+        self._users |= names
+
+    def _stored(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        for kind, where in (
+            ("Secret", ("", "secrets")),
+            ("Cluster", ("postgresql.cnpg.io", "clusters")),
+            ("Volume", ("", "persistentvolumeclaims")),
+        ):
+            for entry in self._lab.server.store.list(where):
+                yield kind, entry.object()
+        for name in self._s3.buckets:
+            yield "Bucket", {"metadata": {"name": name, "uid": name}}
+
+
+def _content(kind: str, found: dict[str, Any]) -> str:
+    return str(found.get("data")) if kind == "Secret" else str(found["metadata"]["uid"])
+
+
+def _is_of(instance: dict[str, Any], at: tuple[str, str], found: dict[str, Any]) -> bool:
+    kind, name = at
+    labels = found["metadata"].get("labels") or {}
+    if kind == "Bucket":
+        return bool(name == ((instance.get("status") or {}).get("appliedS3Config") or {}).get("bucket"))
+    if kind == "Volume":
+        return bool(labels.get(_RELEASE) == instance["metadata"]["name"])
+    return bool(labels.get(_OWNER) == instance["metadata"]["uid"] or name == f"{instance['metadata']['name']}-db-app")
+
+
+class Family(Clouds):
+    """The kit: all controllers of the family on one server."""
+
+    def __init__(self, lab: Lab) -> None:
+        super().__init__(lab)
+        self.below = Materials(lab)
+
+    def build(self, manager: Manager) -> None:
+        """Add all controllers, with a connection to the S3 server in memory."""
+        metrics = PoolMetrics.within(manager.metrics)
+        manager.add(pool_controller(self.settings, metrics, Random(7)))
+        manager.add(claim_controller(self.settings, metrics))
+        manager.add(orphan_controller(self.settings))
+        manager.add(
+            instance_controller(self.below.settings, buckets=self.below.buckets, s3=self.below.s3, rng=Random(5))
+        )
+
+    async def run(self) -> None:
+        """Play the operators below, and run the process."""
+        await self.below.prepare()
+        await self.lab.start(self.build, name="konverge", settings=ManagerSettings(namespace=None, strict=True))
+
+    async def full_pool(self, *, replicas: int = 1, policy: str = "Delete", **spec: Any) -> None:
+        """Create a pool of instances that have everything."""
+        await self.pool(replicas=replicas, template={**FULL, **spec}, lifecycle={"reclaimPolicy": policy})
+
+    async def ready(self, name: str = "main") -> str:
+        """Wait until a Nextcloud runs; returns the name of its instance."""
+
+        def runs(found: Nextcloud) -> bool:
+            return found.status.instance_ref is not None and found.status.phase == "Ready"
+
+        found = await self.lab.until(Nextcloud, name, runs, timeout=7200)
+        assert found.status.instance_ref is not None
+        return found.status.instance_ref.name
+
+    async def fill(self, instance: str, versions: int = 1_500) -> str:
+        """Put files of a tenant into bucket and volume of an instance; returns the name of the bucket."""
+        await self.below.volume(f"{instance}-data", app_kubernetes_io__instance=instance)
+        found = await self.lab.get(INSTANCE, instance)
+        bucket = str(found.status["appliedS3Config"]["bucket"])
+        self.below.s3.fill(bucket, versions)
+        return bucket
+
+    async def parts(self, instance: str) -> set[str]:
+        """Return what exists of an instance, as kind and name without that of the instance."""
+        return {one.replace(instance, "*") for one in await self.below.left() if f"/{instance}" in one}
+
+    async def password(self, instance: str) -> str:
+        """Return the administrator's password."""
+        found = await self.lab.get(SECRET, f"{instance}-admin")
+        return base64.b64decode(found.get("data", "password")).decode()
+
+
+def whole_family(lab: Lab) -> Family:
+    """Return the kit with both predicates, and with the differences that every run has."""
+    here = Family(lab)
+    lab.always += [OneTenant(lab), DataKept(here.below)]
+    random = "the names of instances are random, and so are those of all that is theirs"
+    for kind in (INSTANCE, SECRET, CNPG_CLUSTER, VOLUME_CLAIM, HELM_RELEASE, HELM_REPOSITORY, HELM_CHART):
+        lab.may_differ(kind, why=random)
+    lab.may_differ(Nextcloud, "status.instanceRef", "status.url", "status.helmRelease", forget_names, why=random)
+    return here

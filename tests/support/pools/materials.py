@@ -1,0 +1,169 @@
+"""A lab in which the controller of instances runs, with Flux, CloudNativePG and an S3 server played below it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from pools.crd_cases import KINDS
+from pools.memory_s3 import MemoryS3
+
+from konverge.crds import crd
+from konverge.crds.pools_v1alpha1 import NextcloudInstance
+from konverge.kinds import kind
+from konverge.objects import Object
+from konverge.reconcilers.pools.buckets import BucketProvider, S3Buckets
+from konverge.reconcilers.pools.instances import MaterialSettings, instance_controller
+from konverge.reconcilers.pools.instances.backups import SCHEDULED_BACKUP
+from konverge.reconcilers.pools.instances.dismantle import NAMESPACE, VOLUME_CLAIM
+from konverge.reconcilers.pools.instances.file_backups import CRON_JOB
+from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
+from konverge.reconcilers.pools.instances.secrets import SECRET
+from konverge.reconcilers.pools.words import PoolsAnnotation
+from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE
+from konverge.runtime import Manager
+from konverge.testing import Lab, install_crds
+from konverge.testing.cnpg import CnpgOperator, CnpgWorld, cnpg_crds
+from konverge.testing.flux import HelmController, World, flux_crds
+
+__all__ = ["CLAIM", "EVENT", "FULL", "NAME", "Materials", "OnlyOurs"]
+
+EVENT = kind("events.k8s.io/v1", "Event", namespaced=True, plural="events")
+NAME = "nc-happy-sun-a1b2c3"
+CLAIM = {"namespace": "tenant-acme", "name": "main", "uid": "uid-of-claim"}
+FULL: dict[str, Any] = {
+    "version": "33.0.1",
+    "database": {"type": "postgresql", "managed": True, "deleteOnCleanup": True},
+    "redis": {"enabled": True},
+    "s3": {"enabled": True, "credentialsSecret": "s3-keys", "endpoint": "https://s3.test"},
+    "persistence": {"enabled": True, "size": "1Gi"},
+    "helm": {"version": "6.6.10"},
+}
+"""A spec with everything that an instance can have."""
+
+
+class OnlyOurs:
+    """The safety predicate: a bucket exists only if the status said before that we create it; what others made is never deleted."""
+
+    def __init__(self, lab: Lab, s3: MemoryS3, kept: tuple[tuple[str, str, str], ...] = ()) -> None:
+        self._lab = lab
+        self._s3 = s3
+        self._kept = kept
+        self._recorded: set[str] = set()
+        self._seen: set[str] = set()
+
+    def __call__(self) -> None:
+        store = self._lab.server.store
+        for entry in store.list(("k8s.bnerd.com", "nextcloudinstances")):
+            applied = (entry.object().get("status") or {}).get("appliedS3Config") or {}
+            if applied.get("autoCreated"):
+                self._recorded.add(applied["bucket"])
+        ours = {name for name, bucket in self._s3.buckets.items() if bucket.account == "ours"}
+        assert ours - {"users"} <= self._recorded, f"{ours - self._recorded} was created before the status said so"
+        assert set(self._s3.deleted_buckets) <= self._recorded, f"{self._s3.deleted_buckets}: not ours to delete"
+        for group, plural, name in self._kept:
+            if name in {entry.object()["metadata"]["name"] for entry in store.list((group, plural))}:
+                self._seen.add(name)
+            else:
+                assert name not in self._seen, f"{plural} {name} was deleted"
+
+
+class Materials:
+    """A lab in which instances are materialised."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.s3 = MemoryS3()
+        self.buckets: BucketProvider = S3Buckets(self.s3, Random(3))
+        self.databases = CnpgWorld()
+        self.flux = World()
+        self.settings = MaterialSettings()
+
+    async def start(self, without: Sequence[type[Any]] = (), *, databases: bool = True) -> Materials:
+        """Install the definitions, play the operators below, and run the controller."""
+        await self.prepare(without, databases=databases)
+        await self.lab.start(self.build, name="konverge")
+        return self
+
+    async def prepare(self, without: Sequence[type[Any]] = (), *, databases: bool = True) -> None:
+        """Install the definitions, play the operators below, and create the keys of S3; without `databases` CloudNativePG is the test's part."""
+        ours = [crd(one) for one in KINDS if one not in without]
+        await install_crds(self.lab.client, [*ours, *flux_crds(), *cnpg_crds()])
+        if databases:
+            where = self.lab.namespace
+            await self.lab.enter(CnpgOperator(self.lab.config, namespace=where, world=self.databases, random=Random(1)))
+        await self.lab.enter(HelmController(self.lab.config, namespace=self.lab.namespace, world=self.flux))
+        keys = {"AWS_ACCESS_KEY_ID": "ours", "AWS_SECRET_ACCESS_KEY": "hunter2"}
+        await self.secret("s3-keys", keys)
+
+    def build(self, manager: Manager) -> None:
+        """Add the controller, with its own connection to the server in memory."""
+        manager.add(instance_controller(self.settings, buckets=self.buckets, s3=self.s3, rng=Random(5)))
+
+    async def secret(self, name: str, data: dict[str, str]) -> None:
+        """Create a Secret as a user does."""
+        plain = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
+        await self.lab.create(SECRET.new(name, self.lab.namespace, data=plain))
+
+    async def create(
+        self, *, claimed: bool = False, policy: str = "", labels: Mapping[str, str] | None = None, **spec: Any
+    ) -> NextcloudInstance:
+        """Create the instance."""
+        given: dict[str, Any] = {**FULL, **spec}
+        given = {key: value for key, value in given.items() if value is not None}
+        if claimed:
+            given["claimRef"] = CLAIM
+        if policy:
+            given["reclaimPolicy"] = policy
+        marks = {"k8s.bnerd.com/assigned": "true"} if claimed else dict(labels or {})
+        return await self.lab.create(
+            NextcloudInstance.decode({"metadata": {"name": NAME, "labels": marks}, "spec": given})
+        )
+
+    async def until(self, test: Callable[[NextcloudInstance], bool], seconds: float = 3600) -> NextcloudInstance:
+        """Wait for the instance."""
+        return await self.lab.until(NextcloudInstance, NAME, test, timeout=seconds)
+
+    async def phase(self, phase: str) -> NextcloudInstance:
+        """Wait for a phase."""
+        return await self.until(lambda one: one.status.phase == phase)
+
+    async def reason(self, type_: str, reason: str) -> NextcloudInstance:
+        """Wait for the reason of a condition."""
+
+        def has(one: NextcloudInstance) -> bool:
+            found = one.find_condition(type_)
+            return found is not None and found.reason == reason
+
+        return await self.until(has)
+
+    async def released(self) -> None:
+        """Mark the instance as its Nextcloud does when it is deleted."""
+        patch = {"metadata": {"annotations": {PoolsAnnotation.RELEASED: CLAIM["uid"]}}}
+        await self.lab.client.patch(NextcloudInstance, NAME, self.lab.namespace, patch=patch, style="merge")
+
+    async def deleted(self, seconds: float = 3600) -> None:
+        """Delete the instance and wait until it is gone."""
+        await self.lab.delete(NextcloudInstance, NAME)
+        await self.lab.until_gone(NextcloudInstance, NAME, timeout=seconds)
+
+    async def left(self) -> set[str]:
+        """Return what exists beside the instance, as kind and name."""
+        kinds = (SECRET, CNPG_CLUSTER, SCHEDULED_BACKUP, HELM_RELEASE, VOLUME_CLAIM, CRON_JOB)
+        found: set[str] = set()
+        for one in kinds:
+            found |= {f"{one.kind}/{item.name}" for item in await self.lab.client.list(one, self.lab.namespace)}
+        return found | {f"Bucket/{name}" for name in self.s3.buckets}
+
+    async def volume(self, name: str, **labels: str) -> Object:
+        """Create a volume claim, as a chart leaves one behind."""
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        found = {key.replace("__", "/").replace("_", "."): value for key, value in labels.items()}
+        return await self.lab.create(VOLUME_CLAIM.new(name, self.lab.namespace, labels=found, spec=spec))
+
+    async def own_namespace(self) -> None:
+        """Give the namespace the label of the instance."""
+        patch = {"metadata": {"labels": {"k8s.bnerd.com/instance": NAME}}}
+        await self.lab.client.patch(NAMESPACE, self.lab.namespace, patch=patch, style="merge")

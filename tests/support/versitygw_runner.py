@@ -1,0 +1,83 @@
+"""A real versitygw for a test: an S3 server over a folder, with versions and accounts. `tools/go_programs.py versitygw` builds it."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio.subprocess import DEVNULL, STDOUT
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from konverge.reconcilers.pools.buckets import S3Access
+from konverge.testing.ports import ReservedPort
+
+__all__ = ["Versitygw", "versitygw"]
+
+_SECONDS = 60
+_ROOT = ("root-key", "root-secret")
+
+
+class Versitygw:
+    """One running server."""
+
+    def __init__(self, program: Path, port: int) -> None:
+        self._program = program
+        self.endpoint = f"http://127.0.0.1:{port}"
+        self.root = S3Access(endpoint=self.endpoint, access_key=_ROOT[0], secret_key=_ROOT[1])
+
+    async def _admin(self, *words: str) -> None:
+        flags = ("--access", _ROOT[0], "--secret", _ROOT[1], "--endpoint-url", self.endpoint)
+        process = await asyncio.create_subprocess_exec(
+            str(self._program), "admin", *flags, *words, stdout=asyncio.subprocess.PIPE, stderr=STDOUT
+        )
+        said, _ = await process.communicate()
+        assert process.returncode == 0, said.decode()
+
+    async def account(self, name: str) -> S3Access:
+        """Create an account that may create buckets."""
+        await self._admin("create-user", "--access", name, "--secret", f"{name}-secret", "--role", "userplus")
+        return S3Access(endpoint=self.endpoint, access_key=name, secret_key=f"{name}-secret")
+
+    async def revoke(self, access: S3Access) -> None:
+        """Delete an account; its buckets stay."""
+        await self._admin("delete-user", "--access", access.access_key)
+
+
+async def _listening(port: int, process: asyncio.subprocess.Process, log: Path) -> None:
+    async with asyncio.timeout(_SECONDS):
+        while True:
+            assert process.returncode is None, log.read_text()
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.1)
+            else:
+                writer.close()
+                await writer.wait_closed()
+                return
+
+
+@asynccontextmanager
+async def versitygw(program: Path, folder: Path) -> AsyncIterator[Versitygw]:
+    """Run a server over a folder until the block ends."""
+    for name in ("buckets", "versions", "iam", "sidecar"):
+        (folder / name).mkdir(parents=True)
+    port, log = ReservedPort("127.0.0.1"), folder / "log"
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            *(str(program), "--port", f"127.0.0.1:{port.number}", "--access", _ROOT[0], "--secret", _ROOT[1]),
+            *("--iam-dir", str(folder / "iam"), "--iam-cache-disable", "--quiet"),
+            *("posix", "--sidecar", str(folder / "sidecar"), "--versioning-dir", str(folder / "versions")),
+            str(folder / "buckets"),
+            stdin=DEVNULL,
+            stdout=output,
+            stderr=STDOUT,
+        )
+        try:
+            await _listening(port.number, process, log)
+            yield Versitygw(program, port.number)
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+            port.release()

@@ -1,0 +1,68 @@
+"""The API server accepts and rejects objects of the family by the rules in their definitions alone.
+
+The same table runs on kube-apiserver in tests/e2e/test_pools_crds.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from conformance.targets import memory_target
+from pools.crd_cases import CASES, KINDS, Kinds
+
+from konverge.crds import crd, declaration_of
+from konverge.crds.pools_v1alpha1 import InstanceSettings, NextcloudSpec
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[str, tuple[int, str]]:
+    async def ask() -> dict[str, tuple[int, str]]:
+        async with memory_target() as target:
+            kinds = Kinds(target)
+            await kinds.install()
+            return {name: await kinds.play(case) for name, case in CASES.items()}
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_definition_decides_what_may_be_written(answers: dict[str, tuple[int, str]], name: str) -> None:
+    status, message = answers[name]
+    assert status in ({422} if CASES[name].words else {200, 201}), message
+    assert CASES[name].words in message
+
+
+def test_names_and_columns_are_those_of_the_original() -> None:
+    found = {
+        declaration.kind: (declaration.short_names[0], [column.name for column in declaration.all_columns()])
+        for declaration in map(declaration_of, KINDS)
+    }
+    assert found == {
+        "NextcloudPool": ("ncp", ["Desired", "Ready", "Provisioning", "Assigned", "Profile", "Age"]),
+        "Nextcloud": ("nc", ["Phase", "URL", "Version", "Instance", "Pool", "Age"]),
+        "NextcloudInstance": ("nci", ["Phase", "Assigned", "Nextcloud", "Version", "URL", "Age"]),
+        "NextcloudProfile": ("ncprofile", ["Version", "Age"]),
+        "NextcloudVersionMap": ("ncvm", ["Age"]),
+    }
+
+
+def test_a_pool_can_be_scaled() -> None:
+    pool = crd(KINDS[0])["spec"]["versions"][0]["subresources"]["scale"]
+    assert pool == {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector",
+    }
+
+
+def _defaults(schema: dict[str, object]) -> bool:
+    return "default" in schema or any(
+        _defaults(value) for key, value in schema.items() if isinstance(value, dict) and key != "description"
+    )
+
+
+def test_nothing_that_a_tenant_can_leave_out_has_a_default_so_that_the_values_of_the_pool_stay() -> None:
+    schema = crd(KINDS[1])["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    assert InstanceSettings.model_fields.keys() <= NextcloudSpec.model_fields.keys()
+    assert [name for name, field in schema.items() if _defaults(field)] == []

@@ -1,0 +1,184 @@
+"""Who takes which instance: the pure decision of claims, and what an instance is given."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from konverge.crds.pools_v1alpha1 import MAX_INSTANCE_NAME, Nextcloud, NextcloudSpec
+from konverge.errors import FieldConflict
+from konverge.objects import Metadata
+from konverge.reconcilers.pools.claims.decide import ClaimMode, mode_of
+from konverge.reconcilers.pools.claims.drift import Corrections, drift_message, drifted
+from konverge.reconcilers.pools.claims.render import claim_labels, tenant_intent, tenant_spec
+from konverge.reconcilers.pools.claims.turns import WaitingClaim, matches, selectors_of, turns
+from konverge.reconcilers.pools.names import ADJECTIVES, MAX_WORD, NOUNS, name_for
+
+SMALL = {"tier": "small"}
+
+
+def claim(name: str, created: str = "1", selector: str = "tier=small") -> WaitingClaim:
+    return WaitingClaim(created, name, "ns", name, selector)
+
+
+def idle(name: str, created: str = "1", **labels: str) -> Metadata:
+    return Metadata(name=name, namespace="ns", uid=name, creation_timestamp=created, labels={**SMALL, **labels})
+
+
+def test_the_oldest_claim_gets_the_oldest_instance() -> None:
+    line = [claim("young", "3"), claim("old", "1"), claim("late", "9")]
+    found = turns(line, [idle("b", "2"), idle("a", "1")])
+    assert [(one.name, instance.name) for one, instance in found] == [("old", "a"), ("young", "b")]
+
+
+def test_a_claim_whose_labels_no_instance_has_does_not_hold_up_others() -> None:
+    line = [claim("picky", "1", "tier=small,zone=x"), claim("any", "2")]
+    assert [(one.name, instance.name) for one, instance in turns(line, [idle("a")])] == [("any", "a")]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["tier=small", "tier=small,zone=x"])), max_size=8),
+    st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=8),
+)
+def test_no_instance_has_two_turns_and_no_claim_has_two(
+    line: list[tuple[int, str]], stock: list[tuple[int, bool]]
+) -> None:
+    claims = [claim(f"c{place}", str(age), selector) for place, (age, selector) in enumerate(line)]
+    instances = [
+        idle(f"i{place}", str(age), **({"zone": "x"} if zoned else {})) for place, (age, zoned) in enumerate(stock)
+    ]
+    found = turns(claims, instances)
+    assert len({one.uid for one, _ in found}) == len(found) == len({instance.uid for _, instance in found})
+    assert all(matches(one.selector, instance) for one, instance in found)
+    # An instance is left only if no claim that is left matches it.
+    rest = [instance for instance in instances if instance.uid not in {taken.uid for _, taken in found}]
+    left = [one for one in claims if one.uid not in {served.uid for served, _ in found}]
+    assert not any(matches(one.selector, instance) for one in left for instance in rest)
+
+
+def test_every_selector_that_matches_an_instance_is_looked_for() -> None:
+    found = selectors_of([idle("a", zone="x")])
+    assert found == {"tier=small", "zone=x", "tier=small,zone=x"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "mode"),
+    [
+        ({}, ClaimMode.VANILLA),
+        ({"poolSelector": {}}, ClaimMode.VANILLA),
+        ({"poolSelector": {}, "profile": "a"}, ClaimMode.PROFILE),
+        ({"profile": "a"}, ClaimMode.PROFILE),
+        ({"poolSelector": {"matchLabels": SMALL}, "profile": "a"}, ClaimMode.POOL),
+        ({"poolSelector": {"matchLabels": SMALL}, "instanceRef": {"name": "i"}}, ClaimMode.REFERENCE),
+    ],
+)
+def test_the_modes_have_an_order_and_an_empty_selector_counts_as_none(spec: dict[str, object], mode: ClaimMode) -> None:
+    assert mode_of(NextcloudSpec.model_validate(spec)) is mode
+
+
+def nextcloud(**spec: object) -> Nextcloud:
+    return Nextcloud.decode({"metadata": {"name": "n" * 100, "namespace": "acme", "uid": "u-1"}, "spec": spec})
+
+
+def test_only_what_the_tenant_set_is_copied_and_not_how_the_instance_was_found() -> None:
+    found = nextcloud(
+        profile="p", poolSelector={"matchLabels": SMALL}, instanceRef={"name": "i"}, version="33", apps=["a"]
+    )
+    assert tenant_spec(found) == {"version": "33", "apps": ["a"]}
+
+
+def test_labels_hold_a_name_of_any_length() -> None:
+    labels = claim_labels(nextcloud())
+    assert max(len(value) for value in labels.values()) <= 63
+    assert labels["k8s.bnerd.com/claim-uid"] == "u-1"
+
+
+def test_the_defaults_of_a_profile_stand_below_the_tenants_fields() -> None:
+    found = tenant_intent(
+        nextcloud(s3={"bucket": "abc"}), "i", "ns", defaults='{"s3":{"enabled":true,"bucket":"x"},"replicas":2}'
+    )
+    assert {name: found.spec[name] for name in ("s3", "replicas")} == {
+        "s3": {"enabled": True, "bucket": "abc"},
+        "replicas": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("intent", "stored", "paths"),
+    [
+        ({"a": 1}, {"a": 1, "b": 2}, []),
+        ({"a": 1}, {}, [".a"]),
+        ({"a": {"b": 1}}, {"a": {"b": 2, "c": 3}}, [".a.b"]),
+        ({"a": {"b": 1}}, {"a": 5}, [".a"]),
+        ({"a": ["x"]}, {"a": ["x", "y"]}, []),
+        ({"a": ["x"]}, {"a": ["y"]}, [".a"]),
+    ],
+)
+def test_drift_is_what_the_intent_has_and_the_instance_has_not(
+    intent: dict[str, object], stored: dict[str, object], paths: list[str]
+) -> None:
+    assert drifted(intent, stored) == paths
+
+
+def test_a_correction_names_paths_and_managers_but_never_values_and_not_ourselves() -> None:
+    conflicts = [FieldConflict("kubectl", ".a"), FieldConflict("konverge", ".b")]
+    text = drift_message([f".spec.f{number}" for number in range(7)], conflicts, "konverge")
+    assert text == "set back .spec.f0, .spec.f1, .spec.f2, .spec.f3, .spec.f4 and 2 more (edited by kubectl)"
+
+
+def test_corrections_are_a_fight_while_more_than_the_limit_lie_within_the_window() -> None:
+    from konverge.clock import from_rfc3339
+
+    start, second = from_rfc3339("2030-01-01T00:00:00Z"), timedelta(seconds=1)
+    fights = Corrections(2, 600 * second, 60 * second)
+    for number in range(3):
+        assert fights.fight("u", start) is None
+        fights.note("u", start + number * second, f"m{number}")
+    found = fights.fight("u", start + 3 * second)
+    assert found is not None
+    assert (found.message, found.wait) == ("m2", 59 * second)
+    assert fights.fight("u", start + 601 * second) is None
+    assert fights.fight("other", start) is None
+
+
+BAD = frozenset(
+    [
+        "bald",
+        "bloody",
+        "blue",
+        "broke",
+        "dead",
+        "dirty",
+        "drunk",
+        "dumb",
+        "evil",
+        "fat",
+        "hot",
+        "mad",
+        "naked",
+        "old",
+        "poor",
+        "sick",
+        "slim",
+        "thick",
+        "ugly",
+        "wet",
+    ]
+)
+"""Adjectives that make a bad pair with some noun."""
+
+
+def test_the_words_of_names_are_fifty_and_fifty_short_lower_case_and_make_no_bad_pair() -> None:
+    assert len(set(ADJECTIVES)) == len(set(NOUNS)) == 50
+    for word in (*ADJECTIVES, *NOUNS):
+        assert word.isalpha()
+        assert word == word.lower()
+        assert len(word) <= MAX_WORD
+    assert not BAD & {*ADJECTIVES, *NOUNS}
+
+
+def test_a_name_of_the_longest_words_leaves_room_for_derived_names() -> None:
+    assert len(name_for("u", 0, ["a" * MAX_WORD], ["b" * MAX_WORD])) < MAX_INSTANCE_NAME

@@ -1,0 +1,220 @@
+"""Pools of Nextclouds at their size: 1,000 claims in a burst on 20 pools of 50, then at rest, on the server in memory.
+
+Server, controllers, client and a stand-in that makes instances ready are one process on a loop whose time is virtual. So times of claims are
+virtual seconds and leave out all work, and costs are CPU time, the server's and the stand-in's included. Writes are counted as the server
+receives them from the family.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+from collections import Counter
+from collections.abc import Awaitable, Iterable
+from random import Random
+from typing import Any, Final, TypeAlias
+
+import structlog
+from unbounded import take_off_bounds
+
+from konverge.clock import cpu_time
+from konverge.crds import crd
+from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile
+from konverge.outcome import Done, Outcome
+from konverge.reconcilers.pools.install import controllers
+from konverge.reconcilers.pools.metrics import PoolMetrics
+from konverge.reconcilers.pools.settings import PoolSettings
+from konverge.reconcilers.pools.words import Finalizer, InstancePhase
+from konverge.runtime import Context, Controller, Manager, ManagerSettings
+from konverge.testing import Lab
+from konverge.testing.apiserver.faults.rules import About
+from konverge.testing.apiserver.requests import Call
+from konverge.testing.apiserver.requests import Response as ServerResponse
+from konverge.testing.lab import install_crds
+from konverge.testing.lab.environments import memory_lab
+from konverge.testing.loop import VirtualTimeLoop
+
+Row: TypeAlias = dict[str, Any]
+
+QUICK: Final = bool(os.environ.get("BENCH_QUICK"))
+POOLS: Final = 4 if QUICK else 20
+SIZE: Final = 10 if QUICK else 50
+CLAIMS: Final = POOLS * SIZE
+REST: Final = 600.0
+AT_ONCE: Final = 50
+PATIENCE: Final = 36_000.0
+PROCESS: Final = "konverge"
+KINDS: Final = (NextcloudPool, Nextcloud, NextcloudInstance, NextcloudProfile)
+
+
+def run() -> list[Row]:
+    """Measure everything and return one row per figure."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(_measured())
+
+
+def row(name: str, value: float, unit: str, how: str, target: int | None = None) -> Row:
+    """Make a row; a target is the very value."""
+    holds = None if target is None else value == target
+    return {"bench": "pools", "name": name, "value": value, "unit": unit, "target": target, "holds": holds, "how": how}
+
+
+class StandIn:
+    """Stands for the controller of instances: an instance is ready at once, and a deleted one goes."""
+
+    async def reconcile(self, _: NextcloudInstance, ctx: Context[Any]) -> Outcome:
+        """Make an instance ready."""
+        ctx.status.draft.phase = InstancePhase.READY
+        return Done()
+
+    async def finalize(self, _: NextcloudInstance, __: Context[Any]) -> Outcome:
+        """Let an instance go."""
+        return Done()
+
+
+class World:
+    """A lab with the family, and a count of its writes."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.writes: Counter[str] = Counter()
+        self.conflicts = 0
+        lab.server.on_call.append(self._called)
+
+    def _called(self, _: Call, about: About, response: ServerResponse) -> None:
+        if about.verb not in ("create", "update", "patch", "delete") or not about.user_agent.startswith(PROCESS):
+            return
+        self.writes[f"{about.resource}/{about.subresource}" if about.subresource else about.resource] += 1
+        self.conflicts += response.status == 409
+
+    async def start(self) -> None:
+        """Start the family, and the stand-in as a process of its own."""
+        everywhere = ManagerSettings(namespace=None, strict=True)
+        settings = PoolSettings(instance_namespace=self.lab.namespace)
+
+        def family(manager: Manager) -> None:
+            for controller in controllers(settings, PoolMetrics.within(manager.metrics), Random(1)):
+                manager.add(controller)
+
+        def stand_in(manager: Manager) -> None:
+            manager.add(
+                Controller.of(NextcloudInstance)
+                .named("stand-in")
+                .finalizer(Finalizer.INSTANCE)
+                .with_(concurrency=4)
+                .reconciled_by(StandIn())
+            )
+
+        await self.lab.start(stand_in, name="stand-in", settings=everywhere, crds=False)
+        await self.lab.start(family, name=PROCESS, settings=everywhere, crds=False)
+
+    async def pools(self) -> None:
+        for number in range(POOLS):
+            template = {"metadata": {"labels": {"tier": f"pool-{number:02}"}}, "spec": {"replicas": 1}}
+            spec = {"replicas": SIZE, "template": template}
+            await self.lab.client.create(
+                NextcloudPool.decode({"metadata": {"name": f"pool-{number:02}"}, "spec": spec})
+            )
+
+    async def claims(self) -> None:
+        await _all(self._claim(number) for number in range(CLAIMS))
+
+    async def _claim(self, number: int) -> None:
+        spec = {
+            "poolSelector": {"matchLabels": {"tier": f"pool-{number % POOLS:02}"}},
+            "ingress": {"host": f"cloud-{number}.example.com"},
+        }
+        await self.lab.create(Nextcloud.decode({"metadata": {"name": f"claim-{number:04}"}, "spec": spec}))
+
+    def count(self, resource: str, *path: str) -> int:
+        """Return how many stored objects have a field."""
+        found = 0
+        for entry in self.lab.server.store.list(("k8s.bnerd.com", resource)):
+            value: Any = entry.object()
+            for name in path:
+                value = (value or {}).get(name)
+            found += bool(value)
+        return found
+
+    async def until(self, number: int, resource: str, *path: str) -> None:
+        while self.count(resource, *path) < number:
+            await asyncio.sleep(0.1)
+
+    async def quiet(self) -> None:
+        await self.lab.settled(quiet=5, timeout=PATIENCE)
+        await asyncio.sleep(30)  # events are sent after the reconciles
+        await self.lab.settled(quiet=5, timeout=PATIENCE)
+
+
+async def _measured() -> list[Row]:
+    async with memory_lab() as lab:
+        take_off_bounds()
+        await install_crds(lab.client, [crd(one) for one in KINDS])
+        world = World(lab)
+        await world.start()
+        began = cpu_time()
+        await world.pools()
+        await world.until(CLAIMS, "nextcloudinstances", "status", "phase")
+        filled = cpu_time() - began
+        await world.quiet()
+        await asyncio.sleep(120)
+        how = f"{POOLS} pools of {SIZE}; server in memory and stand-in for instances in the same process"
+        rows = [row("fill: CPU", 1000 * filled / CLAIMS, "ms/instance", how)]
+        rows += await _burst(world, how)
+        await world.until(2 * CLAIMS, "nextcloudinstances", "status", "phase")
+        await world.quiet()
+        return [*rows, *await _at_rest(world, how)]
+
+
+async def _burst(world: World, how: str) -> list[Row]:
+    how = f"{how}; {CLAIMS:,} claims at once, one for each idle instance"
+    world.writes.clear()
+    world.conflicts = 0
+    gc.collect()
+    loop, began = asyncio.get_running_loop(), cpu_time()
+    at = loop.time()
+    await world.claims()
+    await world.until(CLAIMS, "nextclouds", "status", "instanceRef")
+    took, cost = loop.time() - at, cpu_time() - began
+    count = world.writes
+    return [
+        row("burst: virtual time until the last claim is served", took, "s", how),
+        row("burst: CPU", 1000 * cost / CLAIMS, "ms/claim", f"{how}; the refill that began meanwhile included"),
+        row("burst: writes of Nextclouds", count["nextclouds"] / CLAIMS, "writes/claim", f"{how}; the finalizer"),
+        row("burst: status writes of Nextclouds", count["nextclouds/status"] / CLAIMS, "writes/claim", how),
+        row(
+            "burst: writes of instances",
+            count["nextcloudinstances"] / CLAIMS,
+            "writes/claim",
+            f"{how}; lock, apply, refill",
+        ),
+        row("burst: conflicts", world.conflicts, "conflicts", how),
+    ]
+
+
+async def _at_rest(world: World, how: str) -> list[Row]:
+    how = f"{how}; {CLAIMS:,} assigned and {CLAIMS:,} idle instances; {REST:g} s"
+    await asyncio.sleep(900)  # the last counts of repeated Events are sent
+    world.writes.clear()
+    began = cpu_time()
+    await asyncio.sleep(REST)
+    cost = cpu_time() - began
+    return [
+        row("at rest: writes", sum(world.writes.values()), "writes", how, 0),
+        row("at rest: CPU", 1e6 * cost / REST, "us/s", how),
+    ]
+
+
+async def _all(calls: Iterable[Awaitable[object]]) -> None:
+    """Make calls, so many at once."""
+    batch: list[Awaitable[object]] = []
+    for call in calls:
+        batch.append(call)
+        if len(batch) == AT_ONCE:
+            await asyncio.gather(*batch)
+            batch.clear()
+            await asyncio.sleep(0.01)  # a moment of virtual time has a bound of turns
+    await asyncio.gather(*batch)
