@@ -1,0 +1,133 @@
+"""The operator's link to the servers of Nstance: its identity, and with it a session for each shard. Background work of a manager.
+
+Guarantees: nothing is registered, renewed or connected unless this process leads. A failed enrolment is repeated after 1 s, doubled up to
+30 s, and its reason is in `problem`; a change of the document of shards is tried at once. A renewed certificate takes effect without a
+restart. If a certificate expires although it could not be renewed, enrolment begins again with whatever nonce there is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from random import Random
+from typing import Final
+
+from konverge.client import Client
+from konverge.client.credentials import TlsMaterial
+from konverge.clock import rfc3339, wall_clock
+from konverge.errors import KonvergeError
+from konverge.logs import get_logger
+from konverge.reconcilers.machines.identity.certificates import OperatorName
+from konverge.reconcilers.machines.identity.decide import IdentityNames
+from konverge.reconcilers.machines.identity.enrolment import Enrolled, Enrolment, sleep_until_renewal
+from konverge.reconcilers.machines.identity.store import IdentityStore
+from konverge.reconcilers.machines.shards.addresses import ShardMap
+from konverge.reconcilers.machines.shards.connections import Connections
+from konverge.reconcilers.machines.shards.dialing import Dial
+from konverge.tasks import Broadcast, wait_first
+from konverge.words import LogKey
+from konverge.workqueue import ItemExponential
+
+__all__ = ["ServerLink"]
+
+_KEY: Final = "enrolment"
+
+
+class ServerLink:
+    """Keeps identity and connections. `use` gives the document of shards, `run` works until it is cancelled."""
+
+    def __init__(
+        self,
+        connections: Connections,
+        *,
+        owner: OperatorName,
+        namespace: str,
+        names: IdentityNames,
+        dial: Callable[[TlsMaterial], Awaitable[Dial]],
+        entropy: Callable[[int], bytes],
+        seconds: float = 10.0,
+    ) -> None:
+        self.connections = connections
+        self.problem = "the document of shards was not read yet"
+        """The reason why no certificate can be used; "" while one is in use."""
+        self._owner = owner
+        self._namespace = namespace
+        self._names = names
+        self._dial = dial
+        self._entropy = entropy
+        self._seconds = seconds
+        self._shards: ShardMap | None = None
+        self._channels: Dial | None = None
+        self._news = Broadcast()
+        self._log = get_logger("konverge.machines")
+
+    def use(self, shards: ShardMap) -> None:
+        """Serve these shards from now on."""
+        if shards == self._shards:
+            return
+        self._shards = shards
+        if self._channels is not None:
+            self.connections.use(shards, self._channels)
+        self._news.notify()
+
+    async def run(self, client: Client, random: Random) -> None:
+        """Enrol, connect and renew; never returns."""
+        store = IdentityStore(client, self._namespace, self._names)
+        enrolment = Enrolment(store, owner=self._owner, dial=self._dial, entropy=self._entropy, seconds=self._seconds)
+        while True:
+            enrolled = await self._enrolled(enrolment, random)
+            await self._connect(enrolled)
+            await wait_first(self.connections.run(), self._renewing(enrolment, enrolled))
+            self._channels = None
+
+    async def _enrolled(self, enrolment: Enrolment, random: Random) -> Enrolled:
+        delays: ItemExponential[str] = ItemExponential(base=1.0, cap=30.0)
+        while True:
+            if self._shards is None:
+                await self._news.wait()
+                continue
+            shards = self._shards
+            try:
+                found = await enrolment.enrol(shards)
+            except KonvergeError as error:
+                self._report(str(error))
+                if shards is self._shards:
+                    pause = delays.when(_KEY, asyncio.get_running_loop().time()) * random.uniform(0.5, 1.0)
+                    await wait_first(asyncio.sleep(pause), self._news.wait())
+            else:
+                self._report("")
+                return found
+
+    def _report(self, problem: str) -> None:
+        if problem and problem != self.problem:
+            self._log.warning("no certificate for the servers of Nstance", **{LogKey.ERROR: problem})
+        self.problem = problem
+
+    async def _connect(self, enrolled: Enrolled) -> None:
+        self._channels = await self._dial(enrolled.tls)
+        assert self._shards is not None
+        self.connections.use(self._shards, self._channels)
+        self._log.info("connects with a certificate", **{LogKey.EXPIRES: rfc3339(enrolled.certificate.not_after)})
+
+    async def _renewing(self, enrolment: Enrolment, enrolled: Enrolled) -> None:
+        """Renew at half of each life; returns when a certificate expired."""
+        while True:
+            await sleep_until_renewal(enrolled.certificate)
+            failures = 0
+            while True:
+                try:
+                    clients = [partial(self.connections.client, name) for name in self.connections.shards]
+                    enrolled = await enrolment.renew(enrolled, clients)
+                except KonvergeError as failure:
+                    if enrolled.certificate.not_after <= wall_clock():
+                        return
+                    pause = enrolled.certificate.retry(failures, wall_clock()).total_seconds()
+                    failures += 1
+                    self._log.warning(
+                        "the certificate was not renewed", **{LogKey.ERROR: str(failure), LogKey.DELAY: pause}
+                    )
+                    await asyncio.sleep(pause)
+                else:
+                    await self._connect(enrolled)
+                    break

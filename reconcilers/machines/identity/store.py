@@ -1,0 +1,99 @@
+"""The objects of an identity in the API server, read live: nothing of them is in a cache.
+
+Guarantees: keys are written to their own Secrets and nowhere else. A Secret that changed since it was read is not overwritten, and a nonce
+that was replaced meanwhile is not deleted: both raise Conflict, after which everything is read again.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any, Final
+
+from konverge.client import Client
+from konverge.errors import NotFound
+from konverge.kinds import Kind, kind
+from konverge.objects import Object
+from konverge.reconcilers.machines.identity.certificates import public_key_pem
+from konverge.reconcilers.machines.identity.decide import IdentityNames, StoredIdentity
+
+__all__ = ["IdentityStore"]
+
+_SECRET: Final = kind("v1", "Secret", namespaced=True, plural="secrets")
+_CONFIG_MAP: Final = kind("v1", "ConfigMap", namespaced=True, plural="configmaps")
+
+
+class IdentityStore:
+    """The identity of one operator in a namespace."""
+
+    def __init__(self, client: Client, namespace: str, names: IdentityNames) -> None:
+        self.names = names
+        self._client = client
+        self._namespace = namespace
+        self._seen: dict[str, Object] = {}
+
+    async def read(self) -> StoredIdentity:
+        """Return what is stored now."""
+        self._seen.clear()
+        authority = await self._find(_CONFIG_MAP, self.names.ca_configmap)
+        certificate = await self._data(self.names.certificate_secret)
+        key = await self._data(self.names.key_secret)
+        nonce = await self._data(self.names.nonce_secret)
+        ca = "" if authority is None else str(authority.get("data", "ca.crt", default="") or "")
+        return StoredIdentity(
+            ca=ca.encode(),
+            certificate=certificate.get("tls.crt", b""),
+            certificate_key=certificate.get("tls.key", b""),
+            key=key.get("private.key", b""),
+            nonce=nonce.get("nonce.jwt", b"").decode("ascii", "replace").strip(),
+        )
+
+    async def save_key(self, private: bytes) -> None:
+        """Store a new key; raises AlreadyExists or Conflict if there is one by now."""
+        await self._write(self.names.key_secret, {"private.key": private, "public.key": public_key_pem(private)})
+
+    async def save_certificate(self, certificate: bytes, key: bytes) -> None:
+        """Store a certificate over the one that was read."""
+        await self._write(self.names.certificate_secret, {"tls.crt": certificate, "tls.key": key})
+
+    async def drop_nonce(self) -> None:
+        """Delete the nonce that was read."""
+        found = self._seen[self.names.nonce_secret].metadata
+        await self._client.delete(
+            _SECRET, found.name, self._namespace, uid=found.uid, resource_version=found.resource_version
+        )
+
+    async def _find(self, of: Kind[Object], name: str) -> Object | None:
+        try:
+            return await self._client.get(of, name, self._namespace)
+        except NotFound:
+            return None
+
+    async def _data(self, name: str) -> dict[str, bytes]:
+        found = await self._find(_SECRET, name)
+        if found is None:
+            return {}
+        self._seen[name] = found
+        try:
+            return {
+                str(key): base64.b64decode(value, validate=True)
+                for key, value in (found.get("data", default={}) or {}).items()
+            }
+        except (binascii.Error, ValueError, TypeError):
+            return {}
+
+    async def _write(self, name: str, data: Mapping[str, bytes]) -> None:
+        encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
+        seen = self._seen.get(name)
+        if seen is None:
+            body: dict[str, Any] = {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": name, "namespace": self._namespace},
+                "type": "Opaque",
+                "data": encoded,
+            }
+            await self._client.create(Object(body))
+        else:
+            await self._client.replace(Object({**seen.to_dict(), "data": encoded}))

@@ -1,0 +1,33 @@
+"""The kinds of Nstance on kube-apiserver: it installs their definitions, and decides by them as the in-memory server does."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from conformance.targets import memory_target, real_target
+from machines_crd_cases import CASES, ask
+
+from konverge.testing import ControlPlane
+
+pytestmark = pytest.mark.control_plane
+
+Answers = dict[str, tuple[int, str, dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def answers(control_plane: ControlPlane) -> tuple[Answers, Answers]:
+    """The responses of the real and of the in-memory server, by case."""
+
+    async def both() -> tuple[Answers, Answers]:
+        async with real_target(control_plane) as real, memory_target() as memory:
+            return await ask(real), await ask(memory)
+
+    return asyncio.run(both())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_servers_decide_in_the_same_words_what_may_be_written(answers: tuple[Answers, Answers], name: str) -> None:
+    real, memory = answers
+    assert memory[name] == real[name]

@@ -1,0 +1,138 @@
+"""The double of Nstance servers on the loopback: TLS 1.3 with Ed25519 certificates on both sides, checked by OpenSSL."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from random import Random
+
+import pytest
+from google.protobuf.empty_pb2 import Empty
+from grpclib.client import Channel
+from grpclib.exceptions import StreamTerminatedError
+
+from konverge.client.credentials import TlsMaterial
+from konverge.reconcilers.machines.shards.addresses import Address, parse_shard_map
+from konverge.reconcilers.machines.shards.connections import Connections
+from konverge.reconcilers.machines.shards.dialing import over_tls
+from konverge.reconcilers.machines.shards.failures import ShardFailure
+from konverge.reconcilers.machines.shards.messages import DrainEvent, Group, ProviderFailure
+from konverge.reconcilers.machines.shards.session import SessionPace
+from konverge.reconcilers.machines.wire.operator_grpc import OperatorServiceStub
+from konverge.reconcilers.machines.wire.registration_grpc import RegistrationServiceStub
+from konverge.reconcilers.machines.wire.registration_pb2 import RegisterClientRequest
+from konverge.testing.nstance import GroupSpec, NstanceWorld
+from konverge.testing.nstance.pki import public_pem
+from konverge.testing.nstance.world import private_pem
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[NstanceWorld]:
+    made = NstanceWorld(random=Random(1))
+    made.add_shard("a").groups.static["workers"] = GroupSpec("std", 1)
+    async with made.serve():
+        yield made
+
+
+async def channel(address: str, tls: TlsMaterial) -> Channel:
+    return (await over_tls(tls))(Address.parse(address))
+
+
+async def test_a_registered_key_opens_the_service_of_operators(world: NstanceWorld) -> None:
+    key, authority = world.authority.private_key(), world.authority.certificate
+    address = world.shards["a"].address
+    async with await channel(address.registration, TlsMaterial(ca=authority)) as registration:
+        request = RegisterClientRequest(registration_nonce_jwt=world.nonce(), public_key_pem=public_pem(key))
+        made = await RegistrationServiceStub(registration).RegisterOperator(request)
+    tls = TlsMaterial(ca=authority, certificate=made.client_certificate_pem, key=private_pem(key))
+    async with await channel(address.operator, tls) as operator:
+        assert [one.key for one in (await OperatorServiceStub(operator).ListGroups(Empty())).groups] == ["workers"]
+        assert operator._protocol is not None
+        connection = operator._protocol.connection._transport.get_extra_info("ssl_object")
+        assert connection.version() == "TLSv1.3"
+
+
+async def test_certificates_that_are_missing_foreign_or_expired_open_nothing(world: NstanceWorld) -> None:
+    stranger = NstanceWorld(random=Random(2))
+    foreign = stranger.operator_tls()
+    wrong = (
+        stranger.operator_tls(),
+        TlsMaterial(ca=world.authority.certificate),
+        TlsMaterial(ca=world.authority.certificate, certificate=foreign.certificate, key=foreign.key),
+        world.operator_tls(life=timedelta(seconds=-1)),
+    )
+    for tls in wrong:
+        async with await channel(world.shards["a"].address.operator, tls) as operator:
+            # A server sees the client's certificate after the handshake of the client: the refusal ends the call.
+            with pytest.raises((ssl.SSLError, StreamTerminatedError, ConnectionError)):
+                await OperatorServiceStub(operator).ListGroups(Empty())
+    assert world.shards["a"].calls == []
+
+
+async def test_a_restarted_server_listens_on_its_ports_again(world: NstanceWorld) -> None:
+    shard = world.shards["a"]
+    async with await channel(shard.address.operator, world.operator_tls()) as operator:
+        stub = OperatorServiceStub(operator)
+        async with stub.WatchErrors.open() as stream:
+            await stream.send_message(Empty(), end=True)
+            while not shard.called("WatchErrors"):
+                await asyncio.sleep(0.01)
+            before = shard.address
+            await shard.restart()
+            with pytest.raises(StreamTerminatedError):
+                await stream.recv_message()
+        assert shard.address == before
+        await stub.ListGroups(Empty())
+
+
+class Reached:
+    """A listener that keeps which shards are reachable."""
+
+    def __init__(self) -> None:
+        self.now: dict[str, bool] = {}
+
+    def listed(self, shard: str, groups: tuple[Group, ...]) -> None:
+        self.now[shard] = True
+
+    def unreachable(self, shard: str, failure: ShardFailure) -> None:
+        self.now[shard] = False
+
+    def drain(self, shard: str, event: DrainEvent) -> None: ...
+
+    def provider_failed(self, shard: str, event: ProviderFailure) -> None: ...
+
+    async def until(self, **expected: bool) -> None:
+        async with asyncio.timeout(120):
+            while self.now != expected:
+                await asyncio.sleep(0.01)
+
+
+async def test_shards_are_lost_and_found_over_tls_and_a_renewed_certificate_connects_them_anew(
+    world: NstanceWorld,
+) -> None:
+    first, second = world.shards["a"], world.add_shard("b")
+    await second.listen()
+    reached = Reached()
+    connections = Connections(reached, random=Random(1), pace=SessionPace(first_delay=0.05, longest_delay=0.1))
+    shards = parse_shard_map({name: shard.address.operator for name, shard in world.shards.items()})
+    connections.use(shards, await over_tls(world.operator_tls()))
+    task = asyncio.create_task(connections.run())
+    try:
+        await reached.until(a=True, b=True)
+        await second.close()
+        await reached.until(a=True, b=False)
+        assert [one.key for one in await connections.client("a").list_groups()] == ["workers"]
+        await second.listen()
+        await reached.until(a=True, b=True)
+        reached.now.clear()
+        connections.use(shards, await over_tls(world.operator_tls()))
+        await reached.until(a=True, b=True)
+        async with asyncio.timeout(120):
+            while first.called("WatchGroups") < 2:
+                await asyncio.sleep(0.01)
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+    assert first.called("WatchGroups") == 2

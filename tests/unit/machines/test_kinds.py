@@ -1,0 +1,75 @@
+"""The definitions of the kinds of Nstance: names, labels of the contract, columns, and what the API server accepts by them alone.
+
+The same table runs on kube-apiserver in tests/e2e/machines/test_kinds_on_a_server.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from conformance.targets import memory_target
+from machines_crd_cases import CASES, KINDS, ask
+
+from konverge.crds import crd, declaration_of
+from konverge.crds.machines_v1beta1 import NstanceMachinePoolSpec, NstanceMachineSpec
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[str, tuple[int, str, dict[str, Any]]]:
+    async def play() -> dict[str, tuple[int, str, dict[str, Any]]]:
+        async with memory_target() as target:
+            return await ask(target)
+
+    return asyncio.run(play())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_definition_decides_what_may_be_written(
+    answers: dict[str, tuple[int, str, dict[str, Any]]], name: str
+) -> None:
+    _, spec, stated, words = CASES[name]
+    status, message, stored = answers[name]
+    assert status in ({422} if words else {200, 201}), message
+    assert words in message
+    if not words:
+        assert stored["spec"] == spec, "no field is pruned or filled in"
+        assert (stored["status"] or {}) == stated
+
+
+def test_names_and_columns_are_those_of_the_original() -> None:
+    found = {kind.__name__: [column.name for column in declaration_of(kind).all_columns()] for kind in KINDS}
+    assert found == {
+        "NstanceCluster": ["Provisioned", "Age"],
+        "NstanceMachine": ["Group", "InstanceID", "ProviderID", "Ready", "Age"],
+        "NstanceMachinePool": ["Group", "Static", "Ready", "Age"],
+        "NstanceMachineTemplate": ["Group", "Age"],
+        "NstanceShardGroup": ["Group", "Shard", "Size", "Static", "Ready", "Age"],
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_definition_fulfils_the_contract_of_cluster_api(kind: Any) -> None:
+    made = crd(kind)
+    assert made["metadata"] == {
+        "name": f"{kind.__name__.lower()}s.infrastructure.cluster.x-k8s.io",
+        "labels": {"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta1"},
+    }
+    assert made["spec"]["scope"] == "Namespaced"
+    assert made["spec"]["names"]["categories"] == ["cluster-api"]
+    assert [version["name"] for version in made["spec"]["versions"]] == ["v1beta1"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "group"),
+    [("workers", "workers"), ({"name": "workers"}, "workers"), ({}, ""), (7, ""), ({"name": 7}, "")],
+)
+def test_a_reference_to_a_group_is_a_name_or_an_object(reference: object, group: str) -> None:
+    assert NstanceMachineSpec.model_validate({"groupRef": reference}).group == group
+
+
+def test_the_provider_ids_are_written_as_cluster_api_reads_them() -> None:
+    spec = NstanceMachinePoolSpec.model_validate({"group": "g", "shards": ["a"], "providerIDList": ["i-1"]})
+    assert spec.provider_id_list == ("i-1",)
+    assert spec.wire()["providerIDList"] == ["i-1"]
