@@ -46,6 +46,12 @@ ifneq ($(KONVERGE_NO_CONTROL_PLANE),1)
 	@if ! $(BIN)/python tools/go_programs.py prometheus; then echo "==> going on without Prometheus: no query of a dashboard is asked of it"; fi
 endif
 
+.PHONY: versitygw
+versitygw: venv
+ifneq ($(KONVERGE_NO_CONTROL_PLANE),1)
+	@if ! $(BIN)/python tools/go_programs.py versitygw; then echo "==> going on without versitygw: buckets are tested on moto's server alone"; fi
+endif
+
 .PHONY: other-languages
 other-languages: venv
 ifneq ($(KONVERGE_NO_CONTROL_PLANE),1)
@@ -62,7 +68,7 @@ endif
 	@$(BIN)/konverge demo $(if $(CONTROL_PLANE),--control-plane=$(CONTROL_PLANE)) $(ARGS)
 
 .PHONY: test
-test: control-plane promtool prometheus other-languages ## Run every test, those on a real kube-apiserver too
+test: control-plane promtool prometheus versitygw other-languages ## Run every test, those on a real kube-apiserver too
 	$(BIN)/pytest -n 4 --lab=quick $(ARGS)
 
 .PHONY: conformance
@@ -105,6 +111,7 @@ fmt: venv ## Format, and mend what ruff can mend
 generate: readme ## Write what is generated anew: CRD manifests, the chart's files, deploy/ (helm renders it), and the examples in documents
 	$(BIN)/python -m konverge.crds.generate
 	$(BIN)/python tools/openapi.py
+	$(BIN)/python tools/protos.py
 	$(BIN)/python tools/chart_files.py
 	$(BIN)/python tools/render_deploy.py
 

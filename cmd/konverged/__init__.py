@@ -7,6 +7,7 @@
     logs.py         structlog for a process: JSON or console, without secrets
     engine.py       one operator as a process: signals, logs, metrics, health; `konverge run` and `kv.run` are the same
     programs.py     the controllers to run: our families, or a user's `module:build`
+    families.py     our families: their settings, and how each is installed
 
 Uses only the library's public API. Only `konverge.program` imports this package: it has the only signal handlers, argument parsing,
 process exits and logging set-up of the project.

@@ -106,7 +106,8 @@ async def chart_of(
 async def own_chart_data(version: str, app_version: str, description: str) -> OperatorChart:
     """Return the chart of our own daemon: a part for each family."""
     from konverge.charts import OperatorChart
-    from konverge.daemon.programs import NAME, DaemonSettings, families, left_out
+    from konverge.daemon.families import DaemonSettings, families, left_out
+    from konverge.daemon.programs import NAME
 
     names = list(families(DaemonSettings()))
     return OperatorChart(
@@ -124,7 +125,7 @@ async def own_chart_data(version: str, app_version: str, description: str) -> Op
 async def _family(name: str) -> Part:
     """Return the part of one of our families, with a variant for each of its semantics."""
     from konverge.daemon.config import leaves
-    from konverge.daemon.programs import DaemonSettings
+    from konverge.daemon.families import DaemonSettings
 
     own = await part_of(name, None, DaemonSettings(controllers=(name,)))
     choices = [leaf for leaf in leaves(DaemonSettings) if leaf.path == f"{name}.semantics"]
@@ -141,8 +142,9 @@ async def part_of(name: str, build: Build | None, settings: Settings) -> Part:
     from konverge.charts import Part
     from konverge.crds import crd_manifests
     from konverge.daemon.engine import manager_settings
-    from konverge.daemon.programs import DaemonSettings, fill
-    from konverge.reconcilers import quota
+    from konverge.daemon.families import DaemonSettings
+    from konverge.daemon.programs import fill
+    from konverge.reconcilers import pools, quota
     from konverge.runtime import Manager
 
     served = _changed(settings, {"webhooks": {"service": _SERVICE}})
@@ -153,6 +155,8 @@ async def part_of(name: str, build: Build | None, settings: Settings) -> Part:
     declared = dict.fromkeys(model for model in models if hasattr(model, "__konverge_declaration__"))
     definitions = crd_manifests(declared)
     if isinstance(settings, DaemonSettings):
+        if "pools" in settings.controllers:
+            definitions = crd_manifests([*declared, *pools.OTHER_KINDS])
         definitions = quota.definitions(definitions, settings.quota)
     configurations = {one["kind"]: _paths_alone(one["webhooks"]) for one in manager.webhook_configurations()}
     return Part(

@@ -79,7 +79,7 @@ def manifests_of(build: Build | None, settings: Settings) -> list[dict[str, Any]
     from konverge.runtime import Manager
 
     if build is None:
-        from konverge.daemon.programs import DaemonSettings
+        from konverge.daemon.families import DaemonSettings
         from konverge.reconcilers import quota
 
         chosen = settings.quota if isinstance(settings, DaemonSettings) else None

@@ -27,7 +27,7 @@ import structlog
 from konverge.client import ClientConfig
 from konverge.client.in_cluster import MOUNT
 from konverge.daemon import logs
-from konverge.daemon.programs import Build, fill, left_out
+from konverge.daemon.programs import Build, fill
 from konverge.daemon.settings import Settings
 from konverge.metrics import Metrics
 from konverge.runtime import Manager, ManagerSettings
@@ -209,8 +209,11 @@ async def operate(
         client=lambda: manager.client,
     )
     log = structlog.get_logger("konverge.daemon")
-    if operator.build is None and (without := left_out(settings)):
-        log.warning("families of cluster-wide objects do not run in one namespace", controllers=list(without))
+    if operator.build is None:
+        from konverge.daemon.families import left_out
+
+        if without := left_out(settings):
+            log.warning("families of cluster-wide objects do not run in one namespace", controllers=list(without))
     async with server:
         serving(server.addresses)
         log.info(

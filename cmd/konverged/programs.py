@@ -1,7 +1,7 @@
 """The controllers to run: our own families, or a user's `module:build`, narrowed to the chosen controllers.
 
-Guarantees: uses only the library's public API: a build is `build(manager)`, a family is `install(manager, settings)`. A misspelt name is a
-UsageError that lists the existing ones.
+Guarantees: uses only the library's public API: a build is `build(manager)`. A misspelt name is a UsageError that lists the existing ones.
+A user's operator loads none of our families, which are half of what a start would import.
 """
 
 from __future__ import annotations
@@ -17,75 +17,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from konverge.daemon.settings import Settings
 from konverge.errors import UsageError
-from konverge.reconcilers import apps, quota
-from konverge.reconcilers.apps import Settings as AppsSettings
-from konverge.reconcilers.apps import clusters
-from konverge.reconcilers.apps.clusters import Settings as ClusterSettings
-from konverge.reconcilers.quota import Settings as QuotaSettings
 from konverge.runtime.http.access import REVIEW_RULES
 
 if TYPE_CHECKING:
     from konverge.runtime import Manager
 
-__all__ = ["NAME", "Build", "DaemonSettings", "families", "fill", "left_out", "load_build", "narrow", "settings_of"]
+__all__ = ["NAME", "Build", "fill", "load_build", "narrow", "settings_of"]
 
 Build: TypeAlias = "Callable[[Manager], None]"
 
-_CLUSTER_WIDE = ("clusters", "quota")
 NAME = "konverge"
 """The name of our own daemon's manager: its field manager."""
-
-
-class DaemonSettings(Settings):
-    """The settings of our own daemon: those of every operator, and those of its families."""
-
-    apps: AppsSettings = AppsSettings()
-    """The family of ApplicationInstance."""
-    clusters: ClusterSettings = ClusterSettings()
-    """The family of Cluster: pull mode."""
-    quota: QuotaSettings = QuotaSettings()
-    """The family of ResourcePool and ResourcePoolClaim."""
-
-
-def families(settings: DaemonSettings) -> dict[str, Build]:
-    """Return the install function of each of our families."""
-    return {
-        "apps": lambda manager: apps.install(manager, settings.apps),
-        "clusters": lambda manager: clusters.install(manager, settings.clusters),
-        "quota": lambda manager: quota.install(manager, settings.quota),
-    }
-
-
-def left_out(settings: Settings) -> tuple[str, ...]:
-    """Return the families that cannot run in one namespace, if these settings name one."""
-    return _CLUSTER_WIDE if isinstance(settings, DaemonSettings) and settings.namespace else ()
-
-
-def install_families(manager: Manager, settings: DaemonSettings) -> dict[str, tuple[str, ...]]:
-    """Install all families; returns the names of the controllers of each, and the paths of its webhooks.
-
-    With one namespace a family of cluster-wide objects is left out; if it was chosen by name, that is a UsageError.
-    """
-    without = left_out(settings)
-    for family in without:
-        if family in settings.controllers:
-            raise UsageError(
-                f"the family {family!r} reconciles cluster-wide objects: run it without --namespace "
-                f"({settings.namespace!r} was given), or leave it out of --controllers"
-            )
-    found: dict[str, tuple[str, ...]] = {}
-    for family, install in families(settings).items():
-        if family in without:
-            continue
-        before = _parts(manager)
-        install(manager)
-        found[family] = tuple(part for part in _parts(manager) if part not in before)
-    return found
-
-
-def _parts(manager: Manager) -> tuple[str, ...]:
-    controllers = (controller.name for controller in manager.controllers)
-    return (*controllers, *(webhook.path for webhook in manager.webhooks))
 
 
 def load_build(target: str) -> tuple[str, Build]:
@@ -151,7 +93,11 @@ def _from_file(path: Path) -> Any:
 
 def settings_of(target: str | None) -> type[Settings]:
     """Return the class of settings of our own daemon (no target), or of a user's operator."""
-    return DaemonSettings if target is None else Settings
+    if target is not None:
+        return Settings
+    from konverge.daemon.families import DaemonSettings
+
+    return DaemonSettings
 
 
 async def fill(manager: Manager, target: Build | None, settings: Settings) -> None:
@@ -165,6 +111,8 @@ async def fill(manager: Manager, target: Build | None, settings: Settings) -> No
         target(manager)
         await narrow(manager, settings, {})
         return
+    from konverge.daemon.families import DaemonSettings, install_families
+
     assert isinstance(settings, DaemonSettings)
     await narrow(manager, settings, install_families(manager, settings))
 

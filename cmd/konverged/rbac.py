@@ -52,17 +52,18 @@ def rbac(
     `konverge rbac --service-account konverge/konverge | kubectl apply -f -` grants them.
     """
     from konverge.crds import to_yaml
-    from konverge.daemon.programs import DaemonSettings
 
     settings = load_settings(target, file, assignments, flags).settings
     found, build = chosen_build(target)
     home = (service_account or "").partition("/")[0]
     if home and settings.election.enabled and not settings.election.namespace:  # a pod elects in its own namespace
         settings = settings.model_copy(update={"election": replace(settings.election, namespace=home)})
-    if (
-        home and isinstance(settings, DaemonSettings) and not settings.clusters.namespace
-    ):  # and reads its own Secrets there
-        settings = settings.model_copy(update={"clusters": settings.clusters.model_copy(update={"namespace": home})})
+    if home and build is None:  # and our own daemon reads its Secrets there
+        from konverge.daemon.families import DaemonSettings
+
+        if isinstance(settings, DaemonSettings) and not settings.clusters.namespace:
+            clusters = settings.clusters.model_copy(update={"namespace": home})
+            settings = settings.model_copy(update={"clusters": clusters})
     rules = asyncio.run(rules_for(build, settings, found))
     documents = manifests(name or found, rules, settings.namespace, service_account)
     if output == "json":

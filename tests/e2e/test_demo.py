@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from konverge.client import Client, ClientConfig
+from konverge.daemon.demo.samples import EXPECTED_BY_SECTION, NEXTCLOUDS, OPERATIONS
 from konverge.kinds import kind
 
 SECRET = kind("v1", "Secret")
@@ -57,6 +58,14 @@ async def test_the_demo_converges_and_ends_by_itself_in_ci(plane: str) -> None:
     assert re.search(r"^wiki +Ready=True HelmReleaseReady", said, re.MULTILINE)
     assert re.search(r"^mail +Ready=True Placeholder", said, re.MULTILINE)
     assert re.search(r"^chat +Ready=False WaitingForSecret", said, re.MULTILINE)
+    for name in EXPECTED_BY_SECTION[OPERATIONS]:
+        assert re.search(rf"^op/{name} +Phase=Succeeded EngineCompleted", said, re.MULTILINE), name
+    assert re.search(r"^cluster/demo +Phase=Connected RoundTripOK", said, re.MULTILINE)
+    assert re.search(r"^news +Ready=True HelmReleaseReady", said, re.MULTILINE)
+    assert re.search(r"^pool/small +Ready=True Full", said, re.MULTILINE)
+    for name in EXPECTED_BY_SECTION[NEXTCLOUDS]:
+        assert re.search(rf"^nextcloud/{name} +Assigned=True Assigned", said, re.MULTILINE), name
+    assert "nothing is backed up or run" in said
     assert "\x1b" not in said
     assert "correct-horse" not in said
 

@@ -155,6 +155,24 @@ class Steps:
         assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
 
 
+def download(python: Path, wheels: Path, *options: str) -> bool:
+    """Complete the cache with what both stages install, which may be another Python's than any environment here was made with."""
+    wheels.mkdir(parents=True, exist_ok=True)
+    locks = [word for name in (RUNTIME, BUILD) for word in ("--requirement", str(ROOT / name))]
+    command: list[str | Path] = [
+        python,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        *locks,
+    ]
+    command += ["--only-binary", ":all:", "--find-links", wheels, "--dest", wheels, *options]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The image's /opt/konverge, made by the first stage's steps."""
@@ -167,8 +185,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     python = find_python(version)
     if python is None:
         pytest.skip(f"no Python {version}, the image's, on this machine")
-    if not wheels.is_dir():
-        pytest.skip(f"no wheels for Python {version} in the cache: .ci/test-newest fetches them")
+    if not (download(python, wheels, "--no-index") or download(python, wheels)):
+        pytest.skip(f"the image's wheels for Python {version} are not in the cache and could not be downloaded")
     root = tmp_path_factory.mktemp("image")
     Steps(root, python, wheels).run(stages()[0])
     yield root / "opt/konverge"

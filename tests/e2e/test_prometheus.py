@@ -25,10 +25,14 @@ from promql import filled, operands
 from quota.lab import CPU, TENANT, Quotas
 
 from konverge.client import Client
+from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.crds.catalogue import all_manifests
+from konverge.crds.ops_v1alpha1 import Cluster, Operation
+from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudPool
 from konverge.crds.quota_v1beta2 import ResourcePool
 from konverge.kinds import kind
 from konverge.testing import Lab, install_crds
+from konverge.testing.agent_server import AgentServer, serving
 from konverge.testing.apiserver import ApiServer
 from konverge.testing.apiserver.faults.rules import Drop, Match, Refuse, Rule
 from konverge.testing.apiserver.kubeconfig import write_kubeconfig
@@ -41,6 +45,7 @@ if not DEPLOY.exists():
 
 JOB, NAMESPACE = "konverge-system/konverge", "konverge-system"
 PATIENCE = 60.0
+TOKEN = "registration-token-of-east"  # a test's token
 KUBEBUILDER = tuple(
     query.replace("OF", f'job="{JOB}", namespace="{NAMESPACE}"')
     for query in (
@@ -147,18 +152,47 @@ async def pools(lab: Lab) -> None:
     await quotas.claim("prod", "large", {CPU: 4000})
 
 
-async def works(lab: Lab, stack: AsyncExitStack) -> None:
+async def clouds(lab: Lab) -> None:
+    """A pool of Nextclouds that fills up."""
+    template = {"metadata": {"labels": {"tier": "small"}}}
+    spec = {"replicas": 1, "instanceNamespace": lab.namespace, "template": template}
+    await lab.client.create(NextcloudPool.decode({"metadata": {"name": "small"}, "spec": spec}))
+
+
+async def joined(lab: Lab, url: str) -> None:
+    """A Cluster whose agent fetches jobs from this control plane."""
+    spec = {"clusterId": "east", "controlPlaneEndpoint": url, "registrationToken": TOKEN}
+    await lab.client.create(Cluster.decode({"metadata": {"name": "east"}, "spec": spec}))
+
+
+async def upgraded(lab: Lab, number: int) -> None:
+    """An Upgrade that succeeds, after the one before it."""
+    target = {"apiVersion": "apps.vworkspace.io/v1alpha1", "kind": "ApplicationInstance", "name": "offers"}
+    spec = {"targetRef": target, "type": "Upgrade", "engine": "helm"}
+    parameters = {"parameters": {"valuesPatch": {"replicas": number}}}
+    metadata = {"name": f"up-{number}", "namespace": lab.namespace}
+    await lab.client.create(Operation.decode({"metadata": metadata, "spec": {**spec, **parameters}}))
+
+
+async def works(lab: Lab, stack: AsyncExitStack, plane: AgentServer) -> None:
     """Instances that become ready, fail and are refused, and pools; then one change after the other, until the end."""
     await pools(lab)
+    await clouds(lab)
     apps = Apps(lab, stack)
     await apps.create("shop")
     await apps.create("oci", chart=OCI_CHART, release={"name": "oci"})
     await apps.create("broken", chart={"version": next(iter(REFUSED))}, release={"name": "broken"})
     await apps.create("refused", release={"name": "refused", "namespace": "elsewhere"})
+    await apps.create("offers", release={"name": "offers"})
+    offers = {"annotations": {"ops.vworkspace.io/upgrade": "helm"}}
+    await lab.client.patch(ApplicationInstance, "offers", lab.namespace, patch={"metadata": offers}, style="merge")
     faults = lab.server.faults
     number = 0
     while True:
         number += 1
+        plane.submit("intent", {"intent": "rotate-operator-credentials"})
+        await upgraded(lab, number)
+        await lab.create(Nextcloud.decode({"metadata": {"name": f"cloud-{number}"}, "spec": {}}))
         await apps.change(values={"source": "inline", "inline": {"replicas": number}})
         await lab.client.patch(ResourcePool, "p", patch={"spec": {"quota": {"hard": {CPU: 4 + number}}}}, style="merge")
         cut = Rule(Match(verbs=("watch",), resources=("helmcharts.*",)), Drop(watches=True))
@@ -197,11 +231,19 @@ async def test_every_query_of_a_dashboard_or_an_alert_gives_data_and_so_do_those
         await stack.enter_async_context(HelmController(labs[0].config, world=World(refused=dict(REFUSED))))
         await pools(labs[1])
         daemons = (
-            daemon(folders[0], servers[0], "apps.source_grace=1s"),
+            daemon(
+                folders[0],
+                servers[0],
+                "apps.source_grace=1s",
+                "pools.instance_namespace=default",
+                f"clusters.namespace={NAMESPACE}",
+            ),
             daemon(folders[1], servers[1], "controllers=quota", "quota.semantics=v0.14"),
         )
         first, later = await asyncio.gather(*(stack.enter_async_context(one) for one in daemons))
-        load = asyncio.create_task(works(labs[0], stack))
+        plane = AgentServer("east", tokens=(TOKEN,))
+        await joined(labs[0], await stack.enter_async_context(serving(plane)))
+        load = asyncio.create_task(works(labs[0], stack, plane))
         stack.callback(load.cancel)
         rules = sorted((DEPLOY / "alerts").iterdir())
         targets = [target(first, JOB), target(later, "later")]

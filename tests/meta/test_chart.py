@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from konverge.daemon.programs import DaemonSettings, families
+from konverge.daemon.families import DaemonSettings, families
 
 if TYPE_CHECKING:
     from tests.meta.conftest import Tree

@@ -93,6 +93,12 @@ OURS = {
     "konverge_event_loop_lag_seconds": Series("histogram", (), I),
     "konverge_blocking_calls_total": Series("counter", CONTROLLER),
     "konverge_decode_errors_total": Series("counter", CONTROLLER),
+    "konverge_shard_members": Series("gauge", ("name", "state")),
+    "konverge_shard_objects": Series("gauge", ("name",)),
+    "konverge_shard_writes_total": Series("counter", ("name", "result")),
+    "konverge_shard_stamps_replaced_total": Series("counter", ("name",)),
+    "konverge_shard_handover_seconds": Series("histogram", ("name",), A),
+    "konverge_shard_orphan_age_seconds": Series("gauge", ("name",)),
     "konverge_status_conditions": Series("gauge", ("controller", "condition", "status")),
 }
 

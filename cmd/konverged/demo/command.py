@@ -4,7 +4,8 @@ Guarantees: the daemon runs in this process with exactly the rights that `konver
 their expected conditions; then the kubeconfig and the URLs are printed, and the demo runs until Ctrl-C or SIGTERM. With CI=true it ends
 there: exit code 0 if all samples converged, 1 after the timeout. All files are removed at the end.
 
-Caveats: Helm does not run: a stand-in acts for Flux's controllers, and the output says so.
+Caveats: neither Helm nor an engine of Operations runs: stand-ins act for Flux, Velero, Argo Workflows, VolSync, the kubelet and the control
+plane of pull mode, and the output says so.
 """
 
 from __future__ import annotations
@@ -23,14 +24,36 @@ import click
 from konverge.client import Client
 from konverge.daemon import engine, logs
 from konverge.daemon.crds import apply_all
-from konverge.daemon.demo.samples import EXPECTED, NAMESPACE, hint, samples
+from konverge.daemon.demo.engines import engine_crds, engines
+from konverge.daemon.demo.samples import (
+    EXPECTED_BY_SECTION,
+    INSTANCES,
+    NAMESPACE,
+    POOLS,
+    cluster_samples,
+    hint,
+    operation_samples,
+    pool_samples,
+    registration_token,
+    samples,
+)
 from konverge.daemon.demo.stages import STAGES, Stage
-from konverge.daemon.demo.table import Row, Table, converged, row_of
-from konverge.daemon.programs import NAME, DaemonSettings
+from konverge.daemon.demo.table import (
+    Row,
+    Table,
+    cluster_row,
+    converged,
+    nextcloud_row,
+    operation_row,
+    pool_row,
+    row_of,
+)
+from konverge.daemon.families import DaemonSettings
+from konverge.daemon.programs import NAME
 from konverge.daemon.rbac import manifests, rules_for
 from konverge.errors import KonvergeError
 from konverge.kinds import kind
-from konverge.objects import Object
+from konverge.reconcilers.apps.clusters import Settings as ClusterSettings
 from konverge.tasks import wait_first
 from konverge.testing.flux import HelmController, flux_crds
 
@@ -42,6 +65,10 @@ _LOOK_SECONDS = 0.2
 _PAUSE = 0.1
 """Seconds between two writes of the stand-in, so that the table shows intermediate states."""
 _INSTANCE = kind("apps.vworkspace.io/v1alpha1", "ApplicationInstance")
+_OPERATION = kind("ops.vworkspace.io/v1alpha1", "Operation")
+_CLUSTER = kind("ops.vworkspace.io/v1alpha1", "Cluster")
+_POOL = kind("k8s.bnerd.com/v1alpha1", "NextcloudPool", namespaced=False, plural="nextcloudpools")
+_NEXTCLOUD = kind("k8s.bnerd.com/v1alpha1", "Nextcloud", namespaced=True, plural="nextclouds")
 _NAMESPACE = kind("v1", "Namespace", namespaced=False, plural="namespaces")
 
 
@@ -92,8 +119,15 @@ async def _demo(
     async with enter() as stage, Client(stage.config, name="konverge-demo") as admin:
         await _prepare(admin)
         click.echo("==> starting a stand-in for Flux (no Helm runs in this demo) and the daemon")
-        async with HelmController(stage.config, pause=_PAUSE), _daemon(stage, address) as addresses:
-            await _apply_samples(admin)
+        click.echo(
+            "    and stand-ins for Velero, Argo Workflows, VolSync, pods and a control plane (nothing is backed up or run)"
+        )
+        async with (
+            HelmController(stage.config, pause=_PAUSE),
+            engines(stage.config, registration_token(), runs_jobs=stage.runs_jobs) as plane,
+            _daemon(stage, address) as addresses,
+        ):
+            await _apply_samples(admin, plane)
             done = await _watch(admin, timeout)
             _print_result(stage, addresses, done)
             if done and stay:
@@ -105,19 +139,30 @@ async def _prepare(admin: Client) -> None:
     """Apply the CRDs, ours and Flux's, and the RBAC of the daemon."""
     from konverge.crds import all_manifests
 
-    click.echo("==> applying CustomResourceDefinitions (ours, and minimal ones of Flux's kinds) and RBAC")
-    await apply_all(admin, [*all_manifests(), *flux_crds()])
+    click.echo(
+        "==> applying CustomResourceDefinitions (ours, and minimal ones of Flux's and the engines' kinds) and RBAC"
+    )
+    await apply_all(admin, [*all_manifests(), *flux_crds(), *engine_crds()])
     for name in (HOME, NAMESPACE):
         await admin.apply(_NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    rules = await rules_for(None, DaemonSettings())
+    rules = await rules_for(None, _settings())
     for document in manifests(NAME, rules, "", f"{HOME}/{NAME}"):
-        await admin.apply(kind(document["apiVersion"], document["kind"], namespaced=False), document)
+        await _apply(admin, document)
+
+
+def _settings(**more: Any) -> DaemonSettings:
+    return DaemonSettings(clusters=ClusterSettings(namespace=HOME), **more)
+
+
+async def _apply(admin: Client, document: dict[str, Any]) -> None:
+    namespaced = bool(document["metadata"].get("namespace"))
+    await admin.apply(kind(document["apiVersion"], document["kind"], namespaced=namespaced), document)
 
 
 @contextlib.asynccontextmanager
 async def _daemon(stage: Stage, address: str) -> AsyncIterator[Mapping[str, str]]:
     """Run the daemon in this process, as its ServiceAccount, with its logs in a file; yields its addresses."""
-    settings = DaemonSettings(metrics=address, health=address)
+    settings = _settings(metrics=address, health=address)
     account = await stage.act_as(f"system:serviceaccount:{HOME}:{NAME}", ("system:serviceaccounts",))
     stop = asyncio.Event()
     serving: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
@@ -146,32 +191,47 @@ def _log_file(stage: Stage) -> Path:
     return stage.directory / "konverge.log"
 
 
-async def _apply_samples(admin: Client) -> None:
+async def _apply_samples(admin: Client, plane: str) -> None:
     click.echo(f"==> applying samples to namespace {NAMESPACE}\n")
-    for document in samples():
-        await admin.apply(kind(document["apiVersion"], document["kind"], namespaced=True), document)
+    for document in (*samples(), *operation_samples(), *cluster_samples(plane), *pool_samples(claims=False)):
+        await _apply(admin, document)
 
 
 async def _rows(admin: Client) -> list[Row]:
-    listing = await admin.list(_INSTANCE, NAMESPACE)
-    return [row_of(instance) for instance in sorted(listing.items, key=_order)]
+    found: list[Row] = []
+    for what, namespace, row in (
+        (_INSTANCE, NAMESPACE, row_of),
+        (_OPERATION, NAMESPACE, operation_row),
+        (_CLUSTER, "", cluster_row),
+        (_POOL, "", pool_row),
+        (_NEXTCLOUD, NAMESPACE, nextcloud_row),
+    ):
+        listing = await admin.list(what, namespace) if namespace else await admin.list(what)
+        found += map(row, listing.items)
+    return sorted(found, key=_order)
 
 
-def _order(instance: Object) -> tuple[int, str]:
-    names = list(EXPECTED)
-    return (names.index(instance.name) if instance.name in names else len(names), instance.name)
+def _order(row: Row) -> tuple[int, int, str]:
+    names = list(EXPECTED_BY_SECTION[row.section])
+    place = names.index(row.name) if row.name in names else len(names)
+    return list(EXPECTED_BY_SECTION).index(row.section), place, row.name
 
 
 async def _watch(admin: Client, timeout: float) -> bool:
-    """Show the table until all samples have their expected conditions; False after the timeout."""
+    """Show the table until all samples have their expected ends; False after the timeout. Claims begin when the pool is full."""
+    claims = pool_samples(claims=True)
     with Table() as table:
         try:
             async with asyncio.timeout(timeout):
                 while True:
                     rows = await _rows(admin)
                     table.show(rows)
-                    if converged(rows, EXPECTED):
+                    if all(converged(rows, expected, section) for section, expected in EXPECTED_BY_SECTION.items()):
                         return True
+                    if claims and converged(rows, EXPECTED_BY_SECTION[POOLS], POOLS):
+                        for claim in claims:
+                            await _apply(admin, claim)
+                        claims = []
                     await asyncio.sleep(_LOOK_SECONDS)
         except TimeoutError:
             return False
@@ -179,14 +239,18 @@ async def _watch(admin: Client, timeout: float) -> bool:
 
 def _print_result(stage: Stage, addresses: Mapping[str, str], done: bool) -> None:
     if not done:
-        wanted = ", ".join(f"{name}: Ready={end.status} {end.reason}" for name, end in EXPECTED.items())
+        wanted = ", ".join(
+            f"{name}: {'Ready=' if section == INSTANCES else ''}{end.status} {end.reason}"
+            for section, expected in EXPECTED_BY_SECTION.items()
+            for name, end in expected.items()
+        )
         click.echo(f"\nnot all samples converged in time; expected {wanted}. The daemon's log ends:", err=True)
         click.echo("\n".join(_log_file(stage).read_text(encoding="utf-8").splitlines()[-30:]), err=True)
         return
     base = addresses["health"]
     click.echo(f"\nAll samples converged.\n\n  export KUBECONFIG={stage.kubeconfig}")
     if stage.kubectl:
-        click.echo(f"  {stage.kubectl} -n {NAMESPACE} get appinst,helmreleases")
+        click.echo(f"  {stage.kubectl} -n {NAMESPACE} get appinst,operations,helmreleases,clusters,nextclouds")
     click.echo(f"  konverge explain appinst/shop -n {NAMESPACE} --url {base}\n")
     for title, url in (
         ("metrics", f"{addresses['metrics']}/metrics"),

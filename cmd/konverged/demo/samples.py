@@ -1,18 +1,50 @@
-"""The samples of `konverge demo`: one ApplicationInstance of every mode, kind of source and kind of values, with its expected condition."""
+"""The samples of `konverge demo`, each with its expected end.
+
+One ApplicationInstance of every mode, kind of source and kind of values; one Operation of each engine (`operations.yaml`); a Cluster in
+pull mode (`cluster.yaml`), whose control plane installs one more instance; a pool of Nextclouds and three that claim of it (`pools.yaml`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
 from typing import Any, Final, NamedTuple
 
 import yaml
 
-__all__ = ["EXPECTED", "NAMESPACE", "Expected", "hint", "samples"]
+__all__ = [
+    "CLUSTERS",
+    "EXPECTED",
+    "EXPECTED_BY_SECTION",
+    "INSTANCES",
+    "NAMESPACE",
+    "NEXTCLOUDS",
+    "OPERATIONS",
+    "POOLS",
+    "Expected",
+    "cluster_samples",
+    "hint",
+    "operation_samples",
+    "pool_samples",
+    "pull_job",
+    "registration_token",
+    "samples",
+]
 
 NAMESPACE: Final = "demo"
 
 
+INSTANCES: Final = "Instance"
+OPERATIONS: Final = "Operation"
+CLUSTERS: Final = "Cluster"
+POOLS: Final = "Pool"
+NEXTCLOUDS: Final = "Nextcloud"
+"""The sections of the table."""
+
+
 class Expected(NamedTuple):
-    """Expected status and reason of a sample's condition Ready."""
+    """Expected status and reason of a sample: of its condition Ready, or its phase and the reason for that."""
 
     status: str
     reason: str
@@ -26,11 +58,27 @@ EXPECTED: Final = {
     "chat": Expected("False", "WaitingForSecret"),
 }
 
+_BY_JOB: Final = "news"
+"""The instance that the control plane installs."""
+
+EXPECTED_BY_SECTION: Final[Mapping[str, Mapping[str, Expected]]] = {
+    INSTANCES: {**EXPECTED, _BY_JOB: Expected("True", "HelmReleaseReady")},
+    OPERATIONS: {
+        name: Expected("Succeeded", "EngineCompleted")
+        for name in ("nightly", "rotate-keys", "reindex", "upgrade", "copy-data", "migrate")
+    },
+    CLUSTERS: {"demo": Expected("Connected", "RoundTripOK")},
+    POOLS: {"small": Expected("True", "Full")},
+    NEXTCLOUDS: {name: Expected("True", "Assigned") for name in ("ada", "grace", "alan")},
+}
+
 _SAMPLES: Final = """
-# A chart from a chart repository, values in the object itself.
+# A chart from a chart repository, values in the object itself. The annotations name the engines that Operations may use on it.
 apiVersion: apps.vworkspace.io/v1alpha1
 kind: ApplicationInstance
-metadata: {name: shop}
+metadata:
+  name: shop
+  annotations: {ops.vworkspace.io/runcommand: job, ops.vworkspace.io/upgrade: helm}
 spec:
   appRef: {catalogId: shop}
   chart: {sourceType: helm, url: "https://charts.example.com", name: shop, version: 1.4.2}
@@ -45,7 +93,9 @@ data: {values.yaml: "language: en\\n"}
 ---
 apiVersion: apps.vworkspace.io/v1alpha1
 kind: ApplicationInstance
-metadata: {name: wiki}
+metadata:
+  name: wiki
+  annotations: {ops.vworkspace.io/backup: velero, ops.vworkspace.io/runbook: workflow}
 spec:
   appRef: {catalogId: wiki}
   chart: {sourceType: oci, url: "oci://registry.example.com/charts", name: wiki, version: 2.0.1}
@@ -60,7 +110,9 @@ stringData: {values.yaml: "admin: {password: correct-horse}\\n"}
 ---
 apiVersion: apps.vworkspace.io/v1alpha1
 kind: ApplicationInstance
-metadata: {name: blog}
+metadata:
+  name: blog
+  annotations: {ops.vworkspace.io/backup: volsync, ops.vworkspace.io/migration: helmHookJob}
 spec:
   appRef: {catalogId: blog}
   chart: {sourceType: helm, url: "https://charts.example.com", name: blog, version: 0.9.0}
@@ -107,3 +159,49 @@ def samples() -> list[dict[str, Any]]:
     for document in found:
         document["metadata"]["namespace"] = NAMESPACE
     return found
+
+
+@cache
+def _text(name: str) -> str:
+    return (resources.files(__package__) / name).read_text(encoding="utf-8")
+
+
+def operation_samples() -> list[dict[str, Any]]:
+    """Return one Operation of each engine, and what they need, in the order in which they are applied."""
+    return [document for document in yaml.safe_load_all(_text("operations.yaml")) if document]
+
+
+def cluster_samples(endpoint: str = "") -> list[dict[str, Any]]:
+    """Return the Cluster and the Secret with its registration token, with another endpoint if one is given."""
+    found = [document for document in yaml.safe_load_all(_text("cluster.yaml")) if document]
+    for document in found:
+        if endpoint and document["kind"] == "Cluster":
+            document["spec"]["controlPlaneEndpoint"] = endpoint
+    return found
+
+
+def pool_samples(*, claims: bool) -> list[dict[str, Any]]:
+    """Return the pool with its profile, or the Nextclouds that claim of it when it is full."""
+    found = [document for document in yaml.safe_load_all(_text("pools.yaml")) if document]
+    return [document for document in found if (document["kind"] == "Nextcloud") == claims]
+
+
+def registration_token() -> str:
+    """Return the token that the control plane knows."""
+    [secret] = [document for document in cluster_samples() if document["kind"] == "Secret"]
+    return str(secret["stringData"]["registrationToken"])
+
+
+def pull_job() -> dict[str, Any]:
+    """Return the payload of the job that installs an instance."""
+    return {
+        "intent": "ensure-application-instance",
+        "namespace": NAMESPACE,
+        "name": _BY_JOB,
+        "spec": {
+            "appRef": {"catalogId": _BY_JOB},
+            "chart": {"sourceType": "helm", "url": "https://charts.example.com", "name": _BY_JOB, "version": "1.0.0"},
+            "release": {"name": _BY_JOB, "namespace": NAMESPACE},
+            "values": {"source": "inline", "inline": {"replicas": 1}},
+        },
+    }

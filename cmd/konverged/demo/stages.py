@@ -37,6 +37,8 @@ class Stage:
     """Returns the configuration of a user in groups, by a client certificate, which does not expire as a token does."""
     kubectl: str
     """The command of kubectl, "" if it is not installed."""
+    runs_jobs: bool = False
+    """Whether a Job controller makes pods of Jobs."""
 
 
 @asynccontextmanager
@@ -82,6 +84,7 @@ async def real() -> AsyncIterator[Stage]:
             config=await ClientConfig.from_kubeconfig(plane.kubeconfig),
             act_as=act_as,
             kubectl=str(found) if found else _kubectl(),
+            runs_jobs=True,
         )
 
 

@@ -1,4 +1,4 @@
-"""The table of `konverge demo`: redrawn on a terminal, one line for each change elsewhere.
+"""The table of `konverge demo`, with a section for each kind: redrawn on a terminal, one line for each change elsewhere.
 
 Guarantees: rows are computed in pure functions; rich is imported only on a terminal.
 """
@@ -8,18 +8,39 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import click
 
-from konverge.daemon.demo.samples import Expected
+from konverge.daemon.demo.samples import CLUSTERS, INSTANCES, NEXTCLOUDS, OPERATIONS, POOLS, Expected
 from konverge.objects import Object
 
-__all__ = ["Row", "Table", "converged", "row_of"]
+__all__ = ["Row", "Table", "cluster_row", "converged", "nextcloud_row", "operation_row", "pool_row", "row_of"]
+
+
+HEADS: Final = {
+    INSTANCES: ("Instance", "Mode", "Chart", "Values", "Ready", "Reason", "Message"),
+    OPERATIONS: ("Operation", "Type", "Engine", "Target", "Phase", "Reason", "Message"),
+    CLUSTERS: ("Cluster", "Mode", "Control plane", "", "Phase", "Reason", "Message"),
+    POOLS: ("Pool", "Wanted", "Idle", "Assigned", "Ready", "Reason", "Message"),
+    NEXTCLOUDS: ("Nextcloud", "From", "Instance", "URL", "Assigned", "Reason", "Message"),
+}
+_SHORT: Final = {INSTANCES: "", OPERATIONS: "op/", CLUSTERS: "cluster/", POOLS: "pool/", NEXTCLOUDS: "nextcloud/"}
+_HEADS_OF_STATE: Final = {INSTANCES: "Ready", POOLS: "Ready", NEXTCLOUDS: "Assigned"}
+_STYLES: Final = {
+    "True": "green",
+    "False": "yellow",
+    "Unknown": "cyan",
+    "Succeeded": "green",
+    "Failed": "red",
+    "Pending": "yellow",
+    "Running": "cyan",
+    "Connected": "green",
+}
 
 
 class Row(NamedTuple):
-    """The state of one instance."""
+    """The state of one sample: an instance, an Operation, or a Cluster. The columns have the names of HEADS."""
 
     name: str
     mode: str
@@ -28,12 +49,14 @@ class Row(NamedTuple):
     ready: str
     reason: str
     message: str
+    section: str = INSTANCES
 
     @property
     def line(self) -> str:
         """The row as one line of a log."""
-        state = f"Ready={self.ready or '?'} {self.reason}".rstrip()
-        return f"{self.name:<6} {state}{': ' if self.message else ''}{self.message}"
+        head = _HEADS_OF_STATE.get(self.section, "Phase")
+        state = f"{head}={self.ready or '?'} {self.reason}".rstrip()
+        return f"{_SHORT[self.section]}{self.name:<6} {state}{': ' if self.message else ''}{self.message}"
 
 
 def row_of(instance: Object) -> Row:
@@ -50,9 +73,74 @@ def row_of(instance: Object) -> Row:
     )
 
 
-def converged(rows: Iterable[Row], expected: Mapping[str, Expected]) -> bool:
-    """Tell whether every instance has its expected condition."""
-    present = {row.name: Expected(row.ready, row.reason) for row in rows}
+def operation_row(operation: Object) -> Row:
+    """Return the row of an Operation: its phase, and the condition that explains it."""
+    phase = str(operation.get("status", "phase", default=""))
+    blocked = operation.find_condition("Blocked")
+    waits = phase == "Pending" and blocked is not None and blocked.is_true
+    said = blocked if waits else operation.find_condition("Accepted" if phase == "Pending" else phase)
+    return Row(
+        name=operation.name,
+        mode=str(operation.get("spec", "type", default="")),
+        chart=str(operation.get("spec", "engine", default="")),
+        values=str(operation.get("spec", "targetRef", "name", default="")),
+        ready=phase,
+        reason=said.reason if said else "",
+        message=said.message if said else "",
+        section=OPERATIONS,
+    )
+
+
+def cluster_row(cluster: Object) -> Row:
+    """Return the row of a Cluster: its phase, and its connection."""
+    connected, authenticated = cluster.find_condition("Connected"), cluster.find_condition("Authenticated")
+    refused = authenticated is not None and authenticated.status == "False"
+    said = authenticated if refused else connected
+    return Row(
+        name=cluster.name,
+        mode="pull",
+        chart=str(cluster.get("spec", "controlPlaneEndpoint", default="")),
+        values="",
+        ready=str(cluster.get("status", "phase", default="")),
+        reason=said.reason if said else "",
+        message=said.message if said else "",
+        section=CLUSTERS,
+    )
+
+
+def pool_row(pool: Object) -> Row:
+    """Return the row of a pool: its numbers."""
+    ready = pool.find_condition("Ready")
+    return Row(
+        name=pool.name,
+        mode=str(pool.get("spec", "replicas", default=0)),
+        chart=str(pool.get("status", "ready", default=0)),
+        values=str(pool.get("status", "assigned", default=0)),
+        ready=ready.status if ready else "",
+        reason=ready.reason if ready else "",
+        message=ready.message if ready else "",
+        section=POOLS,
+    )
+
+
+def nextcloud_row(nextcloud: Object) -> Row:
+    """Return the row of a Nextcloud: its instance, or why it has none."""
+    said = nextcloud.find_condition("InstanceAssigned")
+    return Row(
+        name=nextcloud.name,
+        mode=str(nextcloud.get("status", "pool", default="") or ""),
+        chart=str(nextcloud.get("status", "instanceRef", "name", default="") or ""),
+        values=str(nextcloud.get("status", "url", default="") or ""),
+        ready=said.status if said else "",
+        reason=said.reason if said else "",
+        message=said.message if said else "",
+        section=NEXTCLOUDS,
+    )
+
+
+def converged(rows: Iterable[Row], expected: Mapping[str, Expected], section: str = INSTANCES) -> bool:
+    """Tell whether every sample of a section has its expected end."""
+    present = {row.name: Expected(row.ready, row.reason) for row in rows if row.section == section}
     return all(present.get(name) == end for name, end in expected.items())
 
 
@@ -62,7 +150,7 @@ class Table:
     def __init__(self, *, live: bool | None = None) -> None:
         self._live = sys.stdout.isatty() if live is None else live
         self._screen: Any = None
-        self._shown: dict[str, Row] = {}
+        self._shown: dict[tuple[str, str], Row] = {}
 
     def __enter__(self) -> Self:
         if self._live:
@@ -85,21 +173,26 @@ class Table:
             self._screen.update(_render(rows))
         else:
             for row in rows:
-                if self._shown.get(row.name) != row:
+                if self._shown.get((row.section, row.name)) != row:
                     click.echo(row.line)
-        self._shown = {row.name: row for row in rows}
+        self._shown = {(row.section, row.name): row for row in rows}
 
 
 def _render(rows: Sequence[Row]) -> Any:
+    from rich.console import Group
+
+    return Group(*(_drawing(section, [row for row in rows if row.section == section]) for section in HEADS))
+
+
+def _drawing(section: str, rows: Sequence[Row]) -> Any:
     from rich.table import Table as Drawing
     from rich.text import Text
 
-    drawing = Drawing(box=None, pad_edge=False)
-    for head in ("Instance", "Mode", "Chart", "Values", "Ready", "Reason", "Message"):
+    drawing = Drawing(box=None, pad_edge=False, show_header=bool(rows))
+    for head in HEADS[section]:
         drawing.add_column(head, overflow="fold")
-    styles = {"True": "green", "False": "yellow", "Unknown": "cyan"}
     for row in rows:
-        cells = [Text(str(cell)) for cell in row]
-        cells[4].stylize(styles.get(row.ready, "dim"))
+        cells = [Text(str(cell)) for cell in row[: len(HEADS[section])]]
+        cells[4].stylize(_STYLES.get(row.ready, "dim"))
         drawing.add_row(*cells)
     return drawing

@@ -11,12 +11,20 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import aiohttp
 import pytest
 from audit import Audited, audited, until_audited
-from family_uses import UNUSED, change_source_and_values, install_and_remove, share_a_pool
+from family_uses import (
+    UNUSED,
+    UNUSED_OF_POOLS,
+    change_source_and_values,
+    claim_and_release,
+    install_and_remove,
+    share_a_pool,
+)
 from forkserver import ForkServer
 from helm_template import NAMESPACE, Rendered, Right, Template, merged
 from operators import Operator
@@ -27,6 +35,7 @@ from konverge.errors import NotFound
 from konverge.reconcilers.apps.kinds import SECRET
 from konverge.runtime.http.access import SUBJECT_ACCESS_REVIEWS, is_allowed
 from konverge.testing import ControlPlane, ControlPlaneConfig, Lab, install_crds
+from konverge.testing.cnpg import CnpgOperator, cnpg_crds
 from konverge.testing.flux import HelmController, flux_crds
 from konverge.testing.proxy import ProxiedRequest
 
@@ -34,6 +43,9 @@ pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300, func_only=True
 
 APPS_ALONE: dict[str, Any] = {"families": {"quota": {"enabled": False}}}
 QUOTA_ALONE: dict[str, Any] = {"families": {"apps": {"enabled": False}}}
+POOLS_ALONE: dict[str, Any] = {
+    "families": {"apps": {"enabled": False}, "quota": {"enabled": False}, "pools": {"enabled": True}}
+}
 NO_ELECTION: dict[str, Any] = {"replicas": 1, "election": {"enabled": False}}
 WEBHOOKS: dict[str, Any] = {"webhooks": {"enabled": True}}
 SECURE: dict[str, Any] = {"metrics": {"secure": {"enabled": True}}}
@@ -43,6 +55,13 @@ RUNS: dict[str, dict[str, dict[str, Any]]] = {
     "each family alone": {
         "apps": merged(APPS_ALONE, NO_ELECTION, SECURE),
         "quota": merged(QUOTA_ALONE, WEBHOOKS),
+    },
+    "pools": {
+        "pools": merged(
+            POOLS_ALONE,
+            NO_ELECTION,
+            {"settings": {"pools": {"instance_namespace": "pools", "instances": {"retry": 1}}}},
+        )
     },
     "one namespace": {"one": merged(ONE_NAMESPACE, WEBHOOKS, SECURE)},
 }
@@ -172,6 +191,10 @@ async def at_work(release: Release, plane: ControlPlane, config: ClientConfig, c
             work += [install_and_remove(lab), change_source_and_values(lab)]
         if "quota" in release.families:
             work.append(share_a_pool(lab))
+        if "pools" in release.families:
+            await stack.enter_async_context(HelmController(config, namespace=release.name))
+            await stack.enter_async_context(CnpgOperator(config, pace=0.1, random=Random(1)))
+            work.append(claim_and_release(lab))
         await asyncio.gather(*work)
 
 
@@ -202,7 +225,7 @@ async def test_nothing_is_denied_and_every_right_is_used_or_has_a_reason(
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(config, name="test"))
         fork = await stack.enter_async_context(ForkServer())
-        await install_crds(client, [*all_manifests(), *flux_crds()])
+        await install_crds(client, [*all_manifests(), *flux_crds(), *cnpg_crds()])
         for name in (NAMESPACE, *RUNS[run]):
             await plane.create_namespace(name)
         before = len(audited(plane))
@@ -232,8 +255,8 @@ def with_a_reason(release: Release) -> set[tuple[str, str]]:
     the first list of a watch.
     """
     given = {named(right) for right in release.rendered.rights}
-    reasons = UNUSED.keys() | {
-        (verb, LEASES) for verb in ("create", "get", "list")
-    }  # of Operations, which are not run here
+    reasons = (
+        UNUSED.keys() | UNUSED_OF_POOLS.keys() | {(verb, LEASES) for verb in ("create", "get", "list")}
+    )  # of Operations, which are not run here
     streamed = set() if release.elects else {("list", resource) for verb, resource in given if verb == "watch"}
     return (reasons & given) | streamed

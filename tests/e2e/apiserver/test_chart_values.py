@@ -16,7 +16,7 @@ from helm_template import CHART, NAMESPACE, Rendered, Template, check_names, dee
 from konverge.charts.values import values_of
 from konverge.crds import all_manifests
 from konverge.daemon.config import load
-from konverge.daemon.programs import DaemonSettings, families
+from konverge.daemon.families import DaemonSettings, families
 from konverge.daemon.rbac import manifests, rules_for
 from konverge.daemon.webhooks import manifests_of as webhook_manifests
 from konverge.reconcilers.quota import definitions
@@ -26,6 +26,8 @@ pytestmark = pytest.mark.timeout(
 )  # the build of helm, for which the first test waits, has its own limit
 
 ROOT = CHART.parents[1]
+OFF = ("clusters", "pools")
+"""The families that are off by default."""
 NONE = {"families": {name: {"enabled": False} for name in families(DaemonSettings())}}
 ALONE: dict[str, Any] = {"replicas": 1, "election": {"enabled": False}}
 WEBHOOKS: dict[str, Any] = {"webhooks": {"enabled": True}}
@@ -59,7 +61,7 @@ def monitor(name: str) -> dict[str, tuple[Any, dict[str, Any]]]:
 
 
 CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
-    **{f"families.{name}.enabled": (name == "clusters", {}) for name in families(DaemonSettings())},
+    **{f"families.{name}.enabled": (name in OFF, {}) for name in families(DaemonSettings())},
     "watchNamespace": ("web", {"families": {"quota": {"enabled": False}}}),
     "settings.log_format": ("console", {}),
     "args": (["run", "--log-level=debug"], {}),
@@ -227,6 +229,7 @@ QUOTA_ALONE = {"families": {"apps": {"enabled": False}}}
 SECRETS_IN_TWO = {"settings": {"apps": {"secret_namespaces": ["web", "shop"]}}}
 NO_SECRETS = {"settings": {"apps": {"watch_secrets": False}}}
 ONE_NAMESPACE = merged(APPS_ALONE, {"watchNamespace": "web"})
+WITH_POOLS = {"families": {"pools": {"enabled": True}}}
 V014: dict[str, Any] = {"settings": {"quota": {"semantics": "v0.14"}}}
 V012: dict[str, Any] = {"settings": {"quota": {"semantics": "v0.12"}}}
 
@@ -276,14 +279,20 @@ def test_the_daemon_has_exactly_the_rights_that_the_command_prints_for_its_setti
         assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "konverge", "namespace": NAMESPACE}]
 
 
-@pytest.mark.parametrize("values", [{}, APPS_ALONE, QUOTA_ALONE, V012, V014], ids=str)
+@pytest.mark.parametrize("values", [{}, APPS_ALONE, QUOTA_ALONE, WITH_POOLS, V012, V014], ids=str)
 def test_the_definitions_are_those_of_the_families_that_are_on_and_are_kept(
     template: Template, values: dict[str, Any]
 ) -> None:
     settings = settings_of(template(values)).quota
     rendered = template(values).all("CustomResourceDefinition")
-    groups = {"apps.vworkspace.io": "apps", "ops.vworkspace.io": "apps", "capsule.clastix.io": "quota"}
-    off = {"clusters", *(name for name, family in values.get("families", {}).items() if not family["enabled"])}
+    groups = {
+        "apps.vworkspace.io": "apps",
+        "ops.vworkspace.io": "apps",
+        "capsule.clastix.io": "quota",
+        "k8s.bnerd.com": "pools",
+    }
+    switched = {name: family["enabled"] for name, family in values.get("families", {}).items()}
+    off = {name for name in families(DaemonSettings()) if not switched.get(name, name not in OFF)}
     family_of = {
         one["metadata"]["name"]: "clusters"
         if one["spec"]["names"]["kind"] == "Cluster"
@@ -396,11 +405,12 @@ def test_settings_reach_the_daemon_as_they_are_written(template: Template, tmp_p
     of_the_chart = {"controllers", "metrics", "health", "webhooks", "election"}
     assert ran.model_dump(exclude=of_the_chart) == read.model_dump(exclude=of_the_chart)
     assert (ran.election.lease_seconds, ran.election.renew_seconds) == (30, 20.5)
-    assert ran.controllers == tuple(name for name in families(DaemonSettings()) if name != "clusters")  # off by default
+    assert ran.controllers == tuple(name for name in families(DaemonSettings()) if name not in OFF)
 
 
 def test_alerts_and_dashboards_are_those_under_deploy(template: Template) -> None:
-    rendered = template(merged(RULE, DASHBOARDS))
+    every_family = {"families": {name: {"enabled": True} for name in families(DaemonSettings())}}
+    rendered = template(merged(RULE, DASHBOARDS, every_family))
     alerts = {
         group["name"]: group["rules"]
         for path in (ROOT / "deploy/alerts").glob("*.yaml")

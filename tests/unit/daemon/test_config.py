@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from konverge.daemon.config import Loaded, Origin, attribute_docs, leaves, load, parse_assignment
-from konverge.daemon.programs import DaemonSettings
+from konverge.daemon.families import DaemonSettings
 from konverge.daemon.settings import Overrides, Settings
 from konverge.errors import ConfigError, UsageError
 from konverge.runtime import Numbers

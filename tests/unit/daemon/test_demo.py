@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from konverge.client import Client
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
-from konverge.daemon.demo.samples import EXPECTED, NAMESPACE, samples
-from konverge.daemon.demo.table import Row, Table, converged, row_of
+from konverge.crds.catalogue import all_manifests
+from konverge.crds.ops_v1alpha1 import Cluster, EngineName
+from konverge.daemon.demo.engines import engine_crds
+from konverge.daemon.demo.samples import (
+    CLUSTERS,
+    EXPECTED,
+    EXPECTED_BY_SECTION,
+    NAMESPACE,
+    NEXTCLOUDS,
+    OPERATIONS,
+    POOLS,
+    cluster_samples,
+    operation_samples,
+    pool_samples,
+    samples,
+)
+from konverge.daemon.demo.table import (
+    Row,
+    Table,
+    cluster_row,
+    converged,
+    nextcloud_row,
+    operation_row,
+    pool_row,
+    row_of,
+)
+from konverge.kinds import kind
 from konverge.objects import Object
+from konverge.testing import install_crds
+from konverge.testing.apiserver import ApiServer
 
 SHOP: dict[str, Any] = {
     "metadata": {"name": "shop"},
@@ -55,6 +83,107 @@ def test_on_a_terminal_the_whole_table_is_drawn(capsys: pytest.CaptureFixture[st
     drawn = capsys.readouterr().out
     assert "Instance" in drawn
     assert "shop 1.4.2 (helm)" in drawn
+
+
+OPERATION: dict[str, Any] = {
+    "metadata": {"name": "nightly"},
+    "spec": {"type": "Backup", "engine": "velero", "targetRef": {"name": "wiki"}},
+}
+
+
+def said(type_: str, status: str, reason: str, message: str = "") -> dict[str, str]:
+    return {"type": type_, "status": status, "reason": reason, "message": message}
+
+
+@pytest.mark.parametrize(
+    ("status", "shown"),
+    [
+        ({}, ("", "", "")),
+        (
+            {"phase": "Pending", "conditions": [said("Accepted", "True", "AdmissionPassed")]},
+            ("Pending", "AdmissionPassed", ""),
+        ),
+        (
+            {"phase": "Pending", "conditions": [said("Blocked", "True", "TargetNotReady", "not Ready")]},
+            ("Pending", "TargetNotReady", "not Ready"),
+        ),
+        (
+            {"phase": "Running", "conditions": [said("Running", "True", "EngineStarted", "InProgress")]},
+            ("Running", "EngineStarted", "InProgress"),
+        ),
+        (
+            {"phase": "Failed", "conditions": [said("Failed", "True", "Timeout", "stopped")]},
+            ("Failed", "Timeout", "stopped"),
+        ),
+    ],
+)
+def test_an_operation_is_a_row_with_its_phase_and_the_reason_for_it(status: Any, shown: tuple[str, ...]) -> None:
+    row = operation_row(Object({**OPERATION, "status": status}))
+    assert row == Row("nightly", "Backup", "velero", "wiki", *shown)._replace(section=OPERATIONS)
+
+
+def test_a_cluster_is_a_row_with_its_phase_and_the_reason_for_it() -> None:
+    connected = [said("Connected", "True", "RoundTripOK"), said("Authenticated", "True", "CredentialAccepted")]
+    refused = [said("Connected", "False", "ControlPlaneUnreachable"), said("Authenticated", "False", "Expired")]
+    stored = {"metadata": {"name": "demo"}, "spec": {"controlPlaneEndpoint": "https://plane.example.com"}}
+    for phase, conditions, reason in (("Connected", connected, "RoundTripOK"), ("Error", refused, "Expired")):
+        row = cluster_row(Object({**stored, "status": {"phase": phase, "conditions": conditions}}))
+        wanted = Row("demo", "pull", "https://plane.example.com", "", phase, reason, "", section=CLUSTERS)
+        assert row == wanted
+
+
+def test_each_section_has_a_table_of_its_own_and_lines_say_what_they_are_of(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [row_of(Object(SHOP)), operation_row(Object(OPERATION))]
+    with Table(live=True) as table:
+        table.show(rows)
+    drawn = capsys.readouterr().out
+    assert "Instance" in drawn
+    assert "Engine" in drawn
+    assert "Control plane" not in drawn
+    with Table(live=False) as table:
+        table.show(rows)
+    assert capsys.readouterr().out.splitlines()[-1] == "op/nightly Phase=?"
+
+
+def test_the_samples_of_operations_have_one_for_each_engine_and_each_has_an_expected_end() -> None:
+    found = [one for one in operation_samples() if one["kind"] == "Operation"]
+    assert sorted(one["spec"]["engine"] for one in found) == sorted(get_args(EngineName))
+    assert {one["metadata"]["name"] for one in found} == set(EXPECTED_BY_SECTION[OPERATIONS])
+    clusters = [one["metadata"]["name"] for one in cluster_samples() if one["kind"] == "Cluster"]
+    assert clusters == list(EXPECTED_BY_SECTION[CLUSTERS])
+
+
+POOL, CLAIMS = pool_samples(claims=False), pool_samples(claims=True)
+
+
+def test_a_pool_is_a_row_with_its_numbers_and_a_nextcloud_one_with_its_instance() -> None:
+    ready, assigned = (
+        said("Ready", "True", "Full", "2 of 2"),
+        said("InstanceAssigned", "False", "PoolExhausted", "waits"),
+    )
+    pool = {"metadata": {"name": "small"}, "spec": {"replicas": 2}, "status": {"ready": 2, "conditions": [ready]}}
+    assert pool_row(Object(pool)) == Row("small", "2", "2", "0", "True", "Full", "2 of 2", section=POOLS)
+    waits = {"metadata": {"name": "ada"}, "status": {"conditions": [assigned]}}
+    wanted = Row("ada", "", "", "", "False", "PoolExhausted", "waits", section=NEXTCLOUDS)
+    assert nextcloud_row(Object(waits)) == wanted
+
+
+def test_the_samples_of_pools_have_an_expected_end_and_one_claim_more_than_the_pool_has_instances() -> None:
+    [pool] = [one for one in POOL if one["kind"] == "NextcloudPool"]
+    assert {one["metadata"]["name"] for one in CLAIMS} == set(EXPECTED_BY_SECTION[NEXTCLOUDS])
+    assert set(EXPECTED_BY_SECTION[POOLS]) == {pool["metadata"]["name"]}
+    assert len(CLAIMS) == pool["spec"]["replicas"] + 1
+
+
+async def test_every_sample_is_accepted_by_the_definitions_of_its_kind() -> None:
+    async with ApiServer() as server, Client(server.config(), name="test") as client:
+        await install_crds(client, [*all_manifests(), *engine_crds()])
+        for name in ("konverge", NAMESPACE):
+            await client.create(kind("v1", "Namespace").new(name))
+        for document in (*samples(), *operation_samples(), *cluster_samples("http://127.0.0.1:1"), *POOL, *CLAIMS):
+            await client.create(Object(document))
+        [cluster] = (await client.list(Cluster)).items
+        assert cluster.endpoint == "http://127.0.0.1:1"
 
 
 def test_the_samples_fit_the_model_and_each_has_an_expected_end() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import resource
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,8 +25,9 @@ from konverge.daemon.engine import (
     process_metrics,
     raise_file_limit,
 )
+from konverge.daemon.families import DaemonSettings, left_out
 from konverge.daemon.main import program as command_line
-from konverge.daemon.programs import DaemonSettings, fill, left_out, load_build
+from konverge.daemon.programs import fill, load_build
 from konverge.daemon.settings import Overrides, Settings
 from konverge.errors import UsageError
 from konverge.kinds import kind
@@ -69,7 +72,8 @@ async def test_chosen_controllers_run_alone() -> None:
 
 async def test_a_family_is_chosen_by_its_name_or_by_its_controllers() -> None:
     both = ["applicationinstance", "operation"]
-    for names, there in {("apps",): both, ("applicationinstance",): both[:1]}.items():
+    clouds = ["nextcloudpool", "nextcloud", "nextcloud-orphans", "nextcloudinstance"]
+    for names, there in {("apps",): both, ("applicationinstance",): both[:1], ("pools",): clouds}.items():
         assert list(await controllers(DaemonSettings(controllers=names), None)) == there
 
 
@@ -77,7 +81,7 @@ async def test_a_family_that_needs_the_whole_cluster_is_left_out_of_one_namespac
     everywhere = list(await controllers(DaemonSettings(), None))
     assert {"applicationinstance", "resourcepool", "resourcepoolclaim"} <= set(everywhere)
     here = DaemonSettings(namespace="web")
-    assert left_out(here) == ("clusters", "quota")
+    assert left_out(here) == ("clusters", "pools", "quota")
     assert not {"resourcepool", "resourcepoolclaim"} & set(await controllers(here, None))
     with pytest.raises(UsageError, match="run it without --namespace"):
         await controllers(DaemonSettings(namespace="web", controllers=("quota",)), None)
@@ -292,3 +296,16 @@ def test_a_program_with_bad_settings_ends_with_exit_code_2(
         program.run(two, name="test")
     assert ended.value.code == 2
     assert "drain (variable KONVERGE_DRAIN)" in capsys.readouterr().err
+
+
+def test_the_process_of_a_users_operator_loads_none_of_our_families() -> None:
+    script = """
+import sys
+import konverge.daemon.engine
+import konverge.daemon.options
+from konverge.daemon.programs import settings_of
+settings_of("shop:build")()
+print(*[name for name in sys.modules if name.startswith("konverge.reconcilers")])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

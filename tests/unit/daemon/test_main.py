@@ -129,8 +129,9 @@ def test_wrong_usage_is_exit_code_2_with_a_hint(words: tuple[str, ...], said: st
         (
             ("rbac", "--controllers", "nobody"),
             (
-                "there is no controller 'nobody' here; controllers: applicationinstance, operation, cluster, resourcepool, "
-                "resourcepoolclaim; families: apps, clusters, quota"
+                "there is no controller 'nobody' here; controllers: applicationinstance, operation, cluster, nextcloudpool, nextcloud, "
+                "nextcloud-orphans, nextcloudinstance, resourcepool, "
+                "resourcepoolclaim; families: apps, clusters, pools, quota"
             ),
         ),
         (("explain", "a/b", "--url", "http://127.0.0.1:9"), "no daemon answers at http://127.0.0.1:9"),
@@ -221,6 +222,11 @@ def test_crds_prints_our_own_definitions() -> None:
     assert [document["metadata"]["name"] for document in documents] == [
         "applicationinstances.apps.vworkspace.io",
         "clusters.ops.vworkspace.io",
+        "nextcloudinstances.k8s.bnerd.com",
+        "nextcloudpools.k8s.bnerd.com",
+        "nextcloudprofiles.k8s.bnerd.com",
+        "nextclouds.k8s.bnerd.com",
+        "nextcloudversionmaps.k8s.bnerd.com",
         "operations.ops.vworkspace.io",
         "resourcepoolclaims.capsule.clastix.io",
         "resourcepools.capsule.clastix.io",
@@ -284,10 +290,15 @@ def test_rbac_for_secure_metrics_has_the_rights_of_the_reviews_in_the_cluster(wa
 
 
 def test_rbac_follows_settings_that_change_what_is_watched() -> None:
-    plain = konverge("rbac", "--controllers", "apps").stdout
-    gated = konverge("rbac", "--controllers", "apps", "--set", "apps.require_namespace_label=true").stdout
-    assert "namespaces" not in plain
-    assert "namespaces" in gated
+    def verbs(*arguments: str) -> list[list[str]]:
+        printed = konverge("rbac", "--controllers", "apps", *arguments).stdout
+        rules = next(
+            found["rules"] for found in yaml.safe_load_all(printed) if found and found["kind"] == "ClusterRole"
+        )
+        return [rule["verbs"] for rule in rules if "namespaces" in rule["resources"]]
+
+    assert verbs() == [["get"]], "an Operation's namespace says what may run in it"
+    assert verbs("--set", "apps.require_namespace_label=true") == [["get", "list", "watch"]]
 
 
 @pytest.mark.parametrize(("shell", "word"), [("zsh", "#compdef konverge"), ("fish", "complete")])

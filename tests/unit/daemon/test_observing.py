@@ -18,19 +18,29 @@ from promql import Declared, filled, kept
 from promtool import promtool, run_promtool
 
 from konverge.conditions import STATUSES
+from konverge.crds.ops_v1alpha1 import Cluster
+from konverge.crds.pools_v1alpha1 import Nextcloud
 from konverge.metrics import Metrics
 from konverge.reconcilers.apps import controller
+from konverge.reconcilers.apps.clusters.metrics import PullMetrics
+from konverge.reconcilers.apps.operations import install as operations
+from konverge.reconcilers.apps.operations.metrics import OperationMetrics
+from konverge.reconcilers.pools.metrics import PoolMetrics
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 CASES = Path(__file__).with_name("alerts.test.yaml")
 if not DEPLOY.exists():
     pytest.skip("deploy/ is not part of the wheel", allow_module_level=True)
 
-NAMES = ("daemon", "apps")
+NAMES = ("daemon", "apps", "clusters", "pools")
 DASHBOARDS: dict[str, dict[str, Any]] = {
     name: json.loads((DEPLOY / "dashboards" / f"{name}.json").read_text()) for name in NAMES
 }
-CONDITIONS = controller().counted
+CONDITIONS = {
+    *controller().counted,
+    *Cluster.__konverge_declaration__.conditions,
+    *Nextcloud.__konverge_declaration__.conditions,
+}
 RULES = {
     rule["alert"]: rule
     for name in NAMES
@@ -53,7 +63,9 @@ needs_promtool = pytest.mark.skipif(
 def known() -> dict[str, set[str]]:
     """The labels of every series that the library exposes, by the name that a query uses."""
     found: dict[str, set[str]] = {}
-    for instrument in vars(Metrics(CollectorRegistry())).values():
+    own = Metrics(CollectorRegistry())
+    families = (OperationMetrics.within(own), PullMetrics.within(own), PoolMetrics.within(own))
+    for instrument in (one for holder in (own, *families) for one in vars(holder).values()):
         if not isinstance(instrument, MetricWrapperBase):
             continue
         [family] = instrument.describe()
@@ -62,6 +74,7 @@ def known() -> dict[str, set[str]]:
         found[family.name + ending] = labels
         if family.type == "histogram":
             found |= {f"{family.name}_bucket": labels | {"le"}, f"{family.name}_count": labels}
+    found |= {one.metric: set(one.labels) for one in operations.controller().groupings}
     return found | {name: set() for name in OF_THE_PROCESS}
 
 

@@ -1,4 +1,4 @@
-"""The panels of deploy/dashboards/daemon.json and apps.json: their values after ten minutes of a scenario, computed by promtool.
+"""The panels of deploy/dashboards/daemon.json, apps.json and clusters.json: their values after ten minutes of a scenario, computed by promtool.
 
 A manager runs on the server in memory, in virtual time; its registry is scraped every 15 seconds, and each query is evaluated over these
 scrapes. The expected values follow from the scenario: rates are those of the last five minutes.
@@ -19,15 +19,20 @@ from typing import Any
 import pytest
 import yaml
 from apps.lab import READY, Apps, says
+from apps.operations import Operations
 from promql import Scrapes, evaluate, filled
 from promtool import promtool
+from pull_kit import ensure
+from pull_lab import Plane
+from pull_lab import phase as cluster_phase
 from widgets import By, Widget, widget
 
 import konverge as kv
-from konverge.clock import wall_clock
+from konverge.clock import rfc3339, wall_clock
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
 from konverge.metrics import RESULTS
 from konverge.reconcilers.apps.kinds import HELM_RELEASE, HELM_REPOSITORY
+from konverge.reconcilers.apps.operations.settings import OperationSettings
 from konverge.runtime.controller.metrics import BARRIER_RESULTS
 from konverge.runtime.observability.history import ReconcileRecord
 from konverge.testing import Lab
@@ -49,6 +54,8 @@ AT_MOST_A_BOOKMARK = pytest.approx(30, abs=31)
 CONDITIONS = ("Ready", "Reconciling", "Degraded", "Suspended", "Blocked", "Deleting", "Stalled")
 REASONS = (Why.CREATED, Why.CHANGED, Why.OWNED, Why.WATCHED, Why.REQUEUE_AFTER, Why.HELD)
 CONFIG_MAP = kv.kind("v1", "ConfigMap")
+OF_OPERATIONS = "konverge_operation"
+"""In each query about Operations, which have a scenario of their own."""
 WITHOUT_ELECTION = (
     *("Leaders", "Who leads", "Leases lost", "How long a renewal takes", "Renewals that read the lease first"),
     "Caches compared at the begin of leading",
@@ -122,7 +129,8 @@ async def test_the_panels_of_the_apps_dashboard_show_what_happened(lab: Lab, tmp
     results = Counter({"Done": "success", "RequeueAfter": "requeue_after"}[record.outcome] for record in records)
     reasons = Counter(word for record in records for word in REASONS if any(r.startswith(word) for r in record.reasons))
 
-    shown = await asyncio.to_thread(values_of, panels("apps"), scrapes, tmp_path)
+    queries = {title: query for title, query in panels("apps").items() if OF_OPERATIONS not in query}
+    shown = await asyncio.to_thread(values_of, queries, scrapes, tmp_path)
     applies = shown.pop("What is written")
     assert shown == {
         "Instances": {"{}": 4},
@@ -149,7 +157,8 @@ async def test_the_panels_of_the_apps_dashboard_show_what_happened(lab: Lab, tmp
     assert applies['{kind="ApplicationInstance", result="sent"}'] == pytest.approx(2 / 60, rel=0.01)
     skipped = sum(value for labels, value in applies.items() if 'result="skipped"' in labels and "Helm" in labels)
     assert skipped == pytest.approx(sum(record.skipped for record in records) / WINDOW.total_seconds())
-    assert await asyncio.to_thread(values_of, alerts("apps"), scrapes, tmp_path) == {
+    rules = {alert: rule for alert, rule in alerts("apps").items() if OF_OPERATIONS not in rule}
+    assert await asyncio.to_thread(values_of, rules, scrapes, tmp_path) == {
         "AppsInstancesNotReady": {'{controller="applicationinstance"}': 2},
         "AppsInstancesDegraded": {'{controller="applicationinstance"}': 2},
     }
@@ -189,6 +198,104 @@ def cut_watches(lab: Lab, resource: str) -> None:
     """Cut the open watches of a resource; they are begun again at once."""
     faults = lab.server.faults
     faults.remove(faults.add(Rule(Match(verbs=("watch",), resources=(resource,)), Drop(watches=True))))
+
+
+async def test_the_panels_of_operations_show_what_happened(lab: Lab, tmp_path: Path) -> None:
+    here = await Operations(lab).start(OperationSettings())
+    await here.target()
+    await here.create("long")
+    await here.run_job("long")
+    await here.create("unapproved", "Restore", "velero", parameters={"backupName": "b"})
+
+    async def each_minute(minute: int) -> None:
+        await here.create(f"run-{minute}")
+        await asyncio.sleep(10)
+        await (here.fail if minute == 5 else here.complete)(f"run-{minute}")
+
+    scrapes = await scraped(lab, each_minute)
+    queries = {title: query for title, query in panels("apps").items() if OF_OPERATIONS in query}
+    shown = await asyncio.to_thread(values_of, queries, scrapes, tmp_path)
+    ended, kept = shown.pop("Operations that ended"), shown.pop("Operations kept")
+    blocked = shown.pop("Why Operations are blocked")
+    duration = shown.pop("How long an Operation runs")
+    failed = shown.pop("Operations that failed in a day")
+    assert shown == {
+        "Operations at work": {"{}": 1},
+        "Operations that wait": {"{}": 1},
+        "Operations blocked": {"{}": 1},
+        "Operations by phase": by("phase", {"Running": 1, "Pending": 1}),
+        "How long an Operation waits for its turn": {'{type="RunCommand"}': pytest.approx(0.9, abs=0.1)},
+    }
+    assert {reason: count for reason, count in blocked.items() if count} == {'{reason="AwaitingApproval"}': 1}
+    assert {type_: count for type_, count in kept.items() if count} == by("type", {"RunCommand": 11, "Restore": 1})
+    assert duration == {'{type="RunCommand"}': pytest.approx(14, abs=1.1)}
+    assert failed == {"{}": pytest.approx(1, rel=0.1)}
+    assert {one: round(count) for one, count in ended.items() if count} == {
+        '{engine="job", phase="Succeeded"}': 9,
+        '{engine="job", phase="Failed"}': 1,
+    }
+    rules = {alert: rule for alert, rule in alerts("apps").items() if OF_OPERATIONS in rule}
+    assert await asyncio.to_thread(values_of, rules, scrapes, tmp_path) == {
+        "OperationsFailed": {'{engine="job", type="RunCommand"}': pytest.approx(1, rel=0.1)},
+        "OperationsBlocked": {},
+        "OperationsAwaitPerson": {'{reason="AwaitingApproval"}': 1},
+    }
+
+
+async def test_the_panels_of_the_clusters_dashboard_show_what_happened(lab: Lab, tmp_path: Path) -> None:
+    here = Plane(lab, event_buffer=10)
+    await here.start()
+    await here.until(cluster_phase("Connected"))
+
+    async def each_minute(minute: int) -> None:
+        if minute == MINUTES - 1:
+            return
+        payload = ensure(f"shop-{minute}")
+        if minute == 5:
+            payload["namespace"] = "kube-system"
+        await here.plane.result(here.plane.submit("intent", payload))
+        if minute == MINUTES - 2:
+            here.plane.faults.add(status=503, times=1_000)
+            more = {"status": "True", "reason": "Said", "message": "", "lastTransitionTime": rfc3339(wall_clock())}
+            said = [{"type": type_, **more} for type_ in ("Ready", "Reconciling")]
+            await lab.client.patch(
+                ApplicationInstance,
+                "shop-1",
+                "web",
+                patch={"status": {"conditions": said}},
+                style="merge",
+                subresource="status",
+            )
+
+    await lab.client.create(kv.kind("v1", "Namespace", namespaced=False).new("web"))
+    scrapes = await scraped(lab, each_minute)
+    shown = await asyncio.to_thread(values_of, panels("clusters"), scrapes, tmp_path)
+    jobs, results = shown.pop("Jobs that ended"), shown.pop("Reconciles by result")
+    assert shown == {
+        "State of the connection": {"{}": 0},
+        "Event buffer now": {"{}": 0.2},
+        "Age of the credential": {"{}": pytest.approx(MINUTES * 60, abs=62)},
+        "Jobs that failed in a day": {"{}": pytest.approx(1, rel=0.1)},
+        "Connection": {'{mode="pull"}': 0},
+        "Conditions of the Cluster": by(
+            "condition",
+            {"Authenticated": 1, "BufferOverflow": 0, "Connected": 0, "ControllersHealthy": 1, "Disconnected": 0},
+        ),
+        "How long a job takes": {"{}": pytest.approx(0.5, abs=0.5)},
+        "Event buffer": {'{instance="konverge-0"}': 0.2},
+    }
+    # Of the last five minutes: one job was refused, three were carried out.
+    assert {one: rate * 300 for one, rate in jobs.items() if rate} == {
+        '{kind="intent", outcome="succeeded"}': pytest.approx(3, rel=0.1),
+        '{kind="unknown", outcome="failed"}': pytest.approx(1, rel=0.1),
+    }
+    assert results['{result="requeue_after"}'] > 0
+    assert await asyncio.to_thread(values_of, alerts("clusters"), scrapes, tmp_path) == {
+        "ClusterDisconnected": {'{mode="pull"}': 0},
+        "ClusterNotAuthenticated": {},
+        "ClusterEventBufferFull": {},
+        "ClusterJobsFailed": {'{kind="unknown"}': pytest.approx(1, rel=0.1)},
+    }
 
 
 async def test_the_panels_of_the_daemon_dashboard_show_what_happened(lab: Lab, tmp_path: Path) -> None:

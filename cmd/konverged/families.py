@@ -1,0 +1,80 @@
+"""The families that our own daemon hosts: the settings of each, and how each is installed.
+
+Guarantees: uses only the library's public API: a family is `install(manager, settings)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from konverge.daemon.settings import Settings
+from konverge.errors import UsageError
+from konverge.reconcilers import apps, pools, quota
+from konverge.reconcilers.apps import Settings as AppsSettings
+from konverge.reconcilers.apps import clusters
+from konverge.reconcilers.apps.clusters import Settings as ClusterSettings
+from konverge.reconcilers.pools import PoolSettings
+from konverge.reconcilers.quota import Settings as QuotaSettings
+
+if TYPE_CHECKING:
+    from konverge.runtime import Manager
+
+__all__ = ["DaemonSettings", "families", "install_families", "left_out"]
+
+_CLUSTER_WIDE = ("clusters", "pools", "quota")
+
+
+class DaemonSettings(Settings):
+    """The settings of our own daemon: those of every operator, and those of its families."""
+
+    apps: AppsSettings = AppsSettings()
+    """The family of ApplicationInstance."""
+    clusters: ClusterSettings = ClusterSettings()
+    """The family of Cluster: pull mode."""
+    pools: PoolSettings = PoolSettings()
+    """The family of Nextcloud pools."""
+    quota: QuotaSettings = QuotaSettings()
+    """The family of ResourcePool and ResourcePoolClaim."""
+
+
+def families(settings: DaemonSettings) -> dict[str, Callable[[Manager], None]]:
+    """Return the install function of each of our families."""
+    return {
+        "apps": lambda manager: apps.install(manager, settings.apps),
+        "clusters": lambda manager: clusters.install(manager, settings.clusters),
+        "pools": lambda manager: pools.install(manager, settings.pools),
+        "quota": lambda manager: quota.install(manager, settings.quota),
+    }
+
+
+def left_out(settings: Settings) -> tuple[str, ...]:
+    """Return the families that cannot run in one namespace, if these settings name one."""
+    return _CLUSTER_WIDE if isinstance(settings, DaemonSettings) and settings.namespace else ()
+
+
+def install_families(manager: Manager, settings: DaemonSettings) -> dict[str, tuple[str, ...]]:
+    """Install all families; returns the names of the controllers of each, and the paths of its webhooks.
+
+    With one namespace a family of cluster-wide objects is left out; if it was chosen by name, that is a UsageError.
+    """
+    without = left_out(settings)
+    for family in without:
+        if family in settings.controllers:
+            raise UsageError(
+                f"the family {family!r} reconciles cluster-wide objects: run it without --namespace "
+                f"({settings.namespace!r} was given), or leave it out of --controllers"
+            )
+    found: dict[str, tuple[str, ...]] = {}
+    for family, install in families(settings).items():
+        if family in without:
+            continue
+        before = _parts(manager)
+        install(manager)
+        found[family] = tuple(part for part in _parts(manager) if part not in before)
+    return found
+
+
+def _parts(manager: Manager) -> tuple[str, ...]:
+    controllers = (controller.name for controller in manager.controllers)
+    return (*controllers, *(webhook.path for webhook in manager.webhooks))
