@@ -1,5 +1,6 @@
-"""Programs written in Go, built once for a machine: helm and a small program on client-go from the module `tests/support/go_clients`, and
-Prometheus, without its pages and its service discovery, from `tests/support/go_prometheus`.
+"""Programs written in Go, built once for a machine: helm and a small program on client-go from the module `tests/support/go_clients`;
+Prometheus, without its pages and its service discovery, from `tests/support/go_prometheus`; versitygw, an S3 server, from
+`tests/support/go_versitygw`.
 
 Guarantees: versions and checksums are pinned by the go.mod and go.sum of each module, which a build never changes. The programs appear in
 the cache of `konverge control-plane install` whole or not at all, in a folder named by what they were built from: another state of the
@@ -24,11 +25,12 @@ from konverge.testing.binaries import Cache, is_program
 from konverge.testing.failures import BinariesMissing, ControlPlaneError, InstallFailed
 from konverge.testing.gobuild import build_environment
 
-__all__ = ["BUILD_SECONDS", "CLIENTS", "HELM", "PROMETHEUS", "go_program"]
+__all__ = ["BUILD_SECONDS", "CLIENTS", "HELM", "PROMETHEUS", "VERSITYGW", "go_program"]
 
 CLIENTS = "clients"
 HELM = "helm"
 PROMETHEUS = "prometheus"
+VERSITYGW = "versitygw"
 BUILD_SECONDS = 900
 """The longest that a build may take: it is about six minutes of one core, three of two."""
 
@@ -67,6 +69,7 @@ _MODULES = {
         # Most of what it would compile otherwise are the clients of twenty clouds.
         ("-tags=remove_all_sd,enable_file_sd",),
     ),
+    VERSITYGW: _Module("go_versitygw", ("github.com/versity/versitygw/cmd/versitygw",), VERSITYGW, "versitygw"),
 }
 _END_SECONDS = 10
 _LOG_LINES = 15

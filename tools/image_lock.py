@@ -76,7 +76,10 @@ def main(root: Path = ROOT) -> int:
     """Write both files."""
     project = tomllib.loads((root / "pyproject.toml").read_text())
     version = python_version(root)
-    for name, wanted in ((RUNTIME, project["project"]["dependencies"]), (BUILD, project["build-system"]["requires"])):
+    # The image hosts every family: their extras are in it too.
+    extras = project["project"]["optional-dependencies"]
+    runtime = [*project["project"]["dependencies"], *extras["machines"], *extras["pools"]]
+    for name, wanted in ((RUNTIME, runtime), (BUILD, project["build-system"]["requires"])):
         found = [
             report(wanted, machine, glibc, version, root / "constraints.txt")
             for machine in MACHINES

@@ -17,7 +17,8 @@ from quota.world import CPU, DryWorld, pool
 
 from konverge.quantities import WHOLE
 from konverge.quantities import read as quantities
-from konverge.reconcilers.quota.allocate import allocate
+from konverge.reconcilers.quota.allocate import PoolAllocation, allocate
+from konverge.reconcilers.quota.claim_decision import ClaimDecision
 from konverge.reconcilers.quota.decide import plan_writes
 from konverge.reconcilers.quota.words import Semantics
 
@@ -26,6 +27,11 @@ NAMES = st.sampled_from(["p", "q", "r"])
 SPACES = st.sampled_from(["a", "a", "b", "b", "c"])
 MUCH = st.sampled_from([5, 3, 6, 1, 0])
 WRITES = st.sampled_from([0, 0, 1, 2, 3, 4])
+
+
+def _verdicts(found: PoolAllocation) -> dict[str, ClaimDecision]:
+    """Return the decisions without their messages: what is short is named in full only when the statuses of the quotas have followed."""
+    return {uid: replace(decision, message="") for uid, decision in found.decisions.items()}
 
 
 class Pools(RuleBasedStateMachine):
@@ -183,7 +189,7 @@ class Pools(RuleBasedStateMachine):
             calm = not (found.pending or found.spent_releases or found.releasing or seen.recorded.releasing)
             if calm and not any(step.startswith("remove") for step in made) and (left or not crash):
                 again = allocate(self.world.see())
-                assert again.decisions == found.decisions, "a second reconcile decides otherwise"
+                assert _verdicts(again) == _verdicts(found), "a second reconcile decides otherwise"
 
     def _one_reconcile(self, crash: int) -> list[str]:
         made = []

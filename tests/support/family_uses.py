@@ -10,12 +10,22 @@ from audit import Right
 from quota.lab import CPU, Quotas
 
 from konverge.crds.apps_v1alpha1 import ApplicationInstance
+from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile
 from konverge.crds.quota_v1beta2 import ResourcePool, ResourcePoolClaim
 from konverge.errors import Invalid
 from konverge.reconcilers.apps.kinds import CONFIG_MAP, HELM_RELEASE, SECRET
 from konverge.testing import Lab
 
-__all__ = ["UNUSED", "change_source_and_values", "install_and_remove", "runs", "share_a_pool", "shop"]
+__all__ = [
+    "UNUSED",
+    "UNUSED_OF_POOLS",
+    "change_source_and_values",
+    "claim_and_release",
+    "install_and_remove",
+    "runs",
+    "share_a_pool",
+    "shop",
+]
 
 _ENGINE_OBJECTS = (
     "backups.velero.io",
@@ -45,6 +55,7 @@ _OPERATIONS: dict[Right, str] = {
         for one, verbs in {
             "jobs.batch": ("create", "delete", "get", "patch"),
             "leases.coordination.k8s.io": ("update",),
+            "namespaces": ("get",),
             "operations.ops.vworkspace.io": ("delete", "get", "patch"),
             "operations.ops.vworkspace.io/finalizers": ("update",),
             "operations.ops.vworkspace.io/status": ("patch",),
@@ -57,6 +68,7 @@ _WRITTEN = (
     "resourcepoolclaims.capsule.clastix.io",
     "resourcepools.capsule.clastix.io",
 )
+MANAGED = {"type": "postgresql", "managed": True, "deleteOnCleanup": True}
 UNUSED: dict[Right, str] = {
     **_OPERATIONS,
     **{
@@ -162,3 +174,57 @@ async def share_a_pool(lab: Lab) -> None:
         while (await lab.client.list(ResourcePool)).items:
             await asyncio.sleep(0.1)
     assert [claim.name for claim in await lab.client.list(ResourcePoolClaim, here.ns("a"))] == []
+
+
+UNUSED_OF_POOLS: dict[Right, str] = {
+    **{
+        (verb, one): reason
+        for verbs, kinds, reason in (
+            (
+                ("create", "get", "delete", "patch"),
+                ("ocirepositories.source.toolkit.fluxcd.io",),
+                "the chart of these instances is in a repository over HTTP",
+            ),
+            (
+                ("create", "delete", "list", "patch"),
+                ("scheduledbackups.postgresql.cnpg.io",),
+                "these databases have no backups",
+            ),
+            (("create", "delete", "get", "list", "patch"), ("cronjobs.batch",), "the files of these have no copies"),
+            (("get", "delete"), ("helmrepositories.source.toolkit.fluxcd.io",), "the garbage collector deletes these"),
+            (("delete", "list"), ("namespaces",), "no namespace is owned by an instance here"),
+            (("get", "delete"), ("persistentvolumeclaims",), "no chart leaves a volume here"),
+            (("list",), ("secrets",), "a live read that finds one object may also list"),
+            (
+                ("get",),
+                tuple(f"{name}.k8s.bnerd.com" for name in ("nextclouds", "nextcloudinstances", "nextcloudpools")),
+                "the barrier, as above",
+            ),
+            (("update",), ("nextcloudinstances.k8s.bnerd.com/finalizers",), "as above"),
+        )
+        for verb in verbs
+        for one in kinds
+    },
+}
+"""Those of the family pools, in `claim_and_release`."""
+
+
+async def claim_and_release(lab: Lab) -> None:
+    """Have a pool filled, an instance of it claimed, edited and deleted with its Nextcloud, and the pool removed."""
+    template = {"metadata": {"labels": {"tier": "rights"}}, "spec": {"database": MANAGED}}
+    spec = {"replicas": 1, "profileRef": {"name": "rights"}, "template": template}
+    await lab.client.create(NextcloudProfile.decode({"metadata": {"name": "rights"}, "spec": {"defaults": {}}}))
+    await lab.client.create(NextcloudPool.decode({"metadata": {"name": "rights"}, "spec": spec}))
+    spec = {"poolSelector": {"matchLabels": {"tier": "rights"}}, "version": "33.0.1", "helm": {"version": "6.6.10"}}
+    await lab.create(Nextcloud.decode({"metadata": {"name": "main"}, "spec": spec}))
+    served = await lab.until(Nextcloud, "main", lambda one: one.status.phase == "Ready", timeout=120)
+    assert served.status.instance_ref is not None
+    name = served.status.instance_ref.name
+    await lab.patch(NextcloudInstance, name, {"spec": {"version": "0.0.1"}})
+    await lab.until(NextcloudInstance, name, lambda one: one.spec.version == "33.0.1", timeout=60)
+    await lab.delete(Nextcloud, "main")
+    await lab.until_gone(Nextcloud, "main", timeout=120)
+    await lab.client.delete(NextcloudPool, "rights")
+    async with asyncio.timeout(120):
+        while (await lab.client.list(NextcloudPool)).items:
+            await asyncio.sleep(0.2)

@@ -14,7 +14,7 @@ import json
 import os
 import subprocess
 import sys
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,9 +25,6 @@ __all__ = ["BASELINE", "VERSION", "Figures", "count", "figures_of", "grown", "ro
 BASELINE: Final = Path(__file__).resolve().parents[2] / "tests" / "guard" / "baseline.json"
 PROGRAM: Final = Path(__file__).with_name("program.py")
 VERSION: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
-OBJECTS: Final = 1000
-"""The objects, and the children, of one run of the program."""
-
 Figures = Mapping[str, float]
 
 ALLOWED: Final[Figures] = {"requests": 0, "calls per object": 10, "calls per child": 5, "bytes per object": 500}
@@ -51,20 +48,21 @@ def figures_of(*counted: Mapping[str, Any]) -> dict[str, float]:
         if "requests" in one:
             figures["requests"] = sum(one["requests"].values())
         if "calls" in one:
-            figures["calls per object"] = round(sum(one["calls"].values()) / OBJECTS, 2)
+            figures["calls per object"] = round(sum(one["calls"].values()) / one["objects"], 2)
         if "children" in one:
-            figures["calls per child"] = round(one["children"] / OBJECTS, 2)
+            figures["calls per child"] = round(one["children"] / one["objects"], 2)
         if "bytes" in one:
-            figures["bytes per object"] = round(one["bytes"] / OBJECTS)
+            figures["bytes per object"] = round(one["bytes"] / one["objects"])
     return dict(sorted(figures.items()))
 
 
 def rooms_of(*counted: Mapping[str, Any]) -> dict[str, float]:
     """Return the calls per object that each room makes, for information."""
-    rooms: Counter[str] = Counter()
+    rooms = defaultdict[str, float](float)
     for one in counted:
-        rooms.update(one.get("calls", {}))
-    return {room: round(number / OBJECTS, 2) for room, number in sorted(rooms.items())}
+        for room, number in one.get("calls", {}).items():
+            rooms[room] += number / one["objects"]
+    return {room: round(number, 2) for room, number in sorted(rooms.items())}
 
 
 def grown(before: Figures, now: Figures) -> list[str]:

@@ -2,7 +2,7 @@
 
 Run as a program it prints one JSON object, the `Counts` of one run. `--bytes` counts bytes (tracing makes calls many times slower, so the
 two are counted apart), `--planted` decodes each object twice, `--children` counts a pass over a thousand children that stand as they
-should. The API server is the one in memory and time is virtual, so the figures of two runs differ by little more than what the order of
+should, `--objects` takes another number of them. The API server is the one in memory and time is virtual, so the figures of two runs differ by little more than what the order of
 sets makes of them; the server's own calls and bytes are left out.
 """
 
@@ -125,13 +125,14 @@ class Holder(kv.CustomResource[HolderSpec, kv.Status]):
 class HolderReconciler:
     """Applies its children in each reconcile; the applies of the last one, which need not send anything, are counted."""
 
-    def __init__(self, counting: AbstractContextManager[object]) -> None:
+    def __init__(self, counting: AbstractContextManager[object], objects: int) -> None:
         self.passed: asyncio.Queue[int] = asyncio.Queue()
         self._counting = counting
+        self._objects = objects
 
     async def reconcile(self, holder: Holder, ctx: kv.Context[Holder]) -> kv.Outcome:
         with self._counting if holder.spec.revision == 2 else nullcontext():
-            for number in range(OBJECTS):
+            for number in range(self._objects):
                 name = f"{holder.name}-{number}"
                 await ctx.own(CONFIG_MAP.new(name, holder.namespace, labels={"app": "guard"}, data={"value": name}))
         ctx.status.set_condition("Ready", True, "Owned", f"revision {holder.spec.revision}")
@@ -139,7 +140,7 @@ class HolderReconciler:
         return kv.Done()
 
 
-async def children(counting: AbstractContextManager[object]) -> None:
+async def children(counting: AbstractContextManager[object], objects: int) -> None:
     """Make children, look over them once uncounted, when they stand as they should, and once counted."""
     async with (
         ApiServer(random=Random(1), rbac=False) as server,  # uids, no secrets
@@ -148,7 +149,7 @@ async def children(counting: AbstractContextManager[object]) -> None:
         await install_crds(client, [crd(Holder)])
         await client.create(Holder.new("holder", NAMESPACE, spec=HolderSpec()))
         manager = kv.Manager(NAME, server.config(), random=Random(3))  # jitter
-        reconciler = HolderReconciler(counting)
+        reconciler = HolderReconciler(counting, objects)
         manager.add(kv.Controller.of(Holder).owns(CONFIG_MAP).reconciled_by(reconciler))
         async with manager:
             for revision in range(3):
@@ -158,14 +159,14 @@ async def children(counting: AbstractContextManager[object]) -> None:
                 await asyncio.sleep(5)
 
 
-async def work(counting: AbstractContextManager[object], after: Callable[[], None]) -> dict[str, int]:
+async def work(counting: AbstractContextManager[object], after: Callable[[], None], objects: int) -> dict[str, int]:
     """Reconcile everything while it is counted; call `after` at the end of that. Returns the requests of the manager."""
     requests: Counter[str] = Counter()
     written = asyncio.Event()
     async with ApiServer(random=Random(1), rbac=False) as server:  # uids, no secrets
         async with Client(server.config(), name="somebody", random=Random(2)) as client:  # no secrets
             await install_crds(client, [crd(Gauge)])
-            for number in range(OBJECTS):
+            for number in range(objects):
                 await client.create(gauge(number))
         statuses = 0
 
@@ -176,7 +177,7 @@ async def work(counting: AbstractContextManager[object], after: Callable[[], Non
                     f"{'apply' if about.apply else about.verb} {about.resource}/{about.subresource}".rstrip("/")
                 ] += 1
                 statuses += about.subresource == "status"
-                if statuses == OBJECTS:
+                if statuses == objects:
                     written.set()
 
         server.on_call.append(count)
@@ -226,6 +227,7 @@ def main() -> None:
     parser.add_argument("--bytes", action="store_true")
     parser.add_argument("--planted", action="store_true")
     parser.add_argument("--children", action="store_true")
+    parser.add_argument("--objects", type=int, default=OBJECTS)
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
     calls, held = Calls(), [0]
@@ -236,15 +238,15 @@ def main() -> None:
     loop = VirtualTimeLoop()
     with planted() if options.planted else nullcontext():
         if options.children:
-            loop.run_until_complete(children(calls))
-            print(json.dumps({"children": sum(calls.by_room.values())}))
+            loop.run_until_complete(children(calls, options.objects))
+            print(json.dumps({"objects": options.objects, "children": sum(calls.by_room.values())}))
         elif options.bytes:
-            requests = loop.run_until_complete(work(Traced(), note))
-            print(json.dumps({"requests": requests, "bytes": held[0]}))
+            requests = loop.run_until_complete(work(Traced(), note, options.objects))
+            print(json.dumps({"objects": options.objects, "requests": requests, "bytes": held[0]}))
         else:
-            requests = loop.run_until_complete(work(calls, lambda: None))
+            requests = loop.run_until_complete(work(calls, lambda: None, options.objects))
             counted = {name: number for name, number in sorted(calls.by_room.items()) if name != "testing"}
-            print(json.dumps({"requests": requests, "calls": counted}))
+            print(json.dumps({"objects": options.objects, "requests": requests, "calls": counted}))
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ RUNTIME: Final = "konverge.runtime."
 LAB: Final = "konverge.testing.lab."
 CLIENT: Final = "konverge.client."
 APPS: Final = "konverge.reconcilers.apps."
+RELEASES: Final = "konverge.reconcilers.shared.helm_release."
 QUOTA: Final = "konverge.reconcilers.quota."
 
 
@@ -271,8 +272,8 @@ _INFORMERS: Final = (
         "the objects of a kind that is no longer served stay in the cache",
         INFORMERS + "machine",
         "_not_served",
-        "(Discard(), Clear(), Unhealthy(RestartCause.NOT_SERVED, given.error), ForgetDiscovery(), Sleep(seconds))",
-        "(Discard(), Unhealthy(RestartCause.NOT_SERVED, given.error), ForgetDiscovery(), Sleep(seconds))",
+        "(Discard(), Clear(), Unhealthy(RestartCause.NOT_SERVED, given.error), *effects)",
+        "(Discard(), Unhealthy(RestartCause.NOT_SERVED, given.error), *effects)",
         ("shelf",),
     ),
     Mutant(
@@ -742,7 +743,7 @@ _APPS: Final = (
     Mutant(
         "apps-source-believed",
         "a URL that Flux has not fetched from is called ready, and its chart the applied one",
-        APPS + "facts",
+        RELEASES + "facts",
         "ReleaseFacts.source_behind",
         "release is not None and self.reported and (not self.sources.fetched_desired(release, self.desired))",
         "False",
@@ -751,7 +752,7 @@ _APPS: Final = (
     Mutant(
         "apps-source-noted-for-ever",
         "once a release was rolled out, no other source of it is waited for",
-        APPS + "sources",
+        RELEASES + "sources",
         "FluxSources.unchanged",
         "source == desired.source and (never_fetched or fetch_id == repository.fetch_id)",
         "never_fetched or fetch_id != desired.source",
@@ -769,7 +770,7 @@ _APPS: Final = (
     Mutant(
         "apps-stalled-in-motion",
         "Stalled and Reconciling are both True",
-        APPS + "translate",
+        RELEASES + "translate",
         "_without_reconciling_if_stalled",
         "translation if translation.stalled is None else replace(translation, reconciling=_STABLE)",
         "translation",
@@ -778,7 +779,7 @@ _APPS: Final = (
     Mutant(
         "apps-values-quoted",
         "a refused value goes from Flux's text into the status",
-        APPS + "redaction",
+        RELEASES + "redaction",
         "redacted",
         "condition.reason in _PLAIN or not condition.message",
         "condition.reason",
