@@ -141,13 +141,15 @@ def _written(path: Path, write: Callable[[Path], object]) -> Iterator[None]:
         raise UsageError(_exists(path)) from None
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
-    own = path.stat().st_ino
-    try:
-        yield
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            if path.stat().st_ino == own:
-                path.unlink()
+    with path.open(
+        "rb"
+    ) as own:  # held open: the number of an inode that is gone may be given to another program's file
+        try:
+            yield
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(path.stat(), os.fstat(own.fileno())):
+                    path.unlink()
 
 
 def _exists(path: Path) -> str:

@@ -314,7 +314,10 @@ async def test_secrets_that_are_narrowed_to_a_namespace_take_a_role_there_alone_
         await plane.create_namespace(name)
     mount = tmp_path / "serviceaccount"
     await plane.service_account_files(mount, namespace=NAMESPACE, name="narrowed")
-    words = ("rbac", "--name", "narrowed", "--service-account", f"{NAMESPACE}/narrowed", *narrowed, *elected)
+    # Without the pools: they keep the Secrets of their instances in each namespace.
+    families = ("--controllers", "apps,quota,clusters")
+    account = ("--name", "narrowed", "--service-account", f"{NAMESPACE}/narrowed")
+    words = ("rbac", *families, *account, *narrowed, *elected)
     printed = await asyncio.to_thread(
         subprocess.run,
         [sys.executable, "-m", "konverge.daemon.main", *words],

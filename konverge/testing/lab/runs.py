@@ -35,7 +35,7 @@ from konverge.testing.lab.replicas import LeaseFaults
 from konverge.testing.lab.timeline import Timeline, TimelineEntry
 from konverge.testing.loop import MOST_SECONDS, MOST_TURNS, Deadlock, Livelock, VirtualTimeLoop
 
-__all__ = ["EXPECTATION", "HORIZON", "PATIENCE", "REQUEST", "Run", "Scenario", "run"]
+__all__ = ["EXPECTATION", "HORIZON", "PATIENCE", "REQUEST", "Run", "Scenario", "rest_until_steady", "run"]
 
 Scenario: TypeAlias = Callable[[Lab], Awaitable[None]]
 
@@ -225,12 +225,12 @@ async def _await_convergence(lab: Lab, injector: FaultInjector, result: Run, lon
     loop = asyncio.get_running_loop()
     began = loop.time()
     while True:
-        await asyncio.sleep(max(injector.last_commit, began) + STEADY - loop.time())
+        await asyncio.sleep(rest_until_steady(max(injector.last_commit, began), loop.time()))
         now = loop.time()
         await injector.end()  # of faults that began after the scenario was done
         if loop.time() > now:
             began = loop.time()
-        elif now - injector.last_commit >= STEADY:
+        elif not rest_until_steady(injector.last_commit, now):
             break
         if loop.time() - began > HORIZON:
             result.problems.append(f"not converged {HORIZON:g} s after the last fault: writes go on")
@@ -243,6 +243,16 @@ async def _await_convergence(lab: Lab, injector: FaultInjector, result: Run, lon
     await asyncio.sleep(_LONG if long else 60.0)
     if injector.commits != commits:
         result.problems.append(f"{injector.commits - commits} writes after convergence, with nothing left to do")
+
+
+def rest_until_steady(last_write: float, now: float) -> float:
+    """Return the seconds until a run counts as converged: 0 from `STEADY` on.
+
+    Less than a millisecond counts as nothing: added to a clock of some thousand seconds, a rest that is left over by the rounding of
+    floats may be lost, and who sleeps for it would sleep for ever without a moment passing.
+    """
+    rest = last_write + STEADY - now
+    return rest if rest > 1e-3 else 0.0
 
 
 async def _await_the_clock(end: float, injector: FaultInjector, result: Run) -> None:

@@ -21,7 +21,7 @@ from konverge.runtime.election.settings import ElectionSettings
 from konverge.testing import Lab
 from konverge.testing.lab import Crash, Foreign, Plan, Timed, replay
 from konverge.testing.lab.plans import Lease, LeaseFault
-from konverge.testing.lab.runs import run
+from konverge.testing.lab.runs import STEADY, rest_until_steady, run
 
 SUPPORT = Path(By.__init__.__code__.co_filename).parent
 
@@ -47,6 +47,16 @@ async def scenario(lab: Lab) -> None:
 
 
 REFERENCE = Plan(name="reference")
+
+
+def test_the_rest_until_a_run_has_converged_is_slept_through_in_one_step_at_any_moment() -> None:
+    """A rest that the rounding of floats leaves over is lost in the sum with the clock: the run would wait without end."""
+    for milliseconds in range(0, 4_000_000, 997):
+        last_write = milliseconds / 1000.0 / 3.0
+        began = last_write + 0.1
+        woken = began + rest_until_steady(last_write, began)
+        assert rest_until_steady(last_write, woken) == 0.0
+        assert woken - last_write == pytest.approx(STEADY, abs=2e-3)
 
 
 def test_a_run_without_faults_has_no_problems_and_a_timeline() -> None:
