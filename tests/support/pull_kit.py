@@ -23,7 +23,8 @@ from konverge.errors import Unreachable
 from konverge.kinds import kind
 from konverge.metrics import Metrics
 from konverge.objects import Object
-from konverge.reconcilers.apps.clusters.agent import Agent, AgentConfig
+from konverge.reconcilers.apps.clusters.agent import Agent
+from konverge.reconcilers.apps.clusters.agent_state import AgentConfig
 from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE, OPERATION, SECRET
 from konverge.reconcilers.apps.clusters.metrics import PullMetrics
 from konverge.reconcilers.apps.clusters.secrets import SecretOwner, token_digest

@@ -10,7 +10,11 @@
     metrics.py     the instruments, under the original's names
     act.py         requests to the control plane over HTTP (transport.py: their interface)
     secrets.py     the Secrets of credential and journal
-    agent.py       the loop of one agent; service.py: the agents of a manager, as background work
+    agent.py       the life of one agent; service.py: the agents of a manager, as background work
+      plane_session.py  its requests and its credential
+      job_worker.py     jobs: poll, journal, effect, result
+      event_sender.py   reports of status
+      agent_state.py    its configuration, and the state that it shows
     decide.py      what was observed -> conditions and phase of a Cluster
     reconciler.py  the async shell
     admission.py   the webhook: refuses an endpoint that is not used

@@ -13,7 +13,7 @@ from konverge.kinds import Kind
 from konverge.objects import Metadata, Object
 from konverge.reconcilers.apps.clusters.act import PlaneHttpTransport
 from konverge.reconcilers.apps.clusters.admission import validating_webhook
-from konverge.reconcilers.apps.clusters.agent import AgentConfig
+from konverge.reconcilers.apps.clusters.agent_state import AgentConfig
 from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE, OPERATION
 from konverge.reconcilers.apps.clusters.metrics import PullMetrics
 from konverge.reconcilers.apps.clusters.reconciler import ClusterReconciler, report_failure

@@ -18,7 +18,7 @@ from konverge.errors import BadRequest, Forbidden, Invalid, NotServed, RetryAfte
 from konverge.kinds import kind_of
 from konverge.objects import Object
 from konverge.outcome import Done, Outcome, RequeueAfter
-from konverge.reconcilers.apps.clusters.agent import AgentConfig
+from konverge.reconcilers.apps.clusters.agent_state import AgentConfig
 from konverge.reconcilers.apps.clusters.decide import ClusterProblem, ObservedCluster, endpoint_problem, plan_status
 from konverge.reconcilers.apps.clusters.kinds import APPLIED, BACKUP, SECRET
 from konverge.reconcilers.apps.clusters.secrets import (

@@ -11,7 +11,8 @@ from konverge.informers import Change
 from konverge.keys import Key
 from konverge.kinds import Kind, kind_of
 from konverge.objects import Object
-from konverge.reconcilers.apps.clusters.agent import Agent, AgentConfig, AgentState, Step
+from konverge.reconcilers.apps.clusters.agent import Agent
+from konverge.reconcilers.apps.clusters.agent_state import AgentConfig, AgentState, Step
 from konverge.reconcilers.apps.clusters.events import deletion, managed, transitions
 from konverge.reconcilers.apps.clusters.metrics import PullMetrics
 from konverge.reconcilers.apps.clusters.transport import PlaneTransport

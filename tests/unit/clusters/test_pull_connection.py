@@ -10,7 +10,8 @@ import msgspec
 import pytest
 from pull_kit import OPERATOR, TOKEN, World, ensure
 
-from konverge.reconcilers.apps.clusters.agent import Agent, Step
+from konverge.reconcilers.apps.clusters.agent import Agent
+from konverge.reconcilers.apps.clusters.agent_state import Step
 from konverge.reconcilers.apps.clusters.events import deletion
 from konverge.reconcilers.apps.clusters.kinds import SECRET
 from konverge.reconcilers.apps.clusters.protocol import MEDIA_TYPE, Outcome

@@ -10,7 +10,7 @@ import pytest
 from pull_kit import World, manifest
 
 from konverge.objects import Object
-from konverge.reconcilers.apps.clusters.agent import Step
+from konverge.reconcilers.apps.clusters.agent_state import Step
 from konverge.reconcilers.apps.clusters.events import EventBuffer, deletion, snapshot, transitions
 
 

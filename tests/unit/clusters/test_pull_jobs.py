@@ -12,7 +12,7 @@ import pytest
 from pull_kit import BACKUP, World, ensure, manifest
 
 from konverge.errors import NotFound
-from konverge.reconcilers.apps.clusters.agent import Step
+from konverge.reconcilers.apps.clusters.agent_state import Step
 from konverge.reconcilers.apps.clusters.jobs import Gates, JobRefusal, read_job
 from konverge.reconcilers.apps.clusters.kinds import APPLICATION_INSTANCE
 from konverge.reconcilers.apps.clusters.protocol import Outcome

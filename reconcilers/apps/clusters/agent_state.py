@@ -1,0 +1,93 @@
+"""The configuration of a Cluster's agent, and the state that it shows to the Cluster's reconciler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from konverge.reconcilers.apps.clusters.metrics import PullMetrics
+from konverge.reconcilers.apps.clusters.secrets import AgentCredentials, SecretOwner
+from konverge.reconcilers.apps.clusters.settings import Settings
+from konverge.reconcilers.apps.clusters.words import Mode
+
+__all__ = ["AgentConfig", "AgentState", "StateReport", "Step"]
+
+
+class Step(StrEnum):
+    """The state of an agent."""
+
+    STARTING = "starting"
+    REGISTERING = "registering"
+    CONNECTED = "connected"
+    DISCONNECTED = "disconnected"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig:
+    """The control plane of a Cluster, and what is to be done once: register by a token, replace the credential."""
+
+    owner: SecretOwner
+    endpoint: str
+    namespace: str
+    token: str = field(default="", repr=False)
+    token_digest: str = ""
+    rotate: str = ""
+    """The request to replace the credential; empty: none."""
+    settings: Settings
+
+    def needs_restart(self, running: AgentConfig) -> bool:
+        """Tell whether an agent with another configuration has to begin anew."""
+        once: dict[str, Any] = {"token": "", "token_digest": "", "rotate": ""}
+        return (
+            replace(self, **once) != replace(running, **once)
+            or self.token_digest not in ("", running.token_digest)
+            or self.rotate not in ("", running.rotate)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentState:
+    """The state that the reconciler of the Cluster reports."""
+
+    step: Step = Step.STARTING
+    last_round_trip: datetime | None = None
+    credentials: AgentCredentials | None = None
+    reason: str = ""
+    """Why it stopped: a reason of Authenticated."""
+    message: str = ""
+
+
+class StateReport:
+    """The state of a running agent; `changed` is called after each change of it, but not for the moment of a round trip alone."""
+
+    def __init__(self, metrics: PullMetrics, *, changed: Callable[[], None], now: Callable[[], datetime]) -> None:
+        self.state = AgentState()
+        self.changed = changed
+        self._metrics = metrics
+        self._now = now
+
+    def enter(self, step: Step, *, reason: str = "", message: str = "") -> None:
+        """Show another step."""
+        state = replace(self.state, step=step, reason=reason, message=message)
+        if state != self.state:
+            self.state = state
+            self.changed()
+
+    def responded(self, *, connected: bool = True) -> None:
+        """Note a round trip; `connected` tells whether the control plane did what it was asked for."""
+        self.state = replace(self.state, last_round_trip=self._now())
+        if connected and self.state.step is not Step.CONNECTED:
+            self.show(1)
+            self.enter(Step.CONNECTED)
+
+    def uses(self, credentials: AgentCredentials | None) -> None:
+        """Note the credential of the requests that follow."""
+        self.state = replace(self.state, credentials=credentials)
+
+    def show(self, value: int) -> None:
+        """Set the metric of the connection: 1 connected, 0 not, -1 stopped."""
+        self._metrics.connectivity.labels(mode=Mode.PULL).set(value)

@@ -1,0 +1,258 @@
+"""Fetches jobs from the control plane by long poll, carries them out one after the other, and reports their results.
+
+    journal -> ack -> effect -> journal -> result -> journal; `journal.py` says why
+
+Guarantees: it may be cancelled at any point, and a successor goes on from the journal: no job is lost and none is done twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from random import Random
+from typing import Any, Final
+
+import structlog
+
+from konverge.errors import KonvergeError, NotLeading
+from konverge.reconcilers.apps.clusters import protocol
+from konverge.reconcilers.apps.clusters.batch import Delivered, read_batch
+from konverge.reconcilers.apps.clusters.execute import Executor, final_result
+from konverge.reconcilers.apps.clusters.jobs import Gates, JobRefusal, Task, read_job, result_of
+from konverge.reconcilers.apps.clusters.journal import Finished, Journal, JournalEntry
+from konverge.reconcilers.apps.clusters.metrics import PullMetrics
+from konverge.reconcilers.apps.clusters.plane_session import CONFLICT, OK, REFUSED, Failed, PlaneSession
+from konverge.reconcilers.apps.clusters.protocol import JobResult, Outcome, read
+from konverge.reconcilers.apps.clusters.secrets import JournalStore
+from konverge.reconcilers.apps.clusters.settings import Settings
+from konverge.reconcilers.apps.clusters.transport import NoResponse
+from konverge.reconcilers.apps.clusters.words import UNKNOWN_KIND, JobReason
+from konverge.words import LogKey
+
+__all__ = ["JobWorker"]
+
+_SOONEST: Final = 1.0
+_JOB_RETRY_MOST: Final = 30.0
+_JOURNAL_BYTES: Final = 600 * 1024
+"""Bytes of unfinished jobs that the journal takes: with the finished ones below what a Secret holds."""
+
+
+class JobWorker:
+    """`load` reads the journal and comes before `run`; `worked` is called after each poll that brought a readable response."""
+
+    def __init__(
+        self,
+        session: PlaneSession,
+        store: JournalStore,
+        executor: Executor,
+        gates: Gates,
+        settings: Settings,
+        *,
+        worked: Callable[[], None],
+        metrics: PullMetrics,
+        random: Random,
+        now: Callable[[], datetime],
+        log: structlog.typing.FilteringBoundLogger,
+    ) -> None:
+        self._session = session
+        self._store = store
+        self._executor = executor
+        self._gates = gates
+        self._settings = settings
+        self._worked = worked
+        self._metrics = metrics
+        self._random = random
+        self._now = now
+        self._log = log
+        self._journal = Journal()
+
+    async def load(self) -> None:
+        """Read the stored journal."""
+        self._journal = await self._store.load()
+
+    async def run(self) -> None:
+        """Finish what the journal left, then poll until cancelled."""
+        await self._resume()
+        limit = self._settings.most_pending
+        while True:
+            wait = self._settings.wait
+            query = {"cluster": self._gates.cluster_id, "wait": str(wait), "limit": str(limit)}
+            try:
+                response = await self._session.call("GET", "/jobs", query=query, wait=wait)
+            except NoResponse as error:
+                if not error.too_large or limit == 1:
+                    raise
+                limit = 1  # one at a time, so that the jobs that are small enough come through
+                continue
+            if response.status != OK:
+                raise Failed(f"the control plane responds to the poll for jobs with status {response.status}")
+            try:
+                jobs = read_batch(response.body)
+            except protocol.Malformed as error:
+                if limit > 1:
+                    limit = 1  # as above
+                    continue
+                raise Failed(f"{error}; remove its oldest job from the control plane, or repair it") from None
+            self._worked()
+            limit = min(limit * 2, self._settings.most_pending)
+            if not await self._take(jobs):
+                # A control plane that does not wait, or repeats itself, is not asked in a loop.
+                await asyncio.sleep(_SOONEST)
+
+    async def _resume(self) -> None:
+        """Finish what the journal left, except for jobs that the control plane has dropped meanwhile."""
+        for entry in self._journal.entries:
+            begun = entry.result is not None or entry.uid
+            if not begun and not await self._ack(entry.job_id):
+                await self._write(self._journal.dropped(entry.job_id))
+        await self._finish(tuple(entry.job_id for entry in self._journal.entries), resumed=True)
+
+    async def _take(self, jobs: Iterable[Delivered]) -> bool:
+        """Carry out the jobs of a response; returns whether any was new."""
+        now = self._now()
+        fresh: list[JournalEntry] = []
+        repeated: list[str] = []
+        direct: list[tuple[str, JobResult]] = []
+        for job in jobs:
+            found = read_job(job.raw, self._gates, now, job.problem)
+            job_id, key = (
+                (found.job_id, found.key)
+                if isinstance(found, JobRefusal)
+                else (found.job.id, found.job.idempotency_key)
+            )
+            known = self._journal.by_key(key) if key else None
+            if job_id and self._journal.entry(job_id) is not None:
+                repeated.append(job_id)
+            elif known is not None or any(entry.key == key for entry in fresh):
+                direct.append((job_id, _repetition(known, job_id, key, now)))
+            elif isinstance(found, JobRefusal):
+                self._refused(found)
+                if job_id:
+                    direct.append((job_id, result_of(found, now)))
+            elif self._fits((*fresh, entry := JournalEntry(job_id=job_id, key=key, raw=job.raw))):
+                fresh.append(entry)
+        if fresh:
+            await self._write(self._journal.accepted(fresh))
+        for job_id in (*repeated, *(entry.job_id for entry in fresh)):
+            if not await self._ack(job_id):
+                await self._write(self._journal.dropped(job_id))
+        for job_id, result in direct:
+            # Not acknowledged before: that would say that the journal has it, and a crash would lose its result.
+            await self._report(job_id, result)
+        await self._finish(tuple(entry.job_id for entry in fresh), resumed=False)
+        return bool(fresh)
+
+    def _refused(self, refusal: JobRefusal) -> None:
+        self._log.warning("a job is refused", **{LogKey.CAUSE: refusal.reason})
+        self._metrics.jobs.labels(kind=UNKNOWN_KIND, outcome=str(refusal.outcome)).inc()
+
+    def _fits(self, fresh: tuple[JournalEntry, ...]) -> bool:
+        """Tell whether the journal has room for these entries; those without room are not acknowledged, so they come again."""
+        whole = self._journal.accepted(fresh)
+        return len(whole.entries) <= self._settings.most_pending and whole.size() <= _JOURNAL_BYTES
+
+    async def _write(self, journal: Journal) -> None:
+        """Store the journal; after an error the agent begins anew, because it may be stored or not."""
+        try:
+            await self._store.save(journal)
+        except NotLeading:
+            raise
+        except KonvergeError as error:
+            raise Failed(f"the journal of jobs could not be written ({type(error).__name__})") from None
+        self._journal = journal
+
+    async def _ack(self, job_id: str) -> bool:
+        """Acknowledge a job; returns whether the control plane still knows it."""
+        response = await self._session.call("POST", f"/jobs/{job_id}/ack")
+        return response.status < REFUSED or response.status == CONFLICT
+
+    async def _report(self, job_id: str, result: JobResult) -> None:
+        """Send a result; a control plane that does not know the job, or has a result, needs none."""
+        await self._session.call("POST", f"/jobs/{job_id}/result", result)
+
+    async def _finish(self, job_ids: tuple[str, ...], *, resumed: bool) -> None:
+        """Carry out these jobs of the journal, one after the other, and report them."""
+        delivered = self._journal
+        for job_id in job_ids:
+            entry = self._journal.entry(job_id)
+            if entry is None:
+                continue  # dropped
+            if entry.result is None:
+                result = await self._outcome(entry, resumed=resumed)
+                await self._write(self._journal.done(job_id, result))
+            else:
+                result = entry.result
+            await self._report(job_id, result)
+            delivered = self._journal = self._journal.delivered(job_id, _expiry(entry.raw))
+        if job_ids:
+            settings = self._settings
+            await self._write(delivered.pruned(self._now(), settings.retention, settings.most_remembered))
+
+    async def _outcome(self, entry: JournalEntry, *, resumed: bool) -> JobResult:
+        """Carry out a job until it has a result."""
+        # A deletion that was begun is ended, however late it is.
+        moment = datetime.min.replace(tzinfo=UTC) if entry.uid else self._now()
+        task = read_job(entry.raw, self._gates, moment)
+        if isinstance(task, JobRefusal):
+            self._refused(task)
+            return result_of(task, self._now())
+        result = await self._carried_out(task, entry.uid, resumed=resumed)
+        self._metrics.jobs.labels(kind=task.job.kind, outcome=str(result.outcome)).inc()
+        self._metrics.lag.set(max((self._now() - task.job.created_at).total_seconds(), 0.0))
+        return result
+
+    async def _carried_out(self, task: Task, uid: str, *, resumed: bool) -> JobResult:
+        async def note(found: str) -> None:
+            await self._write(self._journal.started(task.job.id, found))
+
+        delay = _SOONEST
+        while True:
+            try:
+                return await self._executor.run(task, uid=uid, note=note, resumed=resumed)
+            except (Failed, NoResponse, NotLeading):
+                raise
+            except KonvergeError as error:
+                final = final_result(task, error, self._now())
+                if final is not None:
+                    return final
+                if task.job.expires_at <= self._now():
+                    return JobResult(
+                        idempotency_key=task.job.idempotency_key,
+                        outcome=Outcome.FAILED,
+                        reason=JobReason.EXPIRED,
+                        message=f"the API server did not carry it out in time ({type(error).__name__})",
+                        object=task.reference,
+                        finished_at=self._now(),
+                    )
+                words = f"the API server is tried again ({type(error).__name__})"
+            resumed = True  # a write whose response was lost may have been done
+            entry = self._journal.entry(task.job.id)
+            uid = uid if entry is None else entry.uid
+            await self._session.call(
+                "POST", f"/jobs/{task.job.id}/status", protocol.JobStatus(state="retrying", message=words)
+            )
+            await asyncio.sleep(delay * self._random.uniform(1.0, 1.5))
+            delay = min(delay * 2, _JOB_RETRY_MOST)
+
+
+def _expiry(raw: Mapping[str, Any]) -> datetime:
+    return read(protocol.Job, raw).expires_at
+
+
+def _repetition(known: JournalEntry | Finished | None, job_id: str, key: str, now: datetime) -> JobResult:
+    """Return the result of a job whose key is known: its own once more, or noop for another job of the same key."""
+    if isinstance(known, Finished) and known.job_id == job_id:
+        return JobResult(
+            idempotency_key=key,
+            outcome=known.outcome,
+            reason=known.reason,
+            finished_at=datetime.fromtimestamp(known.at, UTC),
+        )
+    return JobResult(
+        idempotency_key=key,
+        outcome=Outcome.NOOP,
+        reason=JobReason.DUPLICATE,
+        message="a job with this idempotency key was carried out before",
+        finished_at=now,
+    )

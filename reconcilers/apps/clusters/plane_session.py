@@ -1,0 +1,214 @@
+"""The conversation of an agent with its control plane: the credential, and what each status of a response means.
+
+    401   the credential is read again once, then the agent stops      403   stops it
+    429   waits for Retry-After                                        5xx, 3xx, no response   fails: the agent begins anew
+    404, 409 and the rest of 4xx go to the caller
+
+Guarantees: a credential is stored before it is used for the first time, and is in no log line, state or error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from random import Random
+from typing import Final
+
+import structlog
+
+from konverge.clock import rfc3339
+from konverge.errors import KonvergeError
+from konverge.reconcilers.apps.clusters import protocol
+from konverge.reconcilers.apps.clusters.agent_state import AgentConfig, StateReport, Step
+from konverge.reconcilers.apps.clusters.protocol import API, read, write
+from konverge.reconcilers.apps.clusters.secrets import AgentCredentials, SecretStore, credentials_of
+from konverge.reconcilers.apps.clusters.transport import PlaneRequest, PlaneResponse, PlaneTransport
+from konverge.reconcilers.apps.clusters.words import Authenticated
+
+__all__ = ["CONFLICT", "OK", "REFUSED", "RETRY_AFTER_MOST", "Failed", "PlaneSession", "Stopped"]
+
+OK: Final = 200
+CONFLICT: Final = 409
+REFUSED: Final = 400
+"""From this status on a request was refused."""
+RETRY_AFTER_MOST: Final = 3600.0
+_UNAUTHORIZED, _FORBIDDEN, _TOO_MANY = 401, 403, 429
+_REDIRECTED, _FAILED = 300, 500
+_SOONEST: Final = 1.0
+
+
+class Stopped(Exception):
+    """The agent cannot go on until its Cluster or its credential changes; `reason` is one of Authenticated."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Failed(KonvergeError):
+    """The control plane does not work at present."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class PlaneSession:
+    """Sends requests with the credential that is valid; `authenticate` comes first."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        *,
+        secret: SecretStore,
+        transport: PlaneTransport,
+        report: StateReport,
+        random: Random,
+        now: Callable[[], datetime],
+        log: structlog.typing.FilteringBoundLogger,
+    ) -> None:
+        self._config = config
+        self._cluster_id = config.owner.cluster_id
+        self._secret = secret
+        self._transport = transport
+        self._report = report
+        self._random = random
+        self._now = now
+        self._log = log
+        self._credentials: AgentCredentials | None = None
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: protocol.PlaneMessage | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        wait: float = 0.0,
+    ) -> PlaneResponse:
+        """Send a request with the credential; returns a response of the ranges 2xx and 4xx, without 401, 403 and 429."""
+        credential, response = await self._send(method, path, body, query or {}, wait)
+        if response.status == _UNAUTHORIZED:
+            stored = credentials_of(await self._secret.find())
+            if stored is None or stored.credential == credential:
+                raise Stopped(_why_unauthorized(response), "the control plane refuses the credential")
+            self._use(stored)
+            _, response = await self._send(method, path, body, query or {}, wait)
+            if response.status == _UNAUTHORIZED:
+                raise Stopped(_why_unauthorized(response), "the control plane refuses the credential")
+        if response.status == _FORBIDDEN:
+            raise Stopped(
+                Authenticated.CONTROL_PLANE_AUTHENTICATION_FAILED,
+                "the control plane forbids this cluster to work with it",
+            )
+        if response.status >= _FAILED or _REDIRECTED <= response.status < REFUSED:
+            raise Failed(f"the control plane responds with status {response.status}", response.retry_after)
+        self._report.responded()
+        return response
+
+    async def _send(
+        self, method: str, path: str, body: protocol.PlaneMessage | None, query: Mapping[str, str], wait: float
+    ) -> tuple[str, PlaneResponse]:
+        credential = "" if self._credentials is None else self._credentials.credential
+        request = PlaneRequest(
+            method=method,
+            path=API + path,
+            query=query,
+            body=None if body is None else write(body),
+            credential=credential,
+            timeout=wait + self._config.settings.timeout.total_seconds(),
+            most=self._config.settings.most_response,
+        )
+        while True:
+            response = await self._transport.send(request)
+            if response.status != _TOO_MANY:
+                return credential, response
+            self._report.responded(connected=False)
+            pause = max(response.retry_after or 0.0, _SOONEST)
+            await asyncio.sleep(min(pause, RETRY_AFTER_MOST) + self._random.uniform(0.0, 1.0))
+
+    async def authenticate(self) -> None:
+        """Read the credential; register if there is none, or a new token; replace it if that was asked for."""
+        stored = credentials_of(await self._secret.find())
+        if stored is not None and stored.cluster_id != self._cluster_id:
+            stored = None
+        new_token = self._config.token and (stored is None or stored.token_digest != self._config.token_digest)
+        if new_token:
+            stored = await self._register()
+        if stored is None:
+            raise Stopped(Authenticated.CREDENTIAL_MISSING, "there is no credential, and no token to register with")
+        self._use(stored)
+        if self._config.rotate:
+            try:
+                await self.rotate(self._config.rotate)
+            except Stopped as stop:
+                raise Stopped(Authenticated.ROTATION_FAILED, str(stop)) from None
+
+    def _use(self, credentials: AgentCredentials | None) -> None:
+        self._credentials = credentials
+        self._report.uses(credentials)
+
+    async def _register(self) -> AgentCredentials:
+        self._report.enter(Step.REGISTERING)
+        request = protocol.Register(cluster_id=self._cluster_id, registration_token=self._config.token)
+        self._use(None)
+        _, response = await self._send("POST", "/register", request, {}, 0.0)
+        if response.status >= _FAILED or _REDIRECTED <= response.status < REFUSED:
+            raise Failed(f"the control plane responds to the registration with status {response.status}")
+        if response.status >= REFUSED:
+            why = "the token was used before" if response.status == CONFLICT else f"status {response.status}"
+            raise Stopped(Authenticated.REGISTRATION_FAILED, f"the control plane refuses the registration: {why}")
+        self._log.info("the cluster is registered")
+        stamp = rfc3339(self._now())
+        return await self._save(
+            response,
+            AgentCredentials(
+                credential="",
+                cluster_id=self._cluster_id,
+                token_digest=self._config.token_digest,
+                registered_at=stamp,
+                issued_at=stamp,
+                # A credential that came with a registration is new, so a rotation asked for at the same time is done.
+                rotated_for=self._config.rotate,
+            ),
+        )
+
+    async def _save(self, response: PlaneResponse, about: AgentCredentials) -> AgentCredentials:
+        """Store the credential of a response before it is used for the first time."""
+        try:
+            issued = read(protocol.Credential, response.body)
+        except protocol.Malformed as error:
+            raise Failed(str(error)) from None
+        if issued.cluster_id != self._cluster_id:
+            raise Stopped(Authenticated.REGISTRATION_FAILED, "the credential is for another cluster")
+        return await self._secret.save_credentials(replace(about, credential=issued.credential), now=self._now())
+
+    async def rotate(self, request: str) -> None:
+        """Replace the credential, unless that was done for this request."""
+        stored = credentials_of(await self._secret.find())
+        if stored is None:
+            raise Stopped(Authenticated.CREDENTIAL_MISSING, "the Secret with the credential is gone")
+        if stored.rotated_for != request:
+            response = await self.call("POST", "/credentials/rotate", protocol.Rotate(cluster_id=self._cluster_id))
+            if response.status != OK:
+                raise Stopped(
+                    Authenticated.ROTATION_FAILED,
+                    f"the control plane responds to the rotation with status {response.status}",
+                )
+            stamp = rfc3339(self._now())
+            stored = await self._save(response, replace(stored, issued_at=stamp, rotated_for=request))
+            self._log.info("the credential is replaced")
+        self._use(stored)
+        self._report.changed()
+
+
+def _why_unauthorized(response: PlaneResponse) -> str:
+    """Return the reason for a 401; the control plane's words are not passed on, because they may quote the credential."""
+    try:
+        told = read(protocol.PlaneProblem, response.body).reason
+    except protocol.Malformed:
+        told = ""
+    expired = Authenticated.CREDENTIAL_EXPIRED
+    return expired if told == expired else Authenticated.CREDENTIAL_REJECTED
