@@ -1,0 +1,230 @@
+"""After the start of an Operation: its object is created if it was not, observed until it ends, and stopped if that is wanted.
+
+Guarantees: an object is created only while the stored status, read live, says that it was named and not yet created, and only for as long
+as an object that was created still exists (`Rendered.kept`). So no engine works twice for one Operation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from konverge.clock import rfc3339
+from konverge.crds.ops_v1alpha1 import EngineRef, Operation
+from konverge.errors import AlreadyExists, BadRequest, Conflict, Invalid, NotServed, RetryAfter
+from konverge.kinds import Kind
+from konverge.objects import Object
+from konverge.outcome import Done, RequeueAfter
+from konverge.reconcilers.apps.operations import report
+from konverge.reconcilers.apps.operations.child import (
+    edited_by,
+    find_child,
+    fits,
+    is_of,
+    send_edit,
+    stop_child,
+    to_create,
+)
+from konverge.reconcilers.apps.operations.decide import request_for, target_of
+from konverge.reconcilers.apps.operations.engine_request import Engines, not_served
+from konverge.reconcilers.apps.operations.engines.engine import (
+    Edit,
+    EngineBlocked,
+    EngineRequest,
+    EngineState,
+    Observation,
+    Refused,
+    Rendered,
+    Target,
+    WaitForEnd,
+)
+from konverge.reconcilers.apps.operations.engines.registry import EngineRow
+from konverge.reconcilers.apps.operations.kinds import INSTANCE
+from konverge.reconcilers.apps.operations.moments import LocalStarts, moment
+from konverge.reconcilers.apps.operations.report import OpPlan
+from konverge.reconcilers.apps.operations.stop import Stop, cancelled
+from konverge.reconcilers.apps.operations.words import (
+    FailedReason,
+    RunningReason,
+)
+from konverge.reconcilers.shared.helm_release.redaction import without_values
+
+if TYPE_CHECKING:
+    from konverge.runtime import Context
+
+__all__ = ["LOOK_AGAIN", "follow"]
+
+_AT_ONCE: Final = timedelta(milliseconds=10)
+LOOK_AGAIN: Final = timedelta(seconds=30)
+"""After this time an Operation looks again at objects that are not watched, and a finalizer at an engine that is silent."""
+
+
+async def follow(operation: Operation, engines: Engines, starts: LocalStarts, ctx: Context[Any]) -> OpPlan:
+    """Return the next state of an Operation that has started, after bringing its object one step further."""
+    row, ref = engines.row(operation), operation.status.engine_ref
+    if row is None or ref is None:
+        return _lost_track(
+            operation,
+            "this operator has no engine for an Operation that an other one started; look for its effects",
+            ctx,
+        )
+    name = operation.spec.target_ref.name
+    instance = ctx.cache(INSTANCE).find(operation.namespace, name)
+    target = Target(operation.namespace, name, "") if instance is None else target_of(instance)
+    request = await engines.request(operation, row, target, ctx, live=False)
+    if isinstance(request, EngineBlocked):
+        request = request_for(operation, target, engines.settings, ctx.now())
+    request = replace(request, generation=ref.generation)
+    kind = row.engine.kind(request)
+    metadata, now = operation.metadata, ctx.now()
+    stop = Stop(operation, starts.of(metadata.uid, operation.status.started_at, metadata.created, now), now)
+    if not fits(ref, kind):
+        return _lost_track(
+            operation, "status.engineRef names no object of this engine; look for the effects of the Operation", ctx
+        )
+    if not ctx.serves(kind):
+        return _engine_gone(row, request, operation, kind, stop, ctx.now())
+    running = _Running(operation, engines, row, target, request, ref, stop, ctx)
+    if ref.uid is None:
+        return await running.make(kind)
+    return await running.observe(await find_child(kind, ref, operation, ctx))
+
+
+def _lost_track(operation: Operation, message: str, ctx: Context[Any]) -> OpPlan:
+    lost = Observation(EngineState.FAILED, FailedReason.ENGINE_OBJECT_LOST, message)
+    return report.ended(lost, operation.status, ctx.now())
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """One look at an Operation that has started, and at its object."""
+
+    operation: Operation
+    engines: Engines
+    row: EngineRow
+    target: Target
+    request: EngineRequest
+    ref: EngineRef
+    stop: Stop
+    ctx: Context[Any]
+
+    async def make(self, kind: Kind[Object]) -> OpPlan:
+        """Create the object, unless it was created already or must not be any more."""
+        await self._check_still_claimed()
+        operation, engine, ref, stop = self.operation, self.row.engine, self.ref, self.stop
+        found = await self.ctx.live(kind).find(ref.namespace or "", ref.name)
+        edits = kind == INSTANCE
+        if found is not None and not edits and not is_of(found, operation):
+            message = f"{kind.kind} {found.metadata.path} exists and is not of this Operation; delete it and try again"
+            return self._failed(FailedReason.PRECONDITION_FAILED, message)
+        if found is None or (edits and not edited_by(found, operation)):
+            if stop.asked or stop.late:
+                return self._ended(stop.end(cancelled("stopped before its engine began")))
+            if edits and found is None:
+                return self._ended(engine.lost(self.request, asked_to_cancel=False))
+            try:
+                made = await self._create(found)
+            except (Invalid, BadRequest) as error:
+                message = f"the API server refuses the {kind.kind}: {without_values(str(error))}"
+                return self._failed(FailedReason.VALIDATION_FAILED, message)
+            except NotServed:
+                made = not_served(kind)
+            except (AlreadyExists, Conflict):
+                raise RetryAfter(1, f"{kind.kind} {ref.name} changed while it was made; reading it again") from None
+            if isinstance(made, Refused):
+                return self._failed(made.reason, made.message)
+            if made is None:
+                return self._ended(engine.lost(self.request, asked_to_cancel=False))
+            if isinstance(made, EngineBlocked):
+                waits = Observation(EngineState.ACCEPTED, RunningReason.ENGINE_NOT_STARTED, blocked=made)
+                return report.observed(waits, operation.status, outcome=RequeueAfter(LOOK_AGAIN))
+            found = made
+        metadata = found.metadata
+        known = ref.model_copy(update={"uid": metadata.uid, **({"generation": metadata.generation} if edits else {})})
+        now_known = replace(self, request=replace(self.request, generation=known.generation), ref=known)
+        return await now_known.observe(found)
+
+    async def _create(self, found: Object | None) -> Object | Refused | EngineBlocked | None:
+        """Create or edit the object; None if it may have been created and removed since."""
+        made = await self.engines.render(self.operation, self.row, self.target, self.ctx)
+        if isinstance(made, Rendered):
+            if self.ctx.now() - self.stop.started > made.kept:
+                return None
+            return await self.ctx.client.create(to_create(self.operation, made, self.target, self.engines.cluster_id))
+        if isinstance(made, Edit):
+            assert found is not None
+            return await send_edit(self.operation, made, found, self.ctx)
+        return made
+
+    async def observe(self, child: Object | None) -> OpPlan:
+        """Report the state of the object, and stop it if that is wanted."""
+        now, engine, stop, request = self.ctx.now(), self.row.engine, self.stop, self.request
+        stopping, status = stop.asked or stop.late, self.operation.status
+        if child is None and not stopping:
+            return _missing(self.row, request, self.operation, self.engines.settings.missing_grace, now)
+        if child is None:
+            return self._ended(stop.end(engine.lost(request, asked_to_cancel=True)))
+        seen = engine.observe(request, child.to_dict(), asked_to_cancel=stopping, started=stop.started, now=now)
+        if stopping and not seen.state.final:
+            action = engine.cancel(request, child.to_dict())
+            after = await stop_child(action, child, self.ctx)
+            if after is None:
+                return self._ended(stop.end(engine.lost(request, asked_to_cancel=True)))
+            seen = engine.observe(request, after.to_dict(), asked_to_cancel=True, started=stop.started, now=now)
+            if isinstance(action, WaitForEnd) and not seen.state.final:
+                seen = replace(seen, reason=RunningReason.STOPPING, message=action.message or seen.message)
+        if seen.state.final:
+            if seen.stop and not stopping:
+                await stop_child(engine.cancel(request, child.to_dict()), child, self.ctx)
+            return self._ended(stop.end(seen))
+        waits = [wait for wait in (seen.recheck_after, stop.left) if wait is not None]
+        outcome = RequeueAfter(max(min(waits), _AT_ONCE)) if waits else Done()
+        known = None if self.ref == status.engine_ref else self.ref
+        return report.observed(seen, status, ref=known, outcome=outcome)
+
+    async def _check_still_claimed(self) -> None:
+        """Raise RetryAfter unless the stored Operation still says that its object was named and not created: a cache may lag."""
+        operation = self.operation
+        stored = await self.ctx.live(Operation).find(operation.namespace, operation.name)
+        same = (
+            stored is not None
+            and stored.metadata.uid == operation.metadata.uid
+            and stored.status.started_at == operation.status.started_at
+            and stored.status.engine_ref == operation.status.engine_ref
+            and not stored.finished
+        )
+        if not same:
+            raise RetryAfter(1, "the Operation changed since it was read; reading it again")
+
+    def _failed(self, reason: str, message: str) -> OpPlan:
+        return self._ended(Observation(EngineState.FAILED, reason, message))
+
+    def _ended(self, seen: Observation) -> OpPlan:
+        return report.ended(seen, self.operation.status, self.ctx.now())
+
+
+def _engine_gone(
+    row: EngineRow, request: EngineRequest, operation: Operation, kind: Kind[Object], stop: Stop, now: datetime
+) -> OpPlan:
+    """Return the plan while the cluster does not serve the kind: so its objects do not exist either."""
+    if stop.asked or stop.late:
+        return report.ended(stop.end(row.engine.lost(request, asked_to_cancel=True)), operation.status, now)
+    seen = Observation(EngineState.ACCEPTED, RunningReason.ENGINE_OBJECT_MISSING, blocked=not_served(kind))
+    return report.observed(seen, operation.status, outcome=Done() if stop.left is None else RequeueAfter(stop.left))
+
+
+def _missing(row: EngineRow, request: EngineRequest, operation: Operation, grace: timedelta, now: datetime) -> OpPlan:
+    """Return the plan while the object is missing: for a grace time it may only be out of sight."""
+    text = operation.status.engine_missing_since
+    since = moment(text, now, otherwise=now)
+    if since + grace <= now:
+        return report.ended(row.engine.lost(request, asked_to_cancel=False), operation.status, now)
+    state = EngineState.RUNNING if operation.status.phase == "Running" else EngineState.ACCEPTED
+    message = "the object of the engine is missing; if it stays so, the Operation fails"
+    return report.observed(
+        Observation(state, RunningReason.ENGINE_OBJECT_MISSING, message),
+        operation.status,
+        missing_since=rfc3339(since),
+        outcome=RequeueAfter(since + grace - now),
+    )

@@ -1,0 +1,101 @@
+"""Before the start of an Operation: its target, its turn, the policy, and the claim; nothing is created here.
+
+The last write names the engine's object in the status; `follow.py` creates it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from konverge.crds.ops_v1alpha1 import Operation
+from konverge.objects import Object
+from konverge.outcome import RequeueAfter
+from konverge.reconcilers.apps.kinds import NAMESPACE
+from konverge.reconcilers.apps.operations import report
+from konverge.reconcilers.apps.operations.child import (
+    ref_to,
+)
+from konverge.reconcilers.apps.operations.conflicts import contestant_of
+from konverge.reconcilers.apps.operations.decide import check_target, check_turn, conflict, target_of
+from konverge.reconcilers.apps.operations.engine_request import Engines
+from konverge.reconcilers.apps.operations.engines.engine import (
+    EngineBlocked,
+    EngineState,
+    Observation,
+    Refused,
+)
+from konverge.reconcilers.apps.operations.indexes import ACTIVE, ENDED, target_key
+from konverge.reconcilers.apps.operations.kinds import INSTANCE, VIEW
+from konverge.reconcilers.apps.operations.lease import take_turn
+from konverge.reconcilers.apps.operations.policy import check_policy, first_at_opening
+from konverge.reconcilers.apps.operations.report import OpPlan
+from konverge.reconcilers.apps.operations.validate import refusal
+from konverge.reconcilers.apps.operations.words import (
+    AcceptedReason,
+    FailedReason,
+)
+
+if TYPE_CHECKING:
+    from konverge.runtime import Context
+
+__all__ = ["start"]
+
+_AT_ONCE: Final = timedelta(milliseconds=10)
+_LOOK_AGAIN: Final = timedelta(seconds=30)
+"""After this time an Operation looks again at objects that are not watched."""
+
+
+async def start(operation: Operation, engines: Engines, ctx: Context[Any]) -> OpPlan:
+    """Return how an Operation that has not started goes on; takes the turn on its target when all else is settled."""
+    now, namespace, spec = ctx.now(), operation.namespace, operation.spec
+    wrong = refusal(operation, engines.settings, engines.rows, now)
+    row = engines.row(operation)
+    if wrong is not None or row is None:
+        assert wrong is not None
+        return report.refused(wrong.reason, wrong.message, now)
+    instance = ctx.cache(INSTANCE).find(namespace, spec.target_ref.name)
+    plan = check_target(operation, instance, engines.settings, engines.cluster_id, now)
+    if plan is not None:
+        return plan
+    assert instance is not None
+    mine = contestant_of(Object(operation.to_dict()))
+    target = target_key(namespace, spec.target_ref.name)
+    views = ctx.cache(VIEW)
+    plan = check_turn(
+        mine,
+        map(contestant_of, views.by_index(ACTIVE, target)),
+        now,
+        ended=lambda: map(contestant_of, views.by_index(ENDED, target)),
+    )
+    if plan is not None:
+        return plan
+    made = await engines.render(operation, row, target_of(instance), ctx)
+    if isinstance(made, Refused):
+        return _refused(made, operation, now)
+    if isinstance(made, EngineBlocked):
+        return report.waiting(made, outcome=RequeueAfter(_LOOK_AGAIN))
+    annotations = await _namespace_annotations(namespace, engines, ctx)
+    permission = check_policy(operation, dict(instance.metadata.annotations or {}), annotations, engines.settings, now)
+    if permission.plan is not None:
+        return permission.plan
+    older = first_at_opening(mine, map(contestant_of, views.by_index(ACTIVE, target)), permission.opened, now)
+    if older is not None:
+        return conflict(older[0].name, older[1])
+    holder, wait = await take_turn(mine, namespace, instance, ctx)
+    if holder:
+        return conflict(holder, wait)
+    return report.claimed(now, ref_to(made), made.outputs, RequeueAfter(_AT_ONCE))
+
+
+async def _namespace_annotations(namespace: str, engines: Engines, ctx: Context[Any]) -> Mapping[str, str]:
+    """Read the annotations of a namespace live: a watch would need rights on the namespaces of the whole cluster."""
+    found = await ctx.live(NAMESPACE).find("", namespace) if engines.settings.namespace_policy else None
+    return {} if found is None else dict(found.metadata.annotations or {})
+
+
+def _refused(made: Refused, operation: Operation, now: datetime) -> OpPlan:
+    if made.reason == FailedReason.VALIDATION_FAILED:
+        return report.refused(AcceptedReason.VALIDATION_FAILED, made.message, now)
+    return report.ended(Observation(EngineState.FAILED, made.reason, made.message), operation.status, now)
