@@ -1,6 +1,6 @@
 """Reports the status of objects to the control plane: each change as an event, and all present states after a reconnection.
 
-Guarantees: the buffer is bounded; if it overflows, the oldest events are dropped, the control plane is told how many, and it is sent every
+Guarantees: the buffer is bounded; if it overflows, the oldest events are dropped, and the control plane gets their number and every
 present state once more.
 """
 

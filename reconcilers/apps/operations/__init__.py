@@ -8,7 +8,7 @@
 - `child.py`: the object of an engine, how it is made, found and stopped; `report.py`: phase and conditions; `history.py`: retention.
 - `metrics.py`: how many there are, how they ended, how long that took.
 - `reconciler.py`: the async shell: `start.py` until the claim, `follow.py` from then to the end (`stop.py`: why it stops);
-  `engine_request.py`: what an engine is asked, with the objects that it needs.
+  `engine_request.py`: the requests to engines, with the objects that they need.
 - `indexes.py` and `install.py`: watches and rights.
 - `engines/`: one file for each engine, and `registry.py` with a row for each type.
 

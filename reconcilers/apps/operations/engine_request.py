@@ -1,4 +1,4 @@
-"""What an engine is asked, with the related objects that it needs: from the cache, or read live."""
+"""The requests to engines, with the related objects that they need: from the cache, or read live."""
 
 from __future__ import annotations
 
