@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from konverge.crds.declaration import Column, Scale
-from konverge.crds.durations import Duration
+from konverge.crds.durations import Duration, format_duration
 from konverge.crds.markers import Cel, Immutable, IntOrString, ListMap, ListSet, PreserveUnknown
 from konverge.crds.resource import CustomResource, resource
 from konverge.crds.status import Status
@@ -32,6 +32,7 @@ __all__ = [
     "GROUP",
     "MAX_INSTANCE_NAME",
     "MAX_POOL_NAME",
+    "MIN_UNASSIGNED_AGE",
     "Admin",
     "AppliedS3Config",
     "Backups",
@@ -83,6 +84,8 @@ MAX_POOL_NAME = 63
 """The longest name of a pool: it is the value of a label on each of its instances."""
 MAX_INSTANCE_NAME = 47
 """The longest name of an instance: with a suffix of three characters it still names a CloudNativePG cluster (50) and a release (53)."""
+MIN_UNASSIGNED_AGE = timedelta(minutes=10)
+"""The shortest age at which unassigned instances are replaced: to make one takes minutes."""
 
 _SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 _DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
@@ -101,6 +104,7 @@ Bucket = Annotated[str, Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][-
 Endpoint = Annotated[str, Field(max_length=2048, pattern=_ENDPOINT)]
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 LabelValue = Annotated[str, Field(max_length=63)]
+AppId = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][-_A-Za-z0-9]*$")]
 
 
 class IngressTls(Model):
@@ -271,11 +275,8 @@ class InstanceSettings(Model):
     backups: Backups | None = None
     admin: Admin | None = None
     mail: Mail | None = None
-    apps: (
-        Annotated[tuple[Annotated[str, Field(min_length=1, max_length=128)], ...], ListSet(), Field(max_length=256)]
-        | None
-    ) = None
-    """Apps to enable."""
+    apps: Annotated[tuple[AppId, ...], ListSet(), Field(max_length=256)] | None = None
+    """Apps that each start of a pod installs, if they are missing, and enables. An app that leaves the list stays as it is."""
     resources: Resources | None = None
     persistence: Persistence | None = None
     helm: Helm | None = None
@@ -424,7 +425,7 @@ _SHORT_INSTANCE_NAME = Cel(
 @resource(
     f"{GROUP}/v1alpha1",
     short_names=("nci",),
-    conditions=_INSTANCE_CONDITIONS,
+    conditions=(*_INSTANCE_CONDITIONS, "MaintenanceRun"),
     columns=(
         Column("Phase", ".status.phase"),
         Column("Assigned", r".metadata.labels.k8s\.bnerd\.com/assigned"),
@@ -464,8 +465,15 @@ class Lifecycle(Model):
 
     recreate_on_profile_change: bool = False
     """Whether unassigned instances are replaced, a quarter of them at a time, when the profile changes."""
-    max_unassigned_age: Duration = timedelta(hours=168)
-    """After this time an unassigned instance is replaced; 0s: never."""
+    max_unassigned_age: Annotated[
+        Duration,
+        Cel(
+            f"duration(self) == duration('0s') || duration(self) >= duration('{format_duration(MIN_UNASSIGNED_AGE)}')",
+            "instances that are replaced sooner than they are made never become ready: write at least "
+            f"{format_duration(MIN_UNASSIGNED_AGE)}, or 0s for never",
+        ),
+    ] = timedelta(hours=168)
+    """After this time an unassigned instance is replaced: at least 10m. 0s: never."""
     reclaim_policy: ReclaimPolicy = "Delete"
     """The fate of an instance whose Nextcloud is deleted. Retain keeps bucket, database, volumes, Secrets and namespace."""
 

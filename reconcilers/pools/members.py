@@ -33,11 +33,16 @@ class Member:
         """Whether it can be handed out."""
         return not self.taken and not self.deleting and self.phase == InstancePhase.READY
 
+    @property
+    def provisioned(self) -> bool:
+        """Whether it has been ready at some time."""
+        return self.phase in _PROVISIONED
+
     def failed(self, now: datetime, deadline: timedelta) -> bool:
         """Whether it failed, or is not ready after the deadline."""
         if self.phase == InstancePhase.FAILED:
             return True
-        return self.phase not in _PROVISIONED and now - self.created >= deadline
+        return not self.provisioned and now - self.created >= deadline
 
 
 def is_taken(instance: Object) -> bool:

@@ -73,7 +73,7 @@ class PoolsAnnotation:
     RECONCILE: Final = "k8s.bnerd.com/reconcile"
     """On a Nextcloud or an instance: each new value causes a reconcile."""
     RUN_MAINTENANCE: Final = "k8s.bnerd.com/run-maintenance"
-    """On an instance: run the maintenance of Nextcloud now."""
+    """On an instance: the original runs the maintenance of Nextcloud. Here the condition MaintenanceRun says that nothing runs it."""
     # ours
     RELEASED: Final = "k8s.bnerd.com/released-by"
     """On an instance: the UID of the Nextcloud that let go of it. Such an instance may be deleted; with Retain it stays, as Released."""
@@ -110,6 +110,8 @@ class PoolsCondition:
     BUCKET_READY: Final = "BucketReady"
     BACKUPS_READY: Final = "BackupsReady"
     RELEASE_READY: Final = "ReleaseReady"
+    # of an instance with the annotation run-maintenance
+    MAINTENANCE_RUN: Final = "MaintenanceRun"
     # of a pool, beside Ready
     PROFILE_RESOLVED: Final = "ProfileResolved"
     PROGRESSING: Final = "Progressing"
@@ -177,6 +179,8 @@ class StepReason:
     NOT_WANTED: Final = "NotWanted"
     """The spec does not ask for it."""
     FAILED: Final = "Failed"
+    NOT_SUPPORTED: Final = "NotSupported"
+    """MaintenanceRun=False: commands of Nextcloud are not run."""
 
 
 class PoolsEvent:

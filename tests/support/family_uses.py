@@ -186,15 +186,14 @@ UNUSED_OF_POOLS: dict[Right, str] = {
                 "the chart of these instances is in a repository over HTTP",
             ),
             (
-                ("create", "delete", "list", "patch"),
+                ("create", "delete", "patch"),
                 ("scheduledbackups.postgresql.cnpg.io",),
                 "these databases have no backups",
             ),
             (("create", "delete", "get", "list", "patch"), ("cronjobs.batch",), "the files of these have no copies"),
             (("get", "delete"), ("helmrepositories.source.toolkit.fluxcd.io",), "the garbage collector deletes these"),
-            (("delete", "list"), ("namespaces",), "no namespace is owned by an instance here"),
-            (("get", "delete"), ("persistentvolumeclaims",), "no chart leaves a volume here"),
-            (("list",), ("secrets",), "a live read that finds one object may also list"),
+            (("delete",), ("namespaces",), "no namespace is owned by an instance here"),
+            (("delete",), ("persistentvolumeclaims",), "no chart leaves a volume here"),
             (
                 ("get",),
                 tuple(f"{name}.k8s.bnerd.com" for name in ("nextclouds", "nextcloudinstances", "nextcloudpools")),

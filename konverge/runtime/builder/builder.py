@@ -384,6 +384,8 @@ class Controller(Generic[R]):
     def reads_live(self, *what: Kind[Any] | type[Any]) -> Controller[R]:
         """Name all kinds that `ctx.live` reads: `konverge rbac` then gives `get` on these, and on no other kind that is only watched.
 
+        To list a kind live that is not watched, declare the right with `.needs` as well.
+
         Without this verb any declared kind may be read live, so the rules give `get` on each. With it, `ctx.live` of a kind without the
         right raises UsageError that names what to add. `.reads_live()` says that nothing is read live.
         """

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from konverge.kinds import Kind
 
@@ -88,7 +88,7 @@ def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
     places = {watch.kind: watch.namespaces for watch in controller.watched if watch.namespaces}
     for kind, verbs in (
         *((watch.kind, watched) for watch in controller.watched),
-        *((kind, ("get", "list")) for kind in controller.live or ()),
+        *((kind, ("get",)) for kind in controller.live or ()),
     ):
         rules += [Rule(kind.group, (plural_of(kind),), verbs, namespace=place) for place in places.get(kind, ("",))]
     for kind, _ in controller.statuses:
@@ -99,20 +99,23 @@ def rules_of(controller: Controller[Any]) -> tuple[Rule, ...]:
     return merged((*rules, *controller.rules))
 
 
-def may_read_live(controller: Controller[Any], kind: Kind[Any]) -> bool:
-    """Return whether the controller's declaration gives the right to get objects of a kind; always if it does not say what is read live."""
+def may_read_live(controller: Controller[Any], kind: Kind[Any], verb: Literal["get", "list"] = "get") -> bool:
+    """Return whether the controller's declaration gives the right to get or list objects; always if it does not say what is read live."""
     if controller.live is None:
         return True
     got = (
         controller.kind,
-        *controller.live,
         *(one.kind for one in controller.owned),
-        *(k for k, _ in controller.statuses),
+        *(
+            (*controller.live, *(k for k, _ in controller.statuses))
+            if verb == "get"
+            else (one.kind for one in controller.watched)
+        ),
     )
     return any(one.group_kind == kind.group_kind for one in got) or any(
         rule.group in (kind.group, "*")
         and not {plural_of(kind), "*"}.isdisjoint(rule.resources)
-        and not {"get", "*"}.isdisjoint(rule.verbs)
+        and not {verb, "*"}.isdisjoint(rule.verbs)
         for rule in controller.rules
     )
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Generic, TypeVar, cast
 
 from konverge.client import Client
-from konverge.errors import CacheNotWatched, NotFound
+from konverge.errors import CacheNotWatched, NotFound, UsageError
 from konverge.informers import Cached, Informer
 from konverge.keys import Key
 from konverge.kinds import Kind, Resource, kind_of
@@ -143,14 +143,19 @@ class Caches:
 class Live(Generic[R]):
     """Reads of one kind that go to the API server each time: for what must not be cached (the content of one Secret) or not lag."""
 
-    __slots__ = ("_client", "_kind")
+    __slots__ = ("_client", "_kind", "_no_get", "_no_list")
 
-    def __init__(self, kind: Kind[R], client: Client) -> None:
+    def __init__(self, kind: Kind[R], client: Client, no_get: str = "", no_list: str = "") -> None:
+        """`no_get` and `no_list` are why the controller must not get or list the kind, "" if it may."""
         self._kind = kind
         self._client = client
+        self._no_get = no_get
+        self._no_list = no_list
 
     async def get(self, namespace: str, name: str) -> R:
-        """Return the object as it is stored now; raises NotFound."""
+        """Return the object as it is stored now; raises NotFound, and UsageError without the right to get it."""
+        if self._no_get:
+            raise UsageError(self._no_get)
         return await self._client.get(self._kind, name, namespace)
 
     async def find(self, namespace: str, name: str) -> R | None:
@@ -161,5 +166,7 @@ class Live(Generic[R]):
             return None
 
     async def list(self, namespace: str | None = None, *, labels: str = "") -> list[R]:
-        """Return the objects as they are stored now, of a namespace or of all."""
+        """Return the objects as they are stored now, of a namespace or of all; raises UsageError without the right to list them."""
+        if self._no_list:
+            raise UsageError(self._no_list)
         return list((await self._client.list(self._kind, namespace, labels=labels)).items)

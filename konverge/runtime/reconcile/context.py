@@ -122,16 +122,15 @@ class Context(Generic[R_co]):
     def live(self, what: Kind[R] | type[R]) -> Live[R]:
         """Return reads of a kind that go to the API server each time.
 
-        Raises UsageError if the controller names what it reads live (`.reads_live`), and not this kind.
+        Raises UsageError if the controller names what it reads live (`.reads_live`), and not this kind, unless `.needs` gives the right to
+        list it; the operation without a right then raises it.
         """
-        kind = kind_of(what)
-        if not self._services.may_read_live(kind):
-            word = getattr(what, "__name__", None) or kind.kind.upper()
-            raise UsageError(
-                f"controller {self._services.controller!r} reads {kind.group_kind} live, which its .reads_live(...) does not name, so "
-                f"konverge rbac gives no right to get it: declare .reads_live({word})"
-            )
-        return Live(kind, self._services.client)
+        kind, services = kind_of(what), self._services
+        no_get = services.refused_get(kind, getattr(what, "__name__", None) or kind.kind.upper())
+        no_list = services.refused_list(kind)
+        if no_get and (no_list or services.watches(kind)):
+            raise UsageError(no_get)
+        return Live(kind, services.client, no_get, no_list)
 
     @property
     def client(self) -> Client:

@@ -17,7 +17,7 @@ from konverge.metrics import Metrics
 from konverge.runtime.apply.applier import Applier
 from konverge.runtime.apply.owners import Claims
 from konverge.runtime.apply.rivals import Rivals
-from konverge.runtime.builder.rules import may_read_live
+from konverge.runtime.builder.rules import may_read_live, plural_of
 from konverge.runtime.cache.readers import Caches
 from konverge.runtime.consistency.own_versions import OwnVersions
 from konverge.runtime.consistency.undone import UndoneApplies
@@ -144,6 +144,24 @@ class ReconcileServices:
             observer=shared.observer,
         )
 
-    def may_read_live(self, kind: Kind[Any]) -> bool:
-        """Return whether the declaration of the controller lets it read a kind live."""
-        return may_read_live(self.spec, kind)
+    def watches(self, kind: Kind[Any]) -> bool:
+        """Whether the controller watches a kind that it does not own."""
+        return any(one.kind.group_kind == kind.group_kind for one in self.spec.watched)
+
+    def refused_get(self, kind: Kind[Any], word: str) -> str:
+        """Return why the controller must not get a kind live, "" if it may; `word` is how its code names the kind."""
+        if may_read_live(self.spec, kind):
+            return ""
+        return (
+            f"controller {self.controller!r} reads {kind.group_kind} live, which its .reads_live(...) does not name, so "
+            f"konverge rbac gives no right to get it: declare .reads_live({word})"
+        )
+
+    def refused_list(self, kind: Kind[Any]) -> str:
+        """Return why the controller must not list a kind live, "" if it may."""
+        if may_read_live(self.spec, kind, "list"):
+            return ""
+        return (
+            f"controller {self.controller!r} lists {kind.group_kind} live, and .reads_live(...) gives the right to get alone: "
+            f"declare .needs(Rule({kind.group!r}, ({plural_of(kind)!r},), ('list',)))"
+        )

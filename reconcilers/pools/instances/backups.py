@@ -34,15 +34,18 @@ def backup_target(spec: InstanceSettings) -> PostgresBackupS3 | None:
     return backup.s3 if backup.s3.bucket and backup.s3.credentials_secret else None
 
 
-def backup_section(target: PostgresBackupS3 | None, cluster: str) -> Mapping[str, Any]:
-    """Return `spec.backup` of the Cluster, as a part of its spec; each Cluster has a folder of its own in the bucket."""
+def backup_section(target: PostgresBackupS3 | None, folder: str) -> Mapping[str, Any]:
+    """Return `spec.backup` of the Cluster, as a part of its spec.
+
+    The folder has the UID of the instance: a later instance of the same name, of another tenant, must not meet the backups of the former.
+    """
     if target is None:
         return {}
     keys = {
         "accessKeyId": {"name": target.credentials_secret, "key": "AWS_ACCESS_KEY_ID"},
         "secretAccessKey": {"name": target.credentials_secret, "key": "AWS_SECRET_ACCESS_KEY"},
     }
-    store: dict[str, Any] = {"destinationPath": f"s3://{target.bucket}/{cluster}", "s3Credentials": keys}
+    store: dict[str, Any] = {"destinationPath": f"s3://{target.bucket}/{folder}", "s3Credentials": keys}
     if target.endpoint:
         store["endpointURL"] = target.endpoint if "://" in target.endpoint else f"https://{target.endpoint}"
     return {"backup": {"barmanObjectStore": store}}

@@ -15,13 +15,12 @@ from konverge.reconcilers.pools.buckets.act import HttpS3Connections
 from konverge.reconcilers.pools.buckets.api import S3Connections
 from konverge.reconcilers.pools.buckets.object_bucket_claim import CONFIG_MAP, OBJECT_BUCKET_CLAIM
 from konverge.reconcilers.pools.instances.backups import SCHEDULED_BACKUP
-from konverge.reconcilers.pools.instances.dismantle import NAMESPACE, VOLUME_CLAIM
+from konverge.reconcilers.pools.instances.dismantle import NAMESPACE
 from konverge.reconcilers.pools.instances.file_backups import CRON_JOB
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
 from konverge.reconcilers.pools.instances.reconciler import NextcloudInstanceReconciler
 from konverge.reconcilers.pools.instances.secrets import SECRET
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
-from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.words import Finalizer, PoolsController
 from konverge.reconcilers.shared.helm_release.kinds import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 from konverge.reconcilers.shared.helm_release.words import Flux
@@ -75,7 +74,7 @@ def instance_controller(
         .watches(HELM_CHART, to=instance_of_chart, optional=True)
         .watches(NextcloudVersionMap, to=every_instance, optional=True)
         .watches(CNPG_CLUSTER, to=by_back_reference(NextcloudInstance), optional=True)
-        .reads_live(SECRET, CNPG_CLUSTER, HELM_RELEASE, VOLUME_CLAIM, NAMESPACE, INSTANCE, SCHEDULED_BACKUP, CRON_JOB)
+        .reads_live(SECRET, CNPG_CLUSTER, HELM_RELEASE, NAMESPACE, SCHEDULED_BACKUP, CRON_JOB)
         .needs(
             Rule("", ("secrets",), ("create", "delete")),
             Rule("", ("persistentvolumeclaims",), ("list", "delete")),

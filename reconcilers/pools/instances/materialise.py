@@ -185,7 +185,7 @@ class Materialiser:
                 members=_members(instance),
                 size=storage.size if storage else None,
                 storage_class=(storage.storage_class if storage else None) or "",
-                backup=backup_section(backup_target(instance.spec), name),
+                backup=backup_section(backup_target(instance.spec), bucket_name(instance.name, instance.uid)),
             ),
         )
         try:

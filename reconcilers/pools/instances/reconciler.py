@@ -28,7 +28,8 @@ from konverge.reconcilers.pools.instances.render import url_of
 from konverge.reconcilers.pools.instances.settings import MaterialSettings
 from konverge.reconcilers.pools.instances.steps import StepState, outcome_of, phase_of
 from konverge.reconcilers.pools.instances.words import TeardownReason
-from konverge.reconcilers.pools.words import InstancePhase, PoolsCondition
+from konverge.reconcilers.pools.words import InstancePhase, PoolsAnnotation, PoolsCondition, StepReason
+from konverge.words import EventType
 
 if TYPE_CHECKING:
     from konverge.runtime import Context
@@ -56,6 +57,7 @@ class NextcloudInstanceReconciler:
             draft.assigned_at = instance.status.assigned_at or rfc3339(ctx.now())
         if teardown.is_released(instance):
             return await self._release_of_a_retained(instance, ctx)
+        _refuse_maintenance(instance, ctx)
         draft.url = url_of(instance.spec)
         make = self._make
         state = StepState(ready=False, reason=TeardownReason.RELEASED)
@@ -100,3 +102,17 @@ class NextcloudInstanceReconciler:
         ctx.status.draft.phase = InstancePhase.DELETING
         ctx.status.set_condition(PoolsCondition.READY, False, state.reason, state.message)
         return RequeueAfter(state.again or self._again)
+
+
+def _refuse_maintenance(instance: NextcloudInstance, ctx: Context[Any]) -> None:
+    """Say that the annotation run-maintenance has no effect: it would need the right to run commands in all pods."""
+    if not instance.metadata.annotation(PoolsAnnotation.RUN_MAINTENANCE):
+        ctx.status.remove_condition(PoolsCondition.MAINTENANCE_RUN)
+        return
+    message = (
+        f"nothing was run: run occ with kubectl exec in a pod of the release {instance.name}, "
+        f"and remove the annotation {PoolsAnnotation.RUN_MAINTENANCE}"
+    )
+    if ctx.status.find(PoolsCondition.MAINTENANCE_RUN) is None:
+        ctx.event(StepReason.NOT_SUPPORTED, message, type_=EventType.WARNING)
+    ctx.status.set_condition(PoolsCondition.MAINTENANCE_RUN, False, StepReason.NOT_SUPPORTED, message)

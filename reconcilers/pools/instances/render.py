@@ -8,8 +8,10 @@ Source: https://github.com/nextcloud/helm/blob/main/charts/nextcloud/values.yaml
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from shlex import quote
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -120,6 +122,8 @@ def values_of(
         }
     if "mail" in secrets:
         nextcloud["extraEnv"] = _mail(secrets["mail"], nextcloud.get("host") or instance)
+    if spec.apps:
+        nextcloud["hooks"] = {"before-starting": _enable(spec.apps)}
     if spec.resources is not None:
         values["resources"] = {
             name: dict(amounts)
@@ -134,6 +138,18 @@ def values_of(
             volume["storageClass"] = spec.persistence.storage_class
         values["persistence"] = volume
     return merge(values, (spec.helm.values if spec.helm else None) or {})
+
+
+def _enable(apps: Sequence[str]) -> str:
+    """Return the script that the image runs before it starts: an app that cannot be enabled must not keep the Nextcloud from starting.
+
+    `occ app:enable` downloads an app that is missing. The chart starts the pods anew if the script changes.
+    """
+    return (
+        "#!/bin/sh\n"
+        f"php /var/www/html/occ app:enable {' '.join(quote(app) for app in apps)} "
+        "|| echo 'not all apps of spec.apps could be enabled' >&2\n"
+    )
 
 
 def _mail(secret: str, domain: str) -> list[dict[str, Any]]:

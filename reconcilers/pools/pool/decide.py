@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from konverge.crds.pools_v1alpha1 import MIN_UNASSIGNED_AGE
 from konverge.reconcilers.pools.members import Member
 
 __all__ = ["Doomed", "PoolLimits", "PoolPlan", "PoolState", "age_limit", "counts_of", "decide_pool"]
@@ -206,9 +207,10 @@ def _replaced(
 
 
 def _expired(member: Member, max_age: timedelta, now: datetime, moments: list[timedelta]) -> bool:
-    if max_age <= timedelta(0):
-        return False
-    left = age_limit(member, max_age) - (
+    if max_age <= timedelta(0) or not member.provisioned:
+        return False  # one that is still being made has the deadline of failed ones
+    # A pool that was stored before the definition refused less would be replaced without end.
+    left = age_limit(member, max(max_age, MIN_UNASSIGNED_AGE)) - (
         now - member.created
     )  # not a moment: it may be after the last year of a calendar
     if left > timedelta(0):

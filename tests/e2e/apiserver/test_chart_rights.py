@@ -256,7 +256,7 @@ def with_a_reason(release: Release) -> set[tuple[str, str]]:
     """
     given = {named(right) for right in release.rendered.rights}
     reasons = (
-        UNUSED.keys() | UNUSED_OF_POOLS.keys() | {(verb, LEASES) for verb in ("create", "get", "list")}
+        UNUSED.keys() | UNUSED_OF_POOLS.keys() | {(verb, LEASES) for verb in ("create", "get")}
     )  # of Operations, which are not run here
     streamed = set() if release.elects else {("list", resource) for verb, resource in given if verb == "watch"}
     return (reasons & given) | streamed

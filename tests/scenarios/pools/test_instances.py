@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from pools.materials import FULL, NAME, Materials, OnlyOurs
+from pools.materials import EVENT, FULL, NAME, Materials, OnlyOurs
 
 from konverge.crds.pools_v1alpha1 import NextcloudInstance, NextcloudVersionMap
 from konverge.kinds import Kind
@@ -17,12 +17,15 @@ from konverge.reconcilers.pools.instances import MaterialSettings
 from konverge.reconcilers.pools.instances.backups import SCHEDULED_BACKUP
 from konverge.reconcilers.pools.instances.dismantle import NAMESPACE, VOLUME_CLAIM
 from konverge.reconcilers.pools.instances.file_backups import CRON_JOB
+from konverge.reconcilers.pools.instances.names import bucket_name
 from konverge.reconcilers.pools.instances.postgres import CNPG_CLUSTER
 from konverge.reconcilers.pools.instances.secrets import SECRET
+from konverge.reconcilers.pools.words import PoolsAnnotation
 from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE
 from konverge.testing import Lab
 
 EXTERNAL = {"type": "mysql", "credentialsSecret": "their-db"}
+RUN = PoolsAnnotation.RUN_MAINTENANCE
 PLAIN: dict[str, Any] = {"database": None, "redis": None, "s3": None, "persistence": None}
 
 
@@ -170,6 +173,39 @@ BACKUP: dict[str, Any] = {
 }
 
 
+async def test_an_instance_of_the_same_name_in_a_namespace_that_was_made_anew_does_not_meet_the_backups_of_the_former(
+    here: Materials,
+) -> None:
+    copies = {"data": {"enabled": True, "bucket": "copies", "credentialsSecret": "s3-keys"}}
+    backup = {**BACKUP, "s3": {**BACKUP["s3"], "credentialsSecret": "s3-keys"}}
+    database = {"type": "postgresql", "managed": True, "deleteOnCleanup": True, "postgres": {"backup": backup}}
+    places: list[set[str]] = []
+    for _ in range(2):
+        await here.create(database=database, backups=copies)
+        await here.phase("Ready")
+        store = (await get(here, CNPG_CLUSTER, f"{NAME}-db")).get("spec", "backup", "barmanObjectStore")
+        job = await get(here, CRON_JOB, f"{NAME}-files")
+        [container] = job.get("spec", "jobTemplate", "spec", "template", "spec", "containers")
+        places.append({store["destinationPath"], container["args"][2]})
+        await here.deleted()
+    assert not places[0] & places[1]
+
+
+async def test_the_annotation_for_maintenance_is_refused_by_a_condition_that_says_what_to_do(here: Materials) -> None:
+    await here.create(**PLAIN)
+    await here.phase("Ready")
+    await here.lab.patch(NextcloudInstance, NAME, {"metadata": {"annotations": {RUN: "1"}}})
+    instance = await here.reason("MaintenanceRun", "NotSupported")
+    assert "kubectl exec" in instance.condition("MaintenanceRun").message
+    assert (instance.status.phase, instance.condition("Ready").status) == ("Ready", "True")
+    await here.lab.patch(NextcloudInstance, NAME, {"metadata": {"annotations": {RUN: "2"}}})
+    await here.lab.settled()
+    [event] = [one for one in await here.lab.client.list(EVENT) if one.get("reason") == "NotSupported"]
+    assert event.get("type") == "Warning"
+    await here.lab.patch(NextcloudInstance, NAME, {"metadata": {"annotations": {RUN: None}}})
+    await here.until(lambda one: one.find_condition("MaintenanceRun") is None)
+
+
 async def test_a_database_is_backed_up_on_a_schedule_and_a_failing_backup_is_reported(here: Materials) -> None:
     postgres = {"type": "postgresql", "managed": True, "deleteOnCleanup": True, "postgres": {"backup": BACKUP}}
     await here.create(**{**PLAIN, "database": postgres})
@@ -178,7 +214,8 @@ async def test_a_database_is_backed_up_on_a_schedule_and_a_failing_backup_is_rep
     instance = await here.phase("Ready")
     assert instance.condition("BackupsReady").reason == "BackupsScheduled"
     store = (await get(here, CNPG_CLUSTER, f"{NAME}-db")).get("spec", "backup", "barmanObjectStore")
-    assert (store["destinationPath"], store["endpointURL"]) == (f"s3://dumps/{NAME}-db", "https://s3.test")
+    folder = bucket_name(NAME, instance.uid)
+    assert (store["destinationPath"], store["endpointURL"]) == (f"s3://dumps/{folder}", "https://s3.test")
     assert store["s3Credentials"]["secretAccessKey"] == {"name": "dump-keys", "key": "AWS_SECRET_ACCESS_KEY"}
     schedule = (await get(here, SCHEDULED_BACKUP, f"{NAME}-db")).spec
     assert (schedule["schedule"], schedule["cluster"]["name"]) == ("0 0 2 * * *", f"{NAME}-db")

@@ -59,9 +59,15 @@ CASES: dict[str, Case] = {
     "a pool of fewer than none": Case("NextcloudPool", {"replicas": -1}, "greater than or equal to 0"),
     "a pool whose name is no label": Case("NextcloudPool", {}, "at most 63 characters", name="p" * 64),
     "a pool with an age in days": Case("NextcloudPool", {"lifecycle": {"maxUnassignedAge": "7d"}}, "should match"),
+    "a pool whose instances never get old": Case("NextcloudPool", {"lifecycle": {"maxUnassignedAge": "0s"}}),
+    "a pool whose instances live for ten minutes": Case("NextcloudPool", {"lifecycle": {"maxUnassignedAge": "10m"}}),
+    "a pool whose instances are too old before they are made": Case(
+        "NextcloudPool", {"lifecycle": {"maxUnassignedAge": "1ms"}}, "write at least 10m, or 0s for never"
+    ),
     "a pool with an unknown policy": Case("NextcloudPool", {"lifecycle": {"reclaimPolicy": "Recycle"}}, "Unsupported"),
     "an empty Nextcloud": Case("Nextcloud", {}),
     "a Nextcloud with chart values": Case("Nextcloud", {"helm": {"values": {"a": {"b": [1, "two"]}}}}),
+    "a Nextcloud with an app that is an option": Case("Nextcloud", {"apps": ["--all"]}, "should match"),
     "a Nextcloud with an app twice": Case("Nextcloud", {"apps": ["mail", "mail"]}, "Duplicate"),
     "another selector after the assignment": Case(
         "Nextcloud", {}, "", {"poolSelector": {"matchLabels": {"a": "b"}}}, {"instanceRef": {"name": "one"}}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import subprocess
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -252,6 +254,25 @@ def test_mail_is_configured_by_variables_that_refer_to_its_secret() -> None:
     variables = {one["name"]: one for one in values["nextcloud"]["extraEnv"]}
     assert variables["SMTP_PASSWORD"]["valueFrom"]["secretKeyRef"] == {"name": "smtp", "key": "password"}
     assert variables["MAIL_DOMAIN"]["value"] == "a.example.com"
+
+
+def test_apps_are_enabled_by_a_script_that_the_image_runs_before_each_start_and_that_never_fails(
+    tmp_path: Path,
+) -> None:
+    given = spec(apps=("mail", "user_saml"))
+    script = values_of("nc", given, ResolvedChart("7"), None, "keys")["nextcloud"]["hooks"]["before-starting"]
+    php = tmp_path / "php"
+    for end in (0, 1):
+        php.write_text(f'#!/bin/sh\necho "$@"\nexit {end}\n')
+        php.chmod(0o755)
+        ran = subprocess.run(["/bin/sh", "-euc", script], env={"PATH": str(tmp_path)}, capture_output=True, check=True)
+        assert ran.stdout.decode() == "/var/www/html/occ app:enable mail user_saml\n"
+        assert ("not all apps" in ran.stderr.decode()) is bool(end)
+    theirs = spec(apps=("mail",), helm={"values": {"nextcloud": {"hooks": {"before-starting": "theirs"}}}})
+    assert values_of("nc", theirs, ResolvedChart("7"), None, "keys")["nextcloud"]["hooks"] == {
+        "before-starting": "theirs"
+    }
+    assert "hooks" not in values_of("nc", spec(), ResolvedChart("7"), None, "keys")["nextcloud"]
 
 
 def backed_up(**backup: Any) -> InstanceSettings:

@@ -162,3 +162,14 @@ def test_instances_expire_one_after_the_other_although_they_were_created_togethe
 def test_an_age_beyond_every_calendar_never_expires() -> None:
     plan = decide_pool(PoolState(replicas=1, members=many(1), max_age=timedelta.max), NOW, LIMITS)
     assert (plan.delete, plan.again) == ((), timedelta(days=7))
+
+
+@pytest.mark.parametrize(
+    ("minutes", "phase", "expected"),
+    [(5, "Ready", {}), (11, "Ready", {"old": EXPIRED}), (11, "Degraded", {"old": EXPIRED}), (11, "Provisioning", {})],
+)
+def test_no_age_is_so_short_that_instances_are_replaced_before_they_are_ready(
+    minutes: float, phase: str, expected: dict[str, str]
+) -> None:
+    state = PoolState(replicas=1, members=(member("old", minutes, phase),), max_age=timedelta(milliseconds=1))
+    assert deleted(state) == expected

@@ -19,6 +19,7 @@ CRON_JOB = kind("batch/v1", "CronJob")
 SECRET = kind("v1", "Secret")
 CONFIG_MAP = kind("v1", "ConfigMap")
 NAMESPACE = kind("v1", "Namespace", namespaced=False)
+VOLUME = kind("v1", "PersistentVolume", namespaced=False)
 
 
 def untyped(value: Any) -> Any:  # what the type checker would refuse, as an untyped caller could pass it
@@ -186,6 +187,45 @@ async def test_an_undeclared_live_read_is_an_error_that_says_what_to_add(lab: La
             "controller 'backup' reads Secret live, which its .reads_live(...) does not name, so konverge rbac gives no right to get it: "
             "declare .reads_live(SECRET)"
         )
+    }
+
+
+async def test_a_live_list_without_the_right_to_list_is_an_error_that_says_what_to_add(lab: Lab) -> None:
+    said: list[str] = []
+
+    class ListsLive(Reconciler):
+        async def reconcile(self, backup: Object, ctx: Context[Object]) -> Outcome:
+            for what in (CONFIG_MAP, NAMESPACE):
+                await ctx.live(what).list()
+            await ctx.live(SECRET).find("default", "none")
+            await ctx.live(VOLUME).list()
+            for refused in (ctx.live(SECRET).list(), ctx.live(VOLUME).get("", "none")):
+                try:
+                    await refused
+                except UsageError as error:
+                    said.append(str(error))
+            return Done()
+
+    described = (
+        Controller.of(CONFIG_MAP)
+        .named("backup")
+        .reads_live(SECRET)
+        .needs(Rule("", ("namespaces",), ("get", "list")), Rule("", ("persistentvolumes",), ("list",)))
+        .reconciled_by(ListsLive())
+    )
+    assert {rule.verbs for rule in rules_of(described) if "secrets" in rule.resources} == {("get",)}
+    await lab.start(lambda manager: manager.add(described))
+    await lab.create(CONFIG_MAP.new("one"))
+    await lab.settled()
+    assert set(said) == {
+        (
+            "controller 'backup' lists Secret live, and .reads_live(...) gives the right to get alone: "
+            "declare .needs(Rule('', ('secrets',), ('list',)))"
+        ),
+        (
+            "controller 'backup' reads PersistentVolume live, which its .reads_live(...) does not name, so konverge rbac gives no right to "
+            "get it: declare .reads_live(PERSISTENTVOLUME)"
+        ),
     }
 
 
