@@ -26,6 +26,10 @@ class Rules:
     """While their certificates are self-made; names of objects are filled in by the chart."""
     election: tuple[dict[str, Any], ...] = ()
     """While replicas elect a leader, in the namespace of its Lease."""
+    members: tuple[dict[str, Any], ...] = ()
+    """While replicas share the objects, in the namespace of their Leases: those of the members, and that of the leader for the rest."""
+    stamps: tuple[dict[str, Any], ...] = ()
+    """While replicas share the objects, for the objects that bear stamps."""
     metrics: tuple[dict[str, Any], ...] = ()
     """While callers who read metrics are reviewed."""
 
@@ -40,6 +44,8 @@ class Rules:
             "rules-webhooks.yaml": self.webhooks,
             "rules-certificates.yaml": self.certificates,
             "rules-election.yaml": self.election,
+            "rules-members.yaml": self.members,
+            "rules-stamps.yaml": self.stamps,
             "rules-home.yaml": self.home,
             "rules-metrics.yaml": self.metrics,
         }

@@ -32,6 +32,7 @@ OF_THE_CHART = frozenset(
         *("metrics", "metrics_secure", "metrics_certificates"),
         "clusters.namespace",
         *(f"election.{name}" for name in ("enabled", "name", "namespace", "identity")),
+        *(f"sharding.{name}" for name in ("mode", "ring", "namespace")),
         *(f"webhooks.{name}" for name in ("address", "service", "url", "certificates", "secret", "configuration")),
     }
 )
@@ -196,14 +197,18 @@ async def _rules(name: str, build: Build | None, settings: Settings) -> Rules:
     always = await needed({**blind, **unserved})
     mounted = await needed({**blind, "webhooks": {"service": _SERVICE, "certificates": _MOUNTED}})
     self_made = await needed({**blind, "webhooks": {"service": _SERVICE}})
+    home = await needed({**blind, **unserved}, home=True)
+    leases = {"election": {"namespace": _HOME}, "sharding": {"mode": "hash", "namespace": _HOME}}
     return Rules(
         always=tuple(always),
         secrets=difference(await needed(unserved), always),
         webhooks=difference(mounted, always),
         certificates=difference(self_made, mounted),
         election=tuple(rule.to_dict() for rule in lease),
+        members=difference(await needed({**blind, **unserved, **leases}, home=True), home),
+        stamps=difference(await needed({**blind, **unserved, **leases}), always),
         metrics=difference(await needed({**blind, **unserved, "metrics_secure": True}), always),
-        home=tuple(await needed({**blind, **unserved}, home=True)),
+        home=tuple(home),
     )
 
 

@@ -88,6 +88,7 @@ def manager_settings(settings: Settings) -> ManagerSettings:
         client=settings.client,
         informers=settings.informers,
         election=settings.election,
+        sharding=settings.sharding,
         webhooks=settings.webhooks,
     )
 

@@ -54,7 +54,7 @@ def left_out(settings: Settings) -> tuple[str, ...]:
 
 
 def install_families(manager: Manager, settings: DaemonSettings) -> dict[str, tuple[str, ...]]:
-    """Install all families; returns the names of the controllers of each, and the paths of its webhooks.
+    """Install all families; returns the names of the controllers and the background work of each, and the paths of its webhooks.
 
     With one namespace a family of cluster-wide objects is left out; if it was chosen by name, that is a UsageError.
     """
@@ -77,4 +77,4 @@ def install_families(manager: Manager, settings: DaemonSettings) -> dict[str, tu
 
 def _parts(manager: Manager) -> tuple[str, ...]:
     controllers = (controller.name for controller in manager.controllers)
-    return (*controllers, *(webhook.path for webhook in manager.webhooks))
+    return (*controllers, *(webhook.path for webhook in manager.webhooks), *manager.background)

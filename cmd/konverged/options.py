@@ -34,7 +34,11 @@ _FLAGS: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("--log-level",), "LEVEL", "debug, info, warning or error."),
     (("--log-format",), "FORMAT", "auto, json or console."),
     (("--drain",), "SECONDS", "Time for running reconciles after SIGTERM (25)."),
+    (("--sharding",), "MODE", "How replicas share the objects: off, leader (one has all), hash (each has its own)."),
 )
+
+_PATHS = {"sharding": "sharding.mode"}
+"""Flags whose setting is within a group."""
 
 
 def settings_options(function: F) -> F:
@@ -78,7 +82,7 @@ def load_settings(
     from konverge.daemon.programs import settings_of
 
     try:
-        given = dict(flags)
+        given = {_PATHS.get(name, name): value for name, value in flags.items()}
         for text in assignments:
             path, value = parse_assignment(text)
             given[path] = value

@@ -120,7 +120,7 @@ async def fill(manager: Manager, target: Build | None, settings: Settings) -> No
 async def narrow(manager: Manager, settings: Settings, belongs: Mapping[str, Sequence[str]]) -> None:
     """Keep the chosen controllers, and set the numbers of each. Raises UsageError for an unknown name.
 
-    The webhooks of a family are kept or removed with it; those of a user's build stay.
+    The webhooks of a family go with it, its background work with the last of its controllers. Those of a user's build stay.
     """
     names = [controller.name for controller in manager.controllers]
     chosen: set[str] = set()
@@ -134,6 +134,9 @@ async def narrow(manager: Manager, settings: Settings, belongs: Mapping[str, Seq
     for path in (webhook.path for webhook in manager.webhooks):
         if chosen and path not in chosen and any(path in parts for parts in belongs.values()):
             await manager.remove(path)
+    for work in manager.background:
+        if chosen and any(work in parts and chosen.isdisjoint(parts) for parts in belongs.values()):
+            await manager.remove(work)
     for spec in manager.controllers:
         numbers = settings.reconcile.numbers()
         if spec.name in settings.controller:

@@ -48,7 +48,8 @@ def rbac(
 
     A ClusterRole, or with --namespace a Role there, and a Role in each namespace that a setting narrows rights to. --controllers and
     settings that change watches are considered. No cluster is contacted. With --set election.enabled=true also the rights on the Lease, in
-    the namespace of the election or of the ServiceAccount; with --set metrics_secure=true those to review callers.
+    the namespace of the election or of the ServiceAccount, with --sharding=hash those on the Leases of the members and on the objects that
+    bear stamps; with --set metrics_secure=true those to review callers.
     `konverge rbac --service-account konverge/konverge | kubectl apply -f -` grants them.
     """
     from konverge.crds import to_yaml
@@ -56,8 +57,13 @@ def rbac(
     settings = load_settings(target, file, assignments, flags).settings
     found, build = chosen_build(target)
     home = (service_account or "").partition("/")[0]
-    if home and settings.election.enabled and not settings.election.namespace:  # a pod elects in its own namespace
-        settings = settings.model_copy(update={"election": replace(settings.election, namespace=home)})
+    if home:  # a pod keeps its Leases in its own namespace
+        election, sharding = settings.election, settings.sharding
+        placed = {
+            "election": replace(election, namespace=election.namespace or home),
+            "sharding": replace(sharding, namespace=sharding.namespace or home),
+        }
+        settings = settings.model_copy(update=placed)
     if home and build is None:  # and our own daemon reads its Secrets there
         from konverge.daemon.families import DaemonSettings
 
@@ -77,7 +83,8 @@ async def rules_for(build: Build | None, settings: Settings, name: str = "rbac")
     from konverge.daemon.programs import fill
     from konverge.runtime import Manager, ManagerSettings
 
-    manager = Manager(name, settings=ManagerSettings(webhooks=settings.webhooks, election=settings.election))
+    chosen = ManagerSettings(webhooks=settings.webhooks, election=settings.election, sharding=settings.sharding)
+    manager = Manager(name, settings=chosen)
     await fill(manager, build, settings)
     return manager.rules()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from konverge.client import ClientSettings
@@ -17,6 +17,7 @@ from konverge.informers import InformerSettings
 from konverge.runtime.admission.settings import WebhookSettings
 from konverge.runtime.election.settings import ElectionSettings
 from konverge.runtime.http.listener import Limits, parse_address
+from konverge.runtime.sharding.settings import ShardingSettings
 
 __all__ = ["PREFIX", "Overrides", "Settings"]
 
@@ -126,8 +127,16 @@ class Settings(BaseSettings):
     """How kinds are listed and watched."""
     election: ElectionSettings = ElectionSettings()
     """Whether replicas elect one that writes, and by which Lease."""
+    sharding: ShardingSettings = ShardingSettings()
+    """Whether replicas share the objects, and by which ring."""
     webhooks: WebhookSettings = WebhookSettings()
     """Where webhooks are served, and how the API server finds and trusts them."""
+
+    @field_validator("sharding", mode="before")
+    @classmethod
+    def _off(cls, value: Any) -> Any:
+        """Read YAML's `mode: off`, which is a false there."""
+        return {**value, "mode": "off"} if isinstance(value, dict) and value.get("mode") is False else value
 
     @model_validator(mode="after")
     def _delays(self) -> Settings:

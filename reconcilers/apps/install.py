@@ -92,6 +92,8 @@ def controller(settings: Settings | None = None) -> Controller[ApplicationInstan
         .finalizer(FINALIZER)
         .invalid_as(Type.BLOCKED, Blocked.VALIDATION_FAILED)
         .counts_conditions()
+        # Shared: which of several instances keeps a Helm release follows from what is stored, with a live read before the first apply.
+        .sharded()
         .owns(HELM_RELEASE, optional=True)
         .owns(HELM_REPOSITORY, optional=True)
         .owns(OCI_REPOSITORY, optional=True)

@@ -52,6 +52,7 @@ def pool_controller(
 ) -> Controller[NextcloudPool]:
     """Return the controller of NextcloudPools."""
     chosen = Random() if random is None else random  # noqa: S311  # names, no secrets
+    # Not shared: it takes from the stock of instances that claims take from.
     return (
         Controller.of(NextcloudPool)
         .named(PoolsController.POOL)
@@ -69,6 +70,7 @@ def pool_controller(
 
 def claim_controller(settings: PoolSettings, metrics: PoolMetrics) -> Controller[Nextcloud]:
     """Return the controller of Nextclouds."""
+    # Not shared: which of a pool's claims comes next is decided over all of them.
     return (
         Controller.of(Nextcloud)
         .named(PoolsController.NEXTCLOUD)

@@ -90,6 +90,9 @@ def queries() -> Iterator[tuple[str, str, bool]]:
     for path in sorted((DEPLOY / "alerts").iterdir()):
         for group in yaml.safe_load(path.read_text())["groups"]:
             for rule in group["rules"]:
+                if "record" in rule:
+                    yield rule["record"], rule["expr"], True
+                    continue
                 for part in operands(rule["expr"]):
                     yield rule["alert"], part, True
     for query in KUBEBUILDER:
@@ -236,6 +239,7 @@ async def test_every_query_of_a_dashboard_or_an_alert_gives_data_and_so_do_those
                 servers[0],
                 "apps.source_grace=1s",
                 "pools.instance_namespace=default",
+                *("sharding.mode=hash", f"sharding.namespace={NAMESPACE}"),
                 f"clusters.namespace={NAMESPACE}",
             ),
             daemon(folders[1], servers[1], "controllers=quota", "quota.semantics=v0.14"),
@@ -254,7 +258,7 @@ async def test_every_query_of_a_dashboard_or_an_alert_gives_data_and_so_do_those
         missing = await unanswered(asked, load)
         assert missing == []
         names = {
-            rule["alert"]
+            rule.get("alert") or rule["record"]
             for path in rules
             for group in yaml.safe_load(path.read_text())["groups"]
             for rule in group["rules"]

@@ -114,6 +114,16 @@ annotations:
 {{- end }}
 {{- end -}}
 
+{{/* Whether replicas share the objects. YAML reads a bare `off` as false. */}}
+{{- define "konverge.shares" -}}
+{{- if eq (toString .Values.sharding.mode) "hash" -}}true{{- end -}}
+{{- end -}}
+
+{{/* Whether replicas elect one that writes, if only for what they do not share. */}}
+{{- define "konverge.elects" -}}
+{{- if or .Values.election.enabled (include "konverge.shares" .) (eq (toString .Values.sharding.mode) "leader") -}}true{{- end -}}
+{{- end -}}
+
 {{/* Stop with a clear line if values that are each right do not go together. */}}
 {{- define "konverge.check" -}}
 {{- $parts := include "konverge.parts" . | fromJsonArray -}}
@@ -125,8 +135,8 @@ annotations:
 {{- fail (printf "watchNamespace: %s reconciles cluster-wide objects; set families.%s.enabled=false, or leave watchNamespace empty" . .) -}}
 {{- end -}}
 {{- end -}}
-{{- if and (gt (int .Values.replicas) 1) (not .Values.election.enabled) -}}
-{{- fail (printf "replicas: %d processes would write at once; set election.enabled=true, or replicas=1" (int .Values.replicas)) -}}
+{{- if and (gt (int .Values.replicas) 1) (not (include "konverge.elects" .)) -}}
+{{- fail (printf "replicas: %d processes would write at once; set election.enabled=true or sharding.mode=hash, or replicas=1" (int .Values.replicas)) -}}
 {{- end -}}
 {{- if le (float64 .Values.terminationGracePeriodSeconds) (float64 (dig "drain" 25 .Values.settings)) -}}
 {{- fail "terminationGracePeriodSeconds: the kubelet would kill the process while it drains; set it above settings.drain" -}}

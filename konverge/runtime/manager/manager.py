@@ -133,8 +133,13 @@ class Manager:
             self._launch(controller)
 
     async def remove(self, name: str) -> None:
-        """Stop a controller, draining it, and forget it; before the start also a webhook, by its path. Raises LookupError."""
+        """Stop a controller, draining it, and forget it; before the start also a webhook, by its path, or background work.
+
+        Raises LookupError.
+        """
         if self._admission.remove(name):
+            return
+        if self._supervisor is None and self._background.pop(name, None) is not None:
             return
         if name not in self._specs:
             raise LookupError(f"no controller {name!r}")
@@ -167,6 +172,11 @@ class Manager:
     def needs(self, *rules: Rule) -> None:
         """Declare rights beyond those of the controllers."""
         self._rules.extend(rules)
+
+    @property
+    def background(self) -> tuple[str, ...]:
+        """The names of the background work, as it was added."""
+        return tuple(self._background)
 
     @property
     def controllers(self) -> tuple[Controller[Any], ...]:

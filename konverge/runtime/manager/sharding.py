@@ -38,6 +38,8 @@ def election_settings(
     settings: ManagerSettings, controllers: Collection[Controller[Any]], *, background: bool
 ) -> ElectionSettings:
     """Return how a leader is elected: with sharding, for the controllers and the background work that are not shared alone."""
+    if settings.sharding.mode == "leader":
+        return replace(settings.election, enabled=True)
     if not settings.sharding.enabled:
         return settings.election
     led = background or any(one.elected and one.family is None for one in controllers)
@@ -48,7 +50,8 @@ def renew_seconds(settings: ManagerSettings) -> float:
     """Return for how long the event loop may be blocked before a lease is lost; 0 without one."""
     if settings.sharding.enabled:
         return settings.sharding.renew_seconds
-    return settings.election.renew_seconds if settings.election.enabled else 0.0
+    elects = settings.election.enabled or settings.sharding.mode == "leader"
+    return settings.election.renew_seconds if elects else 0.0
 
 
 async def open_ring(
@@ -66,8 +69,10 @@ async def open_ring(
     if not settings.sharding.enabled:
         return None
     if all(one.family is None for one in controllers):
+        there = ", ".join(one.name for one in controllers) or "none"
         raise UsageError(
-            f"manager {client.name!r} has sharding, and no controller whose objects replicas can share: declare it with .sharded()"
+            f"manager {client.name!r} has sharding, and no controller whose objects replicas can share (controllers: {there}): "
+            "declare one with .sharded(), or set sharding.mode=leader"
         )
     ring = Ring(config, client, settings.sharding, name=client.name, host=host, metrics=metrics, random=random)
     return await stack.enter_async_context(ring)

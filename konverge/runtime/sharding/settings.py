@@ -11,8 +11,8 @@ from konverge.runtime.election.settings import ElectionSettings
 
 __all__ = ["MODES", "ShardingMode", "ShardingSettings"]
 
-ShardingMode = Literal["off", "hash"]
-MODES: Final = ("off", "hash")
+ShardingMode = Literal["off", "leader", "hash"]
+MODES: Final = ("off", "leader", "hash")
 _RING = re.compile(r"[a-z0-9]([-a-z0-9.]{0,48}[a-z0-9])?")
 
 
@@ -27,7 +27,7 @@ class ShardingSettings:
     """
 
     mode: ShardingMode = "off"
-    """off: this process reconciles every object, or the elected leader does. hash: each replica reconciles its own objects."""
+    """off: this process reconciles every object. leader: the elected replica does. hash: each replica reconciles its own objects."""
     ring: str = ""
     """The name that the replicas have in common; empty: the manager's. Up to 50 characters."""
     namespace: str = ""
@@ -58,7 +58,7 @@ class ShardingSettings:
     @property
     def enabled(self) -> bool:
         """Whether objects are shared among replicas."""
-        return self.mode != "off"
+        return self.mode not in ("off", "leader")
 
     def ring_of(self, manager: str) -> str:
         """Return the name of the ring; raises UsageError if neither a Lease nor an annotation can be named after it.

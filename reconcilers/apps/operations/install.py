@@ -69,6 +69,8 @@ def controller(
         .finalizer(FINALIZER)
         .invalid_as(OpCondition.BLOCKED, BlockedReason.VALIDATION_FAILED)
         .counts_conditions()
+        # Shared although Operations of one target exclude each other: the Lease of the target decides that, by compare-and-swap.
+        .sharded()
         .watches(VIEW, to=others_of(ended=chosen.history_limit is not None), when=affects_others)
         .indexes(VIEW, ACTIVE, by=active_by_target)
         .indexes(VIEW, ENDED, by=ended_by_target)

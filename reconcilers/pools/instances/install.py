@@ -67,6 +67,7 @@ def instance_controller(
         Controller.of(NextcloudInstance)
         .named(PoolsController.INSTANCE)
         .finalizer(Finalizer.INSTANCE)
+        .sharded()
         .owns(HELM_RELEASE, optional=True)
         .owns(HELM_REPOSITORY, optional=True)
         .owns(OCI_REPOSITORY, optional=True)

@@ -63,7 +63,7 @@ RUNS: dict[str, dict[str, dict[str, Any]]] = {
             {"settings": {"pools": {"instance_namespace": "pools", "instances": {"retry": 1}}}},
         )
     },
-    "one namespace": {"one": merged(ONE_NAMESPACE, WEBHOOKS, SECURE)},
+    "one namespace": {"one": merged(ONE_NAMESPACE, WEBHOOKS, SECURE, {"sharding": {"mode": "hash"}})},
 }
 """Daemons that run at once, by the name of the release and of the namespace that the apps family works in, and their values."""
 
@@ -252,11 +252,11 @@ def with_a_reason(release: Release) -> set[tuple[str, str]]:
     """Return the rights that have a reason not to be used.
 
     A new leader lists what it watches, to know that its caches are current. Without an election `list` is for API servers that do not stream
-    the first list of a watch.
+    the first list of a watch. The Lease of a member is deleted ten minutes after its end.
     """
     given = {named(right) for right in release.rendered.rights}
     reasons = (
-        UNUSED.keys() | UNUSED_OF_POOLS.keys() | {(verb, LEASES) for verb in ("create", "get")}
+        UNUSED.keys() | UNUSED_OF_POOLS.keys() | {(verb, LEASES) for verb in ("create", "get", "delete")}
     )  # of Operations, which are not run here
     streamed = set() if release.elects else {("list", resource) for verb, resource in given if verb == "watch"}
     return (reasons & given) | streamed

@@ -76,6 +76,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "commonAnnotations": ({"team": "a"}, {}),
     "replicas": (3, {}),
     "election.enabled": (False, {"replicas": 1}),
+    "sharding.mode": ("hash", {}),
     "podDisruptionBudget.enabled": (False, {}),
     "podDisruptionBudget.maxUnavailable": ("50%", {}),
     "topologySpreadConstraints": ([{"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}], {}),
@@ -209,8 +210,9 @@ def test_everything_at_once_has_every_kind(template: Template) -> None:
         ({"watchNamespace": "web"}, "quota reconciles cluster-wide objects; set families.quota.enabled=false"),
         (
             {"election": {"enabled": False}},
-            "replicas: 2 processes would write at once; set election.enabled=true, or replicas=1",
+            "replicas: 2 processes would write at once; set election.enabled=true or sharding.mode=hash, or replicas=1",
         ),
+        ({"sharding": {"mode": "coordinator"}}, "at '/sharding/mode': value must be one of 'off', 'leader', 'hash'"),
         ({"settings": {"drain": 30}}, "set it above settings.drain"),
         (merged(MONITORS, deep("metrics.service.enabled", False)), "set metrics.service.enabled=true"),
         ({"settings": {"metrics_secure": True}}, "at '/settings': additional properties 'metrics_secure' not allowed"),
@@ -229,6 +231,7 @@ QUOTA_ALONE = {"families": {"apps": {"enabled": False}}}
 SECRETS_IN_TWO = {"settings": {"apps": {"secret_namespaces": ["web", "shop"]}}}
 NO_SECRETS = {"settings": {"apps": {"watch_secrets": False}}}
 ONE_NAMESPACE = merged(APPS_ALONE, {"watchNamespace": "web"})
+SHARED: dict[str, Any] = {"election": {"enabled": False}, "sharding": {"mode": "hash"}}
 WITH_POOLS = {"families": {"pools": {"enabled": True}}}
 V014: dict[str, Any] = {"settings": {"quota": {"semantics": "v0.14"}}}
 V012: dict[str, Any] = {"settings": {"quota": {"semantics": "v0.12"}}}
@@ -263,6 +266,11 @@ def settings_of(rendered: Rendered) -> DaemonSettings:
         merged(ONE_NAMESPACE, WEBHOOKS),
         merged(ONE_NAMESPACE, SECRETS_IN_TWO),
         merged(ONE_NAMESPACE, {"settings": {"apps": {"secret_namespaces": ["shop"]}}}),
+        SHARED,
+        merged(APPS_ALONE, SHARED),
+        merged(QUOTA_ALONE, SHARED),
+        merged(ONE_NAMESPACE, SHARED),
+        merged(WITH_POOLS, SHARED),
     ],
     ids=str,
 )
@@ -463,4 +471,10 @@ def test_replicas_are_spread_and_take_turns_only_if_they_elect_a_leader(template
     elected = settings_of(two).election
     assert (elected.enabled, elected.namespace, elected.name) == (True, NAMESPACE, "konverge")
     assert not settings_of(one).election.enabled
+    shared = template(SHARED)
+    assert shared.one("Deployment")["spec"]["strategy"]["type"] == "RollingUpdate"
+    ring = settings_of(shared).sharding
+    assert (ring.mode, ring.namespace, ring.ring) == ("hash", NAMESPACE, "konverge")
+    bare = template({"replicas": 1, "election": {"enabled": False}, "sharding": {"mode": False}})
+    assert settings_of(bare).sharding.mode == "off"
     assert not [one for one in one.objects if "election" in one["metadata"]["name"]]

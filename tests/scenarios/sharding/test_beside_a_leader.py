@@ -68,7 +68,7 @@ async def test_a_manager_without_a_controller_to_share_does_not_start() -> None:
     async with Replicas(
         lambda manager: manager.add(kv.Controller.of(CONFIG_MAP).reconciled_by(By(nothing))), sharding=HASH
     ) as replicas:
-        with pytest.raises((UsageError, NotReady), match=r"declare it with .sharded\(\)"):
+        with pytest.raises((UsageError, NotReady), match=r"declare one with .sharded\(\)"):
             await replicas.start("a")
         replicas.replicas.clear()
 
@@ -89,3 +89,24 @@ def test_the_rights_of_sharding_are_on_leases_and_on_the_objects_that_bear_stamp
 def test_settings_with_which_a_ring_cannot_work_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="sharding: "):
         kv.ShardingSettings(**wrong)
+
+
+async def test_in_mode_leader_one_replica_has_all_objects_also_those_that_could_be_shared() -> None:
+    ran: list[str] = []
+
+    def build(manager: kv.Manager) -> None:
+        async def note(_object: Any, _ctx: kv.Context[Any]) -> kv.Outcome:
+            ran.append(manager.settings.instance)
+            return kv.Done()
+
+        manager.add(kv.Controller.of(CONFIG_MAP).sharded().reconciled_by(By(note)))
+
+    election = kv.ElectionSettings(name="operator", namespace=NAMESPACE)
+    async with Replicas(build, election=election, sharding=kv.ShardingSettings(mode="leader")) as replicas:
+        await asyncio.gather(replicas.start("a"), replicas.start("b"))
+        for number in range(6):
+            await replicas.client.create(CONFIG_MAP.new(f"source-{number}", NAMESPACE))
+        await asyncio.sleep(10)
+        assert len(ran) == 6
+        assert len(set(ran)) == 1
+        assert "shard-ring" not in str(replicas.replicas["a"].manager.report())

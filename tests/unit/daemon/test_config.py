@@ -221,7 +221,7 @@ def test_every_number_of_a_controller_can_be_set() -> None:
 
 
 def test_the_flag_and_the_variable_of_a_setting_set_it() -> None:
-    below_others = {"election.retry_seconds": 2.5}
+    below_others = {"election.retry_seconds": 2.5, "sharding.retry_seconds": 2.5}
     for leaf in leaves(Settings):
         if leaf.annotation is float:
             value = below_others.get(leaf.path, 12.5)
@@ -237,3 +237,10 @@ def test_strings_below_attributes_are_their_documentation() -> None:
         b: int = 2
 
     assert attribute_docs(Documented) == {"a": "Meaning of a."}
+
+
+@pytest.mark.parametrize(("text", "mode"), [("off", "off"), ("leader", "leader"), ("hash", "hash")])
+def test_the_mode_of_sharding_is_read_from_a_file_in_which_off_is_a_false(tmp_path: Path, text: str, mode: str) -> None:
+    found = loaded(file=a_file(tmp_path, f"sharding:\n  mode: {text}\n  join_seconds: 2\n"))
+    assert (found.settings.sharding.mode, found.settings.sharding.join_seconds) == (mode, 2.0)
+    assert loaded({"KONVERGE_SHARDING__MODE": mode}).settings.sharding.mode == mode

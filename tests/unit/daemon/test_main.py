@@ -94,6 +94,11 @@ def test_the_version_is_that_of_the_package() -> None:
         (("zzz",), "no such command: zzz."),
         (("run", "--nope"), "No such option"),
         (("run", "--drain", "long"), "drain (flag --drain): "),
+        (
+            ("run", "--sharding", "coordinator"),
+            "sharding.mode (flag --set sharding.mode): Input should be 'off', 'leader' or 'hash'",
+        ),
+        (("run", "--set", "sharding.ring=NO"), "no ring can be named 'NO'"),
         (("run", "--set", "nope=1"), "there is no setting nope"),
         (("run", "--set", "nope"), "write path=value"),
         (("run", "--config", "/nowhere.yaml"), "/nowhere.yaml cannot be read"),
@@ -272,6 +277,30 @@ def test_rbac_for_a_namespace_has_the_rights_on_a_lease_in_another_one() -> None
         one["metadata"]["namespace"]: one for one in json.loads(konverge(*words).stdout)["items"] if "rules" in one
     }
     assert {namespace: "'leases'" in str(role) for namespace, role in roles.items()} == {"web": False, "ops": True}
+
+
+@pytest.mark.parametrize("watched", ["", "web"])
+def test_rbac_with_sharding_has_the_rights_on_the_leases_of_members_in_the_namespace_of_the_account(
+    watched: str,
+) -> None:
+    words = ("rbac", "-n", watched, "--service-account", "ops/konverge", "--controllers", "applicationinstance")
+    plain, shared = (
+        {
+            one["metadata"].get("namespace", ""): one
+            for one in yaml.safe_load_all(konverge(*words, *more).stdout)
+            if "rules" in one
+        }
+        for more in ((), ("--sharding", "hash"))
+    )
+    assert "'leases'" not in str(plain)
+    assert set(shared) - set(plain) == {"ops"}
+    assert [rule["verbs"] for rule in shared["ops"]["rules"]] == [["create", "delete", "get", "list", "patch", "watch"]]
+
+
+def test_rbac_with_sharding_and_controllers_that_are_not_shared_has_the_rights_on_the_lease_of_their_leader() -> None:
+    words = ("rbac", "--service-account", "ops/konverge", "--controllers", "quota", "--sharding", "hash")
+    [role] = [one for one in yaml.safe_load_all(konverge(*words).stdout) if one and one["kind"] == "Role"]
+    assert [rule.get("resourceNames") for rule in role["rules"]].count(["konverge"]) == 1
 
 
 @pytest.mark.parametrize("watched", ["", "web"])

@@ -46,6 +46,13 @@ RULES = {
     for name in NAMES
     for group in yaml.safe_load((DEPLOY / "alerts" / f"{name}.yaml").read_text())["groups"]
     for rule in group["rules"]
+    if "alert" in rule
+}
+RECORDED = {
+    rule["record"]: rule["expr"]
+    for group in yaml.safe_load((DEPLOY / "alerts" / "daemon.yaml").read_text())["groups"]
+    for rule in group["rules"]
+    if "record" in rule
 }
 TARGETS = [
     pytest.param(name, panel["title"], target, id=f"{name}: {panel['title']}")
@@ -115,6 +122,13 @@ def test_no_two_panels_overlap(name: str) -> None:
     assert len({panel["id"] for panel in panels}) == len({panel["title"] for panel in panels}) == len(panels)
 
 
+@pytest.mark.parametrize("series", RECORDED)
+def test_a_recorded_series_is_of_known_metrics_and_an_alert_uses_it(series: str) -> None:
+    assert DECLARED.metrics_in(RECORDED[series])
+    assert DECLARED.strays(RECORDED[series]) == []
+    assert any(series in rule["expr"] for rule in RULES.values())
+
+
 @pytest.mark.parametrize("alert", RULES)
 def test_an_alert_waits_and_describes_the_remedy_with_labels_that_it_has(alert: str) -> None:
     rule = RULES[alert]
@@ -127,7 +141,7 @@ def test_an_alert_waits_and_describes_the_remedy_with_labels_that_it_has(alert: 
 
 def test_every_alert_of_every_file_has_a_runbook_and_every_runbook_an_alert() -> None:
     files = [yaml.safe_load(path.read_text()) for path in (DEPLOY / "alerts").iterdir()]
-    rules = [rule for file in files for group in file["groups"] for rule in group["rules"]]
+    rules = [rule for file in files for group in file["groups"] for rule in group["rules"] if "alert" in rule]
     page = "docs/guide/monitoring.md"
     [_, *parts] = (DEPLOY.parent / page).read_text().split("\n## Runbooks: ")
     runbooks = re.findall(r"^### (\w+)\n\n[^#\s]", "\n".join(parts), re.MULTILINE)

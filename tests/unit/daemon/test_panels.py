@@ -58,9 +58,10 @@ OF_OPERATIONS = "konverge_operation"
 """In each query about Operations, which have a scenario of their own."""
 WITHOUT_ELECTION = (
     *("Leaders", "Who leads", "Leases lost", "How long a renewal takes", "Renewals that read the lease first"),
-    "Caches compared at the begin of leading",
+    *("Caches compared at the begin of leading", "Objects of each replica", "Members of the ring", "Stamps written"),
+    *("How long a hand-over takes", "Oldest object that waits for its owner"),
 )
-"""Panels that are empty without leader election."""
+"""Panels that are empty without leader election or sharding."""
 OF_THE_PROCESS = ("CPU", "Memory")
 """Panels that are empty for a registry without the collector of the process."""
 
@@ -105,7 +106,7 @@ def panels(name: str) -> dict[str, str]:
 
 def alerts(name: str) -> dict[str, str]:
     groups = yaml.safe_load((DEPLOY / "alerts" / f"{name}.yaml").read_text())["groups"]
-    return {rule["alert"]: rule["expr"] for group in groups for rule in group["rules"]}
+    return {rule["alert"]: rule["expr"] for group in groups for rule in group["rules"] if "alert" in rule}
 
 
 def passed(lab: Lab, controller: str) -> list[ReconcileRecord]:
@@ -353,6 +354,7 @@ async def test_the_panels_of_the_daemon_dashboard_show_what_happened(lab: Lab, t
             '{controller="hanging"}': pytest.approx(0, abs=0.001),
             '{controller="widget"}': pytest.approx(0.55, abs=0.45),
         },
+        "How long a key waits on each replica": {'{instance="konverge-0"}': pytest.approx(0.55, abs=0.45)},
         "Longest reconcile in progress": {
             '{controller="hanging"}': pytest.approx(285, abs=0.1),
             '{controller="widget"}': pytest.approx(1.8, abs=0.1),

@@ -11,8 +11,9 @@ import yaml
 from click.testing import CliRunner, Result
 
 import konverge as kv
+from konverge.daemon.families import DaemonSettings
 from konverge.daemon.main import program
-from konverge.daemon.programs import narrow
+from konverge.daemon.programs import fill, narrow
 from konverge.daemon.settings import Settings
 
 EXAMPLE = str(Path(__file__).parents[3] / "examples" / "backup_admission.py")
@@ -107,6 +108,17 @@ async def test_the_webhooks_of_a_family_are_dropped_with_it(
         manager.add(kv.Webhook.validating(secret).named(name).handled_by(lambda _: kv.Allow()))
     await narrow(manager, Settings(controllers=chosen), belongs)
     assert [webhook.label for webhook in manager.webhooks] == left
+
+
+@pytest.mark.parametrize(
+    ("chosen", "left"), [((), ("agents",)), (("clusters",), ("agents",)), (("cluster",), ("agents",)), (("apps",), ())]
+)
+async def test_the_background_work_of_a_family_goes_with_the_last_of_its_controllers(
+    chosen: tuple[str, ...], left: tuple[str, ...]
+) -> None:
+    manager = kv.Manager("konverge")
+    await fill(manager, None, DaemonSettings(controllers=chosen))
+    assert manager.background == left
 
 
 @pytest.mark.parametrize("watched", ["", "shop"])
