@@ -6,11 +6,15 @@ After every write, also of other programs, `OneTenant` holds.
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 from pools.lab import Clouds, guarded
 
+from konverge.clock import wall_clock
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, NextcloudPool, NextcloudProfile
+from konverge.reconcilers.pools.members import is_taken, member_of
+from konverge.reconcilers.pools.pool.decide import age_limit
 from konverge.testing import Lab
 
 _HOUR = 3600
@@ -63,3 +67,69 @@ async def test_a_nextcloud_with_a_profile_is_created_once_and_goes_with_its_inst
     await here.lab.delete(Nextcloud, "a")
     await here.lab.until_gone(Nextcloud, "a")
     assert await here.instances() == []
+
+
+class NothingTakenGoes:
+    """The safety predicate of a pool at work: an instance that has a claim is not deleted; nothing else deletes one here."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+
+    def __call__(self) -> None:
+        for entry in self._lab.server.store.list(("k8s.bnerd.com", "nextcloudinstances")):
+            instance = entry.object()
+            taken = (instance.get("spec") or {}).get("claimRef")
+            assert not (taken and "deletionTimestamp" in instance["metadata"]), f"{instance['metadata']['name']} goes"
+
+
+@pytest.mark.scenario(foreign=False, quick=20)
+async def test_two_claims_race_the_end_of_the_instances_that_are_too_old(lab: Lab) -> None:
+    here = await guarded(lab).start()
+    lab.always.append(NothingTakenGoes(lab))
+    await here.pool(replicas=2, lifecycle={"maxUnassignedAge": "1h"})
+    await the_end(here, ready=2, assigned=0)
+    members = [member_of(one, wall_clock()) for one in await here.instances()]
+    first = min(one.created + age_limit(one, timedelta(hours=1)) for one in members)
+    # The moment at which the pool deletes the first: the claims then choose among what it is about to delete, and its refill.
+    await asyncio.sleep(max(0.0, (first - wall_clock()).total_seconds()))
+    await asyncio.gather(here.claim("a", replicas=3), here.claim("b", replicas=4))
+    taken = [(await here.assigned(name)).status.instance_ref for name in ("a", "b")]
+    assert len({one.name for one in taken if one is not None}) == 2
+    async with asyncio.timeout(9 * _HOUR * lab.patience):
+        while {one.uid for one in members} & {one.metadata.uid for one in await here.instances() if not is_taken(one)}:
+            await asyncio.sleep(1)
+    await here.patch(NextcloudPool, "small", {"spec": {"lifecycle": {"maxUnassignedAge": "0s"}}}, "")
+    await the_end(here, ready=2, assigned=2)
+
+
+class AtMostAQuarter:
+    """The safety predicate of a roll: once the pool was full, all but a quarter of its instances, or one, are ready at every moment."""
+
+    def __init__(self, lab: Lab, replicas: int) -> None:
+        self._lab = lab
+        self._least = replicas - max(1, replicas // 4)
+        self._replicas = replicas
+        self._full = False
+
+    def __call__(self) -> None:
+        found = [entry.object() for entry in self._lab.server.store.list(("k8s.bnerd.com", "nextcloudinstances"))]
+        ready = sum(
+            (one.get("status") or {}).get("phase") == "Ready" and "deletionTimestamp" not in one["metadata"]
+            for one in found
+        )
+        self._full |= ready == self._replicas
+        assert ready >= self._least or not self._full, f"{ready} are ready, {self._least} must be"
+
+
+@pytest.mark.scenario(foreign=False, quick=20)
+async def test_a_profile_rolls_with_never_more_than_a_quarter_of_the_pool_missing(lab: Lab) -> None:
+    here = await guarded(lab).start()
+    lab.always.append(AtMostAQuarter(lab, 5))
+    await here.profile(version="32")
+    await here.pool(replicas=5, profileRef={"name": "base"}, lifecycle={"recreateOnProfileChange": True})
+    await the_end(here, ready=5, assigned=0)
+    await here.patch(NextcloudProfile, "base", {"spec": {"defaults": {"version": "33"}}}, "")
+    async with asyncio.timeout(9 * _HOUR * lab.patience):
+        while {one.spec.get("version") for one in await here.instances()} != {"33"}:
+            await asyncio.sleep(1)
+    await the_end(here, ready=5, assigned=0)
