@@ -16,6 +16,7 @@ from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance, Nextcloud
 from konverge.reconcilers.pools.members import is_taken, member_of
 from konverge.reconcilers.pools.pool.decide import age_limit
 from konverge.testing import Lab
+from konverge.testing.apiserver.faults.rules import Delay, Match, Rule
 
 _HOUR = 3600
 
@@ -90,8 +91,10 @@ async def test_two_claims_race_the_end_of_the_instances_that_are_too_old(lab: La
     await the_end(here, ready=2, assigned=0)
     members = [member_of(one, wall_clock()) for one in await here.instances()]
     first = min(one.created + age_limit(one, timedelta(hours=1)) for one in members)
-    # The moment at which the pool deletes the first: the claims then choose among what it is about to delete, and its refill.
-    await asyncio.sleep(max(0.0, (first - wall_clock()).total_seconds()))
+    # The pool has listed its members and deletes the first; the claims take both while the request is on its way.
+    slow = Match(verbs=("delete",), resources=("nextcloudinstances.k8s.bnerd.com",))
+    lab.server.faults.add(Rule(slow, Delay(seconds=3), count=1))
+    await asyncio.sleep(max(0.0, (first - wall_clock()).total_seconds()) + 1)
     await asyncio.gather(here.claim("a", replicas=3), here.claim("b", replicas=4))
     taken = [(await here.assigned(name)).status.instance_ref for name in ("a", "b")]
     assert len({one.name for one in taken if one is not None}) == 2
