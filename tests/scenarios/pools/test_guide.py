@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 import yaml
 from pools.lab import Clouds
+from pools.materials import NAME, Materials
 
 from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance
 from konverge.kinds import kind_of
 from konverge.objects import Object
 from konverge.reconcilers.pools.kinds import INSTANCE
 from konverge.reconcilers.pools.words import PoolsLabel
+from konverge.reconcilers.shared.helm_release.kinds import HELM_RELEASE
+from konverge.testing import Lab
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide"
 if not GUIDE.exists():
@@ -59,9 +62,12 @@ async def test_each_of_the_four_modes_of_the_guide_does_what_the_page_says(cloud
     await here.filled("small")
 
 
-def migration_patch() -> str:
-    [found] = re.findall(r"--type merge -p '(\{\n.*?)'\n", (GUIDE / "pools-migration.md").read_text(), re.DOTALL)
-    return str(found)
+def migration_patch(kind: str, words: dict[str, str]) -> dict[str, Any]:
+    """Return the patch of the page for a kind, with the words in capitals replaced."""
+    page = (GUIDE / "pools-migration.md").read_text()
+    [found] = re.findall(rf"patch {kind} INSTANCE --type merge -p '(\{{\n.*?)'\n", page, re.DOTALL)
+    patch: dict[str, Any] = json.loads(re.sub("|".join(words), lambda word: words[word[0]], found))
+    return patch
 
 
 async def test_an_instance_of_the_original_keeps_its_tenant_once_the_page_of_the_move_was_followed(
@@ -80,11 +86,38 @@ async def test_an_instance_of_the_original_keeps_its_tenant_once_the_page_of_the
     await here.claim("next", tier="small")
     await here.says("next", "True", "Assigned")
     words = {"UID": claim.uid, "TENANT": here.lab.namespace, "NEXTCLOUD": "main"}
-    text = re.sub("|".join(words), lambda found: words[found[0]], migration_patch())
-    await here.patch(INSTANCE, "nc-old-one-a1b2c3", json.loads(text))
+    await here.patch(INSTANCE, "nc-old-one-a1b2c3", migration_patch("nextcloudinstance", words))
     served = await here.assigned()
     assert served.status.instance_ref is not None
     assert served.status.instance_ref.name == "nc-old-one-a1b2c3"
     free = await here.lab.get(NextcloudInstance, "nc-free-one-a1b2c3")
     assert free.spec.claim_ref is not None
     assert free.spec.claim_ref.name == "next"
+
+
+async def test_a_helm_release_of_the_original_is_handed_over_as_the_page_of_the_move_says(lab: Lab) -> None:
+    here = await Materials(lab).start()
+    await here.secret("their-admin", {"username": "admin", "password": "hunter2"})
+    values = {"nextcloud": {"existingSecret": {"enabled": True, "secretName": "their-admin"}}, "theirs": True}
+    chart = {"chart": "nextcloud", "version": "6.6.9", "sourceRef": {"kind": "HelmRepository", "name": "theirs"}}
+    spec = {"interval": "5m", "releaseName": NAME, "chart": {"spec": chart}, "values": values}
+    theirs = HELM_RELEASE.new(NAME, lab.namespace, spec=spec)
+    await lab.create(theirs)
+    before = await lab.get(HELM_RELEASE, NAME)
+    admin = {"credentialsSecret": "their-admin"}
+    await here.create(claimed=True, policy="Retain", database=None, redis=None, s3=None, admin=admin)
+    instance = await here.reason("Ready", "ReleaseTaken")
+    assert (await lab.get(HELM_RELEASE, NAME)).spec == before.spec, "nothing of it was changed"
+    words = {"INSTANCE": NAME, "UID": instance.uid}
+    await lab.patch(HELM_RELEASE, NAME, migration_patch("helmrelease", words))
+    await lab.until(HELM_RELEASE, NAME, lambda one: bool(one.get("spec", "values")))
+    assert "suspended" in (await here.reason("Ready", "Reconciling")).condition("Ready").message
+    await lab.patch(HELM_RELEASE, NAME, {"spec": {"suspend": None}})
+    await here.phase("Ready")
+    after = await lab.get(HELM_RELEASE, NAME)
+    assert after.metadata.uid == before.metadata.uid, "Flux upgrades it"
+    assert after.get("spec", "values", "nextcloud", "existingSecret", "secretName") == "their-admin"
+    assert "theirs" not in after.get("spec", "values")
+    assert [one.name for one in after.metadata.owner_references] == [NAME]
+    assert await here.left() >= {"Secret/their-admin", f"HelmRelease/{NAME}"}
+    assert f"Secret/{NAME}-admin" not in await here.left()

@@ -206,6 +206,23 @@ async def test_the_annotation_for_maintenance_is_refused_by_a_condition_that_say
     await here.until(lambda one: one.find_condition("MaintenanceRun") is None)
 
 
+async def test_each_new_value_of_the_annotation_for_a_reconcile_causes_one_and_the_same_value_none(
+    here: Materials,
+) -> None:
+    await here.create(**PLAIN)
+    await here.phase("Ready")
+    found: list[float] = []
+    for value in ("1", "2", "2"):
+        await here.lab.settled()
+        await here.lab.patch(NextcloudInstance, NAME, {"metadata": {"annotations": {PoolsAnnotation.RECONCILE: value}}})
+        await here.lab.settled()
+        sample = {"controller": "nextcloudinstance", "result": "success"}
+        found.append(
+            here.lab.manager.metrics.registry.get_sample_value("controller_runtime_reconcile_total", sample) or 0
+        )
+    assert found[0] < found[1] == found[2]
+
+
 async def test_a_database_is_backed_up_on_a_schedule_and_a_failing_backup_is_reported(here: Materials) -> None:
     postgres = {"type": "postgresql", "managed": True, "deleteOnCleanup": True, "postgres": {"backup": BACKUP}}
     await here.create(**{**PLAIN, "database": postgres})

@@ -1,0 +1,105 @@
+"""The words of InstanceAssigned, its events, and when a Nextcloud is looked at again: upper bounds, as watches wake it earlier."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import pytest
+from pools.lab import Clouds
+
+from konverge.crds.pools_v1alpha1 import Nextcloud, NextcloudInstance
+from konverge.reconcilers.pools.words import PoolsAnnotation, PoolsController, PoolsLabel
+
+FREE: Final = {PoolsLabel.ASSIGNED: PoolsLabel.FALSE, "tier": "small"}
+NAMED: Final[dict[str, Any]] = {"instanceRef": {"name": "one"}}
+
+
+def reconciles(here: Clouds, controller: str = PoolsController.NEXTCLOUD) -> float:
+    registry = here.lab.manager.metrics.registry
+    results = ("success", "error", "requeue", "requeue_after")
+    return sum(
+        registry.get_sample_value("controller_runtime_reconcile_total", {"controller": controller, "result": result})
+        or 0.0
+        for result in results
+    )
+
+
+BLOCKED: Final[dict[str, tuple[str | None, dict[str, Any], str]]] = {
+    "from a pool, without its profile": ("small", {"profile": "base"}, "ProfileNotFound"),
+    "by reference, without its profile": (None, {**NAMED, "profile": "base"}, "ProfileNotFound"),
+    "from a profile that is missing": (None, {"profile": "base"}, "ProfileNotFound"),
+    "from an empty pool": ("small", {}, "PoolExhausted"),
+    "by a name that nothing has": (None, {"instanceRef": {"name": "none"}}, "InstanceNotFound"),
+    "by the name of another's": (None, NAMED, "InstanceTaken"),
+}
+
+
+@pytest.mark.parametrize("case", BLOCKED)
+async def test_a_blocked_nextcloud_says_why_with_one_warning_and_looks_again_within_a_minute(
+    clouds: Clouds, case: str
+) -> None:
+    tier, spec, reason = BLOCKED[case]
+    here = await clouds.start()
+    await here.instance("one")
+    await here.claim("first", tier=None, **NAMED)
+    await here.says("first", "True", "Bound")
+    await here.claim(tier=tier, **spec)
+    await here.says("main", "False", reason)
+    for _ in range(3):
+        before = reconciles(here)
+        await asyncio.sleep(61)
+        assert before < reconciles(here) <= before + 2
+    [event] = await here.events(reason)
+    assert (event.get("type"), event.get("regarding", "name")) == ("Warning", "main")
+
+
+SERVED: Final[dict[str, tuple[str | None, dict[str, Any], str, tuple[str, ...]]]] = {
+    "from a pool": ("small", {}, "Assigned", ()),
+    "by reference": (None, {"instanceRef": {"name": "free"}}, "Bound", ()),
+    "from a profile": (None, {"profile": "base"}, "Created", ()),
+    "bare": (None, {}, "Created", ("BareFreshCreation",)),
+}
+
+
+@pytest.mark.parametrize("case", SERVED)
+async def test_a_served_nextcloud_says_how_with_a_normal_event_and_is_not_looked_at_without_a_reason(
+    clouds: Clouds, case: str
+) -> None:
+    tier, spec, reason, more = SERVED[case]
+    here = await clouds.start()
+    await here.profile(replicas=1)
+    await here.instance("free", FREE)
+    await here.lab.until(NextcloudInstance, "free", lambda one: one.status.phase == "Ready")
+    await here.claim(tier=tier, **spec)
+    await here.says("main", "True", reason)
+    await here.lab.settled()
+    before = reconciles(here)
+    await asyncio.sleep(600)
+    assert reconciles(here) == before
+    for said in (reason, *more):
+        [event] = [one for one in await here.events(said) if one.get("regarding", "name") == "main"]
+        assert event.get("type") == "Normal"
+    assert bool(await here.events("BareFreshCreation")) is bool(more)
+
+
+@pytest.mark.parametrize("controller", [PoolsController.NEXTCLOUD, "stand-in"])
+async def test_each_new_value_of_the_annotation_causes_a_reconcile_and_the_same_value_none(
+    clouds: Clouds, controller: str
+) -> None:
+    here = await clouds.start()
+    await here.instance("free", FREE)
+    await here.claim(tier="small")
+    await here.assigned()
+    what, name = (Nextcloud, "main") if controller == PoolsController.NEXTCLOUD else (NextcloudInstance, "free")
+    for value in ("1", "2"):
+        mark = {"metadata": {"annotations": {PoolsAnnotation.RECONCILE: value}}}
+        await here.lab.settled()
+        before = reconciles(here, controller)
+        await here.patch(what, name, mark)
+        await here.lab.settled()
+        assert reconciles(here, controller) > before
+        before = reconciles(here, controller)
+        await here.patch(what, name, mark)
+        await here.lab.settled()
+        assert reconciles(here, controller) == before
