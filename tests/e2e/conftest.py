@@ -1,11 +1,19 @@
-"""Labs on a real control plane of a slow, busy machine."""
+"""Labs on a real control plane of a slow, busy machine, and one with an audit log for replicas that are killed, paused and cut off."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 from patience import PATIENCE
 
-from konverge.testing import Lab
+from konverge.testing import ControlPlane, ControlPlaneConfig, Lab
+
+
+@pytest.fixture(scope="session")
+def audited_plane() -> Iterator[ControlPlane]:
+    with ControlPlane(ControlPlaneConfig(audit=True)) as plane:
+        yield plane
 
 
 @pytest.fixture

@@ -73,28 +73,9 @@ class Fleet:
                 "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
             },
         )
-        lease, renew, retry = self.lease
         async with FaultProxy(self.plane.url, self.plane.ca_file) as proxy:
             kubeconfig = proxy.kubeconfig(self.folder / f"{name}.kubeconfig", token, namespace=self.namespace)
-            operator = Operator(
-                (
-                    "copy_operator:build",
-                    *("--kubeconfig", str(kubeconfig), "--namespace", self.namespace, "--log-format", "json"),
-                    *("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0"),
-                    *(
-                        "--set",
-                        "election.enabled=true",
-                        "--set",
-                        "election.name=copies",
-                        "--set",
-                        f"election.identity={name}",
-                    ),
-                    *("--set", f"election.lease_seconds={lease}", "--set", f"election.renew_seconds={renew}"),
-                    *("--set", f"election.retry_seconds={retry}"),
-                ),
-                self.folder / f"{name}.log",
-                environment={"PYTHONPATH": str(_SUPPORT)},
-            )
+            operator = self.operator(name, kubeconfig)
             async with operator.running_for():
                 found = self.members[name] = Member(name, f"system:serviceaccount:default:{user}", operator, proxy)
                 await operator.ready()
@@ -104,6 +85,29 @@ class Fleet:
                     with contextlib.suppress(ProcessLookupError):
                         found.signal(signal.SIGCONT)
                     self.members.pop(name, None)
+
+    def operator(self, name: str, kubeconfig: Path) -> Operator:
+        """Return one replica, before its start."""
+        lease, renew, retry = self.lease
+        return Operator(
+            (
+                "copy_operator:build",
+                *("--kubeconfig", str(kubeconfig), "--namespace", self.namespace, "--log-format", "json"),
+                *("--metrics", "127.0.0.1:0", "--health", "127.0.0.1:0"),
+                *(
+                    "--set",
+                    "election.enabled=true",
+                    "--set",
+                    "election.name=copies",
+                    "--set",
+                    f"election.identity={name}",
+                ),
+                *("--set", f"election.lease_seconds={lease}", "--set", f"election.renew_seconds={renew}"),
+                *("--set", f"election.retry_seconds={retry}"),
+            ),
+            self.folder / f"{name}.log",
+            environment={"PYTHONPATH": str(_SUPPORT)},
+        )
 
     async def leads(self, member: Member) -> bool:
         """Ask a replica whether it leads."""

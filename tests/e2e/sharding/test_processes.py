@@ -1,0 +1,332 @@
+"""Replicas that share their objects, as processes that are killed, paused, cut off, stopped and added; the record is the audit log.
+
+The rows are those of docs/reference/sharding.md. One set of processes goes through them; at its end S1 is asked of the whole record.
+`SHARDING_ROUNDS=20 pytest tests/e2e/sharding` goes through them as often, `SHARDING_LONG=1` runs the pause of a minute with the default times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from fleet import Member
+from forkserver import ForkServer
+from shard_fleet import Record, ShardFleet, Times
+
+from konverge.client import Client, ClientConfig
+from konverge.clock import wall_clock
+from konverge.runtime.election.record import LEASE
+from konverge.testing import ControlPlane
+
+ROUNDS = int(os.environ.get("SHARDING_ROUNDS", "1"))
+LONG = os.environ.get("SHARDING_LONG", "") not in ("", "0")
+DEFAULT = Times(lease=15.0, renew=10.0, retry=5.0, join=3.0)
+SHORT = Times(lease=6.0, renew=4.0, retry=1.5, join=3.0)
+"""In about the proportions of the defaults: a member is dead after 12 s and not after 30."""
+OBJECTS = 120
+
+pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(300 * ROUNDS)]
+
+
+class Stage:
+    """A fleet, whose replicas come and go."""
+
+    def __init__(self, fleet: ShardFleet, stack: AsyncExitStack) -> None:
+        self.fleet = fleet
+        self._stack = stack
+        self._numbers = iter(range(1000))
+
+    async def join(self, count: int) -> list[str]:
+        """Start so many replicas at once; returns their names when they are ready."""
+        names = [f"r{next(self._numbers)}" for _ in range(count)]
+        async with asyncio.TaskGroup() as tasks:
+            for name in names:
+                tasks.create_task(self._stack.enter_async_context(self.fleet.member(name)))
+        return names
+
+    def __getitem__(self, name: str) -> Member:
+        return self.fleet.members[name]
+
+    @property
+    def alive(self) -> list[str]:
+        return [name for name, member in self.fleet.members.items() if member.operator.running]
+
+    async def settled(self, *names: str, within: float = 60.0) -> dict[str, str]:
+        return await self.fleet.settled(*(names or self.alive), within=within)
+
+    async def begun(self, source: str, user: str, since: datetime) -> None:
+        """Wait until a reconcile of an object by this user is in the record."""
+        async with asyncio.timeout(30):
+            while True:
+                record = await self.fleet.record()
+                if any(one.source == source and one.user == user and one.began >= since for one in record.reconciles):
+                    return
+
+    async def stop(self, name: str) -> None:
+        assert await self[name].operator.stop() == 0
+
+    async def kill(self, name: str) -> None:
+        self[name].operator.kill()
+        await self[name].operator.ended()
+
+
+@asynccontextmanager
+async def stage_of(plane: ControlPlane, namespace: str, folder: Path, times: Times) -> AsyncIterator[Stage]:
+    await plane.create_namespace(namespace)
+    config = await ClientConfig.from_kubeconfig(plane.kubeconfig)
+    async with Client(config, name="test-user") as client, ForkServer() as fork, AsyncExitStack() as stack:
+        yield Stage(ShardFleet(plane, namespace, folder, client, fork, times), stack)
+
+
+async def keep_changing(fleet: ShardFleet) -> None:
+    """Change objects all the time, so that each owner always has something to write."""
+    number = 0
+    while True:
+        number += 1
+        await fleet.change(f"source-{number % OBJECTS}", value=str(number))
+        await asyncio.sleep(0.1)
+
+
+def moved(before: dict[str, str], after: dict[str, str]) -> dict[str, str]:
+    """The new owner of each object that has another one."""
+    return {name: owner for name, owner in after.items() if before[name] != owner}
+
+
+async def s3_s6_a_replica_joins_while_reconciles_run(stage: Stage) -> None:
+    """Its share moves and nothing else; an object that is reconciled moves when that has ended."""
+    before = await stage.settled()
+    blocked = [f"source-{number}" for number in range(40)]
+    since = wall_clock()
+    for source in blocked:
+        await stage.fleet.change(source, seconds="8")
+    [joined] = await stage.join(1)
+    after = await stage.settled()
+    for source in blocked:
+        await stage.fleet.change(source, seconds="0")
+    moves = moved(before, after)
+    assert set(moves.values()) == {joined}
+    record = await stage.fleet.record()
+    user = stage[joined].user
+    gained = {source: record.first_after(source, since, other_than="") for source in moves}
+    assert all(gained.values())
+    taken = {
+        source: min(one.began for one in record.reconciles if one.source == source and one.user == user)
+        for source in moves
+    }
+    ends = {
+        source: max(
+            one.ended
+            for one in record.reconciles
+            if one.source == source and one.user != user and one.ended is not None
+        )
+        for source in set(moves) & set(blocked)
+    }
+    assert ends, "no blocked object had to move"
+    assert all(taken[source] >= end for source, end in ends.items())
+    others = [taken[source] for source in set(moves) - set(blocked)]
+    assert min(others) < min(ends.values()), "objects at rest waited for those at work"
+
+
+async def s4_a_replica_is_killed(stage: Stage) -> None:
+    """Its objects are reconciled by others within two leases and 5 s, and those of the others do not move."""
+    before = await stage.settled()
+    victim = stage.alive[0]
+    killed, user = wall_clock(), stage[victim].user
+    await stage.kill(victim)
+    after = await stage.settled()
+    orphans = {name for name, owner in before.items() if owner == victim}
+    assert set(moved(before, after)) == orphans
+    record = await reconciled(stage, orphans, killed, user)
+    assert latest(record, orphans, killed, user) - killed <= timedelta(seconds=2 * stage.fleet.times.lease + 5)
+
+
+async def s5_a_replica_is_stopped(stage: Stage) -> None:
+    """Its objects go on after its last reconcile, and none waits for a Lease to expire."""
+    before = await stage.settled()
+    leaver = stage.alive[0]
+    mine = {name for name, owner in before.items() if owner == leaver}
+    busy, user, since = min(mine), stage[leaver].user, wall_clock()
+    await stage.fleet.change(busy, seconds="2")
+    await stage.begun(busy, user, since)
+    stopped = wall_clock()
+    await stage.stop(leaver)
+    after = await stage.settled()
+    await stage.fleet.change(busy, seconds="0")
+    assert set(moved(before, after)) == mine
+    record = await reconciled(stage, mine, stopped, user)
+    longest = 2.0 + 2.0
+    assert latest(record, mine, stopped, user) - stopped <= timedelta(seconds=longest + 2.0), "a slow machine gets 2 s"
+    assert longest + 2.0 < stage.fleet.times.lease + stage.fleet.times.renew
+
+
+async def s7_a_replica_is_paused_in_the_midst_of_a_reconcile(stage: Stage, seconds: float = 0.0) -> None:
+    """When it wakes it writes nothing of that reconcile, and owns nothing."""
+    before = await stage.settled()
+    sleeper = stage.alive[0]
+    busy, user, since = (
+        min(name for name, owner in before.items() if owner == sleeper),
+        stage[sleeper].user,
+        wall_clock(),
+    )
+    await stage.fleet.change(busy, seconds="3", value="in-flight")
+    await stage.begun(busy, user, since)
+    member = stage.fleet.member_of(sleeper)
+    stage[sleeper].signal(signal.SIGSTOP)
+    await asyncio.sleep(seconds)
+    await stage.settled(*(name for name in stage.alive if name != sleeper))
+    await stage.fleet.change(busy, seconds="0")
+    woken = wall_clock()
+    stage[sleeper].signal(signal.SIGCONT)
+    async with asyncio.timeout(30):
+        while stage.fleet.member_of(sleeper) == member:
+            await asyncio.sleep(0.1)
+    again = wall_clock()
+    record = await stage.fleet.record()
+    assert [one for one in record.copies if one[1] == user and woken <= one[0] < again] == []
+    await stage.settled()
+
+
+async def s8_a_replica_is_cut_off(stage: Stage) -> None:
+    """It stops itself before others take its objects over."""
+    before = await stage.settled()
+    lost = stage.alive[0]
+    mine, user = {name for name, owner in before.items() if owner == lost}, stage[lost].user
+    cut = wall_clock()
+    stage[lost].proxy.refuse(lambda _: True)
+    stage[lost].proxy.cut(lambda _: True)
+    async with asyncio.timeout(stage.fleet.times.renew + 3):
+        while "this process is" in (await stage[lost].operator.answers("/readyz?verbose"))[1]:
+            await asyncio.sleep(0.05)
+    ceased = wall_clock()
+    await stage.settled(*(name for name in stage.alive if name != lost))
+    record = await reconciled(stage, mine, cut, user)
+    assert (
+        min(one.began for one in record.reconciles if one.source in mine and one.user != user and one.began > cut)
+        > ceased
+    )
+    stage[lost].proxy.disarm()
+    await stage.settled()
+
+
+async def s10_two_join_and_one_leaves(stage: Stage) -> None:
+    """Each object moves once at most."""
+    await stage.settled()
+    since, leaver = wall_clock(), stage.alive[0]
+    known = {stage.fleet.member_of(name) for name in stage.alive}
+    joining = asyncio.create_task(stage.join(2))
+    async with asyncio.timeout(60):
+        while len(await members(stage) - known) < 2:
+            await asyncio.sleep(0.05)
+    await stage.stop(leaver)
+    await joining
+    await stage.settled()
+    record = await stage.fleet.record()
+    epochs = {f"source-{number}": record.owners_since(f"source-{number}", since) for number in range(OBJECTS)}
+    assert max(epochs.values()) <= 2, "that of the owner before, and that of the next"
+
+
+async def s14_all_restart(stage: Stage) -> None:
+    """Everything is owned within 20 s, and nothing is created twice."""
+    names = stage.alive
+    await asyncio.gather(*(stage.stop(name) for name in names))
+    await stage.join(3)
+    await stage.settled(within=20)
+    record = await stage.fleet.record()
+    assert sorted(record.created) == sorted(f"source-{number}" for number in range(OBJECTS))
+
+
+async def members(stage: Stage) -> set[str]:
+    fleet = stage.fleet
+    found = await fleet.client.list(LEASE, fleet.namespace, labels="konverge.dev/shard-ring=shards")
+    return {one.name for one in found if one.data["spec"].get("holderIdentity")}
+
+
+async def reconciled(stage: Stage, sources: set[str], since: datetime, former: str) -> Record:
+    """Wait until each of these objects was reconciled by another replica than the former, and return the record."""
+    async with asyncio.timeout(60):
+        while True:
+            record = await stage.fleet.record()
+            if all(record.first_after(source, since, other_than=former) for source in sources):
+                return record
+
+
+def latest(record: Record, sources: set[str], since: datetime, former: str) -> datetime:
+    found = (record.first_after(source, since, other_than=former) for source in sources)
+    return max(one for one in found if one is not None)
+
+
+SCENES = (
+    s3_s6_a_replica_joins_while_reconciles_run,
+    s4_a_replica_is_killed,
+    s10_two_join_and_one_leaves,
+    s5_a_replica_is_stopped,
+    s7_a_replica_is_paused_in_the_midst_of_a_reconcile,
+    s8_a_replica_is_cut_off,
+    s14_all_restart,
+)
+
+
+async def test_s1_to_s14_no_two_replicas_reconcile_an_object_at_once_whatever_is_done_to_them(
+    audited_plane: ControlPlane, tmp_path: Path
+) -> None:
+    async with stage_of(audited_plane, "sharing", tmp_path, SHORT) as stage:
+        await stage.join(3)
+        await stage.fleet.sources(OBJECTS)
+        shares = list((await stage.settled()).values())
+        assert {shares.count(name) > OBJECTS / 6 for name in stage.alive} == {True}
+        changing = asyncio.create_task(keep_changing(stage.fleet))
+        try:
+            for _ in range(ROUNDS):
+                for scene in SCENES:
+                    await scene(stage)
+        finally:
+            changing.cancel()
+            await asyncio.wait({changing})
+        record = await stage.fleet.record()
+        assert len(record.reconciles) > OBJECTS
+        assert record.overlaps() == []
+        assert record.stale_writes() == []
+
+
+async def test_s4_with_the_default_times_the_objects_of_a_killed_replica_are_reconciled_by_others_within_35_seconds(
+    audited_plane: ControlPlane, tmp_path: Path
+) -> None:
+    async with stage_of(audited_plane, "killed", tmp_path, DEFAULT) as stage:
+        await stage.join(3)
+        await stage.fleet.sources(20)
+        await s4_a_replica_is_killed(stage)
+        assert (await stage.fleet.record()).overlaps() == []
+
+
+@pytest.mark.skipif(not LONG, reason="takes minutes: SHARDING_LONG=1 runs it")
+async def test_s7_with_the_default_times_a_replica_that_slept_for_a_minute_writes_nothing_of_its_reconcile(
+    audited_plane: ControlPlane, tmp_path: Path
+) -> None:
+    async with stage_of(audited_plane, "slept", tmp_path, DEFAULT) as stage:
+        await stage.join(3)
+        await stage.fleet.sources(20)
+        await s7_a_replica_is_paused_in_the_midst_of_a_reconcile(stage, 60.0)
+        record = await stage.fleet.record()
+        assert record.overlaps() == []
+        assert record.stale_writes() == []
+
+
+async def test_the_record_shows_two_owners_of_an_object_if_replicas_are_of_different_rings(
+    audited_plane: ControlPlane, tmp_path: Path
+) -> None:
+    async with stage_of(audited_plane, "two-rings", tmp_path, SHORT) as stage:
+        await stage.join(1)
+        stage.fleet.ring = "another"
+        await stage.join(1)
+        await stage.fleet.sources(5)
+        for number in range(5):
+            await stage.fleet.change(f"source-{number}", seconds="0.5")
+        async with asyncio.timeout(30):
+            while not (record := await stage.fleet.record()).overlaps() or not record.stale_writes():
+                await stage.fleet.change("source-1", value=str(len(record.copies)))
